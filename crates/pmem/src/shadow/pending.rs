@@ -1,0 +1,217 @@
+//! The stores between the view and the durable image, unit by unit.
+
+use super::{CrashState, ShadowModel, WORD_BYTES};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The part of one store call that lies in one unit.
+#[derive(Clone, Debug)]
+pub(super) struct Store {
+    /// Rises with every store call of the region.
+    pub sequence: u64,
+    pub thread: u32,
+    pub streamed: bool,
+    /// Words of the unit it still decides: those no durable later store has replaced.
+    pub live: u64,
+    /// First word of the unit it wrote.
+    first: u8,
+    /// Where its words begin in the unit's `values`.
+    values_at: u32,
+}
+
+/// A line or a sector with stores that a crash may lose.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unit {
+    /// In program order.
+    pub stores: Vec<Store>,
+    values: Vec<u64>,
+    /// (thread, sequence): cached stores up to there were captured by a flush of the thread.
+    captures: Vec<(u32, u64)>,
+}
+
+impl Unit {
+    /// Copies the words of `store` chosen by `mask` to the unit's bytes.
+    pub fn apply(&self, store: &Store, mask: u64, unit_bytes: &mut [u8]) {
+        let mut left = mask & store.live;
+        while left != 0 {
+            let word = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let value = self.values[store.values_at as usize + word - usize::from(store.first)];
+            let at = word * WORD_BYTES;
+            // The last unit of a region may be a partial one.
+            let end = (at + WORD_BYTES).min(unit_bytes.len());
+            unit_bytes[at..end].copy_from_slice(&value.to_ne_bytes()[..end - at]);
+        }
+    }
+
+    fn captured_by(&self, thread: u32) -> u64 {
+        let own = self.captures.iter().find(|capture| capture.0 == thread);
+        own.map_or(0, |capture| capture.1)
+    }
+
+    /// Makes the stores that `is_durable` picks durable and forgets what they replace.
+    fn settle(&mut self, unit_bytes: &mut [u8], is_durable: impl Fn(&Unit, &Store) -> bool) {
+        for index in 0..self.stores.len() {
+            if !is_durable(self, &self.stores[index]) {
+                continue;
+            }
+            let mask = self.stores[index].live;
+            self.apply(&self.stores[index], mask, unit_bytes);
+            for earlier in &mut self.stores[..=index] {
+                earlier.live &= !mask;
+            }
+        }
+        self.stores.retain(|store| store.live != 0);
+    }
+}
+
+/// The durable image and what is pending over it.
+pub(super) struct Pending {
+    model: ShadowModel,
+    durable: Vec<u8>,
+    units: BTreeMap<u32, Unit>,
+    /// (thread, unit): what the next fence of the thread has to look at.
+    to_fence: Vec<(u32, u32)>,
+    sequence: u64,
+}
+
+impl Pending {
+    pub fn new(durable: Vec<u8>, model: ShadowModel) -> Pending {
+        Pending {
+            model,
+            durable,
+            units: BTreeMap::new(),
+            to_fence: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    /// Notes a store of `range`, whose words `load_word` gives as they are after it.
+    pub fn store(
+        &mut self,
+        thread: u32,
+        streamed: bool,
+        range: Range<usize>,
+        load_word: impl Fn(usize) -> u64,
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        self.sequence += 1;
+        for (index, within) in units_of(&range, self.model.unit_bytes()) {
+            let unit = self.units.entry(index).or_default();
+            let first = within.start / WORD_BYTES;
+            let end = within.end.div_ceil(WORD_BYTES);
+            let base = index as usize * self.model.unit_bytes() / WORD_BYTES;
+            let values_at = unit.values.len() as u32;
+            unit.values
+                .extend((first..end).map(|word| load_word(base + word)));
+            unit.stores.push(Store {
+                sequence: self.sequence,
+                thread,
+                streamed,
+                live: mask_of(first..end),
+                first: first as u8,
+                values_at,
+            });
+            if streamed {
+                self.to_fence.push((thread, index));
+            }
+        }
+    }
+
+    pub fn flush(&mut self, thread: u32, range: Range<usize>) {
+        if self.model == ShadowModel::Pages {
+            return;
+        }
+        for (index, _) in units_of(&range, self.model.unit_bytes()) {
+            let Some(unit) = self.units.get_mut(&index) else {
+                continue;
+            };
+            unit.captures.retain(|capture| capture.0 != thread);
+            unit.captures.push((thread, self.sequence));
+            self.to_fence.push((thread, index));
+        }
+    }
+
+    pub fn fence(&mut self, thread: u32) {
+        match self.model {
+            ShadowModel::Lines => self.fence_lines(thread),
+            ShadowModel::Pages => {
+                for (index, mut unit) in std::mem::take(&mut self.units) {
+                    let bytes = unit_slice(&mut self.durable, index, self.model);
+                    unit.settle(bytes, |_, _| true);
+                }
+                self.to_fence.clear();
+            }
+        }
+    }
+
+    fn fence_lines(&mut self, thread: u32) {
+        let Pending {
+            model,
+            durable,
+            units,
+            to_fence,
+            ..
+        } = self;
+        to_fence.retain(|&(owner, index)| {
+            if owner != thread {
+                return true;
+            }
+            if let Some(unit) = units.get_mut(&index) {
+                unit.settle(unit_slice(durable, index, *model), |unit, store| {
+                    if store.streamed {
+                        store.thread == thread
+                    } else {
+                        store.sequence <= unit.captured_by(thread)
+                    }
+                });
+                if unit.stores.is_empty() {
+                    units.remove(&index);
+                }
+            }
+            false
+        });
+    }
+
+    pub fn crash_state(&self) -> CrashState {
+        let mut state = CrashState::empty(self.model);
+        self.crash_state_into(&mut state);
+        state
+    }
+
+    pub fn crash_state_into(&self, state: &mut CrashState) {
+        state.refill(
+            self.model,
+            &self.durable,
+            self.units.iter().map(|(index, unit)| (*index, unit)),
+        );
+    }
+}
+
+/// The bytes of unit `index` in `image`.
+pub(super) fn unit_slice(image: &mut [u8], index: u32, model: ShadowModel) -> &mut [u8] {
+    let start = index as usize * model.unit_bytes();
+    let end = (start + model.unit_bytes()).min(image.len());
+    &mut image[start..end]
+}
+
+/// Each unit that `range` touches with the bytes of it that lie in the range.
+fn units_of(
+    range: &Range<usize>,
+    unit_bytes: usize,
+) -> impl Iterator<Item = (u32, Range<usize>)> + use<> {
+    let (start, end) = (range.start, range.end);
+    let units = start / unit_bytes..end.div_ceil(unit_bytes);
+    units.map(move |unit| {
+        let base = unit * unit_bytes;
+        let within = start.max(base) - base..end.min(base + unit_bytes) - base;
+        let index = u32::try_from(unit).expect("a shadow region has fewer than 2^32 units");
+        (index, within)
+    })
+}
+
+fn mask_of(words: Range<usize>) -> u64 {
+    (u64::MAX >> (64 - words.len())) << words.start
+}

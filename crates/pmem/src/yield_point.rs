@@ -1,0 +1,74 @@
+//! Where a spin loop waits: for the processor in production, for a scheduler under test.
+//!
+//! A checker that runs real threads one at a time must get control when the thread it
+//! lets run waits for one that it does not. Every spin loop of the core calls
+//! [`yield_point`]; without a hook that is a pause instruction and one relaxed load.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that have a hook now.
+static HOOKED_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// A hook with the count of hooked threads kept right however it goes away.
+struct Hook(Box<dyn Fn()>);
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        HOOKED_THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+thread_local! {
+    static HOOK: RefCell<Option<Rc<Hook>>> = const { RefCell::new(None) };
+}
+
+/// Tells the processor, or this thread's hook, that the thread waits for another one.
+#[inline]
+pub fn yield_point() {
+    if HOOKED_THREADS.load(Ordering::Relaxed) == 0 {
+        std::hint::spin_loop();
+    } else {
+        yield_to_hook();
+    }
+}
+
+#[cold]
+fn yield_to_hook() {
+    // Cloned, so that the hook may replace itself.
+    let hook = HOOK.try_with(|hook| hook.borrow().clone());
+    match hook {
+        Ok(Some(hook)) => (hook.0)(),
+        _ => std::thread::yield_now(),
+    }
+}
+
+/// Sets or clears what [`yield_point`] calls on this thread.
+pub fn set_yield_hook(hook: Option<Box<dyn Fn()>>) {
+    let hook = hook.map(|hook| {
+        HOOKED_THREADS.fetch_add(1, Ordering::Relaxed);
+        Rc::new(Hook(hook))
+    });
+    HOOK.with(|slot| *slot.borrow_mut() = hook);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn the_hook_of_this_thread_is_called_and_goes_away() {
+        let calls = Rc::new(Cell::new(0));
+        let seen = Rc::clone(&calls);
+        set_yield_hook(Some(Box::new(move || seen.set(seen.get() + 1))));
+        yield_point();
+        std::thread::spawn(yield_point).join().unwrap();
+        yield_point();
+        assert_eq!(calls.get(), 2);
+        set_yield_hook(None);
+        yield_point();
+        assert_eq!(calls.get(), 2);
+    }
+}
