@@ -1,0 +1,119 @@
+//! A backing in memory, for tests and for the crash checker's small pools.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::counters::LiveCounters;
+use super::{BackingCounters, BackingIdentity, BackingStore, WriteRun, clipped_len};
+
+/// Bytes under a lock. Everything written is durable at once.
+pub struct MemoryStore {
+    bytes: Mutex<Vec<u8>>,
+    size_bytes: u64,
+    number: u64,
+    counters: LiveCounters,
+}
+
+/// Tells one memory store of this process from another in their identities.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+impl MemoryStore {
+    /// An all-zero store of `size_bytes`.
+    ///
+    /// # Panics
+    /// Where `size_bytes` does not fit the address space.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        let len = usize::try_from(size_bytes).expect("a memory backing fits in memory");
+        Self::from_bytes(vec![0; len])
+    }
+
+    /// A store that holds `bytes`.
+    #[must_use]
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self {
+            size_bytes: bytes.len() as u64,
+            bytes: Mutex::new(bytes),
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            counters: LiveCounters::default(),
+        }
+    }
+
+    /// A copy of the whole content.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<u8> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        // Bytes have no invariant that a panicking holder could have broken.
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BackingStore for MemoryStore {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn identity(&self) -> BackingIdentity {
+        BackingIdentity {
+            path: PathBuf::from(format!("memory-{}", self.number)),
+            inode: self.number,
+            size_bytes: self.size_bytes,
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let inside = clipped_len(self.size_bytes, offset, out.len());
+        self.counters.count_read(inside);
+        let (head, tail) = out.split_at_mut(inside);
+        if inside > 0 {
+            let start = offset as usize;
+            head.copy_from_slice(&self.lock()[start..start + inside]);
+        }
+        tail.fill(0);
+        Ok(())
+    }
+
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        let mut bytes = self.lock();
+        runs.iter()
+            .map(|run| {
+                let inside = clipped_len(self.size_bytes, run.offset, run.bytes.len());
+                self.counters.count_write(run.offset, inside);
+                if inside > 0 {
+                    let start = run.offset as usize;
+                    bytes[start..start + inside].copy_from_slice(&run.bytes[..inside]);
+                }
+                Ok(())
+            })
+            .collect()
+    }
+
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.counters.count_zeroing();
+        let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
+        let inside = clipped_len(self.size_bytes, offset, len);
+        if inside > 0 {
+            let start = offset as usize;
+            self.lock()[start..start + inside].fill(0);
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.counters.count_sync();
+        Ok(())
+    }
+
+    fn counters(&self) -> BackingCounters {
+        self.counters.read()
+    }
+
+    fn transport(&self) -> String {
+        "memory".to_owned()
+    }
+}

@@ -1,0 +1,165 @@
+//! What lies behind a volume: a file, a block device, or memory in tests.
+//!
+//! Everything that a slow device can do to the cache, errors included, enters through
+//! [`BackingStore`]; a test that wants faults wraps one (see [`FaultyStore`]). A store promises:
+//!
+//! * what `write_runs` reported as done survives a power cut once a *later* `sync` returned `Ok`;
+//! * after a failed `sync` nothing is known about any write since the last good one;
+//! * reads see the newest write that completed; past the end they see zeroes.
+
+mod aligned;
+mod counters;
+mod faulty;
+mod file;
+mod memory;
+mod uring;
+
+pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES};
+pub use counters::BackingCounters;
+pub use faulty::FaultyStore;
+pub use file::{FileBackingOptions, FileStore};
+pub use memory::MemoryStore;
+
+use std::io;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Unit in which [`BackingCounters::blocks_written`] counts, in bytes.
+pub const BACKING_BLOCK_BYTES: u64 = 4096;
+
+/// Which device or file this is, compared when a volume is attached again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackingIdentity {
+    /// Canonical path, or a made-up name for a store that has none.
+    pub path: PathBuf,
+    /// Inode of a regular file; 0 for a block device, whose node is made anew at every boot.
+    pub inode: u64,
+    /// Size in bytes at the time of opening.
+    pub size_bytes: u64,
+}
+
+/// One contiguous write: `bytes` at byte `offset` of the backing.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteRun<'a> {
+    /// Where it goes, in bytes from the start of the backing.
+    pub offset: u64,
+    /// What goes there; the part beyond the end of the backing is dropped.
+    pub bytes: &'a [u8],
+}
+
+/// Slow, durable storage of a fixed size.
+pub trait BackingStore: Send + Sync {
+    /// Size in bytes; it need not be a multiple of anything.
+    fn size_bytes(&self) -> u64;
+
+    /// What is checked when a volume is attached to this store again.
+    fn identity(&self) -> BackingIdentity;
+
+    /// Fills `out` from byte `offset`; what lies past the end reads as zeroes.
+    ///
+    /// # Errors
+    /// The device's own; `out` is then unspecified.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
+
+    /// Writes all runs, many in flight at once and in no particular order, and returns one result
+    /// for each, in the order given. Runs must not overlap. The part of a run past the end is clipped.
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>>;
+
+    /// Makes `len_bytes` from `offset` read as zeroes, giving space back where the store can.
+    ///
+    /// # Errors
+    /// The device's own; any part of the range may then be zero or not.
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()>;
+
+    /// Makes every completed write durable (`fdatasync`).
+    ///
+    /// # Errors
+    /// The device's own. The kernel may have dropped the pages it could not write, so a caller must
+    /// treat every write since the last good sync as not done.
+    fn sync(&self) -> io::Result<()>;
+
+    /// What this store has done so far.
+    fn counters(&self) -> BackingCounters;
+
+    /// How bytes travel, for `stat`: for example `io_uring, O_DIRECT`.
+    fn transport(&self) -> String;
+}
+
+/// Why a backing could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("backing {}: {found}; {advice}", path.display())]
+pub struct BackingError {
+    /// The file or device.
+    pub path: PathBuf,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    pub advice: &'static str,
+    /// The operating system's error, where there was one.
+    #[source]
+    pub source: Option<io::Error>,
+}
+
+/// A shared handle on a [`BackingStore`], which is what a volume is attached to.
+#[derive(Clone)]
+pub struct Backing(Arc<dyn BackingStore>);
+
+impl Backing {
+    /// Opens the regular file or block device at `path` for this process alone.
+    ///
+    /// # Errors
+    /// [`BackingError`] where it is missing, empty, neither file nor block device, not writable, or
+    /// already the backing of another process.
+    pub fn file(path: impl AsRef<Path>) -> Result<Backing, BackingError> {
+        Self::file_with(path, FileBackingOptions::default())
+    }
+
+    /// As [`Backing::file`], with the transport restricted by `options`.
+    ///
+    /// # Errors
+    /// As [`Backing::file`].
+    pub fn file_with(
+        path: impl AsRef<Path>,
+        options: FileBackingOptions,
+    ) -> Result<Backing, BackingError> {
+        Ok(Backing(Arc::new(FileStore::open(path.as_ref(), options)?)))
+    }
+
+    /// An all-zero backing of `size_bytes` in memory, for tests.
+    #[must_use]
+    pub fn memory(size_bytes: u64) -> Backing {
+        Backing(Arc::new(MemoryStore::new(size_bytes)))
+    }
+
+    /// Wraps any store.
+    #[must_use]
+    pub fn from_store(store: Arc<dyn BackingStore>) -> Backing {
+        Backing(store)
+    }
+}
+
+impl Deref for Backing {
+    type Target = dyn BackingStore;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+impl std::fmt::Debug for Backing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Backing")
+            .field("identity", &self.identity())
+            .field("transport", &self.transport())
+            .finish()
+    }
+}
+
+/// How many of `len` bytes at `offset` lie within a store of `size_bytes`.
+fn clipped_len(size_bytes: u64, offset: u64, len: usize) -> usize {
+    usize::try_from(size_bytes.saturating_sub(offset)).map_or(len, |room| room.min(len))
+}
+
+#[cfg(test)]
+mod tests;

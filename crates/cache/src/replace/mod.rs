@@ -1,0 +1,75 @@
+//! Which cached block goes when room is needed.
+//!
+//! A policy knows entries by their index in the entry table and nothing else. It proposes victims;
+//! the reclaimer decides, under the block's lock, whether one really goes. The paper's LRU is here to
+//! compare with; the default is [`Sieve`], which measures at least as good on every trace of
+//! [`trace`] and does not write to shared memory when a block that was hit is hit again.
+
+mod links;
+mod lru;
+mod sieve;
+pub mod trace;
+
+pub use lru::Lru;
+pub use sieve::Sieve;
+
+use crate::options::ReplacementPolicy;
+
+/// A replacement policy over entries `0..capacity`. All methods may be called from any thread.
+pub trait Replacement: Send + Sync {
+    /// `entry` now caches a block. Inserting one that is present counts as a hit.
+    fn on_insert(&self, entry: u32);
+
+    /// The block of `entry` was read or overwritten. Unknown entries are ignored: a hit may race
+    /// with the removal.
+    fn on_hit(&self, entry: u32);
+
+    /// `entry` no longer caches anything. Unknown entries are ignored.
+    fn on_remove(&self, entry: u32);
+
+    /// Appends up to `wanted` entries for which `eligible` holds to `out`, best victim first, each
+    /// at most once a call. They stay until `on_remove`. Others (dirty, in a commit) are passed over
+    /// and stay. The scan is bounded, so fewer may come back although more are eligible;
+    /// calling again goes on from there. `eligible` runs under the policy's lock and must not block.
+    fn victims(&self, wanted: usize, eligible: &mut dyn FnMut(u32) -> bool, out: &mut Vec<u32>);
+
+    /// Entries present.
+    fn len(&self) -> usize;
+
+    /// Whether no entry is present.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// DRAM held, in bytes.
+    fn dram_bytes(&self) -> usize;
+}
+
+impl ReplacementPolicy {
+    /// An empty policy for entries `0..capacity`.
+    #[must_use]
+    pub fn build(self, capacity: usize) -> Box<dyn Replacement> {
+        match self {
+            ReplacementPolicy::Sieve => Box::new(Sieve::new(capacity)),
+            ReplacementPolicy::Lru => Box::new(Lru::new(capacity)),
+        }
+    }
+}
+
+/// Entries looked at per call of `victims`, for each one wanted: with three quarters of the pool
+/// dirty or recently hit, a call still finds what it wants on average.
+const SCAN_PER_WANTED: usize = 16;
+
+/// Entries looked at per call at least, so that asking for one victim usually yields one.
+const SCAN_MIN: usize = 256;
+
+fn scan_limit(wanted: usize, present: usize) -> usize {
+    // Two laps at most: the first may only clear marks.
+    wanted
+        .saturating_mul(SCAN_PER_WANTED)
+        .max(SCAN_MIN)
+        .min(present.saturating_mul(2))
+}
+
+#[cfg(test)]
+mod tests;
