@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Ordering};
 struct End(AtomicU64);
 
 /// The queue; elements are `u32`, which is what slots, entries and groups are numbered with.
-pub struct BoundedQueue {
+pub struct Queue {
     /// `turn` is the low half of the position that may use the cell next: `position` where a
     /// producer may, `position + 1` where a consumer may.
     cells: Box<[AtomicU64]>,
@@ -25,16 +25,16 @@ pub struct BoundedQueue {
     head: End,
 }
 
-impl BoundedQueue {
+impl Queue {
     /// Most elements a queue may have: turns of neighbouring laps must differ in 32 bits.
     pub const CAPACITY_MAX: usize = 1 << 30;
 
     /// An empty queue for at least `capacity` elements, rounded up to a power of two, two or more.
     ///
     /// # Panics
-    /// Where `capacity` exceeds [`BoundedQueue::CAPACITY_MAX`].
+    /// Where `capacity` exceeds [`Queue::CAPACITY_MAX`].
     #[must_use]
-    pub fn new(capacity: usize) -> Self {
+    pub fn with_capacity(capacity: usize) -> Self {
         assert!(
             capacity <= Self::CAPACITY_MAX,
             "a queue of {capacity} elements is too long"
@@ -64,17 +64,21 @@ impl BoundedQueue {
         tail.saturating_sub(head) as usize
     }
 
-    /// Whether [`BoundedQueue::len`] is zero.
+    /// Whether [`Queue::len`] is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends `value`.
-    ///
-    /// # Errors
-    /// Gives `value` back where the queue is full.
-    pub fn try_push(&self, value: u32) -> Result<(), u32> {
+    /// DRAM held, in bytes.
+    #[must_use]
+    pub fn dram_bytes(&self) -> u64 {
+        (size_of::<Self>() + size_of_val(&*self.cells)) as u64
+    }
+
+    /// Appends `value`; false where the queue is full.
+    #[must_use]
+    pub fn try_push(&self, value: u32) -> bool {
         let mut position = self.tail.0.load(Ordering::Relaxed);
         loop {
             let cell = &self.cells[(position & self.mask) as usize];
@@ -83,13 +87,13 @@ impl BoundedQueue {
                 match claim(&self.tail.0, position) {
                     Ok(()) => {
                         cell.store(pack(position.wrapping_add(1), value), Ordering::Release);
-                        return Ok(());
+                        return true;
                     }
                     Err(newer) => position = newer,
                 }
             } else if behind > 0 {
                 // The cell still holds what was pushed one lap ago.
-                return Err(value);
+                return false;
             } else {
                 position = self.tail.0.load(Ordering::Relaxed);
             }
@@ -153,15 +157,15 @@ mod tests {
             capacity in 1usize..20,
             operations in proptest::collection::vec(proptest::option::of(any::<u32>()), 0..200),
         ) {
-            let queue = BoundedQueue::new(capacity);
+            let queue = Queue::with_capacity(capacity);
             let mut model = VecDeque::new();
             for operation in operations {
                 match operation {
                     Some(value) if model.len() < queue.capacity() => {
-                        prop_assert_eq!(queue.try_push(value), Ok(()));
+                        prop_assert!(queue.try_push(value));
                         model.push_back(value);
                     }
-                    Some(value) => prop_assert_eq!(queue.try_push(value), Err(value)),
+                    Some(value) => prop_assert!(!queue.try_push(value)),
                     None => prop_assert_eq!(queue.try_pop(), model.pop_front()),
                 }
                 prop_assert_eq!(queue.len(), model.len());
@@ -173,7 +177,7 @@ mod tests {
     fn every_element_comes_out_once_and_in_order_per_producer() {
         const PRODUCERS: u32 = 3;
         const EACH: u32 = 20_000;
-        let queue = BoundedQueue::new(64);
+        let queue = Queue::with_capacity(64);
         let taken = AtomicUsize::new(0);
         let total = (PRODUCERS * EACH) as usize;
         let seen: Vec<Vec<u32>> = std::thread::scope(|scope| {
@@ -181,7 +185,7 @@ mod tests {
                 let queue = &queue;
                 scope.spawn(move || {
                     for number in 0..EACH {
-                        while queue.try_push(producer * EACH + number).is_err() {
+                        while !queue.try_push(producer * EACH + number) {
                             std::thread::yield_now();
                         }
                     }
@@ -226,7 +230,7 @@ mod tests {
 
     #[test]
     fn turns_survive_the_wrap_of_their_32_bits() {
-        let queue = BoundedQueue::new(4);
+        let queue = Queue::with_capacity(4);
         let start = u64::from(u32::MAX) - 5;
         let start = start - start % 4;
         queue.tail.0.store(start, Ordering::Relaxed);
@@ -235,8 +239,8 @@ mod tests {
             queue.cells[offset as usize].store(pack(start + offset, 0), Ordering::Relaxed);
         }
         for value in 0..100 {
-            assert_eq!(queue.try_push(value), Ok(()));
-            assert_eq!(queue.try_push(value + 1000), Ok(()));
+            assert!(queue.try_push(value));
+            assert!(queue.try_push(value + 1000));
             assert_eq!(queue.try_pop(), Some(value));
             assert_eq!(queue.try_pop(), Some(value + 1000));
             assert_eq!(queue.try_pop(), None);

@@ -42,8 +42,8 @@ impl Links {
         self.len
     }
 
-    pub(super) fn dram_bytes(&self) -> usize {
-        size_of_val(&*self.links)
+    pub(super) fn dram_bytes(&self) -> u64 {
+        size_of_val(&*self.links) as u64
     }
 
     pub(super) fn contains(&self, entry: u32) -> bool {

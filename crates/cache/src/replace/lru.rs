@@ -72,7 +72,7 @@ impl Replacement for Lru {
         self.lock().len()
     }
 
-    fn dram_bytes(&self) -> usize {
+    fn dram_bytes(&self) -> u64 {
         self.lock().dram_bytes()
     }
 }

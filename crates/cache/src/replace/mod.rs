@@ -42,7 +42,7 @@ pub trait Replacement: Send + Sync {
     }
 
     /// DRAM held, in bytes.
-    fn dram_bytes(&self) -> usize;
+    fn dram_bytes(&self) -> u64;
 }
 
 impl ReplacementPolicy {

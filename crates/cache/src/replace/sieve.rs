@@ -113,7 +113,7 @@ impl Replacement for Sieve {
         self.lock().links.len()
     }
 
-    fn dram_bytes(&self) -> usize {
-        self.lock().links.dram_bytes() + size_of_val(&*self.marks)
+    fn dram_bytes(&self) -> u64 {
+        self.lock().links.dram_bytes() + size_of_val(&*self.marks) as u64
     }
 }

@@ -78,7 +78,7 @@ fn a_policy_with_nothing_in_it_has_no_victims() {
 #[test]
 fn the_default_costs_at_most_nine_bytes_an_entry() {
     let entries = 100_000;
-    assert!(Sieve::new(entries).dram_bytes() <= 9 * entries);
+    assert!(Sieve::new(entries).dram_bytes() <= 9 * entries as u64);
 }
 
 #[test]
