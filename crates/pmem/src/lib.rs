@@ -1,1 +1,42 @@
-//! x
+//! Byte-addressable persistent memory: mapped, persisted, counted, and crash-tested.
+//!
+//! A [`Region`] is a mapping of a DAX device, a DAX file, a file in /dev/shm or a plain file.
+//! Bytes go in by cached stores ([`Region::store`]) or non-temporal ones ([`Region::stream`],
+//! [`Region::stream_crc32c`]); they are durable when [`Region::flush`] (cached stores only) and
+//! then [`Region::fence`], both called by the thread that stored, have returned. What "durable"
+//! is worth depends on the medium: [`MediaKind::survives`] says it in plain words.
+//!
+//! Every line flushed or streamed and every fence is counted ([`Counters`]): counts are exact
+//! where times are noisy.
+//!
+//! Loads and stores of one place may race. Copies go through assembly or atomics, so a race
+//! yields old and new bytes mixed, never undefined behaviour; the callers' checksums and versions
+//! tell. A bad page of the medium (SIGBUS) becomes an error of the region, not a dead process.
+
+mod arch;
+mod counters;
+mod crc;
+mod emulation;
+mod error;
+mod map;
+mod media_errors;
+mod options;
+mod region;
+pub mod shadow;
+pub mod yield_point;
+
+pub use counters::{Counters, thread_counters};
+pub use crc::{crc32c, crc32c_append, crc32c_combine_delta};
+pub use error::{PmemError, PmemErrorKind};
+pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
+pub use region::Region;
+pub use yield_point::{lock_or_yield, set_yield_hook, yield_point};
+
+/// Bytes of a cache line: the unit of flushes, streams and [`Counters`].
+pub const LINE_BYTES: usize = 64;
+
+/// Bytes of a page of memory: the unit of media errors and of the page domain.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Bytes of a huge page: mappings start at a multiple of it.
+const HUGE_PAGE_BYTES: usize = 2 << 20;

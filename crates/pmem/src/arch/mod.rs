@@ -1,0 +1,79 @@
+//! What depends on the processor: copies that may race, non-temporal stores, CRC-32C, flushes,
+//! fences and wide atomics. The best variant is chosen once.
+
+#![allow(
+    unsafe_code,
+    reason = "kernels work on raw memory that other threads and the medium may change"
+)]
+
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+use aarch64 as native;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("forebay-pmem knows how to flush cache lines on x86-64 and aarch64 only");
+#[cfg(target_arch = "x86_64")]
+use x86_64 as native;
+
+pub(crate) use native::{
+    FlushKind, detect_flush_kind, fence, flush_line, has_wide_atomics, load_u128,
+    multiply_by_shift, prefetch_read, prefetch_write, store_u128,
+};
+
+use std::sync::OnceLock;
+
+/// A copy from the second to the first pointer.
+type Copy = unsafe fn(*mut u8, *const u8, usize);
+
+/// The same, and the CRC state (neither inverted before nor after) advanced over the bytes.
+type CopyWithCrc = unsafe fn(*mut u8, *const u8, usize, u32) -> u32;
+
+/// The variants of the loops, for one kind of processor.
+///
+/// # Safety
+/// Of every function: the pointers are valid for as many bytes. The region's side (the first
+/// pointer of a store, the second of a load) may be written by others meanwhile; the other side
+/// may not. Streams want the first pointer and the length in whole lines.
+pub(crate) struct Kernels {
+    /// What to call it in reports.
+    pub(crate) name: &'static str,
+    /// Non-temporal stores of whole lines, durable after a fence.
+    pub(crate) stream: Copy,
+    /// The same, and the CRC.
+    pub(crate) stream_with_crc: CopyWithCrc,
+    /// Cached stores in ascending order.
+    pub(crate) store: Copy,
+    /// Loads from the region.
+    pub(crate) read: Copy,
+    /// The same, and the CRC.
+    pub(crate) read_with_crc: CopyWithCrc,
+    /// The CRC of bytes of the region.
+    pub(crate) crc: unsafe fn(*const u8, usize, u32) -> u32,
+}
+
+/// The best kernels for this processor.
+#[inline]
+pub(crate) fn kernels() -> &'static Kernels {
+    static BEST: OnceLock<&'static Kernels> = OnceLock::new();
+    BEST.get_or_init(|| native::supported_kernels()[0])
+}
+
+/// All kernels this processor can run, the best first.
+#[cfg(test)]
+pub(crate) fn supported_kernels() -> Vec<&'static Kernels> {
+    native::supported_kernels()
+}
+
+/// Advances a CRC state over `bytes`.
+#[inline]
+pub(crate) fn crc_state_of_slice(state: u32, bytes: &[u8]) -> u32 {
+    // SAFETY: a slice is valid for its length, and nobody writes to it meanwhile.
+    unsafe { (kernels().crc)(bytes.as_ptr(), bytes.len(), state) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Loops for any processor: word-wise volatile accesses, CRC-32C by a library.
+//!
+//! Volatile accesses of aligned words compile to single plain loads and stores, which is what
+//! racing copies need. A stream is a cached store and a flush of its lines.
+
+use super::{Kernels, native};
+use crate::LINE_BYTES;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+const WORD_BYTES: usize = 8;
+
+/// Bytes copied before their CRC is taken: they stay in the first-level cache in between.
+const CHUNK_BYTES: usize = 1024;
+
+pub(super) static KERNELS: Kernels = Kernels {
+    name: "portable",
+    stream,
+    stream_with_crc,
+    store,
+    read,
+    read_with_crc,
+    crc,
+};
+
+unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: as the caller's.
+    unsafe { store(to, from, len) };
+    for offset in (0..len).step_by(LINE_BYTES) {
+        // SAFETY: inside the range the caller vouches for.
+        unsafe { native::flush_line(native::detect_flush_kind(), to.add(offset)) };
+    }
+}
+
+unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) -> u32 {
+    // SAFETY: as the caller's; the source is the caller's own, so it is an ordinary slice.
+    unsafe {
+        stream(to, from, len);
+        append(state, std::slice::from_raw_parts(from, len))
+    }
+}
+
+unsafe fn store(to: *mut u8, from: *const u8, len: usize) {
+    let mut at = 0;
+    while at < len {
+        // SAFETY: `at` and what is accessed there lie inside the ranges the caller vouches for;
+        // the region is accessed atomically, the source is the caller's own.
+        unsafe {
+            let target = to.add(at);
+            if len - at >= WORD_BYTES && target.addr().is_multiple_of(WORD_BYTES) {
+                let word = from.add(at).cast::<u64>().read_unaligned();
+                // Release keeps the stores in order.
+                AtomicU64::from_ptr(target.cast()).store(word, Ordering::Release);
+                at += WORD_BYTES;
+            } else {
+                AtomicU8::from_ptr(target).store(from.add(at).read(), Ordering::Release);
+                at += 1;
+            }
+        }
+    }
+}
+
+unsafe fn read(to: *mut u8, from: *const u8, len: usize) {
+    let mut at = 0;
+    while at < len {
+        // SAFETY: as in `store`, the other way round. The mapping may be read-only: atomic loads
+        // of a word or a byte do not write.
+        unsafe {
+            let source = from.add(at).cast_mut();
+            if len - at >= WORD_BYTES && source.addr().is_multiple_of(WORD_BYTES) {
+                let word = AtomicU64::from_ptr(source.cast()).load(Ordering::Relaxed);
+                to.add(at).cast::<u64>().write_unaligned(word);
+                at += WORD_BYTES;
+            } else {
+                to.add(at)
+                    .write(AtomicU8::from_ptr(source).load(Ordering::Relaxed));
+                at += 1;
+            }
+        }
+    }
+}
+
+unsafe fn read_with_crc(to: *mut u8, from: *const u8, len: usize, mut state: u32) -> u32 {
+    for start in (0..len).step_by(CHUNK_BYTES) {
+        let chunk = CHUNK_BYTES.min(len - start);
+        // SAFETY: inside the ranges the caller vouches for; what was copied is the caller's own.
+        unsafe {
+            read(to.add(start), from.add(start), chunk);
+            state = append(state, std::slice::from_raw_parts(to.add(start), chunk));
+        }
+    }
+    state
+}
+
+unsafe fn crc(from: *const u8, len: usize, mut state: u32) -> u32 {
+    let mut buffer = [0_u8; CHUNK_BYTES];
+    for start in (0..len).step_by(CHUNK_BYTES) {
+        let chunk = &mut buffer[..CHUNK_BYTES.min(len - start)];
+        // SAFETY: the source lies inside the range the caller vouches for, the buffer is ours.
+        unsafe { read(chunk.as_mut_ptr(), from.add(start), chunk.len()) };
+        state = append(state, chunk);
+    }
+    state
+}
+
+fn append(state: u32, bytes: &[u8]) -> u32 {
+    !crc32c::crc32c_append(!state, bytes)
+}
+
+/// a · b · x^33 modulo the CRC polynomial.
+pub(super) fn multiply_by_shift(a: u32, b: u32) -> u32 {
+    use crate::crc::polynomial::{multiply, power_of_x};
+    const X_33: u32 = power_of_x(33);
+    multiply(multiply(a, b), X_33)
+}

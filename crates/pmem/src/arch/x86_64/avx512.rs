@@ -1,0 +1,185 @@
+//! Loops for processors with AVX-512 and VPCLMULQDQ: one 64-byte line a register.
+//!
+//! The CRC is folded as in Gopal et al., "Fast CRC Computation for Generic Polynomials Using
+//! PCLMULQDQ Instruction" (Intel, 2009), in 16 lanes of 128 bits. A fold moves a lane's sum
+//! forward by a fixed distance: both its halves are multiplied by a power of x.
+
+use super::super::Kernels;
+use super::sse::{advance, fold_constants};
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+const LINE: usize = 64;
+
+/// Lines in flight, so that the multiplier's latency is hidden.
+const BATCH: usize = 4;
+
+/// What becomes of the loaded lines.
+const DROPPED: u8 = 0;
+const STORED: u8 = 1;
+const STREAMED: u8 = 2;
+
+pub(super) static KERNELS: Kernels = Kernels {
+    name: "avx512",
+    stream: |to, from, len| {
+        // SAFETY: as the caller's; these kernels are only offered where they are supported.
+        unsafe { pass::<STREAMED, false>(to, from, len, 0) };
+    },
+    // SAFETY: as above.
+    stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED, true>(to, from, len, state) },
+    store: |to, from, len| {
+        // SAFETY: as above.
+        unsafe { pass::<STORED, false>(to, from, len, 0) };
+    },
+    read: |to, from, len| {
+        // SAFETY: as above.
+        unsafe { pass::<STORED, false>(to, from, len, 0) };
+    },
+    // SAFETY: as above.
+    read_with_crc: |to, from, len, state| unsafe { pass::<STORED, true>(to, from, len, state) },
+    // SAFETY: as above.
+    crc: |from, len, state| unsafe {
+        pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
+    },
+};
+
+pub(super) fn is_supported() -> bool {
+    super::sse::is_supported()
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("vpclmulqdq")
+}
+
+macro_rules! load {
+    ($from:expr, $line:expr) => {{
+        let value: __m512i;
+        asm!("vmovdqu64 {}, [{} + {}]", lateout(zmm_reg) value, in(reg) $from, const $line * LINE,
+            options(nostack, preserves_flags, readonly));
+        value
+    }};
+}
+
+macro_rules! put {
+    ($sink:expr, $to:expr, $line:expr, $value:expr) => {
+        if $sink == STORED {
+            asm!("vmovdqu64 [{} + {}], {}", in(reg) $to, const $line * LINE, in(zmm_reg) $value,
+                options(nostack, preserves_flags));
+        } else if $sink == STREAMED {
+            asm!("vmovntdq [{} + {}], {}", in(reg) $to, const $line * LINE, in(zmm_reg) $value,
+                options(nostack, preserves_flags));
+        }
+    };
+}
+
+/// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
+#[target_feature(enable = "avx512f,avx512vl,vpclmulqdq,pclmulqdq,sse4.2")]
+unsafe fn pass<const SINK: u8, const CRC: bool>(
+    mut to: *mut u8,
+    mut from: *const u8,
+    mut len: usize,
+    mut state: u32,
+) -> u32 {
+    if len >= LINE {
+        // The state stands before the first bytes: the CRC is linear, so it is added to them.
+        let start = _mm512_zextsi128_si512(_mm_cvtsi32_si128(state as i32));
+        let mut sum;
+        // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+        unsafe {
+            if len >= BATCH * LINE {
+                let mut sums = [
+                    load!(from, 0),
+                    load!(from, 1),
+                    load!(from, 2),
+                    load!(from, 3),
+                ];
+                put!(SINK, to, 0, sums[0]);
+                put!(SINK, to, 1, sums[1]);
+                put!(SINK, to, 2, sums[2]);
+                put!(SINK, to, 3, sums[3]);
+                sums[0] = _mm512_xor_si512(sums[0], start);
+                (to, from, len) = advance(to, from, len, BATCH * LINE);
+                let constants = fold_by::<{ BATCH * LINE }>();
+                while len >= BATCH * LINE {
+                    let lines = [
+                        load!(from, 0),
+                        load!(from, 1),
+                        load!(from, 2),
+                        load!(from, 3),
+                    ];
+                    put!(SINK, to, 0, lines[0]);
+                    put!(SINK, to, 1, lines[1]);
+                    put!(SINK, to, 2, lines[2]);
+                    put!(SINK, to, 3, lines[3]);
+                    if CRC {
+                        for (sum, line) in sums.iter_mut().zip(lines) {
+                            *sum = fold(*sum, constants, line);
+                        }
+                    }
+                    (to, from, len) = advance(to, from, len, BATCH * LINE);
+                }
+                sum = sums[3];
+                if CRC {
+                    sum = fold(sums[0], fold_by::<{ 3 * LINE }>(), sum);
+                    sum = fold(sums[1], fold_by::<{ 2 * LINE }>(), sum);
+                    sum = fold(sums[2], fold_by::<LINE>(), sum);
+                }
+            } else {
+                sum = load!(from, 0);
+                put!(SINK, to, 0, sum);
+                sum = _mm512_xor_si512(sum, start);
+                (to, from, len) = advance(to, from, len, LINE);
+            }
+            while len >= LINE {
+                let line = load!(from, 0);
+                put!(SINK, to, 0, line);
+                if CRC {
+                    sum = fold(sum, fold_by::<LINE>(), line);
+                }
+                (to, from, len) = advance(to, from, len, LINE);
+            }
+        }
+        if CRC {
+            state = reduce(sum);
+        }
+    }
+    // SAFETY: what is left of the same ranges.
+    unsafe { super::sse::pass_tail::<SINK, CRC>(to, from, len, state) }
+}
+
+#[target_feature(enable = "avx512f")]
+fn fold_by<const DISTANCE: usize>() -> __m512i {
+    let [low, high] = const { fold_constants(DISTANCE) };
+    _mm512_set_epi64(high, low, high, low, high, low, high, low)
+}
+
+/// `sum` moved forward by the constants' distance, plus `line`.
+#[target_feature(enable = "avx512f,vpclmulqdq")]
+fn fold(sum: __m512i, constants: __m512i, line: __m512i) -> __m512i {
+    const EXCLUSIVE_OR_OF_THREE: i32 = 0x96;
+    _mm512_ternarylogic_epi64::<EXCLUSIVE_OR_OF_THREE>(
+        _mm512_clmulepi64_epi128::<0x00>(sum, constants),
+        _mm512_clmulepi64_epi128::<0x11>(sum, constants),
+        line,
+    )
+}
+
+/// The CRC state after one line of four lanes: the first three are moved to the last, and the CRC
+/// instruction reduces that.
+#[target_feature(enable = "avx512f,avx512vl,vpclmulqdq,pclmulqdq,sse4.2")]
+fn reduce(sum: __m512i) -> u32 {
+    let [low_0, high_0] = const { fold_constants(48) };
+    let [low_1, high_1] = const { fold_constants(32) };
+    let [low_2, high_2] = const { fold_constants(16) };
+    let constants = _mm512_set_epi64(0, 0, high_2, low_2, high_1, low_1, high_0, low_0);
+    let last = _mm512_maskz_mov_epi64(0b1100_0000, sum);
+    let moved = fold(sum, constants, last);
+    let pairs = _mm256_xor_si256(
+        _mm512_castsi512_si256(moved),
+        _mm512_extracti64x4_epi64::<1>(moved),
+    );
+    let lane = _mm_xor_si128(
+        _mm256_castsi256_si128(pairs),
+        _mm256_extracti128_si256::<1>(pairs),
+    );
+    super::sse::reduce(lane)
+}

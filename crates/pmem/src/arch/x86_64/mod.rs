@@ -1,0 +1,180 @@
+//! x86-64: flushes, fence, prefetches and 16-byte atomics; the loops are in the modules below.
+
+mod avx512;
+mod sse;
+
+use super::{Kernels, portable};
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m128i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64, cmpxchg16b,
+};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Which instruction flushes a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FlushKind {
+    /// CLWB: writes the line back and may keep it cached.
+    Clwb,
+    /// CLFLUSHOPT: writes the line back and drops it.
+    ClflushOpt,
+    /// CLFLUSH: the same, one after the other.
+    Clflush,
+}
+
+pub(super) fn supported_kernels() -> Vec<&'static Kernels> {
+    let mut kernels = Vec::new();
+    if avx512::is_supported() {
+        kernels.push(&avx512::KERNELS);
+    }
+    if sse::is_supported() {
+        kernels.push(&sse::KERNELS);
+    }
+    kernels.push(&portable::KERNELS);
+    kernels
+}
+
+pub(crate) fn detect_flush_kind() -> FlushKind {
+    static KIND: OnceLock<FlushKind> = OnceLock::new();
+    *KIND.get_or_init(|| {
+        // Leaf 7, register EBX (Intel SDM, CPUID): the standard library does not name these.
+        let leaf = std::arch::x86_64::__cpuid_count(7, 0);
+        if leaf.ebx & (1 << 24) != 0 {
+            FlushKind::Clwb
+        } else if leaf.ebx & (1 << 23) != 0 {
+            FlushKind::ClflushOpt
+        } else {
+            FlushKind::Clflush
+        }
+    })
+}
+
+/// # Safety
+/// `line` points into a mapping, and the processor has the instruction.
+#[inline]
+pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
+    match kind {
+        // SAFETY: flushing a line changes no byte.
+        FlushKind::Clwb => unsafe {
+            asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags));
+        },
+        // SAFETY: flushing a line changes no byte.
+        FlushKind::ClflushOpt => unsafe {
+            asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags));
+        },
+        // SAFETY: flushing a line changes no byte.
+        FlushKind::Clflush => unsafe {
+            asm!("clflush [{}]", in(reg) line, options(nostack, preserves_flags));
+        },
+    }
+}
+
+/// Orders all flushes and stores of this thread before all that follows.
+#[inline]
+pub(crate) fn fence() {
+    // SAFETY: a barrier. In assembly, so that the compiler moves no access across it either.
+    unsafe { asm!("sfence", options(nostack, preserves_flags)) };
+}
+
+#[inline]
+pub(crate) fn prefetch_read(line: *const u8) {
+    // SAFETY: a prefetch faults nowhere.
+    unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
+}
+
+#[inline]
+pub(crate) fn prefetch_write(line: *const u8) {
+    // SAFETY: a prefetch faults nowhere; where the processor lacks it, it is a no-op.
+    unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
+}
+
+/// Whether aligned 16-byte vector loads and stores are atomic: Intel and AMD promise it for
+/// processors with AVX (Intel SDM volume 3A, section 9.1.1).
+pub(crate) fn has_wide_atomics() -> bool {
+    is_x86_feature_detected!("avx")
+}
+
+/// Two 8-byte loads where wide ones are not atomic: the locked instruction writes, which a
+/// read-only mapping does not bear.
+///
+/// # Safety
+/// `from` is 16-byte aligned and mapped; `is_wide` is [`has_wide_atomics`].
+#[inline]
+pub(crate) unsafe fn load_u128(is_wide: bool, from: *const u8) -> u128 {
+    if is_wide {
+        let value: __m128i;
+        // SAFETY: reads 16 mapped and aligned bytes; AVX is there, the caller checked.
+        unsafe {
+            asm!("vmovdqa {}, [{}]", lateout(xmm_reg) value, in(reg) from,
+                options(nostack, preserves_flags, readonly));
+            return std::mem::transmute::<__m128i, u128>(value);
+        }
+    }
+    // SAFETY: two mapped and aligned words, read atomically.
+    unsafe {
+        let words = from.cast_mut().cast::<u64>();
+        let low = AtomicU64::from_ptr(words).load(Ordering::Acquire);
+        let high = AtomicU64::from_ptr(words.add(1)).load(Ordering::Acquire);
+        u128::from(high) << 64 | u128::from(low)
+    }
+}
+
+/// # Safety
+/// `to` is 16-byte aligned, mapped and writable; `is_wide` is [`has_wide_atomics`].
+#[inline]
+pub(crate) unsafe fn store_u128(is_wide: bool, to: *mut u8, value: u128) {
+    if is_wide {
+        // SAFETY: writes 16 mapped and aligned bytes; AVX is there, the caller checked. Stores
+        // are not reordered with older accesses on this processor: it is a release.
+        unsafe {
+            let value = std::mem::transmute::<u128, __m128i>(value);
+            asm!("vmovdqa [{}], {}", in(reg) to, in(xmm_reg) value,
+                options(nostack, preserves_flags));
+        }
+    } else if is_x86_feature_detected!("cmpxchg16b") {
+        // SAFETY: 16 mapped and aligned bytes; the instruction is there.
+        unsafe { exchange_u128(to.cast(), value) };
+    } else {
+        // SAFETY: two mapped and aligned words, written atomically. The first 64-bit processors
+        // have nothing wider.
+        unsafe {
+            let words = to.cast::<u64>();
+            AtomicU64::from_ptr(words).store(value as u64, Ordering::Release);
+            AtomicU64::from_ptr(words.add(1)).store((value >> 64) as u64, Ordering::Release);
+        }
+    }
+}
+
+#[target_feature(enable = "cmpxchg16b")]
+unsafe fn exchange_u128(to: *mut u128, value: u128) {
+    let mut expected = 0;
+    loop {
+        // SAFETY: the caller vouches for the 16 bytes.
+        let found = unsafe { cmpxchg16b(to, expected, value, Ordering::SeqCst, Ordering::SeqCst) };
+        if found == expected {
+            return;
+        }
+        expected = found;
+    }
+}
+
+/// a · b · x^33 modulo the CRC polynomial.
+#[inline]
+pub(crate) fn multiply_by_shift(a: u32, b: u32) -> u32 {
+    if sse::is_supported() {
+        // SAFETY: the instructions are there.
+        unsafe { multiply_carry_less(a, b) }
+    } else {
+        portable::multiply_by_shift(a, b)
+    }
+}
+
+/// The carry-less product of two reflected numbers is x · a · b in 64 reflected bits; the CRC
+/// instruction reduces it and multiplies by x^32.
+#[target_feature(enable = "pclmulqdq,sse4.2")]
+fn multiply_carry_less(a: u32, b: u32) -> u32 {
+    let a = _mm_cvtsi64_si128(i64::from(a));
+    let b = _mm_cvtsi64_si128(i64::from(b));
+    let product = _mm_cvtsi128_si64(_mm_clmulepi64_si128(a, b, 0x00));
+    _mm_crc32_u64(0, product as u64) as u32
+}

@@ -1,0 +1,208 @@
+//! Loops for processors with PCLMULQDQ and SSE4.2: four 128-bit registers a line. Folding is
+//! explained in the AVX-512 module.
+
+use super::super::Kernels;
+use crate::crc::polynomial::power_of_x;
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+const LINE: usize = 64;
+
+const DROPPED: u8 = 0;
+const STORED: u8 = 1;
+const STREAMED: u8 = 2;
+
+pub(super) static KERNELS: Kernels = Kernels {
+    name: "sse",
+    stream: |to, from, len| {
+        // SAFETY: as the caller's; these kernels are only offered where they are supported.
+        unsafe { pass::<STREAMED, false>(to, from, len, 0) };
+    },
+    // SAFETY: as above.
+    stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED, true>(to, from, len, state) },
+    store: |to, from, len| {
+        // SAFETY: as above.
+        unsafe { pass::<STORED, false>(to, from, len, 0) };
+    },
+    read: |to, from, len| {
+        // SAFETY: as above.
+        unsafe { pass::<STORED, false>(to, from, len, 0) };
+    },
+    // SAFETY: as above.
+    read_with_crc: |to, from, len, state| unsafe { pass::<STORED, true>(to, from, len, state) },
+    // SAFETY: as above.
+    crc: |from, len, state| unsafe {
+        pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
+    },
+};
+
+pub(super) fn is_supported() -> bool {
+    is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2")
+}
+
+macro_rules! load {
+    ($from:expr, $lane:expr) => {{
+        let value: __m128i;
+        asm!("movdqu {}, [{} + {}]", lateout(xmm_reg) value, in(reg) $from, const $lane * 16,
+            options(nostack, preserves_flags, readonly));
+        value
+    }};
+}
+
+macro_rules! put {
+    ($sink:expr, $to:expr, $lane:expr, $value:expr) => {
+        if $sink == STORED {
+            asm!("movdqu [{} + {}], {}", in(reg) $to, const $lane * 16, in(xmm_reg) $value,
+                options(nostack, preserves_flags));
+        } else if $sink == STREAMED {
+            asm!("movntdq [{} + {}], {}", in(reg) $to, const $lane * 16, in(xmm_reg) $value,
+                options(nostack, preserves_flags));
+        }
+    };
+}
+
+/// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
+#[target_feature(enable = "pclmulqdq,sse4.2")]
+unsafe fn pass<const SINK: u8, const CRC: bool>(
+    mut to: *mut u8,
+    mut from: *const u8,
+    mut len: usize,
+    mut state: u32,
+) -> u32 {
+    if len >= LINE {
+        let constants = fold_by::<LINE>();
+        // Before the first line there is nothing to move forward but the state.
+        let mut sums = [_mm_setzero_si128(); 4];
+        let mut start = _mm_cvtsi32_si128(state as i32);
+        while len >= LINE {
+            // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+            let lanes = unsafe {
+                [
+                    load!(from, 0),
+                    load!(from, 1),
+                    load!(from, 2),
+                    load!(from, 3),
+                ]
+            };
+            // SAFETY: as above.
+            unsafe {
+                put!(SINK, to, 0, lanes[0]);
+                put!(SINK, to, 1, lanes[1]);
+                put!(SINK, to, 2, lanes[2]);
+                put!(SINK, to, 3, lanes[3]);
+            }
+            if CRC {
+                for (sum, lane) in sums.iter_mut().zip(lanes) {
+                    *sum = fold(*sum, constants, lane);
+                }
+                sums[0] = _mm_xor_si128(sums[0], start);
+                start = _mm_setzero_si128();
+            }
+            // SAFETY: at most one past the end.
+            (to, from, len) = unsafe { advance(to, from, len, LINE) };
+        }
+        if CRC {
+            let mut sum = fold(sums[0], fold_by::<48>(), sums[3]);
+            sum = fold(sums[1], fold_by::<32>(), sum);
+            state = reduce(fold(sums[2], fold_by::<16>(), sum));
+        }
+    }
+    // SAFETY: what is left of the same ranges.
+    unsafe { pass_tail::<SINK, CRC>(to, from, len, state) }
+}
+
+/// The same for fewer bytes than a line, in ever smaller words.
+#[inline]
+#[target_feature(enable = "sse4.2")]
+pub(super) unsafe fn pass_tail<const SINK: u8, const CRC: bool>(
+    mut to: *mut u8,
+    mut from: *const u8,
+    mut len: usize,
+    mut state: u32,
+) -> u32 {
+    // Streams are whole lines.
+    debug_assert!(SINK != STREAMED || len == 0);
+    macro_rules! word {
+        ($type:ty, $load:literal, $store:literal, $class:ident, $crc:expr) => {{
+            let value: $type;
+            asm!($load, lateout($class) value, in(reg) from,
+                options(nostack, preserves_flags, readonly));
+            if SINK == STORED {
+                asm!($store, in(reg) to, in($class) value, options(nostack, preserves_flags));
+            }
+            if CRC {
+                state = $crc(state, value);
+            }
+        }};
+    }
+    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    unsafe {
+        while len >= 8 {
+            word!(u64, "mov {}, [{}]", "mov [{}], {}", reg, |state, value| {
+                _mm_crc32_u64(u64::from(state), value) as u32
+            });
+            (to, from, len) = advance(to, from, len, 8);
+        }
+        if len >= 4 {
+            word!(u32, "mov {:e}, [{}]", "mov [{}], {:e}", reg, _mm_crc32_u32);
+            (to, from, len) = advance(to, from, len, 4);
+        }
+        if len >= 2 {
+            word!(u16, "mov {:x}, [{}]", "mov [{}], {:x}", reg, _mm_crc32_u16);
+            (to, from, len) = advance(to, from, len, 2);
+        }
+        if len >= 1 {
+            word!(u8, "mov {}, [{}]", "mov [{}], {}", reg_byte, _mm_crc32_u8);
+        }
+    }
+    state
+}
+
+/// # Safety
+/// There are `by` bytes. The target may be null where nothing is put.
+#[inline]
+pub(super) unsafe fn advance(
+    to: *mut u8,
+    from: *const u8,
+    len: usize,
+    by: usize,
+) -> (*mut u8, *const u8, usize) {
+    // SAFETY: the caller vouches for the source.
+    (to.wrapping_add(by), unsafe { from.add(by) }, len - by)
+}
+
+/// What the low and the high half of a 128-bit sum are multiplied by to move it forward by
+/// `distance` bytes. A carry-less product of reflected numbers comes out multiplied by x; the
+/// low half stands 64 degrees above the high one.
+pub(super) const fn fold_constants(distance: usize) -> [i64; 2] {
+    let bits = 8 * distance as i64;
+    [
+        ((power_of_x(bits + 63) as u64) << 32) as i64,
+        ((power_of_x(bits - 1) as u64) << 32) as i64,
+    ]
+}
+
+#[target_feature(enable = "sse2")]
+fn fold_by<const DISTANCE: usize>() -> __m128i {
+    let [low, high] = const { fold_constants(DISTANCE) };
+    _mm_set_epi64x(high, low)
+}
+
+#[target_feature(enable = "pclmulqdq")]
+fn fold(sum: __m128i, constants: __m128i, lane: __m128i) -> __m128i {
+    _mm_xor_si128(
+        _mm_xor_si128(
+            _mm_clmulepi64_si128::<0x00>(sum, constants),
+            _mm_clmulepi64_si128::<0x11>(sum, constants),
+        ),
+        lane,
+    )
+}
+
+/// The CRC state after one 128-bit lane.
+#[target_feature(enable = "sse4.2")]
+pub(super) fn reduce(lane: __m128i) -> u32 {
+    let low = _mm_cvtsi128_si64(lane) as u64;
+    let high = _mm_extract_epi64::<1>(lane) as u64;
+    _mm_crc32_u64(_mm_crc32_u64(0, low), high) as u32
+}

@@ -1,0 +1,364 @@
+//! Files and devices into memory: creation, locking, and finding out what they are.
+
+#![allow(unsafe_code, reason = "mappings are the system's own interface")]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::{HUGE_PAGE_BYTES, MediaKind, PAGE_BYTES, PmemError, PmemErrorKind};
+
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58F6;
+
+/// Bytes written at once where a file system cannot reserve space otherwise.
+const ZERO_CHUNK_BYTES: usize = 1 << 20;
+
+/// A mapping; unmapped when dropped, the file closed and so unlocked after that.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: *mut u8,
+    len: usize,
+    kind: MediaKind,
+    file: File,
+}
+
+// SAFETY: a mapping is memory that belongs to the process, not to a thread. All access to it is
+// through the kernels, which bear races.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, which nobody can use any more.
+        unsafe { libc::munmap(self.start.cast(), self.len) };
+    }
+}
+
+impl Mapping {
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn kind(&self) -> MediaKind {
+        self.kind
+    }
+
+    pub(crate) fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn advise(&self, advice: i32) {
+        // SAFETY: our own mapping, and only advice that changes no byte.
+        unsafe { libc::madvise(self.start.cast(), self.len, advice) };
+    }
+}
+
+/// A new file of `len` bytes, all of them reserved; removed again when that fails.
+pub(crate) fn create(path: &Path, len: u64, huge_pages: bool) -> Result<Mapping, PmemError> {
+    let needed = PAGE_BYTES as u64;
+    if len < needed {
+        return Err(PmemError::new(
+            PmemErrorKind::TooSmall { found: len, needed },
+            path,
+        ));
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => PmemError::new(PmemErrorKind::AlreadyExists, path),
+            _ => PmemError::io("create the file", path, error),
+        })?;
+    let mapping = fill_and_map(file, len, huge_pages, path);
+    if mapping.is_err() {
+        // What failed is what the caller has to hear of, not this.
+        let _ = std::fs::remove_file(path);
+    }
+    mapping
+}
+
+fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<Mapping, PmemError> {
+    lock(&file, libc::LOCK_EX, path)?;
+    file.set_len(len)
+        .map_err(|error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error))?;
+    let is_shm = kind_of_file(&file, path)? == MediaKind::Shm;
+    if !(huge_pages && is_shm) {
+        reserve(&file, len, path)?;
+    }
+    let mapping = map_shared(file, huge_pages, path)?;
+    if huge_pages && is_shm {
+        // A memory file gets huge pages when they are touched through an advised mapping, but
+        // not when they are reserved. What fails here fails again, with its reason, below.
+        mapping.advise(libc::MADV_POPULATE_WRITE);
+        reserve(mapping.file(), len, path)?;
+    }
+    sync_creation(mapping.file(), path)?;
+    Ok(mapping)
+}
+
+/// A file or device that exists, locked against everybody else.
+pub(crate) fn open(path: &Path, huge_pages: bool) -> Result<Mapping, PmemError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| PmemError::io("open it", path, error))?;
+    lock(&file, libc::LOCK_EX, path)?;
+    let metadata = metadata(&file, path)?;
+    // A copy made by cp may have holes, whose first store could meet a full disk (SIGBUS).
+    if metadata.is_file() && metadata.blocks() * 512 < metadata.len() {
+        reserve_holes(&file, metadata.len(), path)?;
+    }
+    map_shared(file, huge_pages, path)
+}
+
+/// A private view: stores stay in this process. Also says whether nobody else has the file open.
+pub(crate) fn open_private(path: &Path) -> Result<(Mapping, bool), PmemError> {
+    let file = File::open(path).map_err(|error| PmemError::io("open it", path, error))?;
+    let is_quiet = lock(&file, libc::LOCK_SH, path).is_ok();
+    let (kind, len) = identify(&file, path)?;
+    if kind == MediaKind::DevDax {
+        return Err(PmemError::new(
+            PmemErrorKind::Unsupported(
+                "a DAX device has no private view; copy it to a file and look at that",
+            ),
+            path,
+        ));
+    }
+    let len = checked_len(len, path)?;
+    let start = map(&file, len, libc::MAP_PRIVATE | libc::MAP_NORESERVE)
+        .map_err(|error| PmemError::io("map it", path, error))?;
+    let mapping = Mapping {
+        start,
+        len,
+        kind,
+        file,
+    };
+    Ok((mapping, is_quiet))
+}
+
+fn lock(file: &File, operation: i32, path: &Path) -> Result<(), PmemError> {
+    // SAFETY: a plain system call on our own descriptor.
+    if unsafe { libc::flock(file.as_raw_fd(), operation | libc::LOCK_NB) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    Err(match error.kind() {
+        io::ErrorKind::WouldBlock => PmemError::new(PmemErrorKind::Locked, path),
+        _ => PmemError::io("lock it", path, error),
+    })
+}
+
+fn metadata(file: &File, path: &Path) -> Result<std::fs::Metadata, PmemError> {
+    file.metadata()
+        .map_err(|error| PmemError::io("find out what it is", path, error))
+}
+
+/// Gives the file `len` bytes backed by blocks, so that a full disk is an error now.
+fn reserve(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
+    let no_space = |error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error);
+    let Ok(signed_len) = i64::try_from(len) else {
+        return Err(PmemError::new(PmemErrorKind::NoSpace { len }, path));
+    };
+    loop {
+        // SAFETY: a plain system call on our own descriptor.
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, signed_len) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::EINTR) => continue,
+            Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT | libc::ENOMEM) => Err(no_space(error)),
+            Some(libc::EOPNOTSUPP) => write_zeroes(file, len).map_err(no_space),
+            _ => Err(PmemError::io("reserve its space", path, error)),
+        };
+    }
+}
+
+/// The same for what an existing file lacks; its bytes stay. File systems that cannot do it are
+/// left alone: there is nothing to be done short of rewriting the file.
+fn reserve_holes(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
+    // SAFETY: a plain system call on our own descriptor.
+    let result = unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, len as i64) };
+    let error = io::Error::last_os_error();
+    if result == 0 || error.raw_os_error() == Some(libc::EOPNOTSUPP) {
+        return Ok(());
+    }
+    Err(match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT) => {
+            PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error)
+        }
+        _ => PmemError::io("reserve space for its holes", path, error),
+    })
+}
+
+fn write_zeroes(file: &File, len: u64) -> io::Result<()> {
+    let zeroes = vec![0; ZERO_CHUNK_BYTES];
+    let mut offset = 0;
+    while offset < len {
+        let chunk = (len - offset).min(ZERO_CHUNK_BYTES as u64);
+        file.write_all_at(&zeroes[..chunk as usize], offset)?;
+        offset += chunk;
+    }
+    Ok(())
+}
+
+/// The file's name and size outlive a power cut before anything in it is promised to.
+fn sync_creation(file: &File, path: &Path) -> Result<(), PmemError> {
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    file.sync_all()
+        .and_then(|()| File::open(parent)?.sync_all())
+        .map_err(|error| PmemError::io("make its creation durable", path, error))
+}
+
+fn map_shared(file: File, huge_pages: bool, path: &Path) -> Result<Mapping, PmemError> {
+    let (mut kind, len) = identify(&file, path)?;
+    let len = checked_len(len, path)?;
+    let synchronous = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+    let mut mapped = Err(io::Error::from(io::ErrorKind::Unsupported));
+    if kind == MediaKind::PlainFile {
+        mapped = map(&file, len, synchronous);
+        if mapped.is_ok() {
+            kind = MediaKind::FsDax;
+        }
+    }
+    let start = mapped
+        .or_else(|_| map(&file, len, libc::MAP_SHARED))
+        .map_err(|error| PmemError::io("map it", path, error))?;
+    let mapping = Mapping {
+        start,
+        len,
+        kind,
+        file,
+    };
+    if huge_pages {
+        // Where the kernel declines, everything works, a little slower.
+        mapping.advise(libc::MADV_HUGEPAGE);
+    }
+    Ok(mapping)
+}
+
+/// Maps at an address that huge pages fit: the kernel does not see to that for every file.
+fn map(file: &File, len: usize, flags: i32) -> io::Result<*mut u8> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let reserved_len = len
+        .checked_next_multiple_of(PAGE_BYTES)
+        .and_then(|len| len.checked_add(HUGE_PAGE_BYTES))
+        .ok_or(io::ErrorKind::OutOfMemory)?;
+    let reserve_flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: first a reservation at an address the kernel chooses, then the file over the part
+    // of it that is aligned; the rest is given back. On failure all of it is.
+    unsafe {
+        let reserved = check_mapped(libc::mmap(
+            std::ptr::null_mut(),
+            reserved_len,
+            libc::PROT_NONE,
+            reserve_flags,
+            -1,
+            0,
+        ))?;
+        let before = reserved.align_offset(HUGE_PAGE_BYTES);
+        let aligned = reserved.add(before);
+        let mapped = check_mapped(libc::mmap(
+            aligned.cast(),
+            len,
+            protection,
+            flags | libc::MAP_FIXED,
+            file.as_raw_fd(),
+            0,
+        ));
+        if mapped.is_err() {
+            libc::munmap(reserved.cast(), reserved_len);
+            return mapped;
+        }
+        let end = before + len.next_multiple_of(PAGE_BYTES);
+        if before > 0 {
+            libc::munmap(reserved.cast(), before);
+        }
+        libc::munmap(reserved.add(end).cast(), reserved_len - end);
+        mapped
+    }
+}
+
+fn check_mapped(start: *mut libc::c_void) -> io::Result<*mut u8> {
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(start.cast())
+}
+
+fn checked_len(len: u64, path: &Path) -> Result<usize, PmemError> {
+    let needed = PAGE_BYTES as u64;
+    match usize::try_from(len) {
+        Ok(bytes) if len >= needed => Ok(bytes),
+        _ => Err(PmemError::new(
+            PmemErrorKind::TooSmall { found: len, needed },
+            path,
+        )),
+    }
+}
+
+/// What the file is (DAX files look like plain ones until they are mapped), and its length.
+fn identify(file: &File, path: &Path) -> Result<(MediaKind, u64), PmemError> {
+    let metadata = metadata(file, path)?;
+    if metadata.is_file() {
+        return Ok((kind_of_file(file, path)?, metadata.len()));
+    }
+    if metadata.file_type().is_char_device() {
+        return Ok((MediaKind::DevDax, dax_device_len(metadata.rdev(), path)?));
+    }
+    Err(PmemError::new(
+        PmemErrorKind::Unsupported("neither a file nor a DAX device; name one of these"),
+        path,
+    ))
+}
+
+fn kind_of_file(file: &File, path: &Path) -> Result<MediaKind, PmemError> {
+    // SAFETY: an all-zero statfs is valid, and is filled by the call.
+    let (result, status) = unsafe {
+        let mut status: libc::statfs = std::mem::zeroed();
+        (libc::fstatfs(file.as_raw_fd(), &mut status), status)
+    };
+    if result != 0 {
+        let error = io::Error::last_os_error();
+        return Err(PmemError::io("find its file system", path, error));
+    }
+    Ok(match status.f_type {
+        TMPFS_MAGIC | RAMFS_MAGIC => MediaKind::Shm,
+        _ => MediaKind::PlainFile,
+    })
+}
+
+/// A DAX device has no length of its own; sysfs tells it.
+fn dax_device_len(device: u64, path: &Path) -> Result<u64, PmemError> {
+    let directory = PathBuf::from(format!(
+        "/sys/dev/char/{}:{}",
+        libc::major(device),
+        libc::minor(device)
+    ));
+    let is_dax = std::fs::read_link(directory.join("subsystem"))
+        .is_ok_and(|subsystem| subsystem.file_name().is_some_and(|name| name == "dax"));
+    if !is_dax {
+        return Err(PmemError::new(
+            PmemErrorKind::Unsupported("a character device, but not a DAX device; name one"),
+            path,
+        ));
+    }
+    std::fs::read_to_string(directory.join("size"))
+        .and_then(|size| size.trim().parse().map_err(io::Error::other))
+        .map_err(|error| PmemError::io("find the DAX device's size", path, error))
+}

@@ -1,0 +1,246 @@
+//! Bad pages of the medium: an access to one raises SIGBUS, which would kill the process.
+//!
+//! One handler for the process puts an anonymous page over the bad one, notes its offset with the
+//! region, and lets the access go on. From then on the region's fences fail, and readers ask
+//! before they trust what they read. Faults elsewhere go to the handler that was there before.
+
+#![allow(
+    unsafe_code,
+    reason = "signal handlers and mappings are the system's own interface"
+)]
+
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
+
+use crate::{HUGE_PAGE_BYTES, PAGE_BYTES};
+
+/// Regions mapped at once; a pool has one a member.
+const REGIONS_MAX: usize = 1024;
+
+/// Bad pages named one by one; with more the whole region counts as bad.
+const PAGES_MAX: usize = 64;
+
+/// The bad pages of one region. The handler writes it, so it is atomics only.
+#[derive(Debug)]
+pub(crate) struct MediaErrors {
+    count: AtomicUsize,
+    /// Byte offset of the page plus one; zero is not written yet.
+    pages: [AtomicU64; PAGES_MAX],
+}
+
+impl MediaErrors {
+    fn new() -> MediaErrors {
+        MediaErrors {
+            count: AtomicUsize::new(0),
+            pages: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// Whether any page is bad; one load.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// Offsets of the bad pages, ascending.
+    pub(crate) fn pages(&self) -> Vec<u64> {
+        let mut offsets: Vec<u64> = self
+            .pages
+            .iter()
+            .filter_map(|page| page.load(Ordering::Acquire).checked_sub(1))
+            .collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        offsets
+    }
+
+    /// Whether a bad page overlaps the bytes. With more bad pages than can be named: yes.
+    pub(crate) fn overlap(&self, offset: u64, len: usize) -> bool {
+        if self.count.load(Ordering::Acquire) > PAGES_MAX {
+            return true;
+        }
+        let end = offset + len as u64;
+        self.pages()
+            .iter()
+            .any(|page| *page < end && offset < *page + PAGE_BYTES as u64)
+    }
+
+    /// Called by the handler: nothing but atomics.
+    fn record(&self, offset: u64) {
+        let index = self.count.fetch_add(1, Ordering::AcqRel);
+        if let Some(page) = self.pages.get(index) {
+            page.store(offset + 1, Ordering::Release);
+        }
+    }
+}
+
+/// One mapped region as the handler sees it. The errors are what makes the place taken, and are
+/// set last and cleared first.
+struct Place {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    errors: AtomicPtr<MediaErrors>,
+}
+
+static PLACES: [Place; REGIONS_MAX] = [const {
+    Place {
+        start: AtomicUsize::new(0),
+        len: AtomicUsize::new(0),
+        errors: AtomicPtr::new(null_mut()),
+    }
+}; REGIONS_MAX];
+
+/// Orders those who look for a free place; the handler never takes it.
+static PLACES_LOCK: Mutex<()> = Mutex::new(());
+
+/// Keeps a mapping known to the handler. Dropped before the mapping goes away.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    place: usize,
+    errors: Box<MediaErrors>,
+}
+
+impl Guard {
+    /// `None` when too many regions are mapped.
+    pub(crate) fn new(start: *mut u8, len: usize) -> Option<Guard> {
+        install_handler();
+        let errors = Box::new(MediaErrors::new());
+        let _lock = PLACES_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = PLACES
+            .iter()
+            .position(|place| place.errors.load(Ordering::Acquire).is_null())?;
+        PLACES[place].start.store(start.addr(), Ordering::Relaxed);
+        PLACES[place].len.store(len, Ordering::Relaxed);
+        let shared = std::ptr::from_ref(&*errors).cast_mut();
+        PLACES[place].errors.store(shared, Ordering::Release);
+        Some(Guard { place, errors })
+    }
+
+    pub(crate) fn errors(&self) -> &MediaErrors {
+        &self.errors
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // The handler reads the errors only for a fault inside the region, and nobody can be
+        // inside a region that is being dropped.
+        PLACES[self.place]
+            .errors
+            .store(null_mut(), Ordering::Release);
+    }
+}
+
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
+static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+
+fn install_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: an all-zero sigaction is valid; both pointers are to locals.
+        unsafe {
+            let mut previous: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(libc::SIGBUS, null(), &mut previous);
+            let _ = PREVIOUS.set(previous);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+            libc::sigemptyset(&mut action.sa_mask);
+            let result = libc::sigaction(libc::SIGBUS, &action, null_mut());
+            IS_INSTALLED.store(result == 0, Ordering::Release);
+        }
+        assert!(
+            IS_INSTALLED.load(Ordering::Acquire),
+            "SIGBUS is a signal that can be handled"
+        );
+    });
+}
+
+extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo; a SIGBUS carries an address.
+    let address = unsafe { (*info).si_addr() }.addr();
+    // SAFETY: the thread's own errno, which the interrupted code may be about to read.
+    let errno = unsafe { *libc::__errno_location() };
+    let is_handled = PLACES.iter().any(|place| cover(place, address));
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    if !is_handled {
+        chain(signal, info, context);
+    }
+}
+
+/// Covers the bad page with an anonymous one if the address lies in this region.
+fn cover(place: &Place, address: usize) -> bool {
+    let errors = place.errors.load(Ordering::Acquire);
+    if errors.is_null() {
+        return false;
+    }
+    let start = place.start.load(Ordering::Relaxed);
+    let len = place.len.load(Ordering::Relaxed);
+    if address < start || address - start >= len {
+        return false;
+    }
+    // A DAX device's mapping splits at huge pages only.
+    for page_bytes in [PAGE_BYTES, HUGE_PAGE_BYTES] {
+        let page = address & !(page_bytes - 1);
+        let is_inside =
+            page >= start && page + page_bytes <= start + len.next_multiple_of(PAGE_BYTES);
+        if !is_inside || !map_anonymous(page, page_bytes) {
+            continue;
+        }
+        // SAFETY: the region is alive: this thread is in the middle of an access to it.
+        let errors = unsafe { &*errors };
+        for offset in (0..page_bytes).step_by(PAGE_BYTES) {
+            errors.record((page - start + offset) as u64);
+        }
+        return true;
+    }
+    false
+}
+
+fn map_anonymous(page: usize, len: usize) -> bool {
+    // SAFETY: replaces pages of a region of ours, whose bytes are lost anyway. mmap is a plain
+    // system call, so a signal handler may use it.
+    let mapped = unsafe {
+        libc::mmap(
+            std::ptr::with_exposed_provenance_mut(page),
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+            -1,
+            0,
+        )
+    };
+    mapped != libc::MAP_FAILED
+}
+
+/// Hands a fault that is not ours to whom it belonged before.
+fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let handler = PREVIOUS
+        .get()
+        .map_or(libc::SIG_DFL, |action| action.sa_sigaction);
+    if handler == libc::SIG_DFL || handler == libc::SIG_IGN {
+        // The access is repeated after the return, and then the default action takes place.
+        // SAFETY: an all-zero sigaction means the default action.
+        unsafe {
+            let action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, &action, null_mut());
+        }
+        return;
+    }
+    let takes_info = PREVIOUS
+        .get()
+        .is_some_and(|action| action.sa_flags & libc::SA_SIGINFO != 0);
+    // SAFETY: the previous handler, called the way its flags say.
+    unsafe {
+        if takes_info {
+            let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) =
+                std::mem::transmute(handler);
+            handler(signal, info, context);
+        } else {
+            let handler: extern "C" fn(i32) = std::mem::transmute(handler);
+            handler(signal);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What a region is mapped from, and how it is to be treated.
+
+use std::fmt;
+
+/// What makes stored bytes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PersistenceDomain {
+    /// The memory controller is inside the domain, caches are not: flush the lines, then fence.
+    Adr,
+    /// Caches are inside the domain: a fence is enough. No processor tells whether its platform
+    /// has this, so it is never detected; force it with [`RegionOptions::domain`] where it is so.
+    Eadr,
+    /// A plain file behind the page cache: a fence is fdatasync. Slow and honest on any machine.
+    Page,
+}
+
+impl fmt::Display for PersistenceDomain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            PersistenceDomain::Adr => "adr",
+            PersistenceDomain::Eadr => "eadr",
+            PersistenceDomain::Page => "page",
+        })
+    }
+}
+
+/// What a region is mapped from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MediaKind {
+    /// A character device of persistent memory.
+    DevDax,
+    /// A file on a DAX file system, mapped with `MAP_SYNC`.
+    FsDax,
+    /// A file in a memory file system such as /dev/shm.
+    Shm,
+    /// Any other file.
+    PlainFile,
+    /// Ordinary memory of this process that models a crash.
+    Shadow,
+}
+
+impl MediaKind {
+    /// What acknowledged bytes survive, in plain words.
+    pub fn survives(self) -> &'static str {
+        match self {
+            MediaKind::DevDax | MediaKind::FsDax => {
+                "survives a killed process, a crashed kernel and a power cut"
+            }
+            MediaKind::Shm => {
+                "survives a killed process; a crashed kernel, a reboot or a power cut loses all of it"
+            }
+            MediaKind::PlainFile => {
+                "survives a killed process, a crashed kernel and a power cut, as far as the disk \
+                 beneath keeps what it has synced; every fence waits for that disk"
+            }
+            MediaKind::Shadow => "survives nothing: it is a model in this process's memory",
+        }
+    }
+}
+
+impl fmt::Display for MediaKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            MediaKind::DevDax => "devdax",
+            MediaKind::FsDax => "fsdax",
+            MediaKind::Shm => "shm",
+            MediaKind::PlainFile => "file",
+            MediaKind::Shadow => "shadow",
+        })
+    }
+}
+
+/// A slower medium to imitate: each line read or persisted costs this much more, spun on the
+/// processor's time stamp counter. The figures are those of Tinca's and UBJ's evaluations.
+///
+/// Reads of one word ([`Region::load_u64`](crate::Region::load_u64) and its kin) are not delayed:
+/// they stand for reads that the processor's caches serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum EmulatedMedia {
+    /// No delay: the memory as it is.
+    #[default]
+    None,
+    /// Battery-backed DRAM: no delay either, by name.
+    Nvdimm,
+    /// Phase-change memory: 50 ns a line read, 180 ns a line written.
+    Pcm,
+    /// Spin-transfer torque memory: 50 ns a line read, 50 ns a line written.
+    SttRam,
+}
+
+impl EmulatedMedia {
+    /// Extra nanoseconds for each line read.
+    pub const fn read_ns_per_line(self) -> u64 {
+        match self {
+            EmulatedMedia::None | EmulatedMedia::Nvdimm => 0,
+            EmulatedMedia::Pcm | EmulatedMedia::SttRam => 50,
+        }
+    }
+
+    /// Extra nanoseconds for each line flushed or streamed.
+    pub const fn write_ns_per_line(self) -> u64 {
+        match self {
+            EmulatedMedia::None | EmulatedMedia::Nvdimm => 0,
+            EmulatedMedia::Pcm => 180,
+            EmulatedMedia::SttRam => 50,
+        }
+    }
+}
+
+/// How to map a region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionOptions {
+    /// Forces the persistence domain; `None` detects it.
+    pub domain: Option<PersistenceDomain>,
+    /// The medium to imitate.
+    pub media: EmulatedMedia,
+    /// Asks the kernel for huge pages, which spare most address-translation misses. On by default.
+    pub huge_pages: bool,
+}
+
+impl Default for RegionOptions {
+    fn default() -> RegionOptions {
+        RegionOptions {
+            domain: None,
+            media: EmulatedMedia::None,
+            huge_pages: true,
+        }
+    }
+}

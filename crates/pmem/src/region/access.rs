@@ -1,0 +1,304 @@
+//! Loads, stores, flushes and fences.
+
+#![allow(
+    unsafe_code,
+    reason = "a region is raw memory; every access is checked against its length here"
+)]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Backing, Region};
+use crate::counters::Event;
+use crate::{LINE_BYTES, PersistenceDomain, PmemError, PmemErrorKind, arch};
+
+/// Cache lines that the bytes touch.
+#[inline]
+fn lines_of(offset: u64, len: usize) -> u64 {
+    if len == 0 {
+        return 0;
+    }
+    let line = LINE_BYTES as u64;
+    (offset + len as u64 - 1) / line - offset / line + 1
+}
+
+impl Region {
+    /// The address of bytes that are sure to lie inside.
+    #[inline]
+    fn address(&self, offset: u64, len: usize) -> *mut u8 {
+        if offset > self.len || len as u64 > self.len - offset {
+            self.panic_outside(offset, len);
+        }
+        // SAFETY: inside the mapping, as just checked.
+        unsafe { self.base.add(offset as usize) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn panic_outside(&self, offset: u64, len: usize) -> ! {
+        panic!(
+            "{len} bytes at {offset} lie outside the {} bytes of {}",
+            self.len,
+            self.path.display()
+        );
+    }
+
+    #[inline]
+    fn aligned_address(&self, offset: u64, len: usize) -> *mut u8 {
+        assert!(
+            offset.is_multiple_of(len as u64),
+            "an atomic access of {len} bytes is aligned, not at {offset}"
+        );
+        self.address(offset, len)
+    }
+
+    /// Loads 8 bytes at once, with Acquire ordering. The offset is a multiple of 8.
+    #[inline]
+    pub fn load_u64(&self, offset: u64) -> u64 {
+        let address = self.aligned_address(offset, 8);
+        // SAFETY: aligned, inside the mapping, and everybody accesses it atomically.
+        let word = unsafe { AtomicU64::from_ptr(address.cast()) };
+        u64::from_le(word.load(Ordering::Acquire))
+    }
+
+    /// Loads 16 bytes, little-endian, with Acquire ordering. The offset is a multiple of 16. They
+    /// are loaded at once where the processor can (x86-64 with AVX, Arm with LSE2); otherwise as
+    /// two words.
+    #[inline]
+    pub fn load_u128(&self, offset: u64) -> u128 {
+        let address = self.aligned_address(offset, 16);
+        // SAFETY: aligned and inside the mapping; the flag is from the detection.
+        u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
+    }
+
+    /// Copies bytes out.
+    #[inline]
+    pub fn read(&self, offset: u64, out: &mut [u8]) {
+        let address = self.address(offset, out.len());
+        // SAFETY: both sides are valid for the length; `out` is the caller's own.
+        unsafe { (self.kernels.read)(out.as_mut_ptr(), address, out.len()) };
+        self.delay_read(offset, out.len());
+    }
+
+    /// Copies bytes out and returns the CRC-32C of what was copied, in one pass.
+    #[inline]
+    pub fn read_crc32c(&self, offset: u64, out: &mut [u8]) -> u32 {
+        let address = self.address(offset, out.len());
+        // SAFETY: as in `read`.
+        let state =
+            unsafe { (self.kernels.read_with_crc)(out.as_mut_ptr(), address, out.len(), !0) };
+        self.delay_read(offset, out.len());
+        !state
+    }
+
+    /// The CRC-32C of bytes of the region.
+    #[inline]
+    pub fn crc32c(&self, offset: u64, len: usize) -> u32 {
+        let address = self.address(offset, len);
+        // SAFETY: valid for the length.
+        let state = unsafe { (self.kernels.crc)(address, len, !0) };
+        self.delay_read(offset, len);
+        !state
+    }
+
+    /// Has the line that holds `offset` brought near for a load.
+    #[inline]
+    pub fn prefetch_read(&self, offset: u64) {
+        arch::prefetch_read(self.address(offset, 1));
+    }
+
+    /// Has the line that holds `offset` brought near for a store.
+    #[inline]
+    pub fn prefetch_write(&self, offset: u64) {
+        arch::prefetch_write(self.address(offset, 1));
+    }
+
+    #[inline]
+    fn delay_read(&self, offset: u64, len: usize) {
+        if self.is_special
+            && let Some(delays) = &self.delays
+        {
+            delays.spin_read(lines_of(offset, len));
+        }
+    }
+
+    /// Copies whole lines in with non-temporal stores; this thread's next fence makes them
+    /// durable. Offset and length are multiples of 64.
+    #[inline]
+    pub fn stream(&self, offset: u64, bytes: &[u8]) {
+        let address = self.stream_address(offset, bytes);
+        if let Some(shadow) = self.special_shadow() {
+            shadow.stream(offset, bytes);
+        } else {
+            // SAFETY: both sides are valid for the length, which is in whole lines.
+            unsafe { (self.kernels.stream)(address, bytes.as_ptr(), bytes.len()) };
+        }
+        self.note_stream(bytes.len());
+    }
+
+    /// The same; returns the CRC-32C of the bytes, computed on the way past.
+    #[inline]
+    pub fn stream_crc32c(&self, offset: u64, bytes: &[u8]) -> u32 {
+        let address = self.stream_address(offset, bytes);
+        let state = if let Some(shadow) = self.special_shadow() {
+            shadow.stream(offset, bytes);
+            arch::crc_state_of_slice(!0, bytes)
+        } else {
+            // SAFETY: as in `stream`.
+            unsafe { (self.kernels.stream_with_crc)(address, bytes.as_ptr(), bytes.len(), !0) }
+        };
+        self.note_stream(bytes.len());
+        !state
+    }
+
+    #[inline]
+    fn stream_address(&self, offset: u64, bytes: &[u8]) -> *mut u8 {
+        assert!(
+            offset.is_multiple_of(LINE_BYTES as u64) && bytes.len().is_multiple_of(LINE_BYTES),
+            "a stream is whole lines, not {} bytes at {offset}",
+            bytes.len()
+        );
+        self.address(offset, bytes.len())
+    }
+
+    #[inline]
+    fn note_stream(&self, len: usize) {
+        let lines = (len / LINE_BYTES) as u64;
+        self.counters.add(Event::LinesStreamed, lines);
+        if self.is_special {
+            self.note_store();
+            if let Some(delays) = &self.delays {
+                delays.spin_write(lines);
+            }
+        }
+    }
+
+    /// Copies bytes in with cached stores, in ascending order; durable after a flush and a fence.
+    #[inline]
+    pub fn store(&self, offset: u64, bytes: &[u8]) {
+        let address = self.address(offset, bytes.len());
+        if let Some(shadow) = self.special_shadow() {
+            shadow.store(offset, bytes);
+        } else {
+            // SAFETY: both sides are valid for the length; `bytes` is the caller's own.
+            unsafe { (self.kernels.store)(address, bytes.as_ptr(), bytes.len()) };
+        }
+        self.note_store();
+    }
+
+    /// Stores 8 bytes at once, little-endian, with Release ordering. The offset is a multiple
+    /// of 8.
+    #[inline]
+    pub fn store_u64(&self, offset: u64, value: u64) {
+        let address = self.aligned_address(offset, 8);
+        if let Some(shadow) = self.special_shadow() {
+            shadow.store(offset, &value.to_le_bytes());
+        } else {
+            // SAFETY: aligned, inside the mapping, and everybody accesses it atomically.
+            let word = unsafe { AtomicU64::from_ptr(address.cast()) };
+            word.store(value.to_le(), Ordering::Release);
+        }
+        self.note_store();
+    }
+
+    /// Stores 16 bytes at once, little-endian, ordered after all earlier accesses. The offset is
+    /// a multiple of 16. At once for other threads, that is: a power cut may keep either word.
+    #[inline]
+    pub fn store_u128(&self, offset: u64, value: u128) {
+        let address = self.aligned_address(offset, 16);
+        if let Some(shadow) = self.special_shadow() {
+            shadow.store(offset, &value.to_le_bytes());
+        } else {
+            // SAFETY: aligned, inside the mapping; the flag is from the detection.
+            unsafe { arch::store_u128(self.has_wide_atomics, address, value.to_le()) };
+        }
+        self.note_store();
+    }
+
+    #[inline]
+    fn special_shadow(&self) -> Option<&crate::shadow::Shadow> {
+        if self.is_special {
+            return self.shadow_state();
+        }
+        None
+    }
+
+    #[inline]
+    fn note_store(&self) {
+        if self.is_special && self.domain == PersistenceDomain::Page {
+            self.page_sync.note_store();
+        }
+    }
+
+    /// Sends the lines that the bytes touch towards the medium; this thread's next fence waits
+    /// for them. Nothing to do and nothing counted where caches are durable; lines are counted
+    /// though not flushed where a fence syncs a file.
+    #[inline]
+    pub fn flush(&self, offset: u64, len: usize) {
+        let address = self.address(offset, len);
+        let lines = lines_of(offset, len);
+        if self.domain == PersistenceDomain::Eadr || lines == 0 {
+            return;
+        }
+        self.counters.add(Event::LinesFlushed, lines);
+        if self.is_special {
+            self.flush_special(offset, len, lines);
+            if self.domain == PersistenceDomain::Page || self.shadow_state().is_some() {
+                return;
+            }
+        }
+        let misaligned = address.addr() % LINE_BYTES;
+        for line in 0..lines as usize {
+            // SAFETY: the lines that touch bytes of the mapping; the instruction was detected.
+            unsafe {
+                let line = address.sub(misaligned).add(line * LINE_BYTES);
+                arch::flush_line(self.flush_kind, line);
+            }
+        }
+    }
+
+    #[cold]
+    fn flush_special(&self, offset: u64, len: usize, lines: u64) {
+        if let Some(shadow) = self.shadow_state() {
+            shadow.flush(offset, len);
+        }
+        if let Some(delays) = &self.delays {
+            delays.spin_write(lines);
+        }
+    }
+
+    /// Returns when everything this thread has streamed or flushed before is durable; on a plain
+    /// file, everything any thread has stored before.
+    ///
+    /// # Errors
+    /// Durability cannot be promised: the file's sync failed (now or earlier), or the medium
+    /// failed under an access since the region was opened. All later fences fail too.
+    #[inline]
+    pub fn fence(&self) -> Result<(), PmemError> {
+        self.counters.add(Event::Fences, 1);
+        arch::fence();
+        if self.is_special {
+            self.fence_special()?;
+        }
+        self.check_failures()
+    }
+
+    #[cold]
+    fn fence_special(&self) -> Result<(), PmemError> {
+        // After a failed sync the kernel may have dropped what it could not write: a second sync
+        // that succeeds would promise what is not there.
+        self.check_failures()?;
+        match &self.backing {
+            Backing::Shadow(shadow, _) => shadow.fence().map_err(|()| {
+                self.poison();
+                PmemError::new(PmemErrorKind::Poisoned, &self.path)
+            }),
+            Backing::Shared(mapping) if self.domain == PersistenceDomain::Page => {
+                self.page_sync.sync(mapping.file()).map_err(|error| {
+                    self.poison();
+                    PmemError::io("sync it to the disk", &self.path, error)
+                })
+            }
+            Backing::Shared(_) | Backing::Private(_) => Ok(()),
+        }
+    }
+}

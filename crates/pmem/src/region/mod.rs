@@ -1,0 +1,306 @@
+//! A region: persistent memory with the operations that make bytes durable.
+
+mod access;
+mod page_sync;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::arch::{self, FlushKind, Kernels};
+use crate::counters::ShardedCounters;
+use crate::emulation::Delays;
+use crate::map::{self, Mapping};
+use crate::media_errors::Guard;
+use crate::shadow::{Shadow, ShadowModel};
+use crate::{Counters, MediaKind, PersistenceDomain, PmemError, PmemErrorKind, RegionOptions};
+use page_sync::PageSync;
+
+/// Where the bytes are.
+enum Backing {
+    /// A shared mapping: stores reach the medium.
+    Shared(Mapping),
+    /// A private mapping: stores stay in this process.
+    Private(Mapping),
+    /// A model of a medium, and its bytes.
+    Shadow(Shadow, u64),
+}
+
+/// A stretch of persistent memory. Offsets are in bytes from its start; an access beyond its end
+/// panics.
+///
+/// Any number of threads may use it at once. A load that races with a store sees old and new
+/// bytes mixed, in pieces no smaller than aligned 8-byte words.
+pub struct Region {
+    base: *mut u8,
+    len: u64,
+    /// Shadow, page domain or emulated delays: whatever costs more than one branch.
+    is_special: bool,
+    has_wide_atomics: bool,
+    domain: PersistenceDomain,
+    flush_kind: FlushKind,
+    kernels: &'static Kernels,
+    is_poisoned: AtomicBool,
+    counters: ShardedCounters,
+    delays: Option<Delays>,
+    page_sync: PageSync,
+    kind: MediaKind,
+    path: PathBuf,
+    is_open_elsewhere: bool,
+    // Before the backing, so that it is dropped before the mapping goes away.
+    media_errors: Option<Guard>,
+    backing: Backing,
+}
+
+// SAFETY: the pointer is into the backing, which is Send and lives as long as the region.
+#[allow(unsafe_code, reason = "the base pointer hides that a region is Send")]
+unsafe impl Send for Region {}
+// SAFETY: as above; every access through the pointer bears races.
+#[allow(unsafe_code, reason = "the base pointer hides that a region is Sync")]
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Creates the file (mode 0600), reserves all of its `len` bytes, locks and maps it. The bytes
+    /// are zero.
+    ///
+    /// # Errors
+    /// The file exists; the file system has no room; the system refuses. Nothing is left behind.
+    pub fn create(path: &Path, len: u64, options: &RegionOptions) -> Result<Region, PmemError> {
+        let mapping = map::create(path, len, options.huge_pages)?;
+        Region::shared(path, mapping, options)
+    }
+
+    /// Opens, locks and maps a file or a DAX device.
+    ///
+    /// # Errors
+    /// It is not there, locked by somebody else, too small, or of the wrong kind.
+    pub fn open(path: &Path, options: &RegionOptions) -> Result<Region, PmemError> {
+        let mapping = map::open(path, options.huge_pages)?;
+        Region::shared(path, mapping, options)
+    }
+
+    /// A private view of a file: stores stay in this process, fences have nothing to do. It opens
+    /// although another process may have the region open and be changing it;
+    /// [`Region::is_open_elsewhere`] tells.
+    ///
+    /// # Errors
+    /// As for [`Region::open`]; DAX devices have no private views.
+    pub fn open_read_only(path: &Path) -> Result<Region, PmemError> {
+        let (mapping, is_quiet) = map::open_private(path)?;
+        let mut region = Region::new(
+            path,
+            Backing::Private(mapping),
+            PersistenceDomain::Adr,
+            &RegionOptions::default(),
+        )?;
+        region.is_open_elsewhere = !is_quiet;
+        Ok(region)
+    }
+
+    /// A model of persistent memory, all zero, for enumerating crash images.
+    pub fn shadow(len: u64) -> Region {
+        Region::from_shadow(Shadow::new(len, ShadowModel::Lines), len)
+    }
+
+    /// The same, holding `image`.
+    pub fn shadow_from(image: &[u8]) -> Region {
+        Region::from_shadow(
+            Shadow::from_image(image, ShadowModel::Lines),
+            image.len() as u64,
+        )
+    }
+
+    /// A model of a plain file behind the page cache, all zero.
+    pub fn shadow_page(len: u64) -> Region {
+        Region::from_shadow(Shadow::new(len, ShadowModel::Pages), len)
+    }
+
+    /// The same, holding `image`.
+    pub fn shadow_page_from(image: &[u8]) -> Region {
+        Region::from_shadow(
+            Shadow::from_image(image, ShadowModel::Pages),
+            image.len() as u64,
+        )
+    }
+
+    fn from_shadow(shadow: Shadow, len: u64) -> Region {
+        let domain = match shadow.model() {
+            ShadowModel::Lines => PersistenceDomain::Adr,
+            ShadowModel::Pages => PersistenceDomain::Page,
+        };
+        Region::new(
+            Path::new("(shadow)"),
+            Backing::Shadow(shadow, len),
+            domain,
+            &RegionOptions::default(),
+        )
+        .expect("a shadow needs nothing of the system")
+    }
+
+    fn shared(path: &Path, mapping: Mapping, options: &RegionOptions) -> Result<Region, PmemError> {
+        let detected = match mapping.kind() {
+            MediaKind::PlainFile => PersistenceDomain::Page,
+            _ => PersistenceDomain::Adr,
+        };
+        let domain = options.domain.unwrap_or(detected);
+        if mapping.kind() == MediaKind::DevDax && domain == PersistenceDomain::Page {
+            return Err(PmemError::new(
+                PmemErrorKind::Unsupported(
+                    "a DAX device has no pages to sync; do not force the page domain",
+                ),
+                path,
+            ));
+        }
+        Region::new(path, Backing::Shared(mapping), domain, options)
+    }
+
+    fn new(
+        path: &Path,
+        backing: Backing,
+        domain: PersistenceDomain,
+        options: &RegionOptions,
+    ) -> Result<Region, PmemError> {
+        let (base, len, kind, media_errors) = match &backing {
+            Backing::Shared(mapping) | Backing::Private(mapping) => {
+                let guard = Guard::new(mapping.start(), mapping.len()).ok_or_else(|| {
+                    PmemError::new(
+                        PmemErrorKind::Unsupported(
+                            "too many regions are open in this process; close some",
+                        ),
+                        path,
+                    )
+                })?;
+                let len = mapping.len() as u64;
+                (mapping.start(), len, mapping.kind(), Some(guard))
+            }
+            Backing::Shadow(shadow, shadow_len) => {
+                (shadow.view_ptr(), *shadow_len, MediaKind::Shadow, None)
+            }
+        };
+        let delays = Delays::new(options.media);
+        let is_shadow = matches!(backing, Backing::Shadow(..));
+        Ok(Region {
+            base,
+            len,
+            is_special: is_shadow || domain == PersistenceDomain::Page || delays.is_some(),
+            has_wide_atomics: arch::has_wide_atomics(),
+            domain,
+            flush_kind: arch::detect_flush_kind(),
+            kernels: arch::kernels(),
+            is_poisoned: AtomicBool::new(false),
+            counters: ShardedCounters::new(),
+            delays,
+            page_sync: PageSync::default(),
+            kind,
+            path: path.to_owned(),
+            is_open_elsewhere: false,
+            media_errors,
+            backing,
+        })
+    }
+
+    /// Bytes of the region.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no bytes, which no region on a medium can be.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The file or device it was opened from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What makes its bytes durable.
+    pub fn domain(&self) -> PersistenceDomain {
+        self.domain
+    }
+
+    /// What it is mapped from.
+    pub fn kind(&self) -> MediaKind {
+        self.kind
+    }
+
+    /// Which variant of the copy and checksum loops it uses, for reports.
+    pub fn kernel_name(&self) -> &'static str {
+        self.kernels.name
+    }
+
+    /// Whether somebody else had the file open when this private view of it was made.
+    pub fn is_open_elsewhere(&self) -> bool {
+        self.is_open_elsewhere
+    }
+
+    /// The model behind a shadow region.
+    pub fn shadow_state(&self) -> Option<&Shadow> {
+        match &self.backing {
+            Backing::Shadow(shadow, _) => Some(shadow),
+            Backing::Shared(_) | Backing::Private(_) => None,
+        }
+    }
+
+    /// What all threads have persisted here.
+    pub fn counters(&self) -> Counters {
+        self.counters.sum()
+    }
+
+    /// Makes all later fences fail: something is known to be lost.
+    pub fn poison(&self) {
+        self.is_poisoned.store(true, Ordering::Release);
+    }
+
+    /// Whether a fence has failed or [`Region::poison`] was called.
+    pub fn is_poisoned(&self) -> bool {
+        self.is_poisoned.load(Ordering::Acquire)
+    }
+
+    /// Offsets of the pages (4096 bytes) on which the medium failed since the region was opened,
+    /// ascending; the first 64 of them. They read as zeroes and keep nothing.
+    pub fn media_errors(&self) -> Vec<u64> {
+        let errors = self.media_errors.as_ref().map(Guard::errors);
+        errors.map_or_else(Vec::new, |errors| errors.pages())
+    }
+
+    /// Whether the medium failed on any of these bytes. Ask after reading, before trusting.
+    #[inline]
+    pub fn has_media_error(&self, offset: u64, len: usize) -> bool {
+        match self.media_errors.as_ref().map(Guard::errors) {
+            Some(errors) if !errors.is_empty() => errors.overlap(offset, len),
+            _ => false,
+        }
+    }
+
+    fn check_failures(&self) -> Result<(), PmemError> {
+        let errors = self.media_errors.as_ref().map(Guard::errors);
+        if self.is_poisoned() || errors.is_some_and(|errors| !errors.is_empty()) {
+            return Err(self.failure());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn failure(&self) -> PmemError {
+        let kind = match self.media_errors().first() {
+            Some(&offset) => PmemErrorKind::Media { offset },
+            None => PmemErrorKind::Poisoned,
+        };
+        PmemError::new(kind, &self.path)
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Region")
+            .field("path", &self.path)
+            .field("len", &self.len)
+            .field("kind", &self.kind)
+            .field("domain", &self.domain)
+            .finish_non_exhaustive()
+    }
+}
