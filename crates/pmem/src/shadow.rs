@@ -140,6 +140,15 @@ impl Shadow {
         self.model
     }
 
+    /// Bytes of the region.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a region of no bytes is of no use"
+    )]
+    pub fn len(&self) -> u64 {
+        self.len as u64
+    }
+
     /// First byte of the memory that loads read, 4096-byte aligned. It may be written only
     /// through this shadow, and read racing with that.
     pub fn view_ptr(&self) -> *mut u8 {

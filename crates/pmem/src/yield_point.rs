@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Threads that have a hook now.
 static HOOKED_THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -42,6 +43,19 @@ fn yield_to_hook() {
         Ok(Some(hook)) => (hook.0)(),
         _ => std::thread::yield_now(),
     }
+}
+
+/// Takes a mutex that may be held across stores, flushes and fences, where a scheduler can switch
+/// threads: under one, the wait is a [`yield_point`]. A poisoned mutex is taken like any other.
+pub fn lock_or_yield<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    while HOOKED_THREADS.load(Ordering::Relaxed) > 0 {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => yield_point(),
+        }
+    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sets or clears what [`yield_point`] calls on this thread.

@@ -288,7 +288,7 @@ impl Region {
         // that succeeds would promise what is not there.
         self.check_failures()?;
         match &self.backing {
-            Backing::Shadow(shadow, _) => shadow.fence().map_err(|()| {
+            Backing::Shadow(shadow) => shadow.fence().map_err(|()| {
                 self.poison();
                 PmemError::new(PmemErrorKind::Poisoned, &self.path)
             }),

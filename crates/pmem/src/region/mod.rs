@@ -7,6 +7,7 @@ mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch::{self, FlushKind, Kernels};
@@ -25,7 +26,7 @@ enum Backing {
     /// A private mapping: stores stay in this process.
     Private(Mapping),
     /// A model of a medium, and its bytes.
-    Shadow(Shadow, u64),
+    Shadow(Arc<Shadow>),
 }
 
 /// A stretch of persistent memory. Offsets are in bytes from its start; an access beyond its end
@@ -101,38 +102,33 @@ impl Region {
 
     /// A model of persistent memory, all zero, for enumerating crash images.
     pub fn shadow(len: u64) -> Region {
-        Region::from_shadow(Shadow::new(len, ShadowModel::Lines), len)
+        Region::on_shadow(Arc::new(Shadow::new(len, ShadowModel::Lines)))
     }
 
     /// The same, holding `image`.
     pub fn shadow_from(image: &[u8]) -> Region {
-        Region::from_shadow(
-            Shadow::from_image(image, ShadowModel::Lines),
-            image.len() as u64,
-        )
+        Region::on_shadow(Arc::new(Shadow::from_image(image, ShadowModel::Lines)))
     }
 
     /// A model of a plain file behind the page cache, all zero.
     pub fn shadow_page(len: u64) -> Region {
-        Region::from_shadow(Shadow::new(len, ShadowModel::Pages), len)
+        Region::on_shadow(Arc::new(Shadow::new(len, ShadowModel::Pages)))
     }
 
     /// The same, holding `image`.
     pub fn shadow_page_from(image: &[u8]) -> Region {
-        Region::from_shadow(
-            Shadow::from_image(image, ShadowModel::Pages),
-            image.len() as u64,
-        )
+        Region::on_shadow(Arc::new(Shadow::from_image(image, ShadowModel::Pages)))
     }
 
-    fn from_shadow(shadow: Shadow, len: u64) -> Region {
+    /// A region over a model that the caller keeps a hand on: to crash it, or to watch it.
+    pub fn on_shadow(shadow: Arc<Shadow>) -> Region {
         let domain = match shadow.model() {
             ShadowModel::Lines => PersistenceDomain::Adr,
             ShadowModel::Pages => PersistenceDomain::Page,
         };
         Region::new(
             Path::new("(shadow)"),
-            Backing::Shadow(shadow, len),
+            Backing::Shadow(shadow),
             domain,
             &RegionOptions::default(),
         )
@@ -175,12 +171,10 @@ impl Region {
                 let len = mapping.len() as u64;
                 (mapping.start(), len, mapping.kind(), Some(guard))
             }
-            Backing::Shadow(shadow, shadow_len) => {
-                (shadow.view_ptr(), *shadow_len, MediaKind::Shadow, None)
-            }
+            Backing::Shadow(shadow) => (shadow.view_ptr(), shadow.len(), MediaKind::Shadow, None),
         };
         let delays = Delays::new(options.media);
-        let is_shadow = matches!(backing, Backing::Shadow(..));
+        let is_shadow = matches!(backing, Backing::Shadow(_));
         Ok(Region {
             base,
             len,
@@ -212,6 +206,12 @@ impl Region {
         self.len == 0
     }
 
+    /// The first byte, for system calls that take addresses and for comparisons. What is read
+    /// through it races with stores.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.base
+    }
+
     /// The file or device it was opened from.
     pub fn path(&self) -> &Path {
         &self.path
@@ -240,7 +240,7 @@ impl Region {
     /// The model behind a shadow region.
     pub fn shadow_state(&self) -> Option<&Shadow> {
         match &self.backing {
-            Backing::Shadow(shadow, _) => Some(shadow),
+            Backing::Shadow(shadow) => Some(shadow),
             Backing::Shared(_) | Backing::Private(_) => None,
         }
     }
