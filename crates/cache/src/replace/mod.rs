@@ -29,8 +29,9 @@ pub trait Replacement: Send + Sync {
 
     /// Appends up to `wanted` entries for which `eligible` holds to `out`, best victim first, each
     /// at most once a call. They stay until `on_remove`. Others (dirty, in a commit) are passed over
-    /// and stay. The scan is bounded, so fewer may come back although more are eligible;
-    /// calling again goes on from there. `eligible` runs under the policy's lock and must not block.
+    /// and stay. The scan is bounded, so fewer than wanted may come back although more are eligible
+    /// (calling again goes on from there), but none only where none was. `eligible` runs under the
+    /// policy's lock and must not block.
     fn victims(&self, wanted: usize, eligible: &mut dyn FnMut(u32) -> bool, out: &mut Vec<u32>);
 
     /// Entries present.
@@ -56,20 +57,9 @@ impl ReplacementPolicy {
     }
 }
 
-/// Entries looked at per call of `victims`, for each one wanted: with three quarters of the pool
-/// dirty or recently hit, a call still finds what it wants on average.
+/// Entries looked at per call of `victims` for each one wanted, once one was found: with three
+/// quarters of the pool dirty or recently hit, a call still finds what it wants on average.
 const SCAN_PER_WANTED: usize = 16;
-
-/// Entries looked at per call at least, so that asking for one victim usually yields one.
-const SCAN_MIN: usize = 256;
-
-fn scan_limit(wanted: usize, present: usize) -> usize {
-    // Two laps at most: the first may only clear marks.
-    wanted
-        .saturating_mul(SCAN_PER_WANTED)
-        .max(SCAN_MIN)
-        .min(present.saturating_mul(2))
-}
 
 #[cfg(test)]
 mod tests;

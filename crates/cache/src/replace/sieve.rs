@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::links::{Links, NONE};
-use super::{Replacement, scan_limit};
+use super::{Replacement, SCAN_PER_WANTED};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The list and the hand, under their lock.
@@ -88,8 +88,11 @@ impl Replacement for Sieve {
         let mut queue = self.lock();
         let first = out.len();
         let present = queue.links.len();
-        for step in 0..scan_limit(wanted, present) {
-            if out.len() - first == wanted {
+        let steps_once_found = wanted.saturating_mul(SCAN_PER_WANTED);
+        // Two laps at most: the first may only clear marks.
+        for step in 0..2 * present {
+            let found = out.len() - first;
+            if found == wanted || (found > 0 && step >= steps_once_found) {
                 break;
             }
             let entry = match queue.hand {

@@ -123,14 +123,7 @@ pub fn simulate_hit_ratio(policy: &dyn Replacement, trace: &[u64], capacity: usi
             (used - 1) as u32
         } else {
             victims.clear();
-            // A bounded scan may come back empty-handed once, having cleared marks only.
-            let scans = capacity + 1;
-            for _ in 0..scans {
-                policy.victims(1, &mut |_| true, &mut victims);
-                if !victims.is_empty() {
-                    break;
-                }
-            }
+            policy.victims(1, &mut |_| true, &mut victims);
             let victim = *victims.first().expect("a full cache has a victim");
             entry_of.remove(&key_of[victim as usize]);
             policy.on_remove(victim);
