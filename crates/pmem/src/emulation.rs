@@ -78,3 +78,17 @@ mod clock {
         1000
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_as_fast_as_memory_cost_nothing() {
+        assert!(Delays::new(EmulatedMedia::None).is_none());
+        assert!(Delays::new(EmulatedMedia::Nvdimm).is_none());
+        let delays = Delays::new(EmulatedMedia::Pcm).unwrap();
+        assert!(delays.write_ticks_per_line > delays.read_ticks_per_line);
+        assert!(delays.read_ticks_per_line > 0);
+    }
+}

@@ -13,6 +13,9 @@ use crate::{HUGE_PAGE_BYTES, MediaKind, PAGE_BYTES, PmemError, PmemErrorKind};
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58F6;
 
+/// madvise(2), since Linux 6.1: huge pages for the range, now.
+const MADV_COLLAPSE: i32 = 25;
+
 /// Bytes written at once where a file system cannot reserve space otherwise.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 
@@ -92,16 +95,12 @@ fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<M
     lock(&file, libc::LOCK_EX, path)?;
     file.set_len(len)
         .map_err(|error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error))?;
-    let is_shm = kind_of_file(&file, path)? == MediaKind::Shm;
-    if !(huge_pages && is_shm) {
-        reserve(&file, len, path)?;
-    }
+    reserve(&file, len, path)?;
     let mapping = map_shared(file, huge_pages, path)?;
-    if huge_pages && is_shm {
-        // A memory file gets huge pages when they are touched through an advised mapping, but
-        // not when they are reserved. What fails here fails again, with its reason, below.
-        mapping.advise(libc::MADV_POPULATE_WRITE);
-        reserve(mapping.file(), len, path)?;
+    if huge_pages && mapping.kind() == MediaKind::Shm {
+        // Reserving gives a memory file small pages, and most systems grant huge ones only to who
+        // insists. They stay with the file: who opens it again has them too.
+        mapping.advise(MADV_COLLAPSE);
     }
     sync_creation(mapping.file(), path)?;
     Ok(mapping)

@@ -2,8 +2,6 @@
 
 mod access;
 mod page_sync;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -5,13 +5,20 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Which stores the last sync covered.
+/// Which stores have been done, and which are on the disk.
 #[derive(Debug, Default)]
 pub(super) struct PageSync {
-    /// Stores that have been done.
     stored: AtomicU64,
+    synced: Mutex<Synced>,
+}
+
+#[derive(Debug, Default)]
+struct Synced {
     /// Stores the last successful sync covered.
-    synced: Mutex<u64>,
+    count: u64,
+    /// The kernel may have dropped what a failed sync could not write, and a later one would
+    /// succeed without it. Kept under the lock, so that who waits for it is not fooled either.
+    has_failed: bool,
 }
 
 impl PageSync {
@@ -21,16 +28,43 @@ impl PageSync {
     }
 
     /// Returns when every store this thread has done is on the disk, at once if it was already.
+    /// After the first failure it always fails.
     pub(super) fn sync(&self, file: &File) -> io::Result<()> {
         let wanted = self.stored.load(Ordering::Acquire);
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        if *synced >= wanted {
+        if synced.has_failed {
+            return Err(io::Error::other("an earlier sync failed"));
+        }
+        if synced.count >= wanted {
             return Ok(());
         }
         // Others may have stored while this thread waited for the lock: one sync serves them too.
         let covered = self.stored.load(Ordering::Acquire);
-        file.sync_data()?;
-        *synced = covered;
-        Ok(())
+        let result = file.sync_data();
+        synced.has_failed = result.is_err();
+        if result.is_ok() {
+            synced.count = covered;
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_synced_only_after_stores_and_never_after_a_failure() {
+        // A device that refuses to be synced tells whether it was asked.
+        let refusing = File::open("/dev/null").unwrap();
+        let syncing = tempfile::tempfile().unwrap();
+        let page_sync = PageSync::default();
+        page_sync.sync(&refusing).unwrap();
+        page_sync.note_store();
+        page_sync.sync(&syncing).unwrap();
+        page_sync.sync(&refusing).unwrap();
+        page_sync.note_store();
+        page_sync.sync(&refusing).unwrap_err();
+        page_sync.sync(&syncing).unwrap_err();
     }
 }

@@ -1,0 +1,153 @@
+//! How much the checksum costs: copies with and without CRC-32C, alternating in one run.
+//!
+//! `cargo run --release --example kernels [-- MIB [SECONDS]]`: 4 KiB at random places of a region
+//! of so many MiB (1024) in /dev/shm, for about so many seconds (8) in all. Each line gives the
+//! median of the rounds.
+
+use forebay_pmem::{Region, RegionOptions, crc32c_combine_delta};
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const BLOCK_BYTES: usize = 4096;
+const DELTA_BYTES: usize = 256;
+const BLOCKS_PER_ROUND: u64 = 4096;
+
+/// The file goes away with the process, however `main` ends.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+struct Case<'a> {
+    name: &'static str,
+    /// The case to compare with.
+    reference: usize,
+    run: Box<dyn FnMut(u64) + 'a>,
+    ns_per_block: Vec<f64>,
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mib: u64 = arguments.next().map_or(Ok(1024), |text| text.parse())?;
+    let seconds: u64 = arguments.next().map_or(Ok(8), |text| text.parse())?;
+    let name = format!("forebay-kernels-{}", std::process::id());
+    let scratch = Scratch(PathBuf::from("/dev/shm").join(name));
+    let region = Region::create(&scratch.0, mib << 20, &RegionOptions::default())?;
+    println!("{}: {mib} MiB in /dev/shm", region.kernel_name());
+
+    let mut cases = cases(&region);
+    let blocks = region.len() / BLOCK_BYTES as u64;
+    let mut random = 0x2545_F491_4F6C_DD1D_u64;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(seconds) {
+        for case in &mut cases {
+            let round = Instant::now();
+            for _ in 0..BLOCKS_PER_ROUND {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                (case.run)(random % blocks * BLOCK_BYTES as u64);
+            }
+            let ns = round.elapsed().as_nanos() as f64;
+            case.ns_per_block.push(ns / BLOCKS_PER_ROUND as f64);
+        }
+    }
+    report(&cases);
+    Ok(())
+}
+
+fn report(cases: &[Case]) {
+    for case in cases {
+        let reference = &cases[case.reference];
+        let ratios = reference.ns_per_block.iter().zip(&case.ns_per_block);
+        println!(
+            "{:<28} {:>7.1} ns {:>6.3} x {}",
+            case.name,
+            median(case.ns_per_block.iter().copied()),
+            median(ratios.map(|(reference, own)| reference / own)),
+            reference.name,
+        );
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn cases(region: &Region) -> Vec<Case<'_>> {
+    fn case<'a>(name: &'static str, reference: usize, run: impl FnMut(u64) + 'a) -> Case<'a> {
+        Case {
+            name,
+            reference,
+            run: Box::new(run),
+            ns_per_block: Vec::new(),
+        }
+    }
+    let source = [0x5A_u8; BLOCK_BYTES];
+    let mut out = vec![0_u8; BLOCK_BYTES];
+    let mut out_2 = out.clone();
+    let mut out_3 = out.clone();
+    let delta = [0xC3_u8; DELTA_BYTES];
+    let fence = || region.fence().expect("no medium failed");
+    vec![
+        case("stream + fence", 0, move |offset| {
+            region.stream(offset, &source);
+            fence();
+        }),
+        case("stream_crc32c + fence", 0, move |offset| {
+            black_box(region.stream_crc32c(offset, &source));
+            fence();
+        }),
+        case("store + flush + fence", 0, move |offset| {
+            region.store(offset, &source);
+            region.flush(offset, BLOCK_BYTES);
+            fence();
+        }),
+        case("memcpy", 3, memcpy_from(region)),
+        case("read", 3, move |offset| {
+            region.read(offset, &mut out);
+            black_box(&mut out);
+        }),
+        case("read_crc32c", 3, move |offset| {
+            black_box(region.read_crc32c(offset, &mut out_2));
+        }),
+        case("crc32c", 3, move |offset| {
+            black_box(region.crc32c(offset, BLOCK_BYTES));
+        }),
+        case("read, then crc32c", 3, move |offset| {
+            region.read(offset, &mut out_3);
+            black_box(forebay_pmem::crc32c(&out_3));
+        }),
+        case("crc32c_combine_delta 256 B", 8, move |offset| {
+            let tail_len = offset as usize % (BLOCK_BYTES - DELTA_BYTES);
+            let crc = crc32c_combine_delta(
+                offset as u32,
+                black_box(&delta),
+                &source[..DELTA_BYTES],
+                tail_len,
+            );
+            black_box(crc);
+        }),
+    ]
+}
+
+/// The C library's copy, the reference for loads, from the very same mapping.
+#[allow(unsafe_code, reason = "the reference knows no regions, only memory")]
+fn memcpy_from(region: &Region) -> impl FnMut(u64) + '_ {
+    let mut out = vec![0_u8; BLOCK_BYTES];
+    move |offset| {
+        assert!(offset + BLOCK_BYTES as u64 <= region.len());
+        // SAFETY: inside the region, and this only thread stores nothing meanwhile.
+        unsafe {
+            let block = region.as_ptr().add(offset as usize);
+            libc::memcpy(out.as_mut_ptr().cast(), block.cast(), BLOCK_BYTES);
+        }
+        black_box(&mut out);
+    }
+}
