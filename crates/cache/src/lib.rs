@@ -1,1 +1,56 @@
-//! x
+//! A crash-consistent persistent-memory cache in front of disks and files.
+//!
+//! A [`Pool`] lives in byte-addressable memory that keeps its content. A [`Volume`] is a disk or
+//! file that it caches. A [`Transaction`] changes several blocks or a few bytes of a volume, all or
+//! nothing, and is durable after one memory fence.
+//!
+//! The reading order of the sources is that of the pages in `docs/`: `layout` and `geometry` say
+//! what lies on the media, `commit`, `checkpoint` and `recovery` are the protocol of
+//! `docs/commit-and-recovery.md`, everything else serves them.
+
+mod backing;
+mod bell;
+mod checkpoint;
+mod commit;
+mod core;
+mod entry;
+mod error;
+mod geometry;
+mod groups;
+mod health;
+mod index;
+mod lanes;
+mod layout;
+mod maintenance;
+mod media;
+pub mod mutants;
+mod options;
+mod pipeline;
+mod pool;
+mod queue;
+mod reclaim;
+mod record;
+mod recovery;
+pub mod replace;
+mod slots;
+mod stats;
+mod superblock;
+mod sync;
+#[doc(hidden)]
+pub mod testing;
+mod transaction;
+mod volume;
+mod volumes;
+mod writeback;
+
+pub use backing::*;
+pub use error::{Error, Result};
+pub use forebay_pmem::{
+    Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
+};
+pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
+pub use pool::Pool;
+pub use recovery::RecoveryReport;
+pub use stats::{Stats, TallySums, VolumeStats};
+pub use transaction::Transaction;
+pub use volume::Volume;

@@ -50,24 +50,12 @@ impl Queue {
         }
     }
 
-    /// How many elements fit.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.cells.len()
-    }
-
     /// Elements now in the queue; out of date at once where others use it.
     #[must_use]
     pub fn len(&self) -> usize {
         let tail = self.tail.0.load(Ordering::Relaxed);
         let head = self.head.0.load(Ordering::Relaxed);
         tail.saturating_sub(head) as usize
-    }
-
-    /// Whether [`Queue::len`] is zero.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// DRAM held, in bytes.
@@ -161,7 +149,7 @@ mod tests {
             let mut model = VecDeque::new();
             for operation in operations {
                 match operation {
-                    Some(value) if model.len() < queue.capacity() => {
+                    Some(value) if model.len() < queue.cells.len() => {
                         prop_assert!(queue.try_push(value));
                         model.push_back(value);
                     }

@@ -1,0 +1,82 @@
+//! Sleeping and waking: background threads wait for work, throttled writers for space.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+#[derive(Default)]
+struct State {
+    stopping: bool,
+    work_rings: u64,
+    space_rings: u64,
+}
+
+/// Two condition variables with a memory, so that no ring is lost.
+pub(crate) struct Bell {
+    state: Mutex<State>,
+    work: Condvar,
+    space: Condvar,
+    dirty_high: u64,
+}
+
+impl Bell {
+    /// Rings for work when more than `dirty_high` blocks are dirty.
+    pub(crate) fn new(dirty_high: u64) -> Bell {
+        Bell {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            space: Condvar::new(),
+            dirty_high,
+        }
+    }
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// The number of dirty blocks rose to `now`. Cheap but for the moment it crosses the mark.
+    #[inline]
+    pub(crate) fn dirty_rose(&self, now: u64) {
+        if now == self.dirty_high + 1 {
+            self.ring_work();
+        }
+    }
+    /// Wakes the background threads.
+    pub(crate) fn ring_work(&self) {
+        self.state().work_rings += 1;
+        self.work.notify_all();
+    }
+    /// Wakes throttled writers.
+    pub(crate) fn ring_space(&self) {
+        self.state().space_rings += 1;
+        self.space.notify_all();
+    }
+    /// Tells the background threads to end.
+    pub(crate) fn stop(&self) {
+        self.state().stopping = true;
+        self.work.notify_all();
+        self.space.notify_all();
+    }
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.state().stopping
+    }
+    /// Waits for a ring after the `seen`-th; returns the number of rings and whether to stop.
+    pub(crate) fn wait_work(&self, seen: u64, at_most: Duration) -> (u64, bool) {
+        let state = self.state();
+        let (state, _) = self
+            .work
+            .wait_timeout_while(state, at_most, |s| !s.stopping && s.work_rings == seen)
+            .unwrap_or_else(|e| e.into_inner());
+        (state.work_rings, state.stopping)
+    }
+    /// The number of space rings so far; take it before looking for space.
+    pub(crate) fn space_rings(&self) -> u64 {
+        self.state().space_rings
+    }
+    /// Waits for space to be announced after the `seen`-th ring.
+    pub(crate) fn wait_space(&self, seen: u64, at_most: Duration) {
+        let state = self.state();
+        drop(
+            self.space
+                .wait_timeout_while(state, at_most, |s| !s.stopping && s.space_rings == seen),
+        );
+    }
+}

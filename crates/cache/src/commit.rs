@@ -1,0 +1,546 @@
+//! The commit: one record, one fence, then the change is everybody's.
+//!
+//! `commit` is the only way in which a mapping with a record changes: writes, deltas, appends,
+//! zeroes and evictions all pass here. The steps carry the numbers of
+//! `docs/commit-and-recovery.md`.
+
+use std::cell::RefCell;
+
+use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
+use crate::entry::{Entry, Key, Kind};
+use crate::error::Result;
+use crate::index::{Place, Version};
+use crate::lanes::{HeldLane, SlotLines, thread_hint};
+use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
+use crate::media::encode_partial_len;
+use crate::mutants::{Mutant, mutated};
+use crate::record::{self, Element, Shape, Stamp, padded, record_bytes};
+
+/// Commits between two refreshes of the acknowledged watermark that rides in records.
+const REFRESH_PERIOD: u32 = 16;
+
+/// Bytes that replace part of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Patch {
+    pub(crate) offset: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// What a transaction wants of one key. Keys of one commit differ.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) key: Key,
+    pub(crate) place: Place,
+    pub(crate) action: Action,
+    /// The change was computed from what the key held at this version of its stripe.
+    pub(crate) based_on: Option<Version>,
+}
+
+/// How a key changes.
+#[derive(Debug)]
+pub(crate) enum Action {
+    /// The block now stands in this private slot, streamed but not fenced.
+    Block { slot: u32, crc: u32 },
+    /// As `Block`, of which only `valid_bytes` count.
+    PartialBlock {
+        slot: u32,
+        crc: u32,
+        valid_bytes: usize,
+    },
+    /// Parts of the cached block change in place.
+    Delta { patches: Vec<Patch> },
+    /// Bytes join the cached partial block at its end, `at`.
+    Append { at: usize, bytes: Vec<u8> },
+    /// The block becomes zeroes.
+    Zero,
+    /// The block leaves the cache, if it is still this entry and clean.
+    Evict { entry: Entry },
+}
+
+/// Why nothing was committed, beyond errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// Durable and published. So many changes had an effect.
+    Done(usize),
+    /// A change was based on what is no longer so; prepare it anew.
+    Stale,
+    /// No free entry; reclaim must run.
+    NoEntry,
+}
+
+/// What will be done to one key, decided under its lock.
+struct Step {
+    index: u32,
+    fresh: bool,
+    old: Option<Entry>,
+    entry: Entry,
+    change: usize,
+}
+
+/// Buffers that outlive a commit so that the hot path allocates nothing.
+#[derive(Default)]
+struct Scratch {
+    stripes: Vec<u32>,
+    steps: Vec<Step>,
+    elements: Vec<Element>,
+    payload: Vec<u8>,
+    record: Vec<u8>,
+    freed: Vec<u32>,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Bytes of the record that these changes need at most.
+pub(crate) fn record_bound(changes: &[Change]) -> u64 {
+    let (mut elements, mut payload) = (0, 0);
+    for change in changes {
+        if let Action::Delta { patches } = &change.action {
+            elements += patches.len();
+            payload += patches.iter().map(|patch| patch.bytes.len()).sum::<usize>();
+        } else {
+            elements += 1;
+        }
+    }
+    padded(record_bytes(elements, payload))
+}
+
+impl Core {
+    /// Commits all changes or none. On `Done` they are durable and published; slots named by
+    /// `Block` actions belong to the pool then, otherwise still to the caller.
+    pub(crate) fn commit(&self, changes: &[Change]) -> Result<Outcome> {
+        self.writable()?;
+        if changes.is_empty() {
+            return Ok(Outcome::Done(0));
+        }
+        // Step 2. No lock is held while a checkpoint makes room.
+        let bytes = record_bound(changes);
+        let lane = loop {
+            if let Some(lane) = self.lanes.try_hold(bytes) {
+                break lane;
+            }
+            self.checkpoint()?;
+        };
+        SCRATCH.with_borrow_mut(|scratch| {
+            self.lock_all(changes, scratch);
+            let outcome = self.commit_locked(changes, &lane, scratch);
+            // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
+            drop(lane);
+            for slot in scratch.freed.drain(..) {
+                self.slots.give(thread_hint(), slot);
+            }
+            outcome
+        })
+    }
+
+    /// Step 3: all stripes, ascending, so that no two commits wait for each other in a circle.
+    fn lock_all(&self, changes: &[Change], scratch: &mut Scratch) {
+        scratch.stripes.clear();
+        scratch
+            .stripes
+            .extend(changes.iter().map(|change| change.place.stripe));
+        if scratch.stripes.len() > 1 {
+            scratch.stripes.sort_unstable();
+            scratch.stripes.dedup();
+        }
+        for stripe in &scratch.stripes {
+            self.index.lock(*stripe);
+        }
+    }
+
+    fn unlock_all(&self, scratch: &Scratch) {
+        for stripe in &scratch.stripes {
+            self.index.unlock(*stripe);
+        }
+    }
+
+    /// Steps 3 to 8 with the locks held; they are released on every way out.
+    fn commit_locked(
+        &self,
+        changes: &[Change],
+        lane: &HeldLane<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<Outcome> {
+        if let Some(outcome) = self.plan(changes, scratch)? {
+            self.unlock_all(scratch);
+            return Ok(outcome);
+        }
+        if scratch.steps.is_empty() {
+            self.unlock_all(scratch);
+            return Ok(Outcome::Done(0));
+        }
+        if let Err(error) = self.stage_appends(changes, scratch) {
+            self.unlock_all(scratch);
+            return Err(error);
+        }
+        if mutated(Mutant::DeltaBeforeFence) {
+            self.apply_in_place(changes, lane, scratch);
+        }
+        // Step 4, under all locks: in the log, sequences of one key rise with its versions.
+        let sequence = lane.draw();
+        // Step 5.
+        self.stream_record(lane, sequence, scratch);
+        // Steps 6. A crash before the fence leaves the transaction whole or absent.
+        if let Err(error) = self.guarantee(changes, lane, scratch) {
+            // Nothing is published; the pool is poisoned, so nobody can build on what may be lost,
+            // and no checkpoint can become durable past the sequence that is given up here.
+            lane.give_up();
+            self.unlock_all(scratch);
+            return Err(error);
+        }
+        // Steps 7 and 8.
+        self.publish(changes, lane, scratch);
+        Ok(Outcome::Done(scratch.steps.len()))
+    }
+
+    /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
+    fn plan(&self, changes: &[Change], scratch: &mut Scratch) -> Result<Option<Outcome>> {
+        scratch.steps.clear();
+        scratch.elements.clear();
+        scratch.payload.clear();
+        let mut verdict = Ok(None);
+        for (number, change) in changes.iter().enumerate() {
+            let stale = change
+                .based_on
+                .is_some_and(|version| version != self.index.locked_version(change.place.stripe));
+            if stale {
+                verdict = Ok(Some(Outcome::Stale));
+                break;
+            }
+            match self.plan_one(number, change, scratch) {
+                Ok(None) => {}
+                other => {
+                    verdict = other;
+                    break;
+                }
+            }
+        }
+        if !matches!(verdict, Ok(None)) {
+            for step in scratch.steps.drain(..).filter(|step| step.fresh) {
+                self.index.push_free(step.index);
+            }
+            if verdict.is_err() {
+                self.unlock_all(scratch);
+            }
+        }
+        verdict
+    }
+
+    fn plan_one(
+        &self,
+        number: usize,
+        change: &Change,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Outcome>> {
+        let current = self.find(change.place, change.key);
+        if current.is_some_and(|(_, entry)| !entry.parity_holds()) {
+            return Err(self.corrupt(change.key));
+        }
+        let old = current.map(|(_, entry)| entry);
+        let entry = match &change.action {
+            Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
+            Action::PartialBlock { slot, crc, .. } => {
+                Entry::data(change.key, *slot, *crc).as_partial()
+            }
+            Action::Zero => Entry::zero(change.key),
+            Action::Evict { entry } => {
+                let still = current.is_some_and(|(index, now)| {
+                    now == *entry && self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
+                });
+                if !still {
+                    return Ok(None);
+                }
+                Entry::tombstone(change.key)
+            }
+            Action::Delta { patches } => match old {
+                Some(now) if now.kind() == Kind::Data && !now.is_partial() => {
+                    self.patched(now, patches)
+                }
+                _ => return Ok(Some(Outcome::Stale)),
+            },
+            Action::Append { at, bytes } => match old {
+                Some(now) if now.is_partial() && self.valid_bytes(now) == Some(*at) => {
+                    let slot = now.slot().expect("partial blocks have slots");
+                    let crc = self.media.crc_append(now.crc(), bytes);
+                    Entry::data(change.key, slot, crc).as_partial()
+                }
+                _ => return Ok(Some(Outcome::Stale)),
+            },
+        };
+        let (index, fresh) = match current {
+            Some((index, _)) => (index, false),
+            None => match self.index.pop_free() {
+                Some(index) => (index, true),
+                None => return Ok(Some(Outcome::NoEntry)),
+            },
+        };
+        scratch.steps.push(Step {
+            index,
+            fresh,
+            old,
+            entry,
+            change: number,
+        });
+        push_elements(&change.action, entry, index, scratch);
+        Ok(None)
+    }
+
+    /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
+    fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
+        let slot = entry.slot().expect("data entries have slots");
+        let mut crc = entry.crc();
+        let mut overlay: Vec<(usize, &[u8])> = Vec::with_capacity(patches.len());
+        let mut old = Vec::new();
+        for patch in patches {
+            let end = patch.offset + patch.bytes.len();
+            old.resize(patch.bytes.len(), 0);
+            self.media.read_slot(slot, patch.offset, &mut old);
+            // Earlier patches of this very transaction are not in the slot yet.
+            for (offset, bytes) in &overlay {
+                let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
+                if from < to {
+                    old[from - patch.offset..to - patch.offset]
+                        .copy_from_slice(&bytes[from - offset..to - offset]);
+                }
+            }
+            crc = self
+                .media
+                .crc_delta(crc, &old, &patch.bytes, self.block_bytes() - end);
+            overlay.push((patch.offset, &patch.bytes));
+        }
+        Entry::data(entry.key(), slot, crc)
+    }
+
+    /// Part of step 5: appended bytes go straight behind the valid ones, where nobody looks (I1).
+    fn stage_appends(&self, changes: &[Change], scratch: &Scratch) -> Result<()> {
+        for step in &scratch.steps {
+            if let Action::Append { at, bytes } = &changes[step.change].action {
+                let slot = step.entry.slot().expect("partial blocks have slots");
+                let line = LINE_BYTES as usize;
+                let start = at / line * line;
+                let end = (at + bytes.len()).next_multiple_of(line);
+                assert!(
+                    at + bytes.len() <= self.media.trailer_offset(),
+                    "the trailer stays free"
+                );
+                let mut lines = vec![0; end - start];
+                self.media.read_slot(slot, start, &mut lines);
+                lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
+                self.media.stream_slot_lines(slot, start, &lines);
+            }
+        }
+        Ok(())
+    }
+
+    fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
+        self.refresh_watermark_sometimes();
+        let stamp = Stamp {
+            salt: self.salt,
+            lane: lane.number,
+            position: lane.position,
+            lane_bytes: self.lanes.lane_bytes(),
+            sequence,
+            acknowledged: self.lanes.acknowledged(),
+        };
+        record::encode(
+            &stamp,
+            &scratch.elements,
+            &scratch.payload,
+            &mut scratch.record,
+        );
+        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset();
+        self.media.main().stream(offset, &scratch.record);
+    }
+
+    #[inline]
+    fn refresh_watermark_sometimes(&self) {
+        use crate::sync::Ordering::Relaxed;
+        // A race merely refreshes once more or once less.
+        let left = self.commits_until_refresh.load(Relaxed);
+        if left == 0 {
+            self.lanes.refresh_acknowledged();
+            self.commits_until_refresh.store(REFRESH_PERIOD, Relaxed);
+        } else {
+            self.commits_until_refresh.store(left - 1, Relaxed);
+        }
+    }
+
+    /// Step 6. After it the transaction survives every crash.
+    fn guarantee(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &Scratch) -> Result<()> {
+        if mutated(Mutant::StrictWordBeforeFence) && self.strict {
+            self.store_commit_word(lane, scratch);
+            return self.fence();
+        }
+        if mutated(Mutant::AppendPublishedBeforeFence)
+            && changes
+                .iter()
+                .any(|change| matches!(change.action, Action::Append { .. }))
+        {
+            return Ok(());
+        }
+        if mutated(Mutant::SlotFreedBeforeFence) {
+            for slot in scratch.steps.iter().filter_map(freed_slot) {
+                self.slots.give(thread_hint(), slot);
+            }
+        }
+        if !mutated(Mutant::CommitFenceRemoved) {
+            // Orders the blocks, the appended tails and the record before everything that follows:
+            // the entries, the reuse of the old slots, the acknowledgement.
+            self.fence()?;
+        }
+        if self.strict {
+            self.store_commit_word(lane, scratch);
+            // Orders the commit word before the acknowledgement.
+            self.fence()?;
+        }
+        Ok(())
+    }
+
+    fn store_commit_word(&self, lane: &HeldLane<'_>, scratch: &Scratch) {
+        let end = lane.position + scratch.record.len() as u64;
+        let word = self.salt.commit_word(lane.number, end);
+        let offset = self.media.geometry.commit_word(lane.number);
+        self.media.main().store_u64(offset, word);
+        self.media.main().flush(offset, 8);
+    }
+
+    /// Steps 7 and 8: entries, index, in-place bytes; then the locks go.
+    fn publish(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &mut Scratch) {
+        for stripe in &scratch.stripes {
+            self.index.begin_change(*stripe);
+        }
+        for step in &scratch.steps {
+            self.publish_step(changes[step.change].place, step);
+        }
+        if !mutated(Mutant::DeltaBeforeFence) {
+            self.apply_in_place(changes, lane, scratch);
+        }
+        // From here a checkpoint may pass the sequence (I4): every touched line is marked.
+        lane.publish(scratch.record.len() as u64);
+        for stripe in &scratch.stripes {
+            self.index.end_change_and_unlock(*stripe);
+        }
+        if !mutated(Mutant::SlotFreedBeforeFence) {
+            scratch
+                .freed
+                .extend(scratch.steps.iter().filter_map(freed_slot));
+        }
+    }
+
+    #[inline]
+    fn publish_step(&self, place: Place, step: &Step) {
+        if step.entry.slot_half() == 0 {
+            return self.publish_tombstone(place, step);
+        }
+        self.media.store_entry(step.index, step.entry);
+        self.mark_table_line(step.index);
+        if step.fresh {
+            self.index.link(place, step.index);
+            self.replacement.on_insert(step.index);
+        } else {
+            self.replacement.on_hit(step.index);
+        }
+        self.mark_dirty(step.index);
+    }
+
+    fn publish_tombstone(&self, place: Place, step: &Step) {
+        self.index.unlink(place, step.index);
+        if mutated(Mutant::EvictClearsOneHalf) {
+            self.media.store_key_half(step.index, Entry::FREE);
+        } else {
+            self.media.store_entry(step.index, Entry::FREE);
+        }
+        self.mark_table_line(step.index);
+        self.replacement.on_remove(step.index);
+        self.set_state(step.index, 0);
+        self.index.push_free(step.index);
+    }
+
+    /// Deltas go into their slots after the fence of their redo bytes (I8); partial blocks get their
+    /// valid length. The lane remembers the lines for the next checkpoint, after the stores.
+    fn apply_in_place(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &Scratch) {
+        for step in &scratch.steps {
+            let Some(slot) = step.entry.slot() else {
+                continue;
+            };
+            match &changes[step.change].action {
+                Action::Delta { patches } => {
+                    for patch in patches {
+                        self.store_in_place(lane, slot, patch.offset, &patch.bytes);
+                    }
+                }
+                Action::Append { at, bytes } => {
+                    let trailer = encode_partial_len(at + bytes.len());
+                    self.store_in_place(lane, slot, self.media.trailer_offset(), &trailer);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn store_in_place(&self, lane: &HeldLane<'_>, slot: u32, offset: usize, bytes: &[u8]) {
+        self.media.store_slot(slot, offset, bytes);
+        let lines = SlotLines {
+            slot,
+            offset: offset as u32,
+            len: bytes.len() as u32,
+        };
+        lane.note_stored(std::iter::once(lines));
+    }
+}
+
+/// The slot that a step leaves without a mapping.
+fn freed_slot(step: &Step) -> Option<u32> {
+    let old = step.old.and_then(Entry::slot)?;
+    (step.entry.slot() != Some(old)).then_some(old)
+}
+
+fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratch) {
+    match action {
+        Action::Delta { patches } => {
+            for Patch { offset, bytes } in patches {
+                let shape = Shape::Delta {
+                    offset: *offset as u16,
+                    len: bytes.len() as u16,
+                };
+                scratch.elements.push(Element {
+                    entry,
+                    index,
+                    shape,
+                });
+                scratch.payload.extend_from_slice(bytes);
+            }
+        }
+        Action::Append { at, bytes } => {
+            let shape = Shape::Append {
+                valid_bytes: (at + bytes.len()) as u32,
+            };
+            scratch.elements.push(Element {
+                entry,
+                index,
+                shape,
+            });
+        }
+        Action::PartialBlock { valid_bytes, .. } => {
+            let shape = Shape::Append {
+                valid_bytes: *valid_bytes as u32,
+            };
+            scratch.elements.push(Element {
+                entry,
+                index,
+                shape,
+            });
+        }
+        _ => scratch.elements.push(Element {
+            entry,
+            index,
+            shape: Shape::Whole,
+        }),
+    }
+}
+
+const _: () = assert!(
+    PARTIAL_TRAILER_BYTES == 8,
+    "the valid length is stored whole"
+);

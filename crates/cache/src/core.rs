@@ -1,0 +1,229 @@
+//! The pool's shared state, and the few questions everybody asks of it.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, RwLock};
+
+use crate::entry::{Entry, Key, Kind};
+use crate::error::{Error, Result};
+use crate::groups::Groups;
+use crate::index::{Index, Place, Version};
+use crate::lanes::Lanes;
+use crate::media::Media;
+use crate::options::RuntimeOptions;
+use crate::record::Salt;
+use crate::replace::Replacement;
+use crate::slots::Slots;
+use crate::stats::Tallies;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::volume::VolumeState;
+
+/// The backing does not have the entry's block yet.
+pub(crate) const STATE_DIRTY: u8 = 1;
+/// A write-back of the block is under way.
+pub(crate) const STATE_WRITING: u8 = 2;
+/// The block changed since that write-back began.
+pub(crate) const STATE_REDIRTIED: u8 = 4;
+
+/// What the last checkpoint wrote.
+pub(crate) struct CheckpointState {
+    /// Which of the two lines is written next.
+    pub(crate) next_line: usize,
+    /// S.
+    pub(crate) sequence: u64,
+    pub(crate) count: u64,
+}
+
+/// Everything of an open pool.
+pub(crate) struct Core {
+    pub(crate) media: Media,
+    pub(crate) index: Index,
+    pub(crate) slots: Slots,
+    pub(crate) lanes: Lanes,
+    /// One byte per entry, changed under the stripe lock of the entry's key.
+    pub(crate) states: Box<[AtomicU8]>,
+    /// Dirty entries on their way to the flusher.
+    pub(crate) dirty: Groups,
+    pub(crate) dirty_count: AtomicU64,
+    /// One bit for each line of the entry table that the next checkpoint must flush.
+    pub(crate) table_lines: Box<[AtomicU64]>,
+    pub(crate) checkpoint: Mutex<CheckpointState>,
+    pub(crate) replacement: Box<dyn Replacement>,
+    pub(crate) volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
+    pub(crate) salt: Salt,
+    pub(crate) life: u64,
+    pub(crate) strict: bool,
+    pub(crate) options: RuntimeOptions,
+    pub(crate) verify: AtomicBool,
+    pub(crate) poisoned: AtomicBool,
+    pub(crate) tallies: Tallies,
+    /// Sleeping and waking of the background threads and of throttled writers.
+    pub(crate) bell: crate::bell::Bell,
+    /// What the write-back pipeline keeps between rounds.
+    pub(crate) write_back: crate::writeback::WriteBack,
+    pub(crate) commits_until_refresh: AtomicU32,
+}
+
+impl Core {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.media.path()
+    }
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.media.block_bytes()
+    }
+
+    /// Fails once a fence has failed: nothing can be promised any more.
+    #[inline]
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(Error::Poisoned { path: self.path() });
+        }
+        Ok(())
+    }
+
+    /// A fence whose failure makes the pool refuse every later write.
+    #[inline]
+    pub(crate) fn fence(&self) -> Result<()> {
+        self.media
+            .fence()
+            .inspect_err(|_| self.poisoned.store(true, Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(crate) fn place(&self, key: Key) -> Place {
+        self.index.place(key.hash())
+    }
+
+    pub(crate) fn corrupt(&self, key: Key) -> Error {
+        Error::Corrupt {
+            volume: key.volume(),
+            block: key.block(),
+        }
+    }
+
+    /// The key's entry number and entry. Exact under the stripe's lock; else to be validated.
+    /// The caller looks at the entry's parity.
+    #[inline]
+    pub(crate) fn find(&self, place: Place, key: Key) -> Option<(u32, Entry)> {
+        let mut found = Entry::FREE;
+        let index = self.index.find(place, |candidate| {
+            found = self.media.load_entry(candidate);
+            // A damaged entry may be the one that is looked for: better an error than a miss.
+            !found.is_free() && (found.key() == key || !found.parity_holds())
+        })?;
+        Some((index, found))
+    }
+
+    /// Brings what the commit of a key will touch into the CPU's cache.
+    #[inline]
+    pub(crate) fn prefetch_for_commit(&self, place: Place, key: Key) {
+        if let Some((index, _)) = self.find(place, key) {
+            self.media.prefetch_entry(index);
+        }
+    }
+
+    /// A consistent look at one key without a lock.
+    pub(crate) fn peek(&self, place: Place, key: Key) -> (Version, Option<(u32, Entry)>) {
+        loop {
+            let version = self.index.read_begin(place.stripe);
+            let found = self.find(place, key);
+            if self.index.read_valid(place.stripe, version) {
+                return (version, found);
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn state(&self, index: u32) -> u8 {
+        self.states[index as usize].load(Ordering::Relaxed)
+    }
+    #[inline]
+    pub(crate) fn set_state(&self, index: u32, state: u8) {
+        self.states[index as usize].store(state, Ordering::Relaxed);
+    }
+
+    /// The entry's line goes with the next checkpoint. Call it after the store: the locked
+    /// operation orders the store before the checkpoint's look at the bit.
+    #[inline]
+    pub(crate) fn mark_table_line(&self, index: u32) {
+        let line = index / 4;
+        self.table_lines[line as usize / 64].fetch_or(1 << (line % 64), Ordering::AcqRel);
+    }
+
+    /// The entry's block differs from the backing. The caller holds the stripe's lock.
+    #[inline]
+    pub(crate) fn mark_dirty(&self, index: u32) {
+        let state = self.state(index);
+        let redirtied = if state & STATE_WRITING != 0 {
+            STATE_REDIRTIED
+        } else {
+            0
+        };
+        self.set_state(index, state | STATE_DIRTY | redirtied);
+        if state & STATE_DIRTY == 0 {
+            let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
+            self.dirty.insert(index);
+            self.bell.dirty_rose(before + 1);
+        }
+    }
+
+    /// The entry's block no longer needs writing back. The caller holds the stripe's lock.
+    pub(crate) fn unmark_dirty(&self, index: u32) {
+        let state = self.state(index);
+        if state & STATE_DIRTY != 0 {
+            self.set_state(index, state & !(STATE_DIRTY | STATE_REDIRTIED));
+            let before = self.dirty_count.fetch_sub(1, Ordering::Relaxed);
+            assert!(before > 0, "the dirty count matches the dirty states");
+        }
+    }
+
+    /// How many of the slot's bytes the entry's check covers; `None` if the trailer is damaged.
+    pub(crate) fn valid_bytes(&self, entry: Entry) -> Option<usize> {
+        match (entry.kind(), entry.slot()) {
+            (Kind::Data, Some(slot)) if entry.is_partial() => self.media.partial_len(slot),
+            _ => Some(self.block_bytes()),
+        }
+    }
+
+    /// Copies a block out, zeroes beyond its valid length; whether it matches its check.
+    /// What was copied counts only if the stripe's version stands afterwards.
+    #[inline]
+    pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
+        let Some(slot) = entry.slot() else {
+            out.fill(0);
+            return true;
+        };
+        if !entry.is_partial() {
+            if verify {
+                return self.media.read_slot_crc(slot, out) == entry.crc() && entry.parity_holds();
+            }
+            self.media.read_slot(slot, 0, out);
+            return true;
+        }
+        let Some(valid) = self.media.partial_len(slot) else {
+            return false;
+        };
+        out[valid..].fill(0);
+        let crc = self.media.read_slot_crc(slot, &mut out[..valid]);
+        crc == entry.crc() && entry.parity_holds()
+    }
+
+    pub(crate) fn volume(&self, id: u32) -> Option<Arc<VolumeState>> {
+        let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
+        volumes
+            .iter()
+            .flatten()
+            .find(|volume| volume.id == id)
+            .cloned()
+    }
+
+    /// Bytes of DRAM in the structures that grow with the pool.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.index.dram_bytes()
+            + self.slots.dram_bytes()
+            + self.dirty.dram_bytes()
+            + self.replacement.dram_bytes() as u64
+            + self.states.len() as u64
+            + self.table_lines.len() as u64 * 8
+    }
+}

@@ -1,0 +1,99 @@
+//! What can go wrong, with the file it concerns, what was found and what to do.
+
+use std::path::PathBuf;
+
+use forebay_pmem::PmemError;
+
+/// The result of everything in this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the cache. Bugs are assertions; everything here can happen to a correct program.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The persistent memory itself failed (mapping, fence, media error).
+    #[error(transparent)]
+    Media(#[from] PmemError),
+    /// A member is no Forebay pool, is damaged, or belongs elsewhere. Nothing was changed.
+    #[error("{}: {found}; {todo}", path.display())]
+    Refused {
+        /// The member file.
+        path: PathBuf,
+        /// What was found in it.
+        found: String,
+        /// What a person can do about it.
+        todo: String,
+    },
+    /// The log or the entry table is damaged, so that acknowledged data may be lost.
+    #[error(
+        "{}: {found}; open with force to serve what is left, or restore the pool from a copy",
+        path.display()
+    )]
+    Damaged {
+        /// The first member of the pool.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+    },
+    /// Options contradict each other or the space that is there.
+    #[error("invalid options: {0}")]
+    Options(String),
+    /// A transaction grew beyond what one commit can hold.
+    #[error(
+        "transaction of {asked_bytes} bytes is larger than this pool's limit of {limit_bytes} \
+         bytes (the smaller of 4 MiB and 1/8 of the pool); split it"
+    )]
+    TransactionTooLarge {
+        /// Bytes the transaction would hold.
+        asked_bytes: u64,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// A block or a range lies outside the volume, or a buffer has the wrong length.
+    #[error("request outside volume {volume}: {what}")]
+    OutOfRange {
+        /// The volume's id.
+        volume: u32,
+        /// What was asked and what would be right.
+        what: String,
+    },
+    /// A cached block does not match its checksum and no good copy exists.
+    #[error(
+        "volume {volume} block {block}: the cached copy does not match its checksum and is the \
+         only one; restore this block from a backup or overwrite it"
+    )]
+    Corrupt {
+        /// The volume's id.
+        volume: u32,
+        /// The block's number.
+        block: u64,
+    },
+    /// No free slot came up before the deadline: the backing cannot keep up or does not answer.
+    #[error(
+        "no free block within {waited_ms} ms: {dirty_blocks} dirty blocks wait for their backing; \
+         check the backing, or enlarge the pool"
+    )]
+    NoSpace {
+        /// How long the writer waited.
+        waited_ms: u64,
+        /// Dirty blocks in the pool at that time.
+        dirty_blocks: u64,
+    },
+    /// The backing failed.
+    #[error("backing {}: {source}", path.display())]
+    Backing {
+        /// The backing's path.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A fence failed earlier, so that durability cannot be promised any more.
+    #[error("{}: the pool refuses writes since an earlier fence failed; reopen it", path.display())]
+    Poisoned {
+        /// The first member of the pool.
+        path: PathBuf,
+    },
+    /// The volume is not, or no longer, what the caller thinks.
+    #[error("volume: {0}")]
+    Volume(String),
+}

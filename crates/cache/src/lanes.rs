@@ -1,0 +1,305 @@
+//! Lanes: rings of log records, each held by one committing thread at a time.
+//!
+//! I3: bytes at or above a lane's tail are never overwritten; the tail rises only after the
+//! checkpoint that covers what lies below it is durable. I5: sequences in one lane only rise,
+//! since they are drawn by whoever holds it.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use crate::layout::LINE_BYTES;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// `in_flight` of a lane in which nothing is being committed.
+const IDLE: u64 = u64::MAX;
+
+/// Lines of a slot that were stored in place and await their flush.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) struct SlotLines {
+    pub(crate) slot: u32,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+#[repr(align(128))]
+struct Lane {
+    busy: AtomicBool,
+    /// Absolute position of the next record; changed by the holder.
+    head: AtomicU64,
+    /// Absolute position below which bytes may be reused.
+    tail: AtomicU64,
+    /// End of the last published record.
+    published: AtomicU64,
+    /// A lower bound of the drawn, unpublished sequence.
+    in_flight: AtomicU64,
+    /// In-place stores of published records since the last checkpoint.
+    stored: Mutex<Vec<SlotLines>>,
+}
+
+/// All lanes of a pool.
+pub(crate) struct Lanes {
+    lanes: Box<[Lane]>,
+    lane_bytes: u64,
+    /// Records start at multiples of this: a line, or a page where the medium is a plain file.
+    align: u64,
+    /// The next sequence to be drawn.
+    next_sequence: AtomicU64,
+    /// Every sequence up to this one is known to be published; lags behind.
+    acknowledged: AtomicU64,
+}
+
+thread_local! {
+    static HINT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+static NEXT_HINT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+
+/// A small number that differs between threads: where a thread starts to look for a lane or slot.
+#[inline]
+pub(crate) fn thread_hint() -> usize {
+    HINT.with(|hint| {
+        if hint.get() == usize::MAX {
+            hint.set(NEXT_HINT.fetch_add(1, std::sync::atomic::Ordering::Relaxed) & 0xFFFF);
+        }
+        hint.get()
+    })
+}
+
+pub(crate) fn set_thread_hint(value: usize) {
+    HINT.with(|hint| hint.set(value));
+}
+
+/// The lane a thread holds; released on drop.
+pub(crate) struct HeldLane<'a> {
+    lanes: &'a Lanes,
+    pub(crate) number: u32,
+    /// Where the record goes.
+    pub(crate) position: u64,
+}
+
+impl Lanes {
+    /// Empty lanes of a new life; sequences go on after `last_sequence`.
+    pub(crate) fn new(lanes: u32, lane_bytes: u64, align: u64, last_sequence: u64) -> Lanes {
+        Lanes {
+            lanes: (0..lanes).map(|_| Lane::new()).collect(),
+            lane_bytes,
+            align,
+            next_sequence: AtomicU64::new(last_sequence + 1),
+            acknowledged: AtomicU64::new(last_sequence),
+        }
+    }
+
+    /// Takes a lane with room for `bytes`; `None` if a checkpoint has to make room first. Spins
+    /// only while all lanes with room are held by others, who never wait for us.
+    pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
+        let bytes = bytes.next_multiple_of(self.align);
+        debug_assert!(bytes <= self.lane_bytes / 2, "a record fits half a lane");
+        let count = self.lanes.len();
+        loop {
+            let start = thread_hint();
+            let mut full = 0;
+            for turn in 0..count {
+                let number = (start + turn) % count;
+                let lane = &self.lanes[number];
+                if lane.busy.load(Ordering::Relaxed) || lane.busy.swap(true, Ordering::Acquire) {
+                    continue;
+                }
+                if let Some(position) = self.room(lane, bytes) {
+                    if turn > 0 {
+                        set_thread_hint(start + turn);
+                    }
+                    return Some(HeldLane {
+                        lanes: self,
+                        number: number as u32,
+                        position,
+                    });
+                }
+                lane.busy.store(false, Ordering::Release);
+                full += 1;
+            }
+            if full > 0 {
+                return None;
+            }
+            crate::sync::spin_hint();
+        }
+    }
+
+    /// Where a record of `bytes` would go. A record does not cross the end of the ring.
+    fn room(&self, lane: &Lane, bytes: u64) -> Option<u64> {
+        let head = lane.head.load(Ordering::Relaxed);
+        let left = self.lane_bytes - head % self.lane_bytes;
+        let position = if bytes <= left { head } else { head + left };
+        let used = position + bytes - lane.tail.load(Ordering::Acquire);
+        (used <= self.lane_bytes).then_some(position)
+    }
+
+    /// Share of the log that waits for a checkpoint, per mille.
+    pub(crate) fn used_per_mille(&self) -> u64 {
+        let used: u64 = self.lanes.iter().map(Lane::used).sum();
+        used * 1000 / (self.lane_bytes * self.lanes.len() as u64)
+    }
+    /// The last sequence that was drawn.
+    pub(crate) fn last_sequence(&self) -> u64 {
+        self.next_sequence.load(Ordering::Relaxed) - 1
+    }
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.acknowledged.load(Ordering::Relaxed)
+    }
+    pub(crate) fn lane_bytes(&self) -> u64 {
+        self.lane_bytes
+    }
+
+    /// Ends of the last published records, to be taken before `settle`.
+    pub(crate) fn published_positions(&self) -> Vec<u64> {
+        self.lanes
+            .iter()
+            .map(|lane| lane.published.load(Ordering::Acquire))
+            .collect()
+    }
+
+    /// Waits until everything drawn so far is published; returns the last sequence of that. With
+    /// `passing` it does not wait (that is a mutant).
+    pub(crate) fn settle(&self, passing: bool) -> u64 {
+        // SeqCst pairs with `draw`: whoever drew below this bound has its mark set or is done.
+        let next = self.next_sequence.load(Ordering::SeqCst);
+        for lane in &self.lanes {
+            while !passing && lane.in_flight.load(Ordering::SeqCst) < next {
+                crate::sync::spin_hint();
+            }
+        }
+        self.acknowledged.fetch_max(next - 1, Ordering::Relaxed);
+        next - 1
+    }
+
+    /// Brings the acknowledged watermark up to date without waiting.
+    pub(crate) fn refresh_acknowledged(&self) {
+        let next = self.next_sequence.load(Ordering::SeqCst);
+        let oldest = self
+            .lanes
+            .iter()
+            .map(|lane| lane.in_flight.load(Ordering::SeqCst))
+            .min()
+            .unwrap_or(IDLE);
+        self.acknowledged
+            .fetch_max(next.min(oldest) - 1, Ordering::Relaxed);
+    }
+
+    /// Takes the in-place stores of all lanes that await their flush.
+    pub(crate) fn take_stored(&self) -> Vec<SlotLines> {
+        let mut all = Vec::new();
+        for lane in &self.lanes {
+            all.append(&mut lane.stored.lock().unwrap_or_else(|e| e.into_inner()));
+        }
+        all
+    }
+
+    /// The checkpoint that covers everything below `positions` is durable.
+    pub(crate) fn advance_tails(&self, positions: &[u64]) {
+        for (lane, position) in self.lanes.iter().zip(positions) {
+            let before = lane.tail.fetch_max(*position, Ordering::Release);
+            assert!(before <= *position, "tails only rise");
+        }
+    }
+}
+
+impl HeldLane<'_> {
+    fn lane(&self) -> &Lane {
+        &self.lanes.lanes[self.number as usize]
+    }
+    /// Draws the transaction's sequence; the caller holds all its locks. Until `publish` no
+    /// checkpoint passes it (I4).
+    #[inline]
+    pub(crate) fn draw(&self) -> u64 {
+        let bound = self.lanes.next_sequence.load(Ordering::SeqCst);
+        self.lane().in_flight.store(bound, Ordering::SeqCst);
+        self.lanes.next_sequence.fetch_add(1, Ordering::SeqCst)
+    }
+    /// Notes in-place stores that the next checkpoint must flush; before `publish`.
+    pub(crate) fn note_stored(&self, lines: impl Iterator<Item = SlotLines>) {
+        self.lane()
+            .stored
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .extend(lines);
+    }
+    /// The record of `bytes` at `position` is published.
+    #[inline]
+    pub(crate) fn publish(&self, bytes: u64) {
+        let lane = self.lane();
+        let end = self.position + bytes.next_multiple_of(self.lanes.align);
+        lane.head.store(end, Ordering::Relaxed);
+        lane.published.store(end, Ordering::Release);
+        lane.in_flight.store(IDLE, Ordering::Release);
+    }
+    /// The commit failed together with the pool's fences.
+    pub(crate) fn give_up(&self) {
+        self.lane().in_flight.store(IDLE, Ordering::Release);
+    }
+    /// Offset of the record within the lane.
+    pub(crate) fn offset(&self) -> u64 {
+        self.position % self.lanes.lane_bytes
+    }
+}
+
+impl Drop for HeldLane<'_> {
+    fn drop(&mut self) {
+        self.lane().busy.store(false, Ordering::Release);
+    }
+}
+
+impl Lane {
+    fn new() -> Lane {
+        Lane {
+            busy: AtomicBool::new(false),
+            head: AtomicU64::new(0),
+            tail: AtomicU64::new(0),
+            published: AtomicU64::new(0),
+            in_flight: AtomicU64::new(IDLE),
+            stored: Mutex::new(Vec::new()),
+        }
+    }
+    fn used(&self) -> u64 {
+        self.head
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.tail.load(Ordering::Relaxed))
+    }
+}
+
+const _: () = assert!(LINE_BYTES == 64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_lane_asks_for_a_checkpoint_and_wraps_after_it() {
+        let lanes = Lanes::new(1, 512, 64, 10);
+        for n in 0..4 {
+            let lane = lanes.try_hold(128).expect("room");
+            assert_eq!(lane.position, n * 128);
+            assert_eq!(lane.draw(), 11 + n);
+            lane.publish(128);
+        }
+        assert!(lanes.try_hold(64).is_none());
+        let positions = lanes.published_positions();
+        assert_eq!(lanes.settle(false), 14);
+        lanes.advance_tails(&positions);
+        let lane = lanes.try_hold(192).expect("room again");
+        assert_eq!((lane.position, lane.offset()), (512, 0));
+    }
+
+    #[test]
+    fn a_record_does_not_cross_the_end() {
+        let lanes = Lanes::new(1, 512, 64, 0);
+        let lane = lanes.try_hold(192).expect("room");
+        lane.draw();
+        lane.publish(192);
+        drop(lane);
+        let lane = lanes.try_hold(192).expect("room");
+        lane.draw();
+        lane.publish(192);
+        drop(lane);
+        lanes.advance_tails(&lanes.published_positions());
+        let lane = lanes.try_hold(256).expect("room");
+        assert_eq!(lane.position, 512);
+    }
+}

@@ -1,0 +1,100 @@
+//! Walks over everything: checking all blocks, dropping a volume's.
+
+use crate::commit::{Action, Change};
+use crate::core::Core;
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::reclaim::EVICT_BATCH_MAX;
+use crate::volume::VolumeState;
+
+/// Blocks between two reports of progress.
+const PROGRESS_STEP: u32 = 4096;
+
+impl Core {
+    /// Compares every cached block with its check; returns the good ones' number and the bad ones.
+    pub(crate) fn check_all(&self, progress: &mut dyn FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
+        let mut good = 0;
+        let mut bad = Vec::new();
+        let mut buffer = vec![0; self.block_bytes()];
+        let entries = self.media.geometry.entries;
+        for index in 0..entries {
+            if index % PROGRESS_STEP == 0 {
+                progress(u64::from(index), u64::from(entries));
+            }
+            match self.check_entry(index, &mut buffer) {
+                Some(true) => good += 1,
+                Some(false) => {
+                    let key = self.media.load_entry(index).key();
+                    bad.push((key.volume(), key.block()));
+                }
+                None => {}
+            }
+        }
+        progress(u64::from(entries), u64::from(entries));
+        (good, bad)
+    }
+
+    /// Whether the entry's block is sound; `None` if there is none.
+    fn check_entry(&self, index: u32, buffer: &mut [u8]) -> Option<bool> {
+        loop {
+            let entry = self.media.load_entry(index);
+            if entry.is_free() {
+                return None;
+            }
+            if !entry.parity_holds() {
+                return Some(false);
+            }
+            let place = self.place(entry.key());
+            let version = self.index.read_begin(place.stripe);
+            let unchanged = self.media.load_entry(index) == entry;
+            let good = unchanged && self.copy_out(entry, true, buffer);
+            if unchanged && self.index.read_valid(place.stripe, version) {
+                return Some(good);
+            }
+        }
+    }
+
+    /// Evicts every block of a volume. They are clean: the caller has flushed it.
+    pub(crate) fn drop_volume_blocks(&self, volume: &VolumeState) -> Result<()> {
+        let mut batch = Vec::new();
+        for index in 0..self.media.geometry.entries {
+            let entry = self.media.load_entry(index);
+            if !entry.is_free() && entry.key().volume() == volume.id {
+                batch.push(entry);
+            }
+            if batch.len() == EVICT_BATCH_MAX || index + 1 == self.media.geometry.entries {
+                self.evict_all(&mut batch)?;
+            }
+        }
+        let left = (0..self.media.geometry.entries)
+            .map(|index| self.media.load_entry(index))
+            .filter(|entry| !entry.is_free() && entry.key().volume() == volume.id)
+            .count();
+        if left > 0 {
+            return Err(Error::Volume(format!(
+                "{}: {left} blocks were written while it was being detached; stop its users",
+                volume.path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    fn evict_all(&self, batch: &mut Vec<Entry>) -> Result<()> {
+        // A tiny pool's lanes hold small records only.
+        let room = (self.lanes.lane_bytes() / 2 / 24).saturating_sub(2).max(1) as usize;
+        for part in batch.chunks(room) {
+            let changes: Vec<Change> = part
+                .iter()
+                .map(|entry| Change {
+                    key: entry.key(),
+                    place: self.place(entry.key()),
+                    action: Action::Evict { entry: *entry },
+                    based_on: None,
+                })
+                .collect();
+            self.commit(&changes)?;
+        }
+        batch.clear();
+        Ok(())
+    }
+}

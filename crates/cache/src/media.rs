@@ -1,0 +1,191 @@
+//! The members of a pool as one medium: entries, lane bytes and slots by number.
+
+use std::path::PathBuf;
+
+use forebay_pmem::{Counters, Region};
+
+use crate::entry::Entry;
+use crate::error::Result;
+use crate::geometry::Geometry;
+use crate::layout::PARTIAL_TRAILER_BYTES;
+
+/// The members, mapped, with the plan of what lies where.
+pub(crate) struct Media {
+    members: Box<[Region]>,
+    pub(crate) geometry: Geometry,
+    /// Slots carry a CRC (otherwise every check is that of the empty string).
+    checksums: bool,
+}
+
+impl Media {
+    pub(crate) fn new(members: Vec<Region>, geometry: Geometry, checksums: bool) -> Media {
+        assert_eq!(members.len(), geometry.members as usize);
+        Media {
+            members: members.into_boxed_slice(),
+            geometry,
+            checksums,
+        }
+    }
+    /// The member that holds the metadata.
+    #[inline]
+    pub(crate) fn main(&self) -> &Region {
+        &self.members[0]
+    }
+    pub(crate) fn members(&self) -> &[Region] {
+        &self.members
+    }
+    pub(crate) fn into_members(self) -> Vec<Region> {
+        self.members.into_vec()
+    }
+    pub(crate) fn path(&self) -> PathBuf {
+        self.main().path().to_path_buf()
+    }
+    pub(crate) fn counters(&self) -> Counters {
+        self.members
+            .iter()
+            .fold(Counters::default(), |sum, member| sum + member.counters())
+    }
+
+    /// Orders everything this thread streamed or flushed before whatever it does next.
+    #[inline]
+    pub(crate) fn fence(&self) -> Result<()> {
+        // One sfence serves all members of the cache-line domains; a page member syncs its file.
+        if self.members.len() == 1 {
+            return Ok(self.main().fence()?);
+        }
+        for member in &self.members {
+            member.fence()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn load_entry(&self, index: u32) -> Entry {
+        Entry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
+    }
+    #[inline]
+    pub(crate) fn store_entry(&self, index: u32, entry: Entry) {
+        self.main()
+            .store_u128(self.geometry.entry_offset(index), entry.bits());
+    }
+    /// Stores the key half alone: flags change, the mapping does not.
+    pub(crate) fn store_key_half(&self, index: u32, entry: Entry) {
+        self.main()
+            .store_u64(self.geometry.entry_offset(index), entry.key_half());
+    }
+
+    #[inline]
+    fn slot(&self, slot: u32) -> (&Region, u64) {
+        let (member, offset) = self.geometry.slot_place(slot);
+        (&self.members[member], offset)
+    }
+    /// Streams a whole block into a private slot; returns its CRC32C. Durable after a fence.
+    #[inline]
+    pub(crate) fn stream_slot(&self, slot: u32, block: &[u8]) -> u32 {
+        debug_assert_eq!(block.len(), self.geometry.block_bytes as usize);
+        let (region, offset) = self.slot(slot);
+        if self.checksums {
+            region.stream_crc32c(offset, block)
+        } else {
+            region.stream(offset, block);
+            0
+        }
+    }
+    /// Streams whole lines into part of a slot.
+    pub(crate) fn stream_slot_lines(&self, slot: u32, offset: usize, lines: &[u8]) {
+        let (region, base) = self.slot(slot);
+        region.stream(base + offset as u64, lines);
+    }
+    /// Cached stores into a slot; durable after flush and fence.
+    pub(crate) fn store_slot(&self, slot: u32, offset: usize, bytes: &[u8]) {
+        let (region, base) = self.slot(slot);
+        region.store(base + offset as u64, bytes);
+    }
+    pub(crate) fn flush_slot(&self, slot: u32, offset: usize, len: usize) {
+        let (region, base) = self.slot(slot);
+        region.flush(base + offset as u64, len);
+    }
+    /// Copies the start of a slot out without looking at it.
+    #[inline]
+    pub(crate) fn read_slot(&self, slot: u32, offset: usize, out: &mut [u8]) {
+        let (region, base) = self.slot(slot);
+        region.read(base + offset as u64, out);
+    }
+    /// Copies the start of a slot out; returns the CRC32C of what was copied.
+    #[inline]
+    pub(crate) fn read_slot_crc(&self, slot: u32, out: &mut [u8]) -> u32 {
+        let (region, base) = self.slot(slot);
+        if self.checksums {
+            region.read_crc32c(base, out)
+        } else {
+            region.read(base, out);
+            0
+        }
+    }
+    /// CRC32C of the first `len` bytes of a slot.
+    pub(crate) fn slot_crc(&self, slot: u32, len: usize) -> u32 {
+        let (region, base) = self.slot(slot);
+        if self.checksums {
+            region.crc32c(base, len)
+        } else {
+            0
+        }
+    }
+    /// CRC32C of bytes in memory under this pool's policy.
+    pub(crate) fn crc(&self, bytes: &[u8]) -> u32 {
+        if self.checksums {
+            forebay_pmem::crc32c(bytes)
+        } else {
+            0
+        }
+    }
+    pub(crate) fn crc_append(&self, crc: u32, more: &[u8]) -> u32 {
+        if self.checksums {
+            forebay_pmem::crc32c_append(crc, more)
+        } else {
+            0
+        }
+    }
+    pub(crate) fn crc_delta(&self, crc: u32, old: &[u8], new: &[u8], tail: usize) -> u32 {
+        if self.checksums {
+            forebay_pmem::crc32c_combine_delta(crc, old, new, tail)
+        } else {
+            0
+        }
+    }
+    pub(crate) fn prefetch_entry(&self, index: u32) {
+        self.main()
+            .prefetch_write(self.geometry.entry_offset(index));
+    }
+    /// Whether a media error hit part of this slot.
+    pub(crate) fn slot_lost(&self, slot: u32) -> bool {
+        let (region, base) = self.slot(slot);
+        region.has_media_error(base, self.geometry.block_bytes as usize)
+    }
+
+    /// The valid length in a partial slot's last bytes, if it makes sense.
+    pub(crate) fn partial_len(&self, slot: u32) -> Option<usize> {
+        let block = self.geometry.block_bytes as usize;
+        let mut raw = [0; PARTIAL_TRAILER_BYTES];
+        self.read_slot(slot, block - PARTIAL_TRAILER_BYTES, &mut raw);
+        decode_partial_len(raw).filter(|len| *len <= block - PARTIAL_TRAILER_BYTES)
+    }
+    /// Offset of the valid length within a slot.
+    pub(crate) fn trailer_offset(&self) -> usize {
+        self.geometry.block_bytes as usize - PARTIAL_TRAILER_BYTES
+    }
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.geometry.block_bytes as usize
+    }
+}
+
+/// The valid length and its complement, so that a flipped bit is seen.
+pub(crate) fn encode_partial_len(len: usize) -> [u8; PARTIAL_TRAILER_BYTES] {
+    let len = len as u32;
+    (u64::from(len) | u64::from(!len) << 32).to_le_bytes()
+}
+
+fn decode_partial_len(raw: [u8; PARTIAL_TRAILER_BYTES]) -> Option<usize> {
+    let word = u64::from_le_bytes(raw);
+    (word as u32 == !((word >> 32) as u32)).then_some(word as u32 as usize)
+}

@@ -1,0 +1,137 @@
+//! What a caller can choose: when a pool is made, and each time it is opened.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forebay_pmem::RegionOptions;
+
+/// What is fixed when a pool is created. `None` means a default that fits the size.
+#[derive(Clone, Debug)]
+pub struct FormatOptions {
+    /// Bytes of a block: a power of two from 4096 to 65536 (from 128 for tests).
+    pub block_bytes: u32,
+    /// Two fences a commit, recovery trusts only the commit word.
+    pub strict: bool,
+    /// CRC32C of every block. A pool without is always strict.
+    pub checksums: bool,
+    /// How many threads can commit at the same time.
+    pub lanes: Option<u32>,
+    /// Bytes of one lane's log.
+    pub lane_bytes: Option<u64>,
+    /// How many volumes the pool can hold.
+    pub volumes: u32,
+    /// Distance between metadata lines that are written in turn; a page, smaller only for tests.
+    pub unit_bytes: u32,
+}
+
+impl Default for FormatOptions {
+    fn default() -> Self {
+        FormatOptions {
+            block_bytes: 4096,
+            strict: false,
+            checksums: true,
+            lanes: None,
+            lane_bytes: None,
+            volumes: 64,
+            unit_bytes: 4096,
+        }
+    }
+}
+
+/// When a read compares the data with its check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum VerifyPolicy {
+    /// Every read.
+    #[default]
+    Always,
+    /// Only write-back, partial updates and `check`.
+    Never,
+}
+
+/// Which blocks leave first when space is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReplacementPolicy {
+    /// The default: whichever measures best, see `docs/performance.md`.
+    #[default]
+    Sieve,
+    /// Least recently used, as the papers have it.
+    Lru,
+}
+
+/// What can differ each time a pool is opened.
+#[derive(Clone, Debug)]
+pub struct RuntimeOptions {
+    /// How the members are mapped.
+    pub region: RegionOptions,
+    /// When reads verify.
+    pub verify: VerifyPolicy,
+    /// Who is evicted.
+    pub replacement: ReplacementPolicy,
+    /// Run flusher and reclaimer threads. Without, the caller drives them.
+    pub background: bool,
+    /// Write-back starts when more than this many per mille of the slots are dirty.
+    pub dirty_high_per_mille: u32,
+    /// Write-back rests when no more than this many per mille are dirty.
+    pub dirty_low_per_mille: u32,
+    /// Reclaim keeps at least this many per mille of the slots free.
+    pub free_low_per_mille: u32,
+    /// How long a writer waits for a free slot before it gets an error.
+    pub throttle_deadline: Duration,
+    /// Bring blocks into the pool when a read misses.
+    pub fill_on_read: bool,
+    /// Serve what is left of a damaged pool.
+    pub accept_loss: bool,
+}
+
+impl Default for RuntimeOptions {
+    fn default() -> Self {
+        RuntimeOptions {
+            region: RegionOptions::default(),
+            verify: VerifyPolicy::Always,
+            replacement: ReplacementPolicy::Sieve,
+            background: true,
+            dirty_high_per_mille: 600,
+            dirty_low_per_mille: 500,
+            free_low_per_mille: 20,
+            throttle_deadline: Duration::from_secs(30),
+            fill_on_read: true,
+            accept_loss: false,
+        }
+    }
+}
+
+/// Everything `Pool::create` needs.
+#[derive(Clone, Debug, Default)]
+pub struct PoolOptions {
+    /// One file or device for each member.
+    pub paths: Vec<PathBuf>,
+    /// Bytes of each member.
+    pub member_bytes: u64,
+    /// Overwrite a file that is already there.
+    pub force: bool,
+    /// The format.
+    pub format: FormatOptions,
+    /// This opening.
+    pub runtime: RuntimeOptions,
+}
+
+impl PoolOptions {
+    /// A pool with one member of `member_bytes` bytes at `path`.
+    pub fn new(path: impl AsRef<Path>, member_bytes: u64) -> PoolOptions {
+        PoolOptions {
+            paths: vec![path.as_ref().to_path_buf()],
+            member_bytes,
+            ..PoolOptions::default()
+        }
+    }
+    /// Adds a member; all members have the same size.
+    pub fn member(mut self, path: impl AsRef<Path>) -> PoolOptions {
+        self.paths.push(path.as_ref().to_path_buf());
+        self
+    }
+    /// Overwrites what is there.
+    pub fn force(mut self, force: bool) -> PoolOptions {
+        self.force = force;
+        self
+    }
+}

@@ -1,0 +1,161 @@
+//! The circular pipeline: slots go free → dirty → clean → free (AutoBahn, section 4).
+//!
+//! Writers take free slots and announce dirty entries, the flusher makes them clean, the reclaimer
+//! frees them. Stages meet only at lock-free queues (`groups`). A writer that finds no free slot
+//! reclaims a batch itself, since it has nothing better to do, and waits for the flusher only when
+//! nothing is clean; it never holds anything while it waits.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::reclaim::EVICT_BATCH_MAX;
+use crate::sync::Ordering;
+
+/// How often a thread looks around without having been rung for.
+const TICK: Duration = Duration::from_millis(100);
+/// A thread that wants to look again at once still leaves the processor to others.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The log is checkpointed in the background beyond this share, before committers have to. High,
+/// because the longer the wait, the more changes of a table line are flushed as one.
+const LOG_USED_PER_MILLE_MAX: u64 = 875;
+/// A throttled writer looks again after this long at the latest.
+const THROTTLE_LOOK: Duration = Duration::from_millis(20);
+
+impl Core {
+    /// Called by a writer that found nothing to reclaim and holds nothing: returns once write-back
+    /// moved something since the `seen`-th ring for space, or after a while.
+    ///
+    /// # Errors
+    /// [`Error::NoSpace`] where nothing can move: the pool is closing, or it has no background
+    /// threads and this thread's own round cleaned nothing.
+    pub(crate) fn wait_for_write_back(&self, seen: u64, at_most: Duration) -> Result<()> {
+        if !self.options.background {
+            let progressed = self.write_back_round().progressed();
+            return if progressed { Ok(()) } else { Err(self.no_space()) };
+        }
+        if self.bell.is_stopping() {
+            return Err(self.no_space());
+        }
+        let throttled = &self.write_back.throttled_writers;
+        throttled.fetch_add(1, Ordering::Relaxed);
+        self.bell.ring_work();
+        self.bell.wait_space(seen, at_most.min(THROTTLE_LOOK));
+        throttled.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn no_space(&self) -> Error {
+        Error::NoSpace {
+            waited_ms: 0,
+            dirty_blocks: self.dirty_count.load(Ordering::Relaxed),
+        }
+    }
+
+    fn slots_of(&self, per_mille: u32) -> u64 {
+        u64::from(self.media.geometry.slots()) * u64::from(per_mille) / 1000
+    }
+
+    /// The flusher's work after a ring: down to the low watermark once above the high one, and
+    /// for as long as writers wait for space.
+    fn flush_stage(&self) {
+        let high = self.slots_of(self.options.dirty_high_per_mille);
+        let low = self.slots_of(self.options.dirty_low_per_mille).min(high);
+        let dirty = || self.dirty_count.load(Ordering::Relaxed);
+        let retry_due = self.next_retry().is_some_and(|wait| wait.is_zero());
+        let waited_for = || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+        if dirty() <= high && !retry_due && !waited_for() {
+            return;
+        }
+        while (retry_due || dirty() > low || waited_for()) && !self.bell.is_stopping() {
+            if !self.write_back_round().progressed() {
+                break;
+            }
+        }
+    }
+
+    /// The reclaimer's work: once fewer slots are free than is wanted, twice as many.
+    fn reclaim_stage(&self) -> Result<()> {
+        if !self.low_on_space() {
+            return Ok(());
+        }
+        while self.slots.free_count() < 2 * self.free_target() && !self.bell.is_stopping() {
+            if self.reclaim_once(EVICT_BATCH_MAX)? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The checkpointer's work: before the log is full, and once when commits pause, so that what
+    /// is at rest needs no judgement by recovery. `last` is the sequence at the tick before.
+    fn checkpoint_stage(&self, last: &mut u64) -> Result<()> {
+        let sequence = self.lanes.last_sequence();
+        let paused = sequence == std::mem::replace(last, sequence);
+        if paused || self.lanes.used_per_mille() > LOG_USED_PER_MILLE_MAX {
+            self.checkpoint()?;
+        }
+        Ok(())
+    }
+}
+
+/// The background threads of a pool; dropping it ends them.
+pub(crate) struct Background {
+    core: Arc<Core>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts flusher, reclaimer and checkpointer.
+    ///
+    /// # Panics
+    /// Where the system has no room for another thread, as the standard library does.
+    pub(crate) fn start(core: &Arc<Core>) -> Background {
+        let mut background = Background { core: Arc::clone(core), threads: Vec::new() };
+        background.spawn("forebay-flush", |core| {
+            core.flush_stage();
+            Ok(core.next_retry().unwrap_or(TICK))
+        });
+        background.spawn("forebay-reclaim", |core| core.reclaim_stage().map(|()| TICK));
+        let mut last = 0;
+        background.spawn("forebay-checkpt", move |core| {
+            core.checkpoint_stage(&mut last).map(|()| TICK)
+        });
+        background
+    }
+
+    /// Runs `stage` at every ring, and after the pause it asks for, until the pool stops. An error
+    /// of a stage is a failed fence: the pool is poisoned and says so to every writer.
+    fn spawn(
+        &mut self,
+        name: &str,
+        mut stage: impl FnMut(&Core) -> Result<Duration> + Send + 'static,
+    ) {
+        let core = Arc::clone(&self.core);
+        let run = move || {
+            let mut seen = 0;
+            while let Ok(pause) = stage(&core) {
+                let pause = pause.clamp(PAUSE_MIN, TICK);
+                let (rings, stopping) = core.bell.wait_work(seen, pause);
+                if stopping {
+                    return;
+                }
+                seen = rings;
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+        self.threads.push(thread.expect("the system has room for a thread"));
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.core.bell.stop();
+        for thread in self.threads.drain(..) {
+            // A stage that panicked has already said so on standard error.
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Reclaim: clean blocks leave, a batch a record, and their slots are free.
+//!
+//! I7 lets only clean blocks go; I2 lets their slots go only after the tombstones' fence.
+
+use std::time::Instant;
+
+use crate::commit::{Action, Change, Outcome};
+use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::mutants::{Mutant, mutated};
+use crate::sync::Ordering;
+
+/// What a writer waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// So many slots.
+    Slots(u64),
+    /// An entry of the table.
+    Entry,
+}
+
+/// Blocks evicted with one record and one fence.
+pub(crate) const EVICT_BATCH_MAX: usize = 64;
+
+impl Core {
+    /// Whether fewer slots are free than reclaim keeps.
+    pub(crate) fn low_on_space(&self) -> bool {
+        self.slots.free_count() < self.free_target()
+    }
+
+    /// Slots that reclaim keeps free.
+    pub(crate) fn free_target(&self) -> u64 {
+        let slots = u64::from(self.media.geometry.slots());
+        (slots * u64::from(self.options.free_low_per_mille) / 1000).max(1)
+    }
+
+    /// Evicts up to `wanted` clean blocks, best victims first; returns how many went.
+    pub(crate) fn reclaim_once(&self, wanted: usize) -> Result<usize> {
+        let lane_fits = (self.lanes.lane_bytes() / 2 / 24).saturating_sub(2).max(1) as usize;
+        let mut victims = Vec::new();
+        self.replacement.victims(
+            wanted.min(EVICT_BATCH_MAX).min(lane_fits),
+            &mut |index| self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0,
+            &mut victims,
+        );
+        let mut changes: Vec<Change> = victims
+            .into_iter()
+            .filter_map(|index| {
+                // A racy look; the commit decides under the lock whether it still holds.
+                let entry = self.media.load_entry(index);
+                let sound = !entry.is_free() && entry.parity_holds() && entry.is_clean();
+                sound.then(|| self.eviction(entry))
+            })
+            .collect();
+        changes.sort_unstable_by_key(|change| change.key);
+        changes.dedup_by_key(|change| change.key);
+        if mutated(Mutant::EvictWithoutRecord) {
+            return Ok(self.evict_without_record(&changes));
+        }
+        match self.commit(&changes)? {
+            Outcome::Done(evicted) => {
+                self.tallies.evictions(evicted as u64);
+                if evicted > 0 {
+                    self.bell.ring_space();
+                }
+                Ok(evicted)
+            }
+            Outcome::Stale | Outcome::NoEntry => Ok(0),
+        }
+    }
+
+    fn eviction(&self, entry: Entry) -> Change {
+        let key = entry.key();
+        Change {
+            key,
+            place: self.place(key),
+            action: Action::Evict { entry },
+            based_on: None,
+        }
+    }
+
+    /// The mutant: mappings vanish from the table and nobody writes that down.
+    fn evict_without_record(&self, changes: &[Change]) -> usize {
+        for change in changes {
+            self.index.lock(change.place.stripe);
+            self.index.begin_change(change.place.stripe);
+            if let Some((index, entry)) = self.find(change.place, change.key) {
+                self.index.unlink(change.place, index);
+                self.media.store_entry(index, Entry::FREE);
+                self.mark_table_line(index);
+                self.replacement.on_remove(index);
+                self.set_state(index, 0);
+                self.index.push_free(index);
+                if let Some(slot) = entry.slot() {
+                    self.slots.give_shared(slot);
+                }
+            }
+            self.index.end_change_and_unlock(change.place.stripe);
+        }
+        changes.len()
+    }
+
+    /// Waits until what is needed may be free, pushing reclaim and write-back, up to the throttle's
+    /// deadline. The caller holds nothing.
+    pub(crate) fn make_space(&self, need: Need) -> Result<()> {
+        let started = Instant::now();
+        self.tallies.throttled(1);
+        loop {
+            let rings = self.bell.space_rings();
+            self.writable()?;
+            let reclaimed = self.reclaim_once(EVICT_BATCH_MAX)?;
+            let enough = match need {
+                Need::Slots(slots) => self.slots.free_count() >= slots,
+                Need::Entry => reclaimed > 0,
+            };
+            if enough {
+                return Ok(());
+            }
+            if reclaimed > 0 {
+                continue;
+            }
+            let waited = started.elapsed();
+            if waited >= self.options.throttle_deadline {
+                return Err(Error::NoSpace {
+                    waited_ms: waited.as_millis() as u64,
+                    dirty_blocks: self.dirty_count.load(Ordering::Relaxed),
+                });
+            }
+            self.wait_for_write_back(rings, self.options.throttle_deadline - waited)?;
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Log records: what one committed transaction leaves in its lane.
+//!
+//! A record is a 32-byte header, 24-byte elements, then the redo bytes of its deltas, padded to
+//! whole cache lines. `docs/commit-and-recovery.md` says what each kind means to recovery.
+
+use crate::entry::Entry;
+use crate::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
+
+const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
+const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
+
+const CRC_AT: usize = 24;
+const SHAPE_SHIFT: u32 = 30;
+const INDEX_MASK: u32 = (1 << SHAPE_SHIFT) - 1;
+
+/// The part of a commit word that is the position, in lines.
+const COMMIT_POSITION_MASK: u64 = (1 << 40) - 1;
+
+/// The secret that tags and CRCs of one life are keyed with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Salt(pub(crate) u64);
+
+impl Salt {
+    /// What only a record of this life, lane and absolute position starts with. Neither an earlier
+    /// lap nor a guest's bytes that look like a record have it.
+    #[inline]
+    pub(crate) fn tag(self, lane: u32, position: u64) -> u64 {
+        let mut h = position ^ u64::from(lane).rotate_left(48);
+        h = (h ^ self.0).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        h ^= h >> 33;
+        h = (h ^ self.0.rotate_left(23)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+        h ^ h >> 29
+    }
+    /// Strict mode: everything in the lane up to `end` is committed. The upper 24 bits tie the word
+    /// to life, lane and position.
+    pub(crate) fn commit_word(self, lane: u32, end: u64) -> u64 {
+        let position = (end / LINE_BYTES) & COMMIT_POSITION_MASK;
+        position | (self.tag(lane, !end) & !COMMIT_POSITION_MASK)
+    }
+    /// The end that a commit word of this life and lane names.
+    pub(crate) fn committed_end(self, lane: u32, word: u64) -> Option<u64> {
+        let end = (word & COMMIT_POSITION_MASK) * LINE_BYTES;
+        (word == self.commit_word(lane, end)).then_some(end)
+    }
+    fn crc_seed(self) -> u32 {
+        (self.0 ^ self.0 >> 32) as u32
+    }
+}
+
+/// How an element changes its key, beyond what its entry says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shape {
+    /// The entry is all: a block in a slot, a zero block, or (without kind) a tombstone.
+    Whole,
+    /// `len` redo bytes at `offset` of the slot; the bytes are in the record.
+    Delta { offset: u16, len: u16 },
+    /// The slot's bytes up to `valid_bytes` count; the new ones are already in place.
+    Append { valid_bytes: u32 },
+}
+
+/// One element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Element {
+    pub(crate) entry: Entry,
+    pub(crate) index: u32,
+    pub(crate) shape: Shape,
+}
+
+impl Element {
+    /// The element of a key that leaves the cache.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.entry.slot_half() == 0
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.index <= INDEX_MASK);
+        let (shape, argument) = match self.shape {
+            Shape::Whole => (0, 0),
+            Shape::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
+            Shape::Append { valid_bytes } => (2, valid_bytes),
+        };
+        out.extend_from_slice(&self.entry.bits().to_le_bytes());
+        out.extend_from_slice(&(self.index | shape << SHAPE_SHIFT).to_le_bytes());
+        out.extend_from_slice(&argument.to_le_bytes());
+    }
+    fn decode(raw: &[u8]) -> Option<Element> {
+        let entry = Entry::from_bits(u128::from_le_bytes(raw[..16].try_into().ok()?));
+        let word = u32::from_le_bytes(raw[16..20].try_into().ok()?);
+        let argument = u32::from_le_bytes(raw[20..24].try_into().ok()?);
+        let shape = match word >> SHAPE_SHIFT {
+            0 => Shape::Whole,
+            1 => Shape::Delta {
+                offset: argument as u16,
+                len: (argument >> 16) as u16,
+            },
+            2 => Shape::Append {
+                valid_bytes: argument,
+            },
+            _ => return None,
+        };
+        Some(Element {
+            entry,
+            index: word & INDEX_MASK,
+            shape,
+        })
+    }
+}
+
+/// Bytes of a record, before padding.
+pub(crate) fn record_bytes(elements: usize, payload_bytes: usize) -> u64 {
+    (RECORD_HEADER_BYTES + elements * ELEMENT_BYTES + payload_bytes) as u64
+}
+
+/// Bytes of a record in its lane.
+pub(crate) fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// Where and when a record is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Stamp {
+    pub(crate) salt: Salt,
+    pub(crate) lane: u32,
+    /// Absolute position: laps × lane bytes + offset.
+    pub(crate) position: u64,
+    pub(crate) lane_bytes: u64,
+    pub(crate) sequence: u64,
+    /// Every sequence up to this one is published.
+    pub(crate) acknowledged: u64,
+}
+
+/// Writes header, elements and payload into `out`, whole lines.
+pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    let bytes = record_bytes(elements.len(), payload.len());
+    let lines = padded(bytes) / LINE_BYTES;
+    let distance = u32::try_from(stamp.sequence - stamp.acknowledged).unwrap_or(u32::MAX);
+    let lap = (stamp.position / stamp.lane_bytes) as u32;
+    out.extend_from_slice(&stamp.salt.tag(stamp.lane, stamp.position).to_le_bytes());
+    out.extend_from_slice(&stamp.sequence.to_le_bytes());
+    out.extend_from_slice(&distance.to_le_bytes());
+    out.extend_from_slice(&lap.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    let count = u16::try_from(elements.len()).expect("the transaction limit bounds the elements");
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(
+        &u16::try_from(lines)
+            .expect("half a lane bounds a record")
+            .to_le_bytes(),
+    );
+    for element in elements {
+        element.encode(out);
+    }
+    out.extend_from_slice(payload);
+    out.resize((lines * LINE_BYTES) as usize, 0);
+    let crc = forebay_pmem::crc32c_append(stamp.salt.crc_seed(), out);
+    out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A record that was read back and is whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Record {
+    pub(crate) lane: u32,
+    pub(crate) position: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sequence: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) elements: Vec<Element>,
+    payload: Vec<u8>,
+}
+
+/// The position that a header at `offset` claims, if its tag fits that claim.
+pub(crate) fn tagged_position(
+    salt: Salt,
+    lane: u32,
+    lane_bytes: u64,
+    offset: u64,
+    tag: u64,
+    lap_word: u64,
+) -> Option<u64> {
+    let lap = lap_word >> 32;
+    let position = lap * lane_bytes + offset;
+    (salt.tag(lane, position) == tag).then_some(position)
+}
+
+/// Lines of the record whose third header word (CRC, count, lines) this is.
+pub(crate) fn lines_of(word: u64) -> u64 {
+    word >> 48
+}
+
+/// Reads a record from its bytes; `None` if it is torn, damaged or no record.
+pub(crate) fn decode(salt: Salt, lane: u32, position: u64, raw: &[u8]) -> Option<Record> {
+    let crc = u32::from_le_bytes(raw.get(CRC_AT..CRC_AT + 4)?.try_into().ok()?);
+    let seed = forebay_pmem::crc32c_append(salt.crc_seed(), &raw[..CRC_AT]);
+    let seed = forebay_pmem::crc32c_append(seed, &[0; 4]);
+    if forebay_pmem::crc32c_append(seed, &raw[CRC_AT + 4..]) != crc {
+        return None;
+    }
+    parse(lane, position, raw)
+}
+
+/// As `decode`, whatever the CRC says.
+pub(crate) fn parse(lane: u32, position: u64, raw: &[u8]) -> Option<Record> {
+    let u64_at = |at: usize| Some(u64::from_le_bytes(raw.get(at..at + 8)?.try_into().ok()?));
+    let count = usize::from(u16::from_le_bytes(raw.get(28..30)?.try_into().ok()?));
+    let sequence = u64_at(8)?;
+    let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
+    let elements = raw
+        .get(RECORD_HEADER_BYTES..payload_at)?
+        .chunks_exact(ELEMENT_BYTES)
+        .map(Element::decode)
+        .collect::<Option<Vec<_>>>()?;
+    Some(Record {
+        lane,
+        position,
+        bytes: raw.len() as u64,
+        sequence,
+        acknowledged: sequence.saturating_sub(u64_at(16)? & 0xFFFF_FFFF),
+        elements,
+        payload: raw[payload_at..].to_vec(),
+    })
+}
+
+impl Record {
+    /// Each element with its redo bytes (empty but for deltas); `None` at the end of a payload that
+    /// is too short, which no record of ours has.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Element, &[u8])> {
+        let mut rest = &self.payload[..];
+        self.elements.iter().map(move |element| {
+            let len = match element.shape {
+                Shape::Delta { len, .. } => usize::from(len).min(rest.len()),
+                _ => 0,
+            };
+            let (redo, tail) = rest.split_at(len);
+            rest = tail;
+            (element, redo)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Key;
+
+    fn sample() -> (Stamp, Vec<Element>, Vec<u8>) {
+        let stamp = Stamp {
+            salt: Salt(0x0123_4567_89AB_CDEF),
+            lane: 3,
+            position: 5 * 1024 + 128,
+            lane_bytes: 1024,
+            sequence: 1000,
+            acknowledged: 990,
+        };
+        let key = Key::new(1, 7);
+        let elements = vec![
+            Element {
+                entry: Entry::data(key, 4, 9),
+                index: 2,
+                shape: Shape::Whole,
+            },
+            Element {
+                entry: Entry::data(key, 4, 10),
+                index: 2,
+                shape: Shape::Delta {
+                    offset: 100,
+                    len: 5,
+                },
+            },
+            Element {
+                entry: Entry::tombstone(Key::new(1, 8)),
+                index: 9,
+                shape: Shape::Whole,
+            },
+            Element {
+                entry: Entry::data(Key::new(1, 9), 5, 1).as_partial(),
+                index: 11,
+                shape: Shape::Append { valid_bytes: 77 },
+            },
+        ];
+        (stamp, elements, b"hello".to_vec())
+    }
+
+    #[test]
+    fn a_record_comes_back_whole() {
+        let (stamp, elements, payload) = sample();
+        let mut raw = Vec::new();
+        encode(&stamp, &elements, &payload, &mut raw);
+        assert_eq!(raw.len(), 192);
+        let tag = u64::from_le_bytes(raw[..8].try_into().unwrap());
+        let lap = u64::from_le_bytes(raw[16..24].try_into().unwrap());
+        let position = tagged_position(stamp.salt, 3, 1024, 128, tag, lap);
+        assert_eq!(position, Some(stamp.position));
+        assert_eq!(tagged_position(stamp.salt, 2, 1024, 128, tag, lap), None);
+        let record = decode(stamp.salt, 3, stamp.position, &raw).expect("whole");
+        assert_eq!((record.sequence, record.acknowledged), (1000, 990));
+        assert_eq!(record.elements, elements);
+        let redo: Vec<&[u8]> = record.parts().map(|(_, redo)| redo).collect();
+        assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_other_salt_is_refused() {
+        let (stamp, elements, payload) = sample();
+        let mut raw = Vec::new();
+        encode(&stamp, &elements, &payload, &mut raw);
+        for bit in 64..raw.len() * 8 {
+            let mut flipped = raw.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(
+                decode(stamp.salt, 3, stamp.position, &flipped).is_none(),
+                "bit {bit}"
+            );
+        }
+        assert!(decode(Salt(1), 3, stamp.position, &raw).is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! Tells committed records from those of transactions that were never acknowledged.
+//!
+//! | label | evidence | verdict |
+//! |---|---|---|
+//! | `followed` | a later record stands in its lane | committed |
+//! | `acknowledged` | a record carries a watermark at or above its sequence | committed |
+//! | `succeeded` | a newer whole record names one of its keys | committed |
+//! | `intact` | every block it names matches its check | committed (perhaps not yet acknowledged) |
+//! | `torn` | none of these | dropped |
+//!
+//! `followed` and `succeeded` prove the record's fence: the lane, and the locks of its keys, were
+//! let go only after it. Its slots may since have been changed or reused, so data may not be asked.
+
+use std::collections::HashMap;
+
+use crate::entry::Key;
+use crate::media::Media;
+use crate::mutants::{Mutant, mutated};
+use crate::record::{Record, Salt, Shape};
+use crate::recovery::Notes;
+
+/// The committed records in order of sequence.
+pub(super) fn judge(
+    media: &Media,
+    salt: Salt,
+    strict: bool,
+    mut records: Vec<Record>,
+    notes: &mut Notes,
+) -> Vec<Record> {
+    if strict && !mutated(Mutant::StrictWordIgnored) {
+        let before = records.len();
+        records.retain(|record| is_below_commit_word(media, salt, record));
+        notes.report.records_proven = records.len() as u64;
+        notes.report.records_dropped = (before - records.len()) as u64;
+    } else {
+        let torn = torn_records(media, &records, notes);
+        notes.report.records_dropped = torn.len() as u64;
+        records.retain(|record| !torn.contains(&record.sequence));
+    }
+    records.sort_unstable_by_key(|record| record.sequence);
+    records
+}
+
+/// The one "committed" predicate of strict mode.
+fn is_below_commit_word(media: &Media, salt: Salt, record: &Record) -> bool {
+    let word = media
+        .main()
+        .load_u64(media.geometry.commit_word(record.lane));
+    salt.committed_end(record.lane, word)
+        .is_some_and(|end| record.position + record.bytes <= end)
+}
+
+/// Sequences of the records that were never acknowledged.
+fn torn_records(media: &Media, records: &[Record], notes: &mut Notes) -> Vec<u64> {
+    if mutated(Mutant::DataCheckSkipped) {
+        return Vec::new();
+    }
+    if mutated(Mutant::JudgeByDataAlone) {
+        return records
+            .iter()
+            .filter(|r| !is_intact(media, r))
+            .map(|r| r.sequence)
+            .collect();
+    }
+    let watermark = records
+        .iter()
+        .map(|record| record.acknowledged)
+        .max()
+        .unwrap_or(0);
+    let mut last_of_lane: HashMap<u32, &Record> = HashMap::new();
+    for record in records {
+        let last = last_of_lane.entry(record.lane).or_insert(record);
+        if record.sequence > last.sequence {
+            *last = record;
+        }
+    }
+    // All others are `followed`.
+    let candidates: Vec<&Record> = last_of_lane
+        .into_values()
+        .filter(|record| record.sequence > watermark)
+        .collect();
+    let newest = if mutated(Mutant::NewestToOldestDropped) {
+        HashMap::new()
+    } else {
+        newest_naming(&candidates, records)
+    };
+    let mut torn = Vec::new();
+    for record in &candidates {
+        let is_succeeded = record.elements.iter().any(|element| {
+            newest
+                .get(&element.entry.key())
+                .is_some_and(|n| *n > record.sequence)
+        });
+        if is_succeeded {
+            continue;
+        }
+        notes.report.records_tested += 1;
+        if !is_intact(media, record) {
+            torn.push(record.sequence);
+        }
+    }
+    notes.report.records_proven = records.len() as u64 - notes.report.records_tested;
+    torn
+}
+
+/// For each key of the candidates, the newest whole record that names it.
+fn newest_naming(candidates: &[&Record], records: &[Record]) -> HashMap<Key, u64> {
+    let mut newest: HashMap<Key, u64> = candidates
+        .iter()
+        .flat_map(|record| &record.elements)
+        .map(|element| (element.entry.key(), 0))
+        .collect();
+    for record in records {
+        for element in &record.elements {
+            if let Some(sequence) = newest.get_mut(&element.entry.key()) {
+                *sequence = (*sequence).max(record.sequence);
+            }
+        }
+    }
+    newest
+}
+
+/// Whether everything that the record's fence had to order is there.
+fn is_intact(media: &Media, record: &Record) -> bool {
+    record.elements.iter().all(|element| {
+        let Some(slot) = element.entry.slot() else {
+            return true;
+        };
+        let covered = match element.shape {
+            // Redo bytes are in the record, over a base that was fenced before.
+            Shape::Delta { .. } => return true,
+            Shape::Append { valid_bytes } => valid_bytes as usize,
+            Shape::Whole => media.block_bytes(),
+        };
+        slot < media.geometry.slots()
+            && covered <= media.block_bytes()
+            && media.slot_crc(slot, covered) == element.entry.crc()
+    })
+}

@@ -1,0 +1,160 @@
+//! Recovery: from whatever a crash left to a pool that holds exactly what was acknowledged.
+//!
+//! `scan` reads the lanes, `judge` tells committed from torn, `replay` brings the committed
+//! records onto the table, `switch` starts a new life. Until the switch is durable nothing that
+//! the next attempt needs has been changed, so recovery may be interrupted anywhere and repeated.
+
+mod judge;
+mod replay;
+mod scan;
+mod switch;
+
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::layout::{CheckpointLine, LIFE_BYTES, LifeLine};
+use crate::media::Media;
+use crate::record::Salt;
+
+pub(crate) use replay::Mappings;
+
+/// What recovery found and did.
+#[derive(Clone, Debug, Default)]
+pub struct RecoveryReport {
+    /// The life that was recovered.
+    pub life: u64,
+    /// S: records up to it were in the table already.
+    pub checkpoint_sequence: u64,
+    /// Whole records found after S.
+    pub records: u64,
+    /// Records that were committed for certain, whatever their data looks like.
+    pub records_proven: u64,
+    /// Last records of lanes, judged by the checks of their data.
+    pub records_tested: u64,
+    /// Records of transactions that were never acknowledged, dropped whole.
+    pub records_dropped: u64,
+    /// Deltas applied again.
+    pub deltas_applied: u64,
+    /// Blocks in the pool afterwards.
+    pub blocks: u64,
+    /// Of these, blocks that the backing does not have.
+    pub dirty_blocks: u64,
+    /// Entries that a crash tore and that held nothing acknowledged.
+    pub torn_entries: u64,
+    /// Damage of the media, in words. Empty unless loss was accepted.
+    pub damage: Vec<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The life that is current on the media, and S.
+pub(crate) struct CurrentLife {
+    pub(crate) line: LifeLine,
+    pub(crate) salt: Salt,
+    pub(crate) sequence: u64,
+    /// Which checkpoint line holds S.
+    pub(crate) checkpoint_line: usize,
+}
+
+/// A recovered medium, before the switch.
+pub(crate) struct Recovered {
+    pub(crate) mappings: Mappings,
+    pub(crate) current: CurrentLife,
+    /// The greatest sequence seen anywhere: the next life goes on after it.
+    pub(crate) last_sequence: u64,
+    pub(crate) report: RecoveryReport,
+}
+
+/// What recovery notes on its way: counts, and damage that it may or may not accept.
+pub(crate) struct Notes {
+    pub(crate) report: RecoveryReport,
+    accept_loss: bool,
+    path: std::path::PathBuf,
+}
+
+impl Notes {
+    /// Damage that may have cost acknowledged data: an error, unless the caller accepts loss.
+    pub(crate) fn damage(&mut self, found: String) -> Result<()> {
+        if !self.accept_loss {
+            return Err(Error::Damaged {
+                path: self.path.clone(),
+                found,
+            });
+        }
+        self.report.damage.push(found);
+        Ok(())
+    }
+}
+
+/// Brings table and slots up to date. Everything is flushed and fenced, but the old life still
+/// holds: `switch` ends it.
+pub(crate) fn recover(
+    media: &Media,
+    pool_uuid: &[u8; 16],
+    strict: bool,
+    volumes: &[u32],
+    accept_loss: bool,
+) -> Result<Recovered> {
+    let started = Instant::now();
+    let mut notes = Notes {
+        report: RecoveryReport::default(),
+        accept_loss,
+        path: media.path(),
+    };
+    let current = current_life(media, pool_uuid)?;
+    notes.report.life = current.line.life;
+    notes.report.checkpoint_sequence = current.sequence;
+    let records = scan::scan(media, current.salt, current.sequence, &mut notes)?;
+    let last_sequence = records
+        .iter()
+        .map(|record| record.sequence)
+        .max()
+        .unwrap_or(0)
+        .max(current.sequence);
+    let committed = judge::judge(media, current.salt, strict, records, &mut notes);
+    let mappings = replay::replay(media, &committed, volumes, &mut notes)?;
+    notes.report.took = started.elapsed();
+    Ok(Recovered {
+        mappings,
+        current,
+        last_sequence,
+        report: notes.report,
+    })
+}
+
+/// The valid life line with the greater number, and its S.
+pub(crate) fn current_life(media: &Media, pool_uuid: &[u8; 16]) -> Result<CurrentLife> {
+    let region = media.main();
+    let lines = (0..2).filter_map(|which| {
+        let mut raw = [0; LIFE_BYTES];
+        region.read(media.geometry.life_line(which), &mut raw);
+        LifeLine::decode(&raw).filter(|line| line.pool_uuid == *pool_uuid)
+    });
+    let Some(line) = lines.max_by_key(|line| line.life) else {
+        return Err(Error::Damaged {
+            path: media.path(),
+            found: "neither life line is valid, so no log record can be told from garbage".into(),
+        });
+    };
+    let checkpoints = (0..2).filter_map(|which| {
+        let mut raw = [0; LIFE_BYTES];
+        region.read(media.geometry.checkpoint_line(which), &mut raw);
+        let checkpoint = CheckpointLine::decode(&raw)?;
+        (checkpoint.life == line.life && checkpoint.salt == line.salt)
+            .then_some((checkpoint.sequence, which))
+    });
+    let Some((sequence, checkpoint_line)) = checkpoints.max() else {
+        return Err(Error::Damaged {
+            path: media.path(),
+            found: format!("no checkpoint line of life {} is valid", line.life),
+        });
+    };
+    Ok(CurrentLife {
+        line,
+        salt: Salt(line.salt),
+        sequence,
+        checkpoint_line,
+    })
+}
+
+pub(crate) use switch::{NewLife, start_life};

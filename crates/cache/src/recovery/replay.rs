@@ -1,0 +1,229 @@
+//! Brings the committed records onto the entry table, and deltas into the slots they belong to.
+//!
+//! Replay works on positions of the table, each of which names one key at a time, never on slots:
+//! a delta counts only if its position still maps the slot it was made for, with nothing whole in
+//! between. Otherwise it would land in somebody else's block.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::entry::{BadEntry, Entry, Kind};
+use crate::error::Result;
+use crate::layout::ENTRY_BYTES;
+use crate::media::{Media, encode_partial_len};
+use crate::mutants::{Mutant, mutated};
+use crate::record::{Element, Record, Shape};
+use crate::recovery::Notes;
+
+/// The table as recovery leaves it: (entry number, entry), each entry once.
+pub(crate) type Mappings = Vec<(u32, Entry)>;
+
+/// Something to be stored into a slot once the final mappings are known.
+struct Redo<'r> {
+    slot: u32,
+    what: RedoBytes<'r>,
+}
+
+enum RedoBytes<'r> {
+    Delta { offset: usize, bytes: &'r [u8] },
+    ValidBytes(usize),
+}
+
+/// What the records say of one position.
+#[derive(Default)]
+struct Position<'r> {
+    entry: Option<Entry>,
+    redo: Vec<Redo<'r>>,
+}
+
+pub(super) fn replay(
+    media: &Media,
+    committed: &[Record],
+    volumes: &[u32],
+    notes: &mut Notes,
+) -> Result<Mappings> {
+    let positions = final_positions(media, committed, notes)?;
+    let mut used_slots = vec![0u64; (media.geometry.slots() as usize).div_ceil(64)];
+    let mut mappings = Vec::new();
+    for index in 0..media.geometry.entries {
+        let entry = match positions.get(&index) {
+            Some(position) => {
+                if !mutated(Mutant::NamedBaseEntriesKept) || position.entry.is_some() {
+                    store_if_changed(media, index, position.entry.unwrap_or(Entry::FREE));
+                }
+                let kept = mutated(Mutant::NamedBaseEntriesKept).then(|| media.load_entry(index));
+                position.entry.or(kept.filter(|entry| !entry.is_free()))
+            }
+            None => base_entry(media, index, volumes, notes)?,
+        };
+        let Some(entry) = entry else { continue };
+        if !claim(&mut used_slots, entry) {
+            notes.damage(format!(
+                "entry {index} claims slot {:?}, which another entry has",
+                entry.slot()
+            ))?;
+            store_if_changed(media, index, Entry::FREE);
+            continue;
+        }
+        notes.report.dirty_blocks += u64::from(!entry.is_clean());
+        mappings.push((index, entry));
+    }
+    for position in positions.values() {
+        apply(media, position, notes);
+    }
+    notes.report.blocks = mappings.len() as u64;
+    Ok(mappings)
+}
+
+/// Runs the records in order of sequence; what is left is each named position's last word.
+fn final_positions<'r>(
+    media: &Media,
+    committed: &'r [Record],
+    notes: &mut Notes,
+) -> Result<BTreeMap<u32, Position<'r>>> {
+    let mut positions: HashMap<u32, Position<'r>> = HashMap::new();
+    let ordered: Vec<&Record> = if mutated(Mutant::OlderRecordReplayedLast) {
+        committed.iter().rev().collect()
+    } else {
+        committed.iter().collect()
+    };
+    for record in ordered {
+        for (element, redo) in record.parts() {
+            if let Err(what) = check_element(media, element, redo.len()) {
+                notes.damage(format!("record of sequence {}: {what}", record.sequence))?;
+                continue;
+            }
+            let position = positions.entry(element.index).or_default();
+            if mutated(Mutant::DeltaReplayedOnSlot)
+                && let (Shape::Delta { offset, .. }, Some(slot)) =
+                    (element.shape, element.entry.slot())
+            {
+                media.store_slot(slot, usize::from(offset), redo);
+                media.flush_slot(slot, usize::from(offset), redo.len());
+            }
+            position.take(element, redo);
+        }
+    }
+    Ok(positions.into_iter().collect())
+}
+
+impl<'r> Position<'r> {
+    fn take(&mut self, element: &Element, bytes: &'r [u8]) {
+        let slot = element.entry.slot();
+        let same_slot = slot.is_some()
+            && self
+                .entry
+                .is_some_and(|now| now.slot() == slot && now.key() == element.entry.key());
+        if element.shape == Shape::Whole || !same_slot {
+            self.redo.clear();
+        }
+        self.entry = (!element.is_tombstone()).then_some(element.entry);
+        let Some(slot) = slot else { return };
+        match element.shape {
+            Shape::Whole => {}
+            Shape::Delta { offset, .. } => {
+                let what = RedoBytes::Delta {
+                    offset: usize::from(offset),
+                    bytes,
+                };
+                self.redo.push(Redo { slot, what });
+            }
+            Shape::Append { valid_bytes } => {
+                let what = RedoBytes::ValidBytes(valid_bytes as usize);
+                self.redo.push(Redo { slot, what });
+            }
+        }
+    }
+}
+
+/// Refuses what no commit writes, whatever got past the CRC.
+fn check_element(media: &Media, element: &Element, redo_len: usize) -> Result<(), String> {
+    let geometry = &media.geometry;
+    if element.index >= geometry.entries {
+        return Err(format!(
+            "it names entry {} of {}",
+            element.index, geometry.entries
+        ));
+    }
+    if !element.is_tombstone() && !matches!(element.entry.validate(geometry.slots()), Ok(Some(_))) {
+        return Err(format!("it holds a bad entry {:?}", element.entry));
+    }
+    let (end, limit) = match element.shape {
+        Shape::Whole => (0, 0),
+        Shape::Delta { offset, len } => {
+            if usize::from(len) != redo_len {
+                return Err("its redo bytes are cut short".into());
+            }
+            (usize::from(offset) + redo_len, media.block_bytes())
+        }
+        Shape::Append { valid_bytes } => (valid_bytes as usize, media.trailer_offset()),
+    };
+    if end > limit {
+        return Err(format!("it reaches to byte {end} of a block"));
+    }
+    Ok(())
+}
+
+/// An entry that no record since S names: it holds since the checkpoint, or it was a fill.
+fn base_entry(
+    media: &Media,
+    index: u32,
+    volumes: &[u32],
+    notes: &mut Notes,
+) -> Result<Option<Entry>> {
+    let raw = media.load_entry(index);
+    let found = match raw.validate(media.geometry.slots()) {
+        Ok(None) => return Ok(None),
+        Ok(Some(entry)) if volumes.contains(&entry.key().volume()) => return Ok(Some(entry)),
+        Ok(Some(entry)) => format!("names volume {}, which is not there", entry.key().volume()),
+        Err(BadEntry::Torn) => {
+            // Only fills are stored without a record, into a free entry, so one half is missing.
+            notes.report.torn_entries += 1;
+            store_if_changed(media, index, Entry::FREE);
+            return Ok(None);
+        }
+        Err(BadEntry::Parity) => "has a flipped bit".into(),
+        Err(BadEntry::Nonsense) => format!("makes no sense: {raw:?}"),
+    };
+    notes.damage(format!("entry {index} of the table {found}"))?;
+    store_if_changed(media, index, Entry::FREE);
+    Ok(None)
+}
+
+/// Each slot belongs to one entry.
+fn claim(used_slots: &mut [u64], entry: Entry) -> bool {
+    let Some(slot) = entry.slot().filter(|_| entry.kind() == Kind::Data) else {
+        return true;
+    };
+    let word = &mut used_slots[slot as usize / 64];
+    let bit = 1 << (slot % 64);
+    let free = *word & bit == 0;
+    *word |= bit;
+    free
+}
+
+fn store_if_changed(media: &Media, index: u32, entry: Entry) {
+    if media.load_entry(index) != entry {
+        media.store_entry(index, entry);
+    }
+    // Also what was equal may so far have been in the CPU's cache only.
+    media
+        .main()
+        .flush(media.geometry.entry_offset(index), ENTRY_BYTES as usize);
+}
+
+fn apply(media: &Media, position: &Position<'_>, notes: &mut Notes) {
+    for redo in &position.redo {
+        match redo.what {
+            RedoBytes::Delta { offset, bytes } => {
+                media.store_slot(redo.slot, offset, bytes);
+                media.flush_slot(redo.slot, offset, bytes.len());
+                notes.report.deltas_applied += 1;
+            }
+            RedoBytes::ValidBytes(valid) => {
+                let offset = media.trailer_offset();
+                media.store_slot(redo.slot, offset, &encode_partial_len(valid));
+                media.flush_slot(redo.slot, offset, crate::layout::PARTIAL_TRAILER_BYTES);
+            }
+        }
+    }
+}

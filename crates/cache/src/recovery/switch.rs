@@ -1,0 +1,84 @@
+//! The switch: one line ends the old life and starts a new one.
+//!
+//! Before it is durable, a crash finds the old life with all its records. After it, nothing that
+//! was written earlier has a valid tag, so nothing rejected or stale ever comes alive.
+
+use crate::error::Result;
+use crate::layout::{CheckpointLine, LINE_BYTES, LifeLine};
+use crate::media::Media;
+use crate::mutants::{Mutant, mutated};
+use crate::record::Salt;
+
+/// What the new life starts with.
+pub(crate) struct NewLife {
+    pub(crate) life: u64,
+    pub(crate) salt: Salt,
+    /// Sequences of the new life are greater.
+    pub(crate) sequence: u64,
+    /// The checkpoint line that the next checkpoint overwrites.
+    pub(crate) next_checkpoint_line: usize,
+}
+
+/// Makes everything stored so far durable, then starts life `life` with S = `sequence`.
+/// `checkpoint_line` is the one that may be overwritten: not the one that holds the old S.
+pub(crate) fn start_life(
+    media: &Media,
+    pool_uuid: [u8; 16],
+    life: u64,
+    old_salt: Salt,
+    sequence: u64,
+    checkpoint_line: usize,
+) -> Result<NewLife> {
+    let salt = if mutated(Mutant::SaltKept) {
+        old_salt
+    } else {
+        fresh_salt()?
+    };
+    let checkpoint = CheckpointLine {
+        life,
+        salt: salt.0,
+        sequence,
+        reserved: [0; 36],
+        crc: 0,
+    };
+    let offset = media.geometry.checkpoint_line(checkpoint_line);
+    media.main().store(offset, &checkpoint.encode());
+    media.main().flush(offset, LINE_BYTES as usize);
+    let line = LifeLine {
+        pool_uuid,
+        life,
+        salt: salt.0,
+        sequence,
+        reserved: [0; 20],
+        crc: 0,
+    };
+    let offset = media.geometry.life_line((life % 2) as usize);
+    // The other members follow or precede member 0 by one life; it alone decides.
+    for member in &media.members()[1..] {
+        member.store(offset, &line.encode());
+        member.flush(offset, LINE_BYTES as usize);
+    }
+    if !mutated(Mutant::SwitchBeforeFence) {
+        // Orders the replayed table and slots and the new S before the switch. A crash before it
+        // repeats recovery.
+        media.fence()?;
+    }
+    media.main().store(offset, &line.encode());
+    media.main().flush(offset, LINE_BYTES as usize);
+    // Orders the switch before the first record of the new life overwrites a lane.
+    media.fence()?;
+    Ok(NewLife {
+        life,
+        salt,
+        sequence,
+        next_checkpoint_line: checkpoint_line ^ 1,
+    })
+}
+
+/// A secret that clients' data cannot contain but by chance.
+fn fresh_salt() -> Result<Salt> {
+    let mut bytes = [0; 8];
+    crate::testing::random_bytes(&mut bytes)
+        .map_err(|error| crate::error::Error::Options(format!("no randomness: {error}")))?;
+    Ok(Salt(u64::from_le_bytes(bytes)))
+}

@@ -1,0 +1,260 @@
+//! Superblocks: written once, judged at every open. What does not fit is refused, never reformatted.
+
+use std::path::Path;
+
+use forebay_pmem::Region;
+
+use crate::error::{Error, Result};
+use crate::geometry::Geometry;
+use crate::layout::{
+    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAGS_KNOWN, FORMAT_VERSION, LIFE_BYTES, LifeLine, MAGIC,
+    SUPERBLOCK_BYTES, Superblock,
+};
+use crate::options::FormatOptions;
+
+/// A member's superblock that passed every check, with the member's life.
+struct Member {
+    region: Region,
+    superblock: Superblock,
+}
+
+/// Members that belong together, in order, and what their superblocks say.
+pub(crate) struct Assembly {
+    pub(crate) regions: Vec<Region>,
+    pub(crate) geometry: Geometry,
+    pub(crate) pool_uuid: [u8; 16],
+    pub(crate) strict: bool,
+    pub(crate) checksums: bool,
+}
+
+fn refused(path: &Path, found: impl Into<String>, todo: impl Into<String>) -> Error {
+    Error::Refused {
+        path: path.to_path_buf(),
+        found: found.into(),
+        todo: todo.into(),
+    }
+}
+
+/// Whether a region starts with something that is not ours to overwrite.
+pub(crate) fn is_blank(region: &Region) -> bool {
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    if region.len() < raw.len() as u64 {
+        return true;
+    }
+    region.read(0, &mut raw);
+    raw.iter().all(|byte| *byte == 0)
+}
+
+/// Writes the superblocks of a new pool; durable with the next fence.
+pub(crate) fn format(
+    regions: &[Region],
+    geometry: &Geometry,
+    options: &FormatOptions,
+) -> Result<[u8; 16]> {
+    let pool_uuid = fresh_uuid()?;
+    let strict = if options.strict || !options.checksums {
+        FLAG_STRICT
+    } else {
+        0
+    };
+    let no_checksums = if options.checksums {
+        0
+    } else {
+        FLAG_NO_CHECKSUMS
+    };
+    for (member, region) in regions.iter().enumerate() {
+        let superblock = Superblock {
+            magic: MAGIC,
+            version: FORMAT_VERSION,
+            member: member as u32,
+            members: geometry.members,
+            flags: strict | no_checksums,
+            pool_uuid,
+            member_uuid: fresh_uuid()?,
+            member_bytes: geometry.member_bytes,
+            lane_bytes: geometry.lane_bytes,
+            block_bytes: geometry.block_bytes,
+            unit_bytes: geometry.unit_bytes,
+            volumes: geometry.volumes,
+            lanes: geometry.lanes,
+            entries: geometry.entries,
+            slots_per_member: geometry.slots_per_member,
+            reserved: [0; 156],
+            crc: 0,
+        };
+        region.store(0, &superblock.encode());
+        region.flush(0, SUPERBLOCK_BYTES);
+    }
+    Ok(pool_uuid)
+}
+
+fn fresh_uuid() -> Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    crate::testing::random_bytes(&mut uuid)
+        .map_err(|error| Error::Options(format!("no randomness: {error}")))?;
+    Ok(uuid)
+}
+
+/// Puts members together, in whatever order they come.
+pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
+    let mut members: Vec<Member> = regions
+        .into_iter()
+        .map(read_member)
+        .collect::<Result<_>>()?;
+    members.sort_by_key(|member| member.superblock.member);
+    let Some(first) = members.first() else {
+        return Err(Error::Options(
+            "a pool has at least one member; name its files".into(),
+        ));
+    };
+    let (pool_uuid, expected) = (first.superblock.pool_uuid, first.superblock.members);
+    let geometry = Geometry::from_superblock(&first.superblock);
+    let flags = first.superblock.flags;
+    for (position, member) in members.iter().enumerate() {
+        check_belongs(member, &members[0], position as u32)?;
+    }
+    if members.len() != expected as usize {
+        return Err(refused(
+            members[0].region.path(),
+            format!(
+                "the pool has {expected} members, {} were given",
+                members.len()
+            ),
+            "name all of its files",
+        ));
+    }
+    let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
+    check_lives(&regions, &geometry, &pool_uuid)?;
+    Ok(Assembly {
+        regions,
+        geometry,
+        pool_uuid,
+        strict: flags & FLAG_STRICT != 0,
+        checksums: flags & FLAG_NO_CHECKSUMS == 0,
+    })
+}
+
+fn read_member(region: Region) -> Result<Member> {
+    let path = region.path().to_path_buf();
+    if region.len() < SUPERBLOCK_BYTES as u64 {
+        return Err(refused(
+            &path,
+            format!("{} bytes, fewer than a superblock has", region.len()),
+            "this is no Forebay pool; name another file or create one",
+        ));
+    }
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    region.read(0, &mut raw);
+    if raw[..8] != MAGIC {
+        return Err(refused(
+            &path,
+            "it does not start with a Forebay superblock",
+            "name a pool, or `create --force` to overwrite this file",
+        ));
+    }
+    let version = u32::from_le_bytes([raw[8], raw[9], raw[10], raw[11]]);
+    if version != FORMAT_VERSION {
+        return Err(refused(
+            &path,
+            format!("media format {version}; this program knows format {FORMAT_VERSION}"),
+            "open it with the release that wrote it",
+        ));
+    }
+    let Some(superblock) = Superblock::decode(&raw) else {
+        return Err(refused(
+            &path,
+            "the superblock's checksum does not match",
+            "the file is damaged; restore it from a copy",
+        ));
+    };
+    let geometry = Geometry::from_superblock(&superblock);
+    if let Err(error) = geometry.check() {
+        return Err(refused(
+            &path,
+            format!("the superblock is impossible: {error}"),
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    if superblock.flags & !FLAGS_KNOWN != 0 {
+        return Err(refused(
+            &path,
+            format!("unknown features {:#x}", superblock.flags & !FLAGS_KNOWN),
+            "open it with the release that wrote it",
+        ));
+    }
+    if region.len() < superblock.member_bytes {
+        return Err(refused(
+            &path,
+            format!(
+                "{} bytes of the pool's {}: truncated",
+                region.len(),
+                superblock.member_bytes
+            ),
+            "restore the whole file from a copy",
+        ));
+    }
+    Ok(Member { region, superblock })
+}
+
+fn check_belongs(member: &Member, first: &Member, position: u32) -> Result<()> {
+    let path = member.region.path();
+    let (own, pool) = (&member.superblock, &first.superblock);
+    if own.pool_uuid != pool.pool_uuid {
+        return Err(refused(
+            path,
+            format!(
+                "it belongs to another pool than {}",
+                first.region.path().display()
+            ),
+            "name the members of one pool only",
+        ));
+    }
+    if own.member != position || own.members != pool.members {
+        return Err(refused(
+            path,
+            format!(
+                "it is member {} of {}; member {position} is missing",
+                own.member, own.members
+            ),
+            "name every member of the pool once",
+        ));
+    }
+    if Geometry::from_superblock(own) != Geometry::from_superblock(pool) || own.flags != pool.flags
+    {
+        return Err(refused(
+            path,
+            "its geometry differs from the first member's",
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    Ok(())
+}
+
+/// The greater valid life of a member.
+fn life_of(region: &Region, geometry: &Geometry, pool_uuid: &[u8; 16]) -> Option<u64> {
+    (0..2)
+        .filter_map(|which| {
+            let mut raw = [0; LIFE_BYTES];
+            region.read(geometry.life_line(which), &mut raw);
+            LifeLine::decode(&raw).filter(|line| line.pool_uuid == *pool_uuid)
+        })
+        .map(|line| line.life)
+        .max()
+}
+
+/// Every other member is at member 0's life, or one ahead where a crash met the switch. An older
+/// one was away while the pool was used.
+fn check_lives(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
+    let life = life_of(&regions[0], geometry, pool_uuid).unwrap_or(0);
+    for region in &regions[1..] {
+        let own = life_of(region, geometry, pool_uuid);
+        if !own.is_some_and(|own| own == life || own == life + 1) {
+            return Err(refused(
+                region.path(),
+                format!("it is at life {own:?}, the pool at life {life}: a stale or damaged copy"),
+                "name the member that was last in use",
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! For checkers that run a pool again and again: makes repeatable what differs from run to run.
+//! Nothing here is meant for programs that keep data.
+
+use std::cell::Cell;
+
+thread_local! {
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The number that decides where this thread starts to look for a lane or a slot.
+pub fn set_thread_hint(hint: usize) {
+    crate::lanes::set_thread_hint(hint);
+}
+
+/// Pools that this thread creates or opens from now on draw their salts and ids from `seed`
+/// instead of the system. Whoever knows the seed can forge log records.
+pub fn set_random_seed(seed: Option<u64>) {
+    SEED.set(seed);
+}
+
+/// Random bytes: the system's, unless a checker has set a seed.
+pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
+    let Some(mut state) = SEED.get() else {
+        return getrandom::fill(out);
+    };
+    for chunk in out.chunks_mut(8) {
+        // SplitMix64 (Steele, Lea and Flood, 2014).
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ word >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        word ^= word >> 31;
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+    SEED.set(Some(state));
+    Ok(())
+}

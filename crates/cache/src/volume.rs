@@ -1,0 +1,436 @@
+//! Volumes: what is cached, and how it is read.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::backing::Backing;
+use crate::commit::{Action, Change, Outcome};
+use crate::core::{Core, STATE_DIRTY};
+use crate::entry::{Entry, Key};
+use crate::error::{Error, Result};
+use crate::health::Health;
+use crate::index::{Place, Version};
+use crate::lanes::thread_hint;
+use crate::mutants::{Mutant, mutated};
+use crate::options::VerifyPolicy;
+use crate::stats::VolumeStats;
+use crate::sync::Ordering;
+use crate::transaction::Transaction;
+
+/// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
+const READ_ATTEMPTS_MAX: u32 = 64;
+/// Blocks that one bulk discard handles at once.
+const DISCARD_BLOCKS_MAX: u64 = 512;
+
+/// What the pool knows of a volume.
+pub(crate) struct VolumeState {
+    pub(crate) id: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) size_bytes: u64,
+    pub(crate) backing: OnceLock<Backing>,
+    pub(crate) health: Health,
+}
+
+impl VolumeState {
+    /// The attached backing.
+    pub(crate) fn backing(&self) -> Result<&Backing> {
+        self.backing.get().ok_or_else(|| {
+            Error::Volume(format!(
+                "{} is not attached; attach its backing",
+                self.path.display()
+            ))
+        })
+    }
+    pub(crate) fn backing_error(&self, source: std::io::Error) -> Error {
+        Error::Backing {
+            path: self.path.clone(),
+            source,
+        }
+    }
+    pub(crate) fn stats(&self) -> VolumeStats {
+        let backing = self.backing.get();
+        VolumeStats {
+            id: self.id,
+            path: self.path.clone(),
+            size_bytes: self.size_bytes,
+            attached: backing.is_some(),
+            degraded: self.health.is_degraded(),
+            last_error: self.health.last_error(),
+            backing: backing.map(|b| b.counters()).unwrap_or_default(),
+            transport: backing.map(|b| b.transport()).unwrap_or_default(),
+        }
+    }
+}
+
+/// A disk or file that is cached. Cheap to clone; all clones are the same volume.
+#[derive(Clone)]
+pub struct Volume {
+    pub(crate) core: Arc<Core>,
+    pub(crate) state: Arc<VolumeState>,
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Volume {} ({})",
+            self.state.id,
+            self.state.path.display()
+        )
+    }
+}
+
+impl Volume {
+    /// The id that the pool's tables know the volume by.
+    pub fn id(&self) -> u32 {
+        self.state.id
+    }
+    /// Bytes of the volume.
+    pub fn size_bytes(&self) -> u64 {
+        self.state.size_bytes
+    }
+    /// Bytes of a block.
+    pub fn block_size(&self) -> usize {
+        self.core.block_bytes()
+    }
+    /// Blocks of the volume; the last one may reach beyond `size_bytes`.
+    pub fn blocks(&self) -> u64 {
+        self.size_bytes().div_ceil(self.block_size() as u64)
+    }
+    /// The most bytes one transaction can hold.
+    pub fn transaction_limit_bytes(&self) -> u64 {
+        self.core.media.geometry.transaction_limit_bytes()
+    }
+    pub(crate) fn key(&self, block: u64) -> Key {
+        Key::new(self.state.id, block)
+    }
+
+    /// Starts a transaction on this volume.
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction::new(self)
+    }
+
+    /// Reads whole blocks from `block` on, each as it was at one moment; a transaction of several
+    /// blocks may be seen in part. [`Volume::read_atomic`] never sees half of one.
+    ///
+    /// Errors: outside the volume; the backing failed; the only copy is bad.
+    pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.check_blocks(block, out.len())?;
+        for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.block_size())) {
+            self.read_versioned(number, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads whole blocks as they all were at one moment: every transaction is seen whole or not.
+    ///
+    /// Errors: as [`Volume::read`].
+    pub fn read_atomic(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.check_blocks(block, out.len())?;
+        let block_bytes = self.block_size();
+        let mut versions = Vec::with_capacity(out.len() / block_bytes);
+        for _ in 0..READ_ATTEMPTS_MAX {
+            versions.clear();
+            for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
+                let stripe = self.core.place(self.key(number)).stripe;
+                let (version, _) = self.read_versioned(number, bytes)?;
+                versions.push((stripe, version));
+            }
+            // A transaction marks all its stripes before it changes the first of them, so if none
+            // has changed since it was read, all were read between two transactions.
+            if versions
+                .iter()
+                .all(|(stripe, version)| self.core.index.read_valid(*stripe, *version))
+            {
+                return Ok(());
+            }
+        }
+        self.read_locked(block, out)
+    }
+
+    /// Under the stripes' locks, which writers take too; misses are not brought in.
+    fn read_locked(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let count = (out.len() / self.block_size()) as u64;
+        let mut stripes: Vec<u32> = (block..block + count)
+            .map(|number| self.core.place(self.key(number)).stripe)
+            .collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        for stripe in &stripes {
+            self.core.index.lock(*stripe);
+        }
+        let result = (block..)
+            .zip(out.chunks_exact_mut(self.block_size()))
+            .try_for_each(|(number, bytes)| {
+                let key = self.key(number);
+                match self.core.find(self.core.place(key), key) {
+                    Some((_, entry)) if self.core.copy_out(entry, true, bytes) => Ok(()),
+                    Some(_) => Err(self.core.corrupt(key)),
+                    None => self.read_backing(number, bytes),
+                }
+            });
+        for stripe in &stripes {
+            self.core.index.unlock(*stripe);
+        }
+        result
+    }
+
+    fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let offset = block * self.block_size() as u64;
+        let backing = self.state.backing()?;
+        backing
+            .read_at(offset, out)
+            .map_err(|source| self.state.backing_error(source))
+    }
+
+    /// Reads one block; returns the stripe's version it was read at and how many bytes are valid.
+    pub(crate) fn read_versioned(&self, block: u64, out: &mut [u8]) -> Result<(Version, usize)> {
+        let core = &*self.core;
+        let key = self.key(block);
+        let place = core.place(key);
+        let verify = core.verify.load(Ordering::Relaxed);
+        for _ in 0..READ_ATTEMPTS_MAX {
+            let version = core.index.read_begin(place.stripe);
+            let Some((index, entry)) = core.find(place, key) else {
+                if core.index.read_valid(place.stripe, version)
+                    && self.read_miss(key, place, version, out)?
+                {
+                    return Ok((version, out.len()));
+                }
+                continue;
+            };
+            let good = core.copy_out(entry, verify, out);
+            let valid = core.valid_bytes(entry);
+            if !core.index.read_valid(place.stripe, version) {
+                continue;
+            }
+            if good {
+                core.replacement.on_hit(index);
+                core.tallies.read_hits(1);
+                return Ok((version, valid.unwrap_or(out.len())));
+            }
+            core.heal(index, entry)?;
+        }
+        // So many writers that no look was quiet: wait in their line.
+        self.read_locked(block, out)?;
+        // The bytes are right, but whoever builds on them must look again.
+        Ok((Version::NEVER, out.len()))
+    }
+
+    /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
+    /// write-back and an evict may have passed between the look and the backing's answer.
+    fn read_miss(&self, key: Key, place: Place, version: Version, out: &mut [u8]) -> Result<bool> {
+        let core = &*self.core;
+        self.read_backing(key.block(), out)?;
+        if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
+            return Ok(false);
+        }
+        core.tallies.read_misses(1);
+        if core.options.fill_on_read && core.writable().is_ok() {
+            core.fill(key, place, version, out)?;
+        }
+        Ok(true)
+    }
+
+    /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
+    /// cache. Not atomic as a whole: a crash may leave part of it done.
+    ///
+    /// Errors: outside the volume; the backing cannot zero.
+    pub fn discard(&self, blocks: Range<u64>) -> Result<()> {
+        let count = blocks.end.saturating_sub(blocks.start);
+        self.check_blocks(blocks.start, (count * self.block_size() as u64) as usize)?;
+        self.core.writable()?;
+        let mut start = blocks.start;
+        let mut zeroed_behind = false;
+        let epoch = self.state.health.sync_epoch();
+        while start < blocks.end {
+            let end = (start + DISCARD_BLOCKS_MAX).min(blocks.end);
+            zeroed_behind |= self.discard_some(start..end)?;
+            start = end;
+        }
+        if zeroed_behind {
+            let backing = self.state.backing()?;
+            let synced = self.state.health.sync_since(epoch, backing);
+            synced.map_err(|source| self.state.backing_error(source))?;
+        }
+        Ok(())
+    }
+
+    /// Cached blocks become zero entries, a record each; runs between them are zeroed behind the
+    /// cache while their stripes are locked, so that no fill installs what was there before.
+    fn discard_some(&self, blocks: Range<u64>) -> Result<bool> {
+        let core = &*self.core;
+        let mut zeroed_behind = false;
+        let mut run_start = blocks.start;
+        for block in blocks.start..=blocks.end {
+            let cached = block < blocks.end && {
+                let key = self.key(block);
+                core.peek(core.place(key), key).1.is_some()
+            };
+            if !cached && block < blocks.end {
+                continue;
+            }
+            if run_start < block {
+                zeroed_behind |= self.zero_uncached(run_start..block)?;
+            }
+            if cached {
+                let mut transaction = self.begin();
+                transaction.discard(block..block + 1)?;
+                transaction.commit()?;
+            }
+            run_start = block + 1;
+        }
+        Ok(zeroed_behind)
+    }
+
+    fn zero_uncached(&self, blocks: Range<u64>) -> Result<bool> {
+        let core = &*self.core;
+        let mut stripes: Vec<u32> = blocks
+            .clone()
+            .map(|block| core.place(self.key(block)).stripe)
+            .collect();
+        stripes.sort_unstable();
+        stripes.dedup();
+        for stripe in &stripes {
+            core.index.lock(*stripe);
+        }
+        let crept_in: Vec<u64> = blocks
+            .clone()
+            .filter(|block| {
+                let key = self.key(*block);
+                core.find(core.place(key), key).is_some()
+            })
+            .collect();
+        let block_bytes = self.block_size() as u64;
+        let result = if crept_in.is_empty() {
+            self.state.backing().and_then(|backing| {
+                let len = (blocks.end - blocks.start) * block_bytes;
+                backing
+                    .zero_range(blocks.start * block_bytes, len)
+                    .map_err(|source| self.state.backing_error(source))
+            })
+        } else {
+            Ok(())
+        };
+        for stripe in &stripes {
+            core.index.begin_change(*stripe);
+            core.index.end_change_and_unlock(*stripe);
+        }
+        result?;
+        if !crept_in.is_empty() {
+            // Somebody wrote or filled one meanwhile: now it is cached, so look again.
+            return self.discard_some(blocks);
+        }
+        Ok(true)
+    }
+
+    /// Writes every block that is dirty now to the backing and syncs it. Not needed for durability:
+    /// what `commit` acknowledged survives without. After it the bare backing is consistent, as long
+    /// as nothing is written.
+    ///
+    /// Errors: the backing failed; everything is still in the pool.
+    pub fn flush(&self) -> Result<()> {
+        self.core.flush_volume(&self.state)
+    }
+
+    pub(crate) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {
+        let block_bytes = self.block_size();
+        let count = (len / block_bytes) as u64;
+        if len == 0
+            || !len.is_multiple_of(block_bytes)
+            || block.saturating_add(count) > self.blocks()
+        {
+            return Err(Error::OutOfRange {
+                volume: self.id(),
+                what: format!(
+                    "{len} bytes from block {block}; blocks have {block_bytes} bytes, the volume {} \
+                     blocks",
+                    self.blocks()
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_bytes(&self, offset: u64, len: usize) -> Result<()> {
+        if offset.saturating_add(len as u64) > self.size_bytes() {
+            return Err(Error::OutOfRange {
+                volume: self.id(),
+                what: format!(
+                    "{len} bytes at byte {offset}; the volume has {} bytes",
+                    self.size_bytes()
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Brings a block that the backing returned into the pool, clean and without a record. Does
+    /// nothing where there is no room or the stripe moved on.
+    fn fill(&self, key: Key, place: Place, version: Version, bytes: &[u8]) -> Result<()> {
+        let Some(slot) = self.slots.take(thread_hint()) else {
+            self.bell.ring_work();
+            return Ok(());
+        };
+        let crc = self.media.stream_slot(slot, bytes);
+        if !mutated(Mutant::FillWithoutFence) {
+            // Orders the block before its entry: another thread's delta will stand on it, and that
+            // thread's fence does not cover these stores.
+            self.fence()?;
+        }
+        self.index.lock(place.stripe);
+        let unchanged = self.index.locked_version(place.stripe) == version
+            || mutated(Mutant::FillIgnoresVersion);
+        let index = if unchanged {
+            self.index.pop_free()
+        } else {
+            None
+        };
+        let Some(index) = index else {
+            self.index.unlock(place.stripe);
+            self.slots.give(thread_hint(), slot);
+            return Ok(());
+        };
+        self.index.begin_change(place.stripe);
+        self.media
+            .store_entry(index, Entry::data(key, slot, crc).as_clean());
+        self.mark_table_line(index);
+        self.index.link(place, index);
+        self.replacement.on_insert(index);
+        self.index.end_change_and_unlock(place.stripe);
+        self.tallies.fills(1);
+        if self.low_on_space() {
+            self.bell.ring_work();
+        }
+        Ok(())
+    }
+
+    /// A cached block does not match its check. If the backing has the same bytes the copy goes;
+    /// otherwise it is the only one, and the reader gets an error, never wrong bytes.
+    fn heal(&self, index: u32, entry: Entry) -> Result<()> {
+        let key = entry.key();
+        if !entry.parity_holds() || !entry.is_clean() || self.state(index) & STATE_DIRTY != 0 {
+            self.tallies.corrupt(1);
+            return Err(self.corrupt(key));
+        }
+        let action = Action::Evict { entry };
+        let change = Change {
+            key,
+            place: self.place(key),
+            action,
+            based_on: None,
+        };
+        if self.commit(&[change])? == Outcome::Done(1) {
+            self.tallies.healed(1);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_verify(&self, policy: VerifyPolicy) {
+        self.verify
+            .store(policy == VerifyPolicy::Always, Ordering::Relaxed);
+    }
+}

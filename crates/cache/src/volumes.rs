@@ -1,0 +1,116 @@
+//! The volume table: which backing each id stands for, so that no block ever meets another disk.
+//!
+//! A volume's description has two lines that are written in turn; the valid one with the greater
+//! version counts. An id is its place in the table and a generation that grows with each use.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::backing::BackingIdentity;
+use crate::entry::VOLUME_BITS;
+use crate::error::{Error, Result};
+use crate::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
+use crate::media::Media;
+
+/// Bits of an id that are the place in the table, plus one so that no id is 0.
+const PLACE_BITS: u32 = 7;
+const STATE_FREE: u32 = 0;
+const STATE_ATTACHED: u32 = 1;
+
+/// What the table says of one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) place: u32,
+    version: u64,
+    line: u64,
+    pub(crate) id: u32,
+    pub(crate) attached: bool,
+    pub(crate) identity: BackingIdentity,
+}
+
+/// Reads the current description of a place; `None` where there never was a volume.
+pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
+    let lines = (0..2).filter_map(|line| {
+        let mut raw = [0; VOLUME_BYTES];
+        media
+            .main()
+            .read(media.geometry.volume_line(place, line), &mut raw);
+        Some((VolumeLine::decode(&raw)?, line))
+    });
+    let (found, line) = lines.max_by_key(|(found, _)| found.version)?;
+    let path_bytes = (found.path_bytes as usize).min(VOLUME_PATH_BYTES);
+    Some(Description {
+        place,
+        version: found.version,
+        line,
+        id: found.id,
+        attached: found.state == STATE_ATTACHED,
+        identity: BackingIdentity {
+            path: PathBuf::from(OsStr::from_bytes(&found.path[..path_bytes])),
+            inode: found.inode,
+            size_bytes: found.size_bytes,
+        },
+    })
+}
+
+/// All volumes that are attached.
+pub(crate) fn read_attached(media: &Media) -> Vec<Description> {
+    let places = 0..media.geometry.volumes;
+    places
+        .filter_map(|place| read(media, place))
+        .filter(|found| found.attached)
+        .collect()
+}
+
+/// The id that a place gets at its next use.
+pub(crate) fn next_id(place: u32, before: Option<&Description>) -> u32 {
+    let generations = 1 << (VOLUME_BITS - PLACE_BITS);
+    let generation = before.map_or(0, |found| ((found.id >> PLACE_BITS) + 1) % generations);
+    generation << PLACE_BITS | (place + 1)
+}
+
+/// Writes a description durably: attached with `identity`, or free.
+pub(crate) fn write(
+    media: &Media,
+    place: u32,
+    id: u32,
+    identity: &BackingIdentity,
+    attached: bool,
+) -> Result<()> {
+    let before = read(media, place);
+    let path = encode_path(&identity.path)?;
+    let line = VolumeLine {
+        version: before.as_ref().map_or(0, |found| found.version) + 1,
+        size_bytes: identity.size_bytes,
+        inode: identity.inode,
+        id,
+        state: if attached { STATE_ATTACHED } else { STATE_FREE },
+        path_bytes: identity.path.as_os_str().len() as u32,
+        reserved0: 0,
+        path,
+        reserved: [0; 28],
+        crc: 0,
+    };
+    let which = before.map_or(0, |found| found.line ^ 1);
+    let offset = media.geometry.volume_line(place, which);
+    media.main().store(offset, &line.encode());
+    media.main().flush(offset, VOLUME_BYTES);
+    // Orders the description before the first block that carries its id, or, when it goes, after
+    // the last one has gone. A torn line leaves the other one.
+    media.fence()
+}
+
+fn encode_path(path: &Path) -> Result<[u8; VOLUME_PATH_BYTES]> {
+    let bytes = path.as_os_str().as_bytes();
+    let mut encoded = [0; VOLUME_PATH_BYTES];
+    let Some(room) = encoded.get_mut(..bytes.len()) else {
+        return Err(Error::Volume(format!(
+            "{}: a path of {} bytes; the pool's table holds {VOLUME_PATH_BYTES}: use a shorter one",
+            path.display(),
+            bytes.len()
+        )));
+    };
+    room.copy_from_slice(bytes);
+    Ok(encoded)
+}

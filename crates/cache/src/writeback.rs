@@ -1,0 +1,440 @@
+//! Write-back: dirty blocks go to their backing, and are clean only once it has them durably.
+//!
+//! A round takes dirty entries off their queue, sorts them by volume and block, copies each out
+//! (exactly as published, and matching its check: a corrupt block never reaches the backing), merges
+//! neighbours into long runs, writes, syncs, and marks clean what did not change meanwhile.
+//!
+//! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
+//! or in this module's hands (`STATE_WRITING` or claimed by the round in progress), or its volume
+//! is degraded or detached, and then `announce_dirty` puts it back into the queue. One
+//! round runs at a time, so a backing never has two writes of one block in flight, and a failed sync
+//! concerns exactly the blocks of its round.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::backing::{AlignedBuffer, Backing, WriteRun};
+use crate::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
+use crate::entry::{Entry, Key, Kind};
+use crate::error::{Error, Result};
+use crate::groups::numbers;
+use crate::mutants::{Mutant, mutated};
+use crate::sync::AtomicUsize;
+use crate::volume::VolumeState;
+
+/// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
+const ROUND_BYTES_MAX: usize = 4 << 20;
+/// Blocks of a round, whatever their size; a word of the queue always fits.
+const ROUND_BLOCKS: std::ops::RangeInclusive<usize> = 64..=4096;
+/// Longest merged run: beyond it devices split the request anyway.
+const RUN_BYTES_MAX: usize = 1 << 20;
+/// Copies tried without the block's lock; then writers of this block wait for the copy.
+const OPTIMISTIC_COPIES: usize = 4;
+
+/// What one round did.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// Blocks that are clean now.
+    pub(crate) cleaned: u64,
+    /// Blocks that changed during the round, and are dirty still.
+    pub(crate) redirtied: u64,
+    /// Blocks whose backing failed.
+    pub(crate) failed: u64,
+    /// Dirty blocks whose only copy does not match its check.
+    pub(crate) corrupt: u64,
+    /// The first failure, in full.
+    pub(crate) error: Option<Error>,
+}
+
+impl Round {
+    /// Whether anything was moved; if not, another round at once would do nothing either.
+    pub(crate) fn progressed(&self) -> bool {
+        self.cleaned + self.redirtied > 0
+    }
+
+    fn note(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// What the pipeline keeps between rounds.
+#[derive(Default)]
+pub(crate) struct WriteBack {
+    /// Held throughout a round; made by the first one.
+    round: Mutex<Option<AlignedBuffer>>,
+    /// Writers that wait for space.
+    pub(crate) throttled_writers: AtomicUsize,
+}
+
+/// A block that was copied out.
+struct Flight {
+    index: u32,
+    key: Key,
+    entry: Entry,
+}
+
+/// What became of a claim.
+enum Claim {
+    Copied(Entry),
+    /// Not this key's any more, or clean.
+    Gone,
+    Corrupt,
+}
+
+/// Neighbouring blocks of one round, all data or all zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    first: usize,
+    count: usize,
+    zero: bool,
+}
+
+impl Core {
+    /// One round; returns how many blocks are clean now.
+    ///
+    /// # Errors
+    /// The first failure of a backing, or corrupt block; the rest was written all the same.
+    pub(crate) fn write_back_once(&self) -> Result<usize> {
+        let round = self.write_back_round();
+        round.error.map_or(Ok(round.cleaned as usize), Err)
+    }
+
+    /// One round over the blocks that have been dirty longest.
+    pub(crate) fn write_back_round(&self) -> Round {
+        let mut buffer = self.begin_round();
+        self.retry_degraded();
+        let indices = self.take_dirty(self.round_blocks());
+        self.round(&mut buffer, &indices, |volume| self.is_due(volume))
+    }
+
+    /// Writes back everything that is dirty in a volume when this is called, degraded or not.
+    ///
+    /// # Errors
+    /// The backing's, or the first corrupt block; the rest was written all the same.
+    pub(crate) fn flush_volume(&self, volume: &VolumeState) -> Result<()> {
+        let dirty: Vec<u32> = self.dirty_entries(volume.id).collect();
+        let mut failure = None;
+        for chunk in dirty.chunks(self.round_blocks()) {
+            let mut buffer = self.begin_round();
+            let round = self.round(&mut buffer, chunk, |other| other.id == volume.id);
+            failure = failure.or(round.error);
+            if round.failed > 0 {
+                break;
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Puts all dirty blocks of a volume into the queue, when its backing is (back) there; returns
+    /// how many there are.
+    pub(crate) fn announce_dirty(&self, id: u32) -> usize {
+        self.dirty_entries(id).map(|index| self.dirty.insert(index)).count()
+    }
+
+    /// One round at a time: whoever begins one waits for the one in progress.
+    fn begin_round(&self) -> MutexGuard<'_, Option<AlignedBuffer>> {
+        forebay_pmem::lock_or_yield(&self.write_back.round)
+    }
+
+    /// Whether a volume's backing may be asked now. Without background threads the caller decides
+    /// when to try again, and its call is the decision.
+    fn is_due(&self, volume: &VolumeState) -> bool {
+        !self.options.background || volume.health.retry_in().is_none_or(|wait| wait.is_zero())
+    }
+
+    /// Announces what degraded volumes hold whose backing is to be asked again.
+    fn retry_degraded(&self) {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let degraded = volumes.iter().flatten().filter(|volume| volume.health.is_degraded());
+        for volume in degraded.filter(|volume| self.is_due(volume)) {
+            if self.announce_dirty(volume.id) == 0 {
+                // Discarded meanwhile: there is nothing left that it could refuse.
+                volume.health.succeeded();
+            }
+        }
+    }
+
+    /// How long until the next degraded volume is due.
+    pub(crate) fn next_retry(&self) -> Option<Duration> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        volumes.iter().flatten().filter_map(|volume| volume.health.retry_in()).min()
+    }
+
+    /// Blocks of a round at most.
+    pub(crate) fn round_blocks(&self) -> usize {
+        (ROUND_BYTES_MAX / self.block_bytes()).clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
+    }
+
+    fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
+        (0..self.states.len() as u32).filter(move |index| {
+            self.state(*index) & STATE_DIRTY != 0
+                && self.media.load_entry(*index).key().volume() == id
+        })
+    }
+
+    /// Takes up to `wanted` entries off the queue, whole words as long as they fit.
+    fn take_dirty(&self, wanted: usize) -> Vec<u32> {
+        let mut indices = Vec::new();
+        while indices.len() < wanted {
+            let Some((word, bits)) = self.dirty.take_word() else { break };
+            indices.extend(numbers(word, bits));
+        }
+        for index in indices.drain(wanted.min(indices.len())..) {
+            self.dirty.insert(index);
+        }
+        indices
+    }
+
+    /// The round itself, volume by volume; blocks of volumes that `serves` refuses are dropped
+    /// here and announced again when the volume is.
+    fn round(
+        &self,
+        buffer: &mut Option<AlignedBuffer>,
+        indices: &[u32],
+        serves: impl Fn(&VolumeState) -> bool,
+    ) -> Round {
+        let mut round = Round::default();
+        // Keys may change until they are claimed; that is looked at again then.
+        let mut sorted: Vec<(Key, u32)> = indices
+            .iter()
+            .map(|index| (self.media.load_entry(*index), *index))
+            .filter(|(entry, index)| !entry.is_free() && self.state(*index) & STATE_DIRTY != 0)
+            .map(|(entry, index)| (entry.key(), index))
+            .collect();
+        sorted.sort_unstable();
+        for group in sorted.chunk_by(|one, next| one.0.volume() == next.0.volume()) {
+            let volume = self.volume(group[0].0.volume()).filter(|volume| serves(volume));
+            if let Some(volume) = volume {
+                self.write_back_group(buffer, &volume, group, &mut round);
+            }
+        }
+        if round.progressed() {
+            self.bell.ring_space();
+        }
+        round
+    }
+
+    fn write_back_group(
+        &self,
+        buffer: &mut Option<AlignedBuffer>,
+        volume: &VolumeState,
+        group: &[(Key, u32)],
+        round: &mut Round,
+    ) {
+        let backing = match volume.backing() {
+            Ok(backing) => backing,
+            Err(error) => {
+                // Not attached: asked again like a backing that fails.
+                volume.health.failed(&std::io::ErrorKind::NotConnected.into());
+                round.failed += group.len() as u64;
+                return round.note(error);
+            }
+        };
+        let block_bytes = self.block_bytes();
+        let room = self.round_blocks() * block_bytes;
+        let buffer = buffer.get_or_insert_with(|| AlignedBuffer::new(room));
+        let mut flights: Vec<Flight> = Vec::with_capacity(group.len());
+        for &(key, index) in group {
+            let at = flights.len() * block_bytes;
+            match self.claim(key, index, &mut buffer[at..at + block_bytes]) {
+                Claim::Copied(entry) => flights.push(Flight { index, key, entry }),
+                Claim::Gone => {}
+                Claim::Corrupt => {
+                    round.corrupt += 1;
+                    round.note(Error::Corrupt { volume: key.volume(), block: key.block() });
+                }
+            }
+        }
+        if flights.is_empty() {
+            return;
+        }
+        if mutated(Mutant::CleanBeforeSync) {
+            self.settle_flights(&flights, true, round);
+            drop(self.send(volume, backing, &flights, buffer));
+            return;
+        }
+        let sent = self.send(volume, backing, &flights, buffer);
+        self.settle_flights(&flights, sent.is_ok(), round);
+        match sent {
+            Ok(()) => {
+                if volume.health.succeeded() {
+                    // What earlier rounds dropped while the backing failed.
+                    self.announce_dirty(volume.id);
+                }
+            }
+            Err(source) => {
+                volume.health.failed(&source);
+                self.tallies.write_back_errors(1);
+                round.note(volume.backing_error(source));
+            }
+        }
+    }
+
+    /// Claims a dirty block and copies it out as it stands published.
+    fn claim(&self, key: Key, index: u32, out: &mut [u8]) -> Claim {
+        let place = self.place(key);
+        self.index.lock(place.stripe);
+        let ours = self.media.load_entry(index).key() == key
+            && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
+        if ours {
+            // From here nobody evicts it, and whoever changes it says so.
+            self.set_state(index, STATE_DIRTY | STATE_WRITING);
+        } else if self.state(index) & STATE_DIRTY != 0 {
+            // The entry went to another key since it was taken off the queue.
+            self.dirty.insert(index);
+        }
+        self.index.unlock(place.stripe);
+        if !ours {
+            return Claim::Gone;
+        }
+        for attempt in 0..=OPTIMISTIC_COPIES {
+            let locked = attempt == OPTIMISTIC_COPIES;
+            if locked {
+                self.index.lock(place.stripe);
+            }
+            let version = self.index.read_begin(place.stripe);
+            let entry = self.media.load_entry(index);
+            let whole = self.copy_out(entry, true, out);
+            let stood = self.index.read_valid(place.stripe, version);
+            if locked {
+                self.index.unlock(place.stripe);
+            }
+            match (stood, whole) {
+                (true, true) => return Claim::Copied(entry),
+                (true, false) => break,
+                (false, _) => {}
+            }
+        }
+        self.settle_corrupt(key, index);
+        Claim::Corrupt
+    }
+
+    /// A corrupt block stays dirty and in the queue, in case somebody overwrites it.
+    fn settle_corrupt(&self, key: Key, index: u32) {
+        let place = self.place(key);
+        self.index.lock(place.stripe);
+        self.set_state(index, STATE_DIRTY);
+        self.dirty.insert(index);
+        self.index.unlock(place.stripe);
+    }
+
+    /// Writes all flights and syncs the backing.
+    fn send(
+        &self,
+        volume: &VolumeState,
+        backing: &Backing,
+        flights: &[Flight],
+        buffer: &[u8],
+    ) -> std::io::Result<()> {
+        let block_bytes = self.block_bytes();
+        let epoch = volume.health.sync_epoch();
+        let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
+        let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
+        let runs: Vec<WriteRun<'_>> = extents
+            .iter()
+            .filter(|extent| !extent.zero)
+            .map(|extent| WriteRun {
+                offset: offset(extent),
+                bytes: &buffer[extent.first * block_bytes..][..extent.count * block_bytes],
+            })
+            .collect();
+        self.tallies.write_back_runs(runs.len() as u64);
+        backing.write_runs(&runs).into_iter().collect::<std::io::Result<()>>()?;
+        for extent in extents.iter().filter(|extent| extent.zero) {
+            backing.zero_range(offset(extent), (extent.count * block_bytes) as u64)?;
+        }
+        volume.health.sync_since(epoch, backing)
+    }
+
+    /// Marks clean what is durable behind the cache and did not change; the rest is dirty as before.
+    fn settle_flights(&self, flights: &[Flight], durable: bool, round: &mut Round) {
+        for flight in flights {
+            let Flight { index, key, entry } = *flight;
+            let place = self.place(key);
+            self.index.lock(place.stripe);
+            let state = self.state(index);
+            let changed = state & STATE_REDIRTIED != 0 && !mutated(Mutant::CleanIgnoresRedirty);
+            self.set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
+            if !durable {
+                round.failed += 1;
+            } else if changed {
+                round.redirtied += 1;
+                self.dirty.insert(index);
+            } else {
+                round.cleaned += 1;
+                self.mark_clean(index, entry);
+            }
+            self.index.unlock(place.stripe);
+        }
+        self.tallies.write_backs(round.cleaned);
+    }
+
+    /// The backing has this very version. The caller holds the stripe's lock.
+    fn mark_clean(&self, index: u32, entry: Entry) {
+        let now = self.media.load_entry(index);
+        assert!(
+            now == entry || mutated(Mutant::CleanIgnoresRedirty),
+            "an entry that changed during write-back is marked so: {entry:?}, now {now:?}"
+        );
+        // The key half alone, which cannot tear. Without a record: lost in a crash, or undone by the
+        // replay of an older record, it leaves the block merely dirty.
+        self.media.store_key_half(index, now.as_clean());
+        self.unmark_dirty(index);
+    }
+}
+
+/// Merges neighbours of one volume, sorted by block, into extents of at most `blocks_max`.
+fn extents(flights: &[Flight], blocks_max: usize) -> Vec<Extent> {
+    let mut extents: Vec<Extent> = Vec::new();
+    for (number, flight) in flights.iter().enumerate() {
+        let zero = flight.entry.kind() == Kind::Zero;
+        if let Some(last) = extents.last_mut()
+            && last.zero == zero
+            && flights[number - 1].key.block() + 1 == flight.key.block()
+            && (zero || last.count < blocks_max)
+        {
+            last.count += 1;
+        } else {
+            extents.push(Extent { first: number, count: 1, zero });
+        }
+    }
+    extents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flight(block: u64, zero: bool) -> Flight {
+        let key = Key::new(1, block);
+        let entry = if zero { Entry::zero(key) } else { Entry::data(key, 1, 0) };
+        Flight { index: 0, key, entry }
+    }
+
+    fn merged(blocks: &[(u64, bool)], blocks_max: usize) -> Vec<(usize, usize, bool)> {
+        let flights: Vec<Flight> = blocks.iter().map(|(block, zero)| flight(*block, *zero)).collect();
+        extents(&flights, blocks_max).iter().map(|e| (e.first, e.count, e.zero)).collect()
+    }
+
+    #[test]
+    fn neighbours_merge_up_to_the_limit_and_gaps_part_them() {
+        let data = |blocks: &[u64]| blocks.iter().map(|block| (*block, false)).collect::<Vec<_>>();
+        assert_eq!(merged(&data(&[]), 4), []);
+        assert_eq!(merged(&data(&[3, 4, 5, 9, 11, 12]), 4), [
+            (0, 3, false),
+            (3, 1, false),
+            (4, 2, false)
+        ]);
+        assert_eq!(merged(&data(&[1, 2, 3, 4, 5]), 2), [
+            (0, 2, false),
+            (2, 2, false),
+            (4, 1, false)
+        ]);
+    }
+
+    #[test]
+    fn zero_blocks_are_extents_of_their_own_without_a_limit() {
+        let blocks = [(1, false), (2, true), (3, true), (4, true), (5, false)];
+        assert_eq!(merged(&blocks, 2), [(0, 1, false), (1, 3, true), (4, 1, false)]);
+    }
+}
