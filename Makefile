@@ -1,0 +1,47 @@
+# One door for people and for CI: every recipe installs what it needs first, after saying so.
+.DEFAULT_GOAL := help
+.PHONY: help run test bench crash lint fuzz loom tsan build clean
+
+JOBS ?= 2
+CARGO ?= cargo
+
+help: ## This list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+run: ## The main job on real data: ext4 on a cached disk, the daemon killed, everything verified
+	@scripts/setup.sh build run
+	$(CARGO) build --release -j$(JOBS) -p forebay-cli
+	@scripts/run.sh
+
+test: ## Every test; ends in a line "N passed, N failed"
+	@scripts/setup.sh build test
+	@scripts/test.sh
+
+bench: ## Measure against raw memory and libpmem; writes target/bench/report.json
+	@scripts/setup.sh build bench
+	$(CARGO) run --release -j$(JOBS) -p forebay-bench -- --report target/bench/report.json
+
+crash: ## A million crash images and every mutant; writes target/crash/report.json
+	@scripts/setup.sh build
+	@scripts/crash.sh
+
+lint: ## Formatting, clippy, licences and sources of dependencies, house rules
+	@scripts/setup.sh build lint
+	@scripts/lint.sh
+
+fuzz: ## Open mutated pool images for FUZZ_SECONDS (default 60); needs a nightly Rust
+	@scripts/fuzz.sh
+
+loom: ## Model-check the queues, the index and the commit/read/reuse race
+	@scripts/setup.sh build
+	@scripts/loom.sh
+
+tsan: ## The stress tests under ThreadSanitizer; needs a nightly Rust
+	@scripts/tsan.sh
+
+build: ## The optimised command, target/release/forebay
+	@scripts/setup.sh build
+	$(CARGO) build --release -j$(JOBS) -p forebay-cli
+
+clean: ## Remove everything that was built
+	$(CARGO) clean

@@ -1,0 +1,88 @@
+//! What a pool says about itself, as JSON: one place for `stat`, `info` and the control socket.
+
+use forebay::{Pool, VolumeStats};
+use serde_json::{Value, json};
+
+/// How the pool stands and what it did since it was opened.
+pub fn stat(pool: &Pool) -> Value {
+    let stats = pool.stats();
+    let counters = pool.counters();
+    let totals = &stats.totals;
+    json!({
+        "life": stats.life,
+        "poisoned": stats.poisoned,
+        "block_bytes": stats.block_bytes,
+        "slots": stats.slots,
+        "free_slots": stats.free_slots,
+        "cached_blocks": stats.cached_blocks,
+        "dirty_blocks": stats.dirty_blocks,
+        "log_used_per_mille": stats.log_used_per_mille,
+        "checkpoints": stats.checkpoints,
+        "sequence": stats.sequence,
+        "dram_bytes": stats.dram_bytes,
+        "counters": {
+            "lines_flushed": counters.lines_flushed,
+            "lines_streamed": counters.lines_streamed,
+            "fences": counters.fences,
+            "bytes": counters.bytes,
+        },
+        "totals": {
+            "commits": totals.commits,
+            "payload_bytes": totals.payload_bytes,
+            "blocks_written": totals.blocks_written,
+            "deltas_written": totals.deltas_written,
+            "appends_written": totals.appends_written,
+            "blocks_zeroed": totals.blocks_zeroed,
+            "read_hits": totals.read_hits,
+            "read_misses": totals.read_misses,
+            "fills": totals.fills,
+            "evictions": totals.evictions,
+            "write_backs": totals.write_backs,
+            "write_back_runs": totals.write_back_runs,
+            "write_back_errors": totals.write_back_errors,
+            "healed": totals.healed,
+            "corrupt": totals.corrupt,
+            "throttled": totals.throttled,
+        },
+        "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
+    })
+}
+
+fn volume(volume: &VolumeStats) -> Value {
+    json!({
+        "id": volume.id,
+        "path": volume.path,
+        "size_bytes": volume.size_bytes,
+        "attached": volume.attached,
+        "degraded": volume.degraded,
+        "transport": volume.transport,
+        "backing": {
+            "reads": volume.backing.reads,
+            "bytes_read": volume.backing.bytes_read,
+            "writes": volume.backing.writes,
+            "bytes_written": volume.backing.bytes_written,
+            "blocks_written": volume.backing.blocks_written,
+            "zeroings": volume.backing.zeroings,
+            "syncs": volume.backing.syncs,
+        },
+    })
+}
+
+/// What recovery found and did when the pool was opened.
+pub fn recovery(pool: &Pool) -> Value {
+    let report = pool.recovery_report();
+    json!({
+        "life": report.life,
+        "checkpoint_sequence": report.checkpoint_sequence,
+        "records": report.records,
+        "records_proven": report.records_proven,
+        "records_tested": report.records_tested,
+        "records_dropped": report.records_dropped,
+        "deltas_applied": report.deltas_applied,
+        "blocks": report.blocks,
+        "dirty_blocks": report.dirty_blocks,
+        "torn_entries": report.torn_entries,
+        "damage": report.damage,
+        "took_ms": report.took.as_secs_f64() * 1e3,
+    })
+}

@@ -1,0 +1,31 @@
+//! Front ends of Forebay: what turns a volume into something other programs open.
+//!
+//! ```text
+//!   kernel, loop, ext4, fio            forebay stat, forebay flush
+//!           |  FUSE requests                   |  JSON lines
+//!       fuse_disk                           control
+//!           |  BlockDevice                     |
+//!     volume_device  (or memory_device in tests)
+//!           |  transactions
+//!        forebay::Volume
+//! ```
+//!
+//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] knows the core.
+
+pub mod block_device;
+pub mod control;
+pub mod fuse_disk;
+pub mod memory_device;
+pub mod mount_point;
+pub mod volume_device;
+
+pub use block_device::{BlockDevice, DeviceError};
+pub use control::{ControlServer, control_path, request};
+pub use fuse_disk::{DiskMount, DiskOptions};
+pub use memory_device::MemoryDevice;
+pub use volume_device::VolumeDevice;
+
+/// The example in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExample;

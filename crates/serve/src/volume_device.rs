@@ -1,0 +1,193 @@
+//! A volume of a pool as a [`BlockDevice`]: bytes become transactions.
+//!
+//! Guarantees: a write that fits the pool's transaction limit is one transaction, and so whole or
+//! absent after any crash; a longer one is split at block boundaries into transactions that are each
+//! whole or absent and become durable in order. A zeroed range is durable on return, and after a
+//! crash before that zeroed in part.
+
+use std::ops::Range;
+
+use forebay::Volume;
+
+use crate::block_device::{BlockDevice, DeviceError};
+
+/// A volume, seen as bytes.
+#[derive(Debug)]
+pub struct VolumeDevice {
+    volume: Volume,
+    block_bytes: u64,
+    /// Blocks that one transaction may touch.
+    blocks_max: u64,
+}
+
+/// A byte range by what it covers: part of a block, whole blocks, part of a block.
+#[derive(Debug, PartialEq, Eq)]
+struct Parts {
+    /// Bytes before the first whole block.
+    head: Range<u64>,
+    /// Numbers of the blocks covered whole.
+    whole: Range<u64>,
+    /// Bytes after the last whole block.
+    tail: Range<u64>,
+}
+
+impl Parts {
+    fn of(bytes: &Range<u64>, block_bytes: u64) -> Self {
+        let first_whole = bytes.start.div_ceil(block_bytes);
+        let after_whole = bytes.end / block_bytes;
+        if first_whole > after_whole {
+            // Inside one block, touching neither of its ends.
+            return Parts {
+                head: bytes.clone(),
+                whole: first_whole..first_whole,
+                tail: bytes.end..bytes.end,
+            };
+        }
+        Parts {
+            head: bytes.start..first_whole * block_bytes,
+            whole: first_whole..after_whole,
+            tail: after_whole * block_bytes..bytes.end,
+        }
+    }
+}
+
+/// Cuts `bytes` at block boundaries into ranges that touch at most `blocks_max` blocks each.
+fn cut(bytes: Range<u64>, block_bytes: u64, blocks_max: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut start = bytes.start;
+    std::iter::from_fn(move || {
+        let limit = (start / block_bytes + blocks_max) * block_bytes;
+        let part = start..limit.min(bytes.end);
+        start = part.end;
+        (!part.is_empty()).then_some(part)
+    })
+}
+
+impl VolumeDevice {
+    /// Serves `volume`.
+    pub fn new(volume: Volume) -> Self {
+        let block_bytes = volume.block_size() as u64;
+        VolumeDevice {
+            blocks_max: (volume.transaction_limit_bytes() / block_bytes).max(1),
+            block_bytes,
+            volume,
+        }
+    }
+
+    /// The volume itself, for what a disk cannot express.
+    pub fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Reads part of one block.
+    fn read_part(&self, bytes: Range<u64>, out: &mut [u8]) -> Result<(), DeviceError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut block = vec![0; self.block_bytes as usize];
+        self.volume
+            .read(bytes.start / self.block_bytes, &mut block)?;
+        let start = (bytes.start % self.block_bytes) as usize;
+        out.copy_from_slice(&block[start..start + out.len()]);
+        Ok(())
+    }
+
+    /// One transaction that stores `data` at byte `offset`.
+    fn commit_write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let mut transaction = self.volume.begin();
+        transaction.write_at(offset, data)?;
+        transaction.commit()?;
+        Ok(())
+    }
+}
+
+impl BlockDevice for VolumeDevice {
+    fn size_bytes(&self) -> u64 {
+        self.volume.size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.block_bytes as u32
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, buffer.len() as u64)?;
+        let parts = Parts::of(&(offset..offset + buffer.len() as u64), self.block_bytes);
+        let (head, rest) = buffer.split_at_mut((parts.head.end - parts.head.start) as usize);
+        let (whole, tail) =
+            rest.split_at_mut(((parts.whole.end - parts.whole.start) * self.block_bytes) as usize);
+        self.read_part(parts.head, head)?;
+        if !whole.is_empty() {
+            self.volume.read(parts.whole.start, whole)?;
+        }
+        self.read_part(parts.tail, tail)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, data.len() as u64)?;
+        let bytes = offset..offset + data.len() as u64;
+        for part in cut(bytes, self.block_bytes, self.blocks_max) {
+            let slice = &data[(part.start - offset) as usize..(part.end - offset) as usize];
+            self.commit_write(part.start, slice)?;
+        }
+        Ok(())
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.check_range(offset, length)?;
+        let parts = Parts::of(&(offset..offset + length), self.block_bytes);
+        for edge in [parts.head, parts.tail] {
+            if !edge.is_empty() {
+                self.commit_write(edge.start, &vec![0; (edge.end - edge.start) as usize])?;
+            }
+        }
+        if !parts.whole.is_empty() {
+            self.volume.discard(parts.whole)?;
+        }
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.write_zeroes(offset, length)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn parts_cover_the_range_once_and_in_order(start in 0_u64..5000, length in 1_u64..5000) {
+            let bytes = start..start + length;
+            let parts = Parts::of(&bytes, 512);
+            prop_assert_eq!(parts.head.start, bytes.start);
+            prop_assert!(parts.head.end - parts.head.start < 512);
+            prop_assert!(parts.tail.end - parts.tail.start < 512);
+            prop_assert_eq!(parts.tail.end, bytes.end);
+            let whole = parts.whole.start * 512..parts.whole.end * 512;
+            if parts.whole.is_empty() {
+                prop_assert_eq!(parts.head.end.max(bytes.start), parts.tail.start);
+            } else {
+                prop_assert_eq!(parts.head.end, whole.start);
+                prop_assert_eq!(whole.end, parts.tail.start);
+            }
+        }
+
+        #[test]
+        fn cuts_meet_and_touch_few_blocks(start in 0_u64..5000, length in 0_u64..50_000, max in 1_u64..9) {
+            let mut next = start;
+            for part in cut(start..start + length, 512, max) {
+                prop_assert_eq!(part.start, next);
+                let touched = part.end.div_ceil(512) - part.start / 512;
+                prop_assert!(touched <= max);
+                next = part.end;
+            }
+            prop_assert_eq!(next, start + length);
+        }
+    }
+}

