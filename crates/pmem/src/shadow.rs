@@ -22,6 +22,7 @@ mod tests;
 
 pub use crash_state::{CrashState, Distribution};
 
+use crate::arch;
 use pending::Pending;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -219,10 +220,9 @@ impl Shadow {
         let range = self.range(offset, bytes.len());
         self.call_hook(kind, offset, bytes.len() as u64);
         let mut state = self.lock();
-        if bytes.len() == 16 && offset.is_multiple_of(16) {
-            self.write_view_pair(range.start, bytes);
-        } else {
-            self.write_view(range.start, bytes);
+        match <[u8; 16]>::try_from(bytes) {
+            Ok(pair) if offset.is_multiple_of(16) => self.write_view_pair(range.start, pair),
+            _ => self.write_view(range.start, bytes),
         }
         let streamed = kind == ShadowEventKind::Stream;
         state
@@ -247,16 +247,19 @@ impl Shadow {
     }
 
     /// A 16-byte store is one store for every thread that loads it, as it is on the media.
-    fn write_view_pair(&self, start: usize, bytes: &[u8]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("cmpxchg16b") {
-            let pair: [u8; 16] = bytes.try_into().expect("the caller checked the length");
-            let word = start / WORD_BYTES;
-            let page = &self.view[word / PAGE_WORDS].0;
-            store_pair(&page[word % PAGE_WORDS..][..2], pair);
-            return;
+    #[allow(
+        unsafe_code,
+        reason = "there is no stable safe 16-byte atomic, and two 8-byte ones could be seen apart"
+    )]
+    fn write_view_pair(&self, start: usize, pair: [u8; 16]) {
+        let word = start / WORD_BYTES;
+        let words = &self.view[word / PAGE_WORDS].0[word % PAGE_WORDS..][..2];
+        let target = words.as_ptr().cast::<u8>().cast_mut();
+        // SAFETY: two adjacent atomics, aligned to 16 bytes since `start` is, alive for this call
+        // and never accessed but atomically.
+        unsafe {
+            arch::store_u128(arch::has_wide_atomics(), target, u128::from_ne_bytes(pair));
         }
-        self.write_view(start, bytes);
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
@@ -344,32 +347,4 @@ fn to_index(offset: u64) -> usize {
 /// A hook that panics (a checker that gives up) leaves nothing half done behind the locks.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[allow(
-    unsafe_code,
-    reason = "there is no stable safe 16-byte atomic, and two 8-byte ones could be seen apart"
-)]
-fn store_pair(words: &[AtomicU64], pair: [u8; 16]) {
-    assert!(words.len() == 2);
-    let new = u128::from_ne_bytes(pair);
-    // SAFETY: the caller checked for CMPXCHG16B and for 16-byte alignment; `words` are two
-    // adjacent atomics, alive for this call and never accessed but atomically. RBX, which the
-    // compiler keeps for itself, gets its value back.
-    unsafe {
-        std::arch::asm!(
-            "xchg rsi, rbx",
-            "2:",
-            "lock cmpxchg16b [rdi]",
-            "jne 2b",
-            "mov rbx, rsi",
-            inout("rsi") new as u64 => _,
-            in("rdi") words.as_ptr(),
-            in("rcx") (new >> 64) as u64,
-            inout("rax") 0u64 => _,
-            inout("rdx") 0u64 => _,
-            options(nostack),
-        );
-    }
 }

@@ -6,7 +6,7 @@ mod sse;
 use super::{Kernels, portable};
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m128i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64, cmpxchg16b,
+    __m128i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
 };
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,16 +145,27 @@ pub(crate) unsafe fn store_u128(is_wide: bool, to: *mut u8, value: u128) {
     }
 }
 
-#[target_feature(enable = "cmpxchg16b")]
+/// The intrinsic is not used: where it is not inlined it calls a library that is not linked.
+///
+/// # Safety
+/// CMPXCHG16B is there; `to` is 16-byte aligned, mapped and writable.
 unsafe fn exchange_u128(to: *mut u128, value: u128) {
-    let mut expected = 0;
-    loop {
-        // SAFETY: the caller vouches for the 16 bytes.
-        let found = unsafe { cmpxchg16b(to, expected, value, Ordering::SeqCst, Ordering::SeqCst) };
-        if found == expected {
-            return;
-        }
-        expected = found;
+    // SAFETY: the caller vouches for the instruction and the bytes. RBX, which the compiler keeps
+    // for itself, gets its value back.
+    unsafe {
+        asm!(
+            "xchg rsi, rbx",
+            "2:",
+            "lock cmpxchg16b [rdi]",
+            "jne 2b",
+            "mov rbx, rsi",
+            inout("rsi") value as u64 => _,
+            in("rdi") to,
+            in("rcx") (value >> 64) as u64,
+            inout("rax") 0u64 => _,
+            inout("rdx") 0u64 => _,
+            options(nostack),
+        );
     }
 }
 
