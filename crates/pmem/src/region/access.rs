@@ -100,16 +100,21 @@ impl Region {
         !state
     }
 
-    /// Has the line that holds `offset` brought near for a load.
+    /// Has the line that holds `offset` brought near for a load. A hint: beyond the end it does
+    /// nothing.
     #[inline]
     pub fn prefetch_read(&self, offset: u64) {
-        arch::prefetch_read(self.address(offset, 1));
+        if offset < self.len {
+            arch::prefetch_read(self.address(offset, 1));
+        }
     }
 
-    /// Has the line that holds `offset` brought near for a store.
+    /// Has the line that holds `offset` brought near for a store. A hint, too.
     #[inline]
     pub fn prefetch_write(&self, offset: u64) {
-        arch::prefetch_write(self.address(offset, 1));
+        if offset < self.len {
+            arch::prefetch_write(self.address(offset, 1));
+        }
     }
 
     #[inline]
