@@ -56,11 +56,6 @@ impl Groups {
         Some((word, bits))
     }
 
-    /// How many words wait.
-    pub(crate) fn queued_words(&self) -> usize {
-        self.queue.len()
-    }
-
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
         self.words.len() as u64 * 8 + self.queue.dram_bytes()

@@ -48,7 +48,9 @@ impl Health {
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, u64> {
-        self.failed_syncs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failed_syncs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes what was written since `epoch` durable.
@@ -62,7 +64,9 @@ impl Health {
             return Err(error);
         }
         if *failed != epoch.0 {
-            return Err(io::Error::other("another sync failed since these blocks were written"));
+            return Err(io::Error::other(
+                "another sync failed since these blocks were written",
+            ));
         }
         Ok(())
     }
@@ -75,7 +79,10 @@ impl Health {
     /// A write or a sync failed.
     pub(crate) fn failed(&self, error: &io::Error) {
         let mut trouble = self.lock();
-        let failures = trouble.as_ref().map_or(0, |before| before.failures).saturating_add(1);
+        let failures = trouble
+            .as_ref()
+            .map_or(0, |before| before.failures)
+            .saturating_add(1);
         *trouble = Some(Trouble {
             failures,
             retry_at: Instant::now() + pause(failures),
@@ -95,7 +102,9 @@ impl Health {
     /// How long to leave the backing alone; `None` where it is healthy.
     pub(crate) fn retry_in(&self) -> Option<Duration> {
         let trouble = self.lock();
-        trouble.as_ref().map(|trouble| trouble.retry_at.saturating_duration_since(Instant::now()))
+        trouble
+            .as_ref()
+            .map(|trouble| trouble.retry_at.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -123,7 +132,11 @@ mod tests {
         health.failed(&io::Error::from_raw_os_error(libc::EIO));
         assert!(health.is_degraded());
         assert!(health.retry_in().is_some_and(|wait| wait <= PAUSE_FIRST));
-        assert!(health.last_error().is_some_and(|error| error.contains("os error 5")));
+        assert!(
+            health
+                .last_error()
+                .is_some_and(|error| error.contains("os error 5"))
+        );
         assert!(health.succeeded());
         assert!(!health.is_degraded() && health.last_error().is_none());
     }

@@ -34,7 +34,11 @@ impl Core {
     pub(crate) fn wait_for_write_back(&self, seen: u64, at_most: Duration) -> Result<()> {
         if !self.options.background {
             let progressed = self.write_back_round().progressed();
-            return if progressed { Ok(()) } else { Err(self.no_space()) };
+            return if progressed {
+                Ok(())
+            } else {
+                Err(self.no_space())
+            };
         }
         if self.bell.is_stopping() {
             return Err(self.no_space());
@@ -113,12 +117,17 @@ impl Background {
     /// # Panics
     /// Where the system has no room for another thread, as the standard library does.
     pub(crate) fn start(core: &Arc<Core>) -> Background {
-        let mut background = Background { core: Arc::clone(core), threads: Vec::new() };
+        let mut background = Background {
+            core: Arc::clone(core),
+            threads: Vec::new(),
+        };
         background.spawn("forebay-flush", |core| {
             core.flush_stage();
             Ok(core.next_retry().unwrap_or(TICK))
         });
-        background.spawn("forebay-reclaim", |core| core.reclaim_stage().map(|()| TICK));
+        background.spawn("forebay-reclaim", |core| {
+            core.reclaim_stage().map(|()| TICK)
+        });
         let mut last = 0;
         background.spawn("forebay-checkpt", move |core| {
             core.checkpoint_stage(&mut last).map(|()| TICK)
@@ -146,7 +155,8 @@ impl Background {
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-        self.threads.push(thread.expect("the system has room for a thread"));
+        self.threads
+            .push(thread.expect("the system has room for a thread"));
     }
 }
 

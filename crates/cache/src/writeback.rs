@@ -128,7 +128,12 @@ impl Core {
     /// Puts all dirty blocks of a volume into the queue, when its backing is (back) there; returns
     /// how many there are.
     pub(crate) fn announce_dirty(&self, id: u32) -> usize {
-        self.dirty_entries(id).map(|index| self.dirty.insert(index)).count()
+        let mut count = 0;
+        for index in self.dirty_entries(id) {
+            self.dirty.insert(index);
+            count += 1;
+        }
+        count
     }
 
     /// One round at a time: whoever begins one waits for the one in progress.
@@ -145,7 +150,10 @@ impl Core {
     /// Announces what degraded volumes hold whose backing is to be asked again.
     fn retry_degraded(&self) {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        let degraded = volumes.iter().flatten().filter(|volume| volume.health.is_degraded());
+        let degraded = volumes
+            .iter()
+            .flatten()
+            .filter(|volume| volume.health.is_degraded());
         for volume in degraded.filter(|volume| self.is_due(volume)) {
             if self.announce_dirty(volume.id) == 0 {
                 // Discarded meanwhile: there is nothing left that it could refuse.
@@ -157,7 +165,11 @@ impl Core {
     /// How long until the next degraded volume is due.
     pub(crate) fn next_retry(&self) -> Option<Duration> {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        volumes.iter().flatten().filter_map(|volume| volume.health.retry_in()).min()
+        volumes
+            .iter()
+            .flatten()
+            .filter_map(|volume| volume.health.retry_in())
+            .min()
     }
 
     /// Blocks of a round at most.
@@ -176,7 +188,9 @@ impl Core {
     fn take_dirty(&self, wanted: usize) -> Vec<u32> {
         let mut indices = Vec::new();
         while indices.len() < wanted {
-            let Some((word, bits)) = self.dirty.take_word() else { break };
+            let Some((word, bits)) = self.dirty.take_word() else {
+                break;
+            };
             indices.extend(numbers(word, bits));
         }
         for index in indices.drain(wanted.min(indices.len())..) {
@@ -203,7 +217,9 @@ impl Core {
             .collect();
         sorted.sort_unstable();
         for group in sorted.chunk_by(|one, next| one.0.volume() == next.0.volume()) {
-            let volume = self.volume(group[0].0.volume()).filter(|volume| serves(volume));
+            let volume = self
+                .volume(group[0].0.volume())
+                .filter(|volume| serves(volume));
             if let Some(volume) = volume {
                 self.write_back_group(buffer, &volume, group, &mut round);
             }
@@ -225,7 +241,9 @@ impl Core {
             Ok(backing) => backing,
             Err(error) => {
                 // Not attached: asked again like a backing that fails.
-                volume.health.failed(&std::io::ErrorKind::NotConnected.into());
+                volume
+                    .health
+                    .failed(&std::io::ErrorKind::NotConnected.into());
                 round.failed += group.len() as u64;
                 return round.note(error);
             }
@@ -241,7 +259,10 @@ impl Core {
                 Claim::Gone => {}
                 Claim::Corrupt => {
                     round.corrupt += 1;
-                    round.note(Error::Corrupt { volume: key.volume(), block: key.block() });
+                    round.note(Error::Corrupt {
+                        volume: key.volume(),
+                        block: key.block(),
+                    });
                 }
             }
         }
@@ -339,7 +360,10 @@ impl Core {
             })
             .collect();
         self.tallies.write_back_runs(runs.len() as u64);
-        backing.write_runs(&runs).into_iter().collect::<std::io::Result<()>>()?;
+        backing
+            .write_runs(&runs)
+            .into_iter()
+            .collect::<std::io::Result<()>>()?;
         for extent in extents.iter().filter(|extent| extent.zero) {
             backing.zero_range(offset(extent), (extent.count * block_bytes) as u64)?;
         }
@@ -395,7 +419,11 @@ fn extents(flights: &[Flight], blocks_max: usize) -> Vec<Extent> {
         {
             last.count += 1;
         } else {
-            extents.push(Extent { first: number, count: 1, zero });
+            extents.push(Extent {
+                first: number,
+                count: 1,
+                zero,
+            });
         }
     }
     extents
@@ -407,34 +435,54 @@ mod tests {
 
     fn flight(block: u64, zero: bool) -> Flight {
         let key = Key::new(1, block);
-        let entry = if zero { Entry::zero(key) } else { Entry::data(key, 1, 0) };
-        Flight { index: 0, key, entry }
+        let entry = if zero {
+            Entry::zero(key)
+        } else {
+            Entry::data(key, 1, 0)
+        };
+        Flight {
+            index: 0,
+            key,
+            entry,
+        }
     }
 
     fn merged(blocks: &[(u64, bool)], blocks_max: usize) -> Vec<(usize, usize, bool)> {
-        let flights: Vec<Flight> = blocks.iter().map(|(block, zero)| flight(*block, *zero)).collect();
-        extents(&flights, blocks_max).iter().map(|e| (e.first, e.count, e.zero)).collect()
+        let flights: Vec<Flight> = blocks
+            .iter()
+            .map(|(block, zero)| flight(*block, *zero))
+            .collect();
+        extents(&flights, blocks_max)
+            .iter()
+            .map(|e| (e.first, e.count, e.zero))
+            .collect()
     }
 
     #[test]
     fn neighbours_merge_up_to_the_limit_and_gaps_part_them() {
-        let data = |blocks: &[u64]| blocks.iter().map(|block| (*block, false)).collect::<Vec<_>>();
+        let data = |blocks: &[u64]| {
+            blocks
+                .iter()
+                .map(|block| (*block, false))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(merged(&data(&[]), 4), []);
-        assert_eq!(merged(&data(&[3, 4, 5, 9, 11, 12]), 4), [
-            (0, 3, false),
-            (3, 1, false),
-            (4, 2, false)
-        ]);
-        assert_eq!(merged(&data(&[1, 2, 3, 4, 5]), 2), [
-            (0, 2, false),
-            (2, 2, false),
-            (4, 1, false)
-        ]);
+        assert_eq!(
+            merged(&data(&[3, 4, 5, 9, 11, 12]), 4),
+            [(0, 3, false), (3, 1, false), (4, 2, false)]
+        );
+        assert_eq!(
+            merged(&data(&[1, 2, 3, 4, 5]), 2),
+            [(0, 2, false), (2, 2, false), (4, 1, false)]
+        );
     }
 
     #[test]
     fn zero_blocks_are_extents_of_their_own_without_a_limit() {
         let blocks = [(1, false), (2, true), (3, true), (4, true), (5, false)];
-        assert_eq!(merged(&blocks, 2), [(0, 1, false), (1, 3, true), (4, 1, false)]);
+        assert_eq!(
+            merged(&blocks, 2),
+            [(0, 1, false), (1, 3, true), (4, 1, false)]
+        );
     }
 }

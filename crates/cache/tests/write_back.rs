@@ -20,7 +20,9 @@ struct Rig {
 }
 
 fn rig(pool_bytes: u64, background: bool) -> Rig {
-    rig_with(pool_bytes, |options| options.runtime.background = background)
+    rig_with(pool_bytes, |options| {
+        options.runtime.background = background
+    })
 }
 
 fn rig_with(pool_bytes: u64, adjust: impl FnOnce(&mut PoolOptions)) -> Rig {
@@ -29,7 +31,11 @@ fn rig_with(pool_bytes: u64, adjust: impl FnOnce(&mut PoolOptions)) -> Rig {
     let mut options = PoolOptions::new(&path, pool_bytes);
     adjust(&mut options);
     let pool = Pool::create(&options).unwrap();
-    Rig { _folder: folder, path, pool }
+    Rig {
+        _folder: folder,
+        path,
+        pool,
+    }
 }
 
 /// A store that fails when told to, and the memory behind it.
@@ -44,7 +50,9 @@ fn faulty(blocks: usize) -> (Arc<MemoryStore>, Arc<FaultyStore>, Backing) {
 fn bytes_of(block: u64, version: u64) -> Vec<u8> {
     let seed = block << 32 | version;
     (0..BLOCK as u64)
-        .map(|at| ((seed.wrapping_mul(0x9E37_79B9) ^ at).wrapping_mul(0xFF51_AFD7_ED55_8CCD) >> 40) as u8)
+        .map(|at| {
+            ((seed.wrapping_mul(0x9E37_79B9) ^ at).wrapping_mul(0xFF51_AFD7_ED55_8CCD) >> 40) as u8
+        })
         .collect()
 }
 
@@ -86,7 +94,10 @@ fn neighbours_written_in_any_order_reach_the_backing_as_one_write_and_one_sync()
     }
     volume.flush().unwrap();
     let counters = backing.counters();
-    assert_eq!((counters.writes, counters.blocks_written, counters.syncs), (1, 200, 1));
+    assert_eq!(
+        (counters.writes, counters.blocks_written, counters.syncs),
+        (1, 200, 1)
+    );
     assert_eq!(rig.pool.stats().dirty_blocks, 0);
     for block in 300..500 {
         assert_eq!(behind(&memory, block), bytes_of(block, 1));
@@ -104,7 +115,10 @@ fn gaps_and_the_longest_run_part_writes() {
     volume.flush().unwrap();
     // Ten, ten, and 600 blocks in runs of 1 MiB.
     let counters = backing.counters();
-    assert_eq!((counters.writes, counters.blocks_written, counters.syncs), (2 + 3, 620, 1));
+    assert_eq!(
+        (counters.writes, counters.blocks_written, counters.syncs),
+        (2 + 3, 620, 1)
+    );
 }
 
 #[test]
@@ -117,7 +131,11 @@ fn a_block_overwritten_while_dirty_is_written_back_once() {
     }
     volume.flush().unwrap();
     volume.flush().unwrap();
-    assert_eq!(backing.counters().blocks_written, 1, "and a clean one not at all");
+    assert_eq!(
+        backing.counters().blocks_written,
+        1,
+        "and a clean one not at all"
+    );
     assert_eq!(behind(&memory, 7), bytes_of(7, 49));
 }
 
@@ -131,7 +149,9 @@ fn small_writes_and_discards_are_written_back_as_they_read() {
     }
     volume.flush().unwrap();
     let mut transaction = volume.begin();
-    transaction.write_at(BLOCK as u64 + 100, b"a few bytes").unwrap();
+    transaction
+        .write_at(BLOCK as u64 + 100, b"a few bytes")
+        .unwrap();
     transaction.discard(3..5).unwrap();
     transaction.append(9, 0, b"the start of a block").unwrap();
     transaction.commit().unwrap();
@@ -145,7 +165,11 @@ fn small_writes_and_discards_are_written_back_as_they_read() {
     let mut appended = vec![0; BLOCK];
     appended[..20].copy_from_slice(b"the start of a block");
     assert_eq!(behind(&memory, 9), appended);
-    assert_eq!(backing.counters().zeroings, 1, "neighbouring zero blocks are zeroed together");
+    assert_eq!(
+        backing.counters().zeroings,
+        1,
+        "neighbouring zero blocks are zeroed together"
+    );
     assert_eq!(backing.counters().blocks_written, 6 + 2);
 }
 
@@ -153,7 +177,10 @@ fn small_writes_and_discards_are_written_back_as_they_read() {
 fn the_tail_of_an_odd_sized_backing_is_clipped() {
     let rig = rig(8 << 20, false);
     let memory = Arc::new(MemoryStore::new(10 * BLOCK as u64 + 100));
-    let volume = rig.pool.attach(Backing::from_store(memory.clone())).unwrap();
+    let volume = rig
+        .pool
+        .attach(Backing::from_store(memory.clone()))
+        .unwrap();
     put(&volume, 9, 1);
     put(&volume, 10, 1);
     volume.flush().unwrap();
@@ -177,7 +204,11 @@ fn a_backing_that_fails_costs_nothing_and_is_drained_when_it_returns() {
     assert!(stats.volumes[0].degraded);
     assert!(stats.totals.write_back_errors > 0);
     put(&volume, 3, 2);
-    assert_eq!(get(&volume, 3), bytes_of(3, 2), "served from the pool meanwhile");
+    assert_eq!(
+        get(&volume, 3),
+        bytes_of(3, 2),
+        "served from the pool meanwhile"
+    );
     store.fail_writes(0);
     rig.pool.write_back_once().unwrap();
     assert_eq!(rig.pool.stats().dirty_blocks, 0);
@@ -236,7 +267,13 @@ fn a_failing_volume_does_not_hold_up_another() {
     assert_eq!(rig.pool.stats().dirty_blocks, 10);
     sound_volume.flush().unwrap();
     assert_eq!(behind(&memory, 4), bytes_of(4, 2));
-    let degraded: Vec<bool> = rig.pool.stats().volumes.iter().map(|v| v.degraded).collect();
+    let degraded: Vec<bool> = rig
+        .pool
+        .stats()
+        .volumes
+        .iter()
+        .map(|v| v.degraded)
+        .collect();
     assert_eq!(degraded, [true, false]);
 }
 
@@ -249,10 +286,14 @@ fn background_threads_drain_a_backing_that_returns_without_being_asked() {
     for block in 0..100 {
         put(&volume, block, 1);
     }
-    wait_until("the volume is degraded", || rig.pool.stats().volumes[0].degraded);
+    wait_until("the volume is degraded", || {
+        rig.pool.stats().volumes[0].degraded
+    });
     store.fail_writes(0);
     store.fail_syncs(1);
-    wait_until("everything is written back", || rig.pool.stats().dirty_blocks == 0);
+    wait_until("everything is written back", || {
+        rig.pool.stats().dirty_blocks == 0
+    });
     assert!(!rig.pool.stats().volumes[0].degraded);
     for block in 0..100 {
         assert_eq!(behind(&memory, block), bytes_of(block, 1));
@@ -274,7 +315,9 @@ fn overcommit(background: bool) {
                     let mut versions = vec![0; BLOCKS as usize];
                     let mut random = 99 + thread;
                     for step in 1..=8000u64 {
-                        random = (random ^ step).wrapping_mul(0xFF51_AFD7_ED55_8CCD).rotate_left(29);
+                        random = (random ^ step)
+                            .wrapping_mul(0xFF51_AFD7_ED55_8CCD)
+                            .rotate_left(29);
                         let block = random % BLOCKS / threads * threads + thread;
                         put(&volume, block, step);
                         versions[block as usize] = step;
@@ -287,7 +330,10 @@ fn overcommit(background: bool) {
                 })
             })
             .collect();
-        workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap())
+            .collect()
     });
     let expected = |block: u64| match versions[(block % threads) as usize][block as usize] {
         0 => vec![0; BLOCK],
@@ -296,7 +342,11 @@ fn overcommit(background: bool) {
     store.fail_writes(0);
     store.fail_syncs(0);
     for block in 0..BLOCKS {
-        assert_eq!(get(&volume, block), expected(block), "block {block} through the cache");
+        assert_eq!(
+            get(&volume, block),
+            expected(block),
+            "block {block} through the cache"
+        );
     }
     volume.flush().unwrap();
     let stats = rig.pool.stats();
@@ -305,7 +355,11 @@ fn overcommit(background: bool) {
     let snapshot = memory.snapshot();
     for block in 0..BLOCKS {
         let at = block as usize * BLOCK;
-        assert_eq!(snapshot[at..at + BLOCK], expected(block), "block {block} behind the cache");
+        assert_eq!(
+            snapshot[at..at + BLOCK],
+            expected(block),
+            "block {block} behind the cache"
+        );
     }
 }
 
@@ -343,11 +397,47 @@ fn a_full_pool_in_front_of_a_dead_backing_refuses_writes_and_keeps_what_it_has()
             assert_eq!(get(&volume, block), bytes_of(block, 1));
         }
         store.fail_writes(0);
-        wait_until("the backing is asked again", || try_put(&volume, written, 1).is_ok());
+        wait_until("the backing is asked again", || {
+            try_put(&volume, written, 1).is_ok()
+        });
         volume.flush().unwrap();
         for block in 0..=written {
             assert_eq!(behind(&memory, block), bytes_of(block, 1));
         }
+    }
+}
+
+#[test]
+fn a_real_file_ends_up_with_every_byte_and_the_next_life_goes_on_from_there() {
+    const BLOCKS: u64 = 2500;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let disk = folder.path().join("disk");
+    let odd_tail = 700;
+    std::fs::write(&disk, vec![0; BLOCKS as usize * BLOCK + odd_tail]).unwrap();
+    let rig = rig(4 << 20, true);
+    let volume = rig.pool.attach(Backing::file(&disk).unwrap()).unwrap();
+    for block in 0..=BLOCKS {
+        put(&volume, block, 1);
+    }
+    for block in (0..=BLOCKS).step_by(3) {
+        put(&volume, block, 2);
+    }
+    drop(volume);
+    rig.pool.close().unwrap();
+    // Much of it is dirty still, and its backing comes back after the pool.
+    let pool = Pool::open(&[&rig.path]).unwrap();
+    assert!(pool.stats().dirty_blocks > 0);
+    let volume = pool.attach(Backing::file(&disk).unwrap()).unwrap();
+    volume.flush().unwrap();
+    assert_eq!(pool.stats().dirty_blocks, 0);
+    let content = std::fs::read(&disk).unwrap();
+    for (block, bytes) in (0..).zip(content.chunks(BLOCK)) {
+        let version = if block % 3 == 0 { 2 } else { 1 };
+        assert_eq!(
+            bytes,
+            &bytes_of(block, version)[..bytes.len()],
+            "block {block}"
+        );
     }
 }
 
@@ -417,11 +507,19 @@ fn a_block_that_changes_during_its_write_back_stays_dirty() {
             transaction.discard(4..5).unwrap();
             transaction.commit().unwrap();
         });
-        let slot = if during_sync { &store.before_sync } else { &store.before_write };
+        let slot = if during_sync {
+            &store.before_sync
+        } else {
+            &store.before_write
+        };
         *slot.lock().unwrap() = Some(hook);
         volume.flush().unwrap();
         assert_eq!(rig.pool.stats().dirty_blocks, 3);
-        assert_eq!(behind(&store.inner, 2), bytes_of(2, 1), "the version that was copied out");
+        assert_eq!(
+            behind(&store.inner, 2),
+            bytes_of(2, 1),
+            "the version that was copied out"
+        );
         rig.pool.write_back_once().unwrap();
         assert_eq!(rig.pool.stats().dirty_blocks, 0);
         let mut third = bytes_of(3, 1);
@@ -446,7 +544,10 @@ fn a_corrupt_block_never_reaches_the_backing() {
     assert_eq!(rig.pool.stats().dirty_blocks, 1);
     assert_eq!(behind(&memory, 3), vec![0; BLOCK]);
     assert_eq!(behind(&memory, 4), bytes_of(4, 1), "its neighbours do");
-    assert!(!rig.pool.stats().volumes[0].degraded, "the backing did nothing wrong");
+    assert!(
+        !rig.pool.stats().volumes[0].degraded,
+        "the backing did nothing wrong"
+    );
     put(&volume, 3, 2);
     rig.pool.write_back_once().unwrap();
     assert_eq!(rig.pool.stats().dirty_blocks, 0);
@@ -456,14 +557,19 @@ fn a_corrupt_block_never_reaches_the_backing() {
 /// Changes one byte of the block with this content, in the pool's memory.
 fn flip_a_byte_of(path: &std::path::Path, content: &[u8]) {
     use std::os::unix::fs::FileExt;
-    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let file = std::fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
     let pool = std::fs::read(path).unwrap();
     let at = pool
         .chunks(BLOCK)
         .position(|block| block == content)
         .expect("the block is in the pool once")
         * BLOCK;
-    file.write_all_at(&[!content[500]], at as u64 + 500).unwrap();
+    file.write_all_at(&[!content[500]], at as u64 + 500)
+        .unwrap();
 }
 
 #[test]
