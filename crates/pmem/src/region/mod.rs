@@ -230,6 +230,12 @@ impl Region {
         self.kernels.name
     }
 
+    /// Whether 16-byte loads and stores are seen whole by other threads; every processor with AVX
+    /// or LSE2 has that.
+    pub fn has_atomic_u128(&self) -> bool {
+        self.has_wide_atomics
+    }
+
     /// Whether somebody else had the file open when this private view of it was made.
     pub fn is_open_elsewhere(&self) -> bool {
         self.is_open_elsewhere
