@@ -33,12 +33,14 @@ impl Core {
     /// threads and this thread's own round cleaned nothing.
     pub(crate) fn wait_for_write_back(&self, seen: u64, at_most: Duration) -> Result<()> {
         if !self.options.background {
-            let progressed = self.write_back_round().progressed();
-            return if progressed {
-                Ok(())
-            } else {
-                Err(self.no_space())
-            };
+            loop {
+                let round = self.write_back_round();
+                if round.progressed() {
+                    return Ok(());
+                } else if !round.more {
+                    return Err(self.no_space());
+                }
+            }
         }
         if self.bell.is_stopping() {
             return Err(self.no_space());
@@ -74,7 +76,8 @@ impl Core {
             return;
         }
         while (retry_due || dirty() > low || waited_for()) && !self.bell.is_stopping() {
-            if !self.write_back_round().progressed() {
+            let round = self.write_back_round();
+            if !round.progressed() && !round.more {
                 break;
             }
         }

@@ -37,6 +37,10 @@ impl Core {
 
     /// Evicts up to `wanted` clean blocks, best victims first; returns how many went.
     pub(crate) fn reclaim_once(&self, wanted: usize) -> Result<usize> {
+        if self.dirty_count.load(Ordering::Relaxed) >= self.replacement.len() as u64 {
+            // Nothing is clean: a scan would look at every block for nothing.
+            return Ok(0);
+        }
         let lane_fits = (self.lanes.lane_bytes() / 2 / 24).saturating_sub(2).max(1) as usize;
         let mut victims = Vec::new();
         self.replacement.victims(
@@ -58,7 +62,7 @@ impl Core {
         if mutated(Mutant::EvictWithoutRecord) {
             return Ok(self.evict_without_record(&changes));
         }
-        match self.commit(&changes)? {
+        match self.commit_mappings(&changes)? {
             Outcome::Done(evicted) => {
                 self.tallies.evictions(evicted as u64);
                 if evicted > 0 {
@@ -93,7 +97,7 @@ impl Core {
                 self.set_state(index, 0);
                 self.index.push_free(index);
                 if let Some(slot) = entry.slot() {
-                    self.slots.give_shared(slot);
+                    self.slots.stock(crate::lanes::thread_hint()).give(slot);
                 }
             }
             self.index.end_change_and_unlock(change.place.stripe);

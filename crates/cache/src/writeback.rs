@@ -5,7 +5,7 @@
 //! neighbours into long runs, writes, syncs, and marks clean what did not change meanwhile.
 //!
 //! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
-//! or in this module's hands (`STATE_WRITING` or claimed by the round in progress), or its volume
+//! or in this module's hands (in the backlog or in the round in progress), or its volume
 //! is degraded or detached, and then `announce_dirty` puts it back into the queue. One
 //! round runs at a time, so a backing never has two writes of one block in flight, and a failed sync
 //! concerns exactly the blocks of its round.
@@ -26,6 +26,9 @@ use crate::volume::VolumeState;
 const ROUND_BYTES_MAX: usize = 4 << 20;
 /// Blocks of a round, whatever their size; a word of the queue always fits.
 const ROUND_BLOCKS: std::ops::RangeInclusive<usize> = 64..=4096;
+/// Dirty entries taken off the queue and put in order at once. Many more than a round has: the
+/// denser they lie on the disk, the more of them are neighbours.
+const BACKLOG_BLOCKS: usize = 64 << 10;
 /// Longest merged run: beyond it devices split the request anyway.
 const RUN_BYTES_MAX: usize = 1 << 20;
 /// Copies tried without the block's lock; then writers of this block wait for the copy.
@@ -42,12 +45,14 @@ pub(crate) struct Round {
     pub(crate) failed: u64,
     /// Dirty blocks whose only copy does not match its check.
     pub(crate) corrupt: u64,
+    /// Whether blocks are left that were put in order together with these.
+    pub(crate) more: bool,
     /// The first failure, in full.
     pub(crate) error: Option<Error>,
 }
 
 impl Round {
-    /// Whether anything was moved; if not, another round at once would do nothing either.
+    /// Whether blocks became clean, or would have if nobody had changed them.
     pub(crate) fn progressed(&self) -> bool {
         self.cleaned + self.redirtied > 0
     }
@@ -60,10 +65,19 @@ impl Round {
 /// What the pipeline keeps between rounds.
 #[derive(Default)]
 pub(crate) struct WriteBack {
-    /// Held throughout a round; made by the first one.
-    round: Mutex<Option<AlignedBuffer>>,
+    /// Held throughout a round.
+    workbench: Mutex<Workbench>,
     /// Writers that wait for space.
     pub(crate) throttled_writers: AtomicUsize,
+}
+
+/// What rounds work with.
+#[derive(Default)]
+pub(crate) struct Workbench {
+    /// Where blocks are copied to; made by the first round.
+    buffer: Option<AlignedBuffer>,
+    /// Dirty entries off the queue, those of the next round last.
+    backlog: Vec<u32>,
 }
 
 /// A block that was copied out.
@@ -99,12 +113,20 @@ impl Core {
         round.error.map_or(Ok(round.cleaned as usize), Err)
     }
 
-    /// One round over the blocks that have been dirty longest.
+    /// One round over the next blocks of those that have been dirty longest.
     pub(crate) fn write_back_round(&self) -> Round {
-        let mut buffer = self.begin_round();
-        self.retry_degraded();
-        let indices = self.take_dirty(self.round_blocks());
-        self.round(&mut buffer, &indices, |volume| self.is_due(volume))
+        let mut workbench = self.begin_round();
+        if workbench.backlog.is_empty() {
+            self.retry_degraded();
+            workbench.backlog = self.take_dirty();
+        }
+        let rest = workbench.backlog.len().saturating_sub(self.round_blocks());
+        let indices = workbench.backlog.split_off(rest);
+        let mut round = self.round(&mut workbench.buffer, &indices, |volume| {
+            self.is_due(volume)
+        });
+        round.more = rest > 0;
+        round
     }
 
     /// Writes back everything that is dirty in a volume when this is called, degraded or not.
@@ -112,11 +134,12 @@ impl Core {
     /// # Errors
     /// The backing's, or the first corrupt block; the rest was written all the same.
     pub(crate) fn flush_volume(&self, volume: &VolumeState) -> Result<()> {
-        let dirty: Vec<u32> = self.dirty_entries(volume.id).collect();
+        let mut dirty: Vec<u32> = self.dirty_entries(volume.id).collect();
+        dirty.sort_unstable_by_key(|index| self.media.load_entry(*index).key());
         let mut failure = None;
         for chunk in dirty.chunks(self.round_blocks()) {
-            let mut buffer = self.begin_round();
-            let round = self.round(&mut buffer, chunk, |other| other.id == volume.id);
+            let mut workbench = self.begin_round();
+            let round = self.round(&mut workbench.buffer, chunk, |other| other.id == volume.id);
             failure = failure.or(round.error);
             if round.failed > 0 {
                 break;
@@ -137,8 +160,8 @@ impl Core {
     }
 
     /// One round at a time: whoever begins one waits for the one in progress.
-    fn begin_round(&self) -> MutexGuard<'_, Option<AlignedBuffer>> {
-        forebay_pmem::lock_or_yield(&self.write_back.round)
+    fn begin_round(&self) -> MutexGuard<'_, Workbench> {
+        forebay_pmem::lock_or_yield(&self.write_back.workbench)
     }
 
     /// Whether a volume's backing may be asked now. Without background threads the caller decides
@@ -184,19 +207,18 @@ impl Core {
         })
     }
 
-    /// Takes up to `wanted` entries off the queue, whole words as long as they fit.
-    fn take_dirty(&self, wanted: usize) -> Vec<u32> {
-        let mut indices = Vec::new();
-        while indices.len() < wanted {
+    /// Takes entries off the queue, and puts them in the order of volumes and blocks, last first.
+    fn take_dirty(&self) -> Vec<u32> {
+        let mut taken: Vec<(Key, u32)> = Vec::new();
+        while taken.len() < BACKLOG_BLOCKS {
             let Some((word, bits)) = self.dirty.take_word() else {
                 break;
             };
-            indices.extend(numbers(word, bits));
+            let keyed = |index| (self.media.load_entry(index).key(), index);
+            taken.extend(numbers(word, bits).map(keyed));
         }
-        for index in indices.drain(wanted.min(indices.len())..) {
-            self.dirty.insert(index);
-        }
-        indices
+        taken.sort_unstable_by(|one, other| other.cmp(one));
+        taken.into_iter().map(|(_, index)| index).collect()
     }
 
     /// The round itself, volume by volume; blocks of volumes that `serves` refuses are dropped
