@@ -114,14 +114,6 @@ impl Core {
         Some((index, found))
     }
 
-    /// Brings what the commit of a key will touch into the CPU's cache.
-    #[inline]
-    pub(crate) fn prefetch_for_commit(&self, place: Place, key: Key) {
-        if let Some((index, _)) = self.find(place, key) {
-            self.media.prefetch_entry(index);
-        }
-    }
-
     /// A consistent look at one key without a lock.
     pub(crate) fn peek(&self, place: Place, key: Key) -> (Version, Option<(u32, Entry)>) {
         loop {
@@ -177,8 +169,21 @@ impl Core {
         }
     }
 
-    /// How many of the slot's bytes the entry's check covers; `None` if the trailer is damaged.
+    /// Whether the entry may be followed: a flipped bit can name a slot beyond the media, or take
+    /// the slot away so that the block would seem to be zeroes.
+    #[inline]
+    pub(crate) fn is_sound(&self, entry: Entry) -> bool {
+        entry.parity_holds()
+            && entry
+                .slot()
+                .is_none_or(|slot| slot < self.media.geometry.slots())
+    }
+
+    /// How many of the slot's bytes the entry's check covers; `None` if entry or trailer is damaged.
     pub(crate) fn valid_bytes(&self, entry: Entry) -> Option<usize> {
+        if !self.is_sound(entry) {
+            return None;
+        }
         match (entry.kind(), entry.slot()) {
             (Kind::Data, Some(slot)) if entry.is_partial() => self.media.partial_len(slot),
             _ => Some(self.block_bytes()),
@@ -189,23 +194,29 @@ impl Core {
     /// What was copied counts only if the stripe's version stands afterwards.
     #[inline]
     pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
+        if !self.is_sound(entry) {
+            return false;
+        }
         let Some(slot) = entry.slot() else {
             out.fill(0);
             return true;
         };
-        if !entry.is_partial() {
+        let is_good = if !entry.is_partial() {
             if verify {
-                return self.media.read_slot_crc(slot, out) == entry.crc() && entry.parity_holds();
+                self.media.read_slot_crc(slot, out) == entry.crc()
+            } else {
+                self.media.read_slot(slot, 0, out);
+                true
             }
-            self.media.read_slot(slot, 0, out);
-            return true;
-        }
-        let Some(valid) = self.media.partial_len(slot) else {
-            return false;
+        } else {
+            let Some(valid) = self.media.partial_len(slot) else {
+                return false;
+            };
+            out[valid..].fill(0);
+            self.media.read_slot_crc(slot, &mut out[..valid]) == entry.crc()
         };
-        out[valid..].fill(0);
-        let crc = self.media.read_slot_crc(slot, &mut out[..valid]);
-        crc == entry.crc() && entry.parity_holds()
+        // A page that the medium lost reads as zeroes; without checksums only this tells.
+        is_good && !self.media.slot_lost(slot)
     }
 
     pub(crate) fn volume(&self, id: u32) -> Option<Arc<VolumeState>> {
