@@ -22,6 +22,8 @@ const LOG_BYTES_MIN: u64 = 512 << 10;
 const LOG_BYTES_MAX: u64 = 64 << 20;
 /// A lane must hold the largest record, see `Geometry::transaction_limit_bytes`.
 const LANE_BYTES_MIN: u64 = 64 << 10;
+/// Lanes of pools that a plain file may hold consist of whole pages: records start on fresh ones.
+const PAGE_BYTES: u64 = 4096;
 /// The largest transaction, whatever the pool's size.
 const TRANSACTION_BYTES_MAX: u64 = 4 << 20;
 
@@ -51,20 +53,22 @@ impl Geometry {
         members: u32,
         member_bytes: u64,
     ) -> Result<Geometry> {
+        check_units(options.block_bytes, options.unit_bytes)?;
+        check_counts(members, options.lanes.unwrap_or(1), options.volumes)?;
         let block = u64::from(options.block_bytes);
-        let pool_bytes = member_bytes * u64::from(members);
+        let pool_bytes = member_bytes.saturating_mul(u64::from(members));
         let log = (pool_bytes / LOG_SHARE).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
         let lanes = options
             .lanes
             .map_or((log / LANE_BYTES_MIN).clamp(1, LANES_DEFAULT), u64::from);
-        let lane_bytes = options.lane_bytes.unwrap_or(log / lanes.max(1)) / LINE_BYTES * LINE_BYTES;
-        let lane_bytes = if options.unit_bytes >= 4096 {
-            lane_bytes / 4096 * 4096
+        let lane_bytes = options.lane_bytes.unwrap_or(log / lanes) / LINE_BYTES * LINE_BYTES;
+        let lane_bytes = if u64::from(options.unit_bytes) >= PAGE_BYTES {
+            lane_bytes / PAGE_BYTES * PAGE_BYTES
         } else {
             lane_bytes
         };
         // Slots by estimate, then shrunk until everything fits.
-        let mut slots = (member_bytes / block).min(SLOTS_MAX / u64::from(members.max(1)));
+        let mut slots = (member_bytes / block).min(SLOTS_MAX / u64::from(members));
         loop {
             if slots == 0 {
                 return Err(Error::Options(format!(
@@ -153,29 +157,15 @@ impl Geometry {
 
     /// Refuses numbers that no pool has: whatever a file says, nothing below indexes outside it.
     pub(crate) fn check(&self) -> Result<()> {
-        let refuse = |what: String| Err(Error::Options(what));
-        if !self.block_bytes.is_power_of_two()
-            || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&self.block_bytes)
-        {
-            return refuse(format!("a block of {} bytes", self.block_bytes));
-        }
-        if !self.unit_bytes.is_power_of_two()
-            || (self.unit_bytes as usize) < SUPERBLOCK_BYTES.max(LIFE_BYTES)
-            || self.unit_bytes > 1 << 20
-        {
-            return refuse(format!("a metadata unit of {} bytes", self.unit_bytes));
-        }
-        if !(1..=64).contains(&self.members) || !(1..=256).contains(&self.lanes) {
-            return refuse(format!("{} members, {} lanes", self.members, self.lanes));
-        }
-        if self.volumes == 0 || self.volumes > 64 {
-            return refuse(format!("{} volumes, 1 to 64 are possible", self.volumes));
-        }
+        check_units(self.block_bytes, self.unit_bytes)?;
+        check_counts(self.members, self.lanes, self.volumes)?;
         if !self.lane_bytes.is_multiple_of(LINE_BYTES)
             || self.lane_bytes < 4 * LINE_BYTES
             || self.lane_bytes > 1 << 30
+            || (u64::from(self.unit_bytes) >= PAGE_BYTES
+                && !self.lane_bytes.is_multiple_of(PAGE_BYTES))
         {
-            return refuse(format!("lanes of {} bytes", self.lane_bytes));
+            return impossible(format!("lanes of {} bytes", self.lane_bytes));
         }
         let slots = u64::from(self.slots_per_member) * u64::from(self.members);
         if slots == 0
@@ -183,13 +173,13 @@ impl Geometry {
             || u64::from(self.entries) < slots
             || self.entries > 1 << 30
         {
-            return refuse(format!("{slots} slots with {} entries", self.entries));
+            return impossible(format!("{slots} slots with {} entries", self.entries));
         }
         let end = self
             .slot_area
             .saturating_add(u64::from(self.slots_per_member) * u64::from(self.block_bytes));
         if end > self.member_bytes {
-            return refuse(format!(
+            return impossible(format!(
                 "the plan ends at byte {end}, a member has {} bytes",
                 self.member_bytes
             ));
@@ -197,6 +187,11 @@ impl Geometry {
         Ok(())
     }
 
+    /// Blocks have `1 << block_shift()` bytes.
+    #[inline]
+    pub(crate) fn block_shift(&self) -> u32 {
+        self.block_bytes.trailing_zeros()
+    }
     pub(crate) fn slots(&self) -> u32 {
         self.slots_per_member * self.members
     }
@@ -248,6 +243,40 @@ impl Geometry {
             .min(elements.max(1) * block)
             .max(block)
     }
+}
+
+fn impossible(what: String) -> Result<()> {
+    Err(Error::Options(what))
+}
+
+fn check_units(block_bytes: u32, unit_bytes: u32) -> Result<()> {
+    if !block_bytes.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)
+    {
+        return impossible(format!(
+            "a block of {block_bytes} bytes; a power of two from {BLOCK_BYTES_MIN} to \
+             {BLOCK_BYTES_MAX} is possible"
+        ));
+    }
+    if !unit_bytes.is_power_of_two()
+        || (unit_bytes as usize) < SUPERBLOCK_BYTES.max(LIFE_BYTES)
+        || unit_bytes > 1 << 20
+    {
+        return impossible(format!("a metadata unit of {unit_bytes} bytes"));
+    }
+    Ok(())
+}
+
+fn check_counts(members: u32, lanes: u32, volumes: u32) -> Result<()> {
+    if !(1..=64).contains(&members) {
+        return impossible(format!("{members} members; 1 to 64 are possible"));
+    }
+    if !(1..=256).contains(&lanes) {
+        return impossible(format!("{lanes} lanes; 1 to 256 are possible"));
+    }
+    if !(1..=64).contains(&volumes) {
+        return impossible(format!("{volumes} volumes; 1 to 64 are possible"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

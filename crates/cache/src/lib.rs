@@ -21,6 +21,7 @@ mod health;
 mod index;
 mod lanes;
 mod layout;
+mod life;
 mod maintenance;
 mod media;
 pub mod mutants;

@@ -17,10 +17,11 @@ use crate::health::Health;
 use crate::index::Index;
 use crate::lanes::Lanes;
 use crate::layout::LINE_BYTES;
+use crate::life::Life;
 use crate::media::Media;
 use crate::options::{PoolOptions, RuntimeOptions, VerifyPolicy};
 use crate::pipeline::Background;
-use crate::recovery::{self, CurrentLife, Mappings, NewLife, RecoveryReport};
+use crate::recovery::{self, Mappings, NewLife, RecoveryReport};
 use crate::slots::Slots;
 use crate::stats::{Stats, Tallies};
 use crate::superblock::{self, Assembly};
@@ -67,19 +68,21 @@ impl Pool {
         }
         // Plan first: a plan that fails must not leave files behind.
         Geometry::plan(&options.format, members, options.member_bytes)?;
-        let mut made: Vec<Region> = Vec::new();
-        for path in &options.paths {
-            match member_region(path, options) {
-                Ok(region) => made.push(region),
-                Err(error) => {
-                    for region in made {
-                        let _ = std::fs::remove_file(region.path());
-                    }
-                    return Err(error);
-                }
+        let mut made = Vec::new();
+        let pool = options
+            .paths
+            .iter()
+            .map(|path| member_region(path, options).inspect(|_| made.push(path)))
+            .collect::<Result<Vec<Region>>>()
+            .and_then(|regions| Pool::create_on(regions, options));
+        if pool.is_err() {
+            // Devices stay, of course.
+            for path in made.into_iter().filter(|path| path.is_file()) {
+                // What failed is what the caller has to hear of, not this.
+                let _ = std::fs::remove_file(path);
             }
         }
-        Pool::create_on(made, options)
+        pool
     }
 
     /// As `create`, over regions that are mapped already (tests use shadow regions).
@@ -135,8 +138,8 @@ impl Pool {
             .collect();
         let recovered =
             recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)?;
-        let CurrentLife {
-            line,
+        let Life {
+            number,
             salt,
             checkpoint_line,
             ..
@@ -144,7 +147,7 @@ impl Pool {
         let next = recovery::start_life(
             &media,
             pool_uuid,
-            line.life + 1,
+            number + 1,
             salt,
             recovered.last_sequence,
             checkpoint_line ^ 1,
@@ -382,12 +385,7 @@ fn member_region(path: &Path, options: &PoolOptions) -> Result<Region> {
                 todo: "name another one, or use force to overwrite it".into(),
             });
         }
-        // The lock tells whether somebody serves it; only then may it go.
-        drop(Region::open(path, region_options)?);
-        std::fs::remove_file(path).map_err(|source| Error::Backing {
-            path: path.to_path_buf(),
-            source,
-        })?;
+        remove_unlocked(path)?;
         return Ok(Region::create(path, options.member_bytes, region_options)?);
     }
     let region = Region::open(path, region_options)?;
@@ -399,6 +397,19 @@ fn member_region(path: &Path, options: &PoolOptions) -> Result<Region> {
         });
     }
     Ok(region)
+}
+
+/// Removes a file that nobody serves, whatever is in it.
+fn remove_unlocked(path: &Path) -> Result<()> {
+    let removed = std::fs::File::open(path).and_then(|file| {
+        file.try_lock()?;
+        std::fs::remove_file(path)
+    });
+    removed.map_err(|error| Error::Refused {
+        path: path.to_path_buf(),
+        found: format!("the file there cannot be replaced: {error}"),
+        todo: "end the process that uses it, or name another file".into(),
+    })
 }
 
 /// Zeroes everything but the slots, so that nothing old looks like ours.

@@ -13,6 +13,12 @@ const CRC_AT: usize = 24;
 const SHAPE_SHIFT: u32 = 30;
 const INDEX_MASK: u32 = (1 << SHAPE_SHIFT) - 1;
 
+/// Sequences beyond it are nonsense: no counter of ours overflows.
+pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
+/// The longest record that its header can tell of, in elements and in bytes.
+pub(crate) const RECORD_ELEMENTS_MAX: usize = u16::MAX as usize;
+pub(crate) const RECORD_BYTES_MAX: u64 = u16::MAX as u64 * LINE_BYTES;
+
 /// The part of a commit word that is the position, in lines.
 const COMMIT_POSITION_MASK: u64 = (1 << 40) - 1;
 
@@ -122,7 +128,7 @@ pub(crate) struct Stamp {
     pub(crate) lane: u32,
     /// Absolute position: laps × lane bytes + offset.
     pub(crate) position: u64,
-    pub(crate) lane_bytes: u64,
+    pub(crate) lap: u32,
     pub(crate) sequence: u64,
     /// Every sequence up to this one is published.
     pub(crate) acknowledged: u64,
@@ -134,11 +140,10 @@ pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &
     let bytes = record_bytes(elements.len(), payload.len());
     let lines = padded(bytes) / LINE_BYTES;
     let distance = u32::try_from(stamp.sequence - stamp.acknowledged).unwrap_or(u32::MAX);
-    let lap = (stamp.position / stamp.lane_bytes) as u32;
     out.extend_from_slice(&stamp.salt.tag(stamp.lane, stamp.position).to_le_bytes());
     out.extend_from_slice(&stamp.sequence.to_le_bytes());
     out.extend_from_slice(&distance.to_le_bytes());
-    out.extend_from_slice(&lap.to_le_bytes());
+    out.extend_from_slice(&stamp.lap.to_le_bytes());
     out.extend_from_slice(&[0; 4]);
     let count = u16::try_from(elements.len()).expect("the transaction limit bounds the elements");
     out.extend_from_slice(&count.to_le_bytes());
@@ -202,7 +207,7 @@ pub(crate) fn decode(salt: Salt, lane: u32, position: u64, raw: &[u8]) -> Option
 pub(crate) fn parse(lane: u32, position: u64, raw: &[u8]) -> Option<Record> {
     let u64_at = |at: usize| Some(u64::from_le_bytes(raw.get(at..at + 8)?.try_into().ok()?));
     let count = usize::from(u16::from_le_bytes(raw.get(28..30)?.try_into().ok()?));
-    let sequence = u64_at(8)?;
+    let sequence = u64_at(8).filter(|sequence| *sequence < SEQUENCE_MAX)?;
     let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
     let elements = raw
         .get(RECORD_HEADER_BYTES..payload_at)?
@@ -247,7 +252,7 @@ mod tests {
             salt: Salt(0x0123_4567_89AB_CDEF),
             lane: 3,
             position: 5 * 1024 + 128,
-            lane_bytes: 1024,
+            lap: 5,
             sequence: 1000,
             acknowledged: 990,
         };

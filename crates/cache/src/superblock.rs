@@ -7,9 +7,10 @@ use forebay_pmem::Region;
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
 use crate::layout::{
-    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAGS_KNOWN, FORMAT_VERSION, LIFE_BYTES, LifeLine, MAGIC,
-    SUPERBLOCK_BYTES, Superblock,
+    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAGS_KNOWN, FORMAT_VERSION, MAGIC, SUPERBLOCK_BYTES,
+    Superblock,
 };
+use crate::life;
 use crate::options::FormatOptions;
 
 /// A member's superblock that passed every check, with the member's life.
@@ -111,7 +112,8 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
     let geometry = Geometry::from_superblock(&first.superblock);
     let flags = first.superblock.flags;
     for (position, member) in members.iter().enumerate() {
-        check_belongs(member, &members[0], position as u32)?;
+        check_belongs(member, &members[0])?;
+        check_place(&members, member, position)?;
     }
     if members.len() != expected as usize {
         return Err(refused(
@@ -196,7 +198,7 @@ fn read_member(region: Region) -> Result<Member> {
     Ok(Member { region, superblock })
 }
 
-fn check_belongs(member: &Member, first: &Member, position: u32) -> Result<()> {
+fn check_belongs(member: &Member, first: &Member) -> Result<()> {
     let path = member.region.path();
     let (own, pool) = (&member.superblock, &first.superblock);
     if own.pool_uuid != pool.pool_uuid {
@@ -207,16 +209,6 @@ fn check_belongs(member: &Member, first: &Member, position: u32) -> Result<()> {
                 first.region.path().display()
             ),
             "name the members of one pool only",
-        ));
-    }
-    if own.member != position || own.members != pool.members {
-        return Err(refused(
-            path,
-            format!(
-                "it is member {} of {}; member {position} is missing",
-                own.member, own.members
-            ),
-            "name every member of the pool once",
         ));
     }
     if Geometry::from_superblock(own) != Geometry::from_superblock(pool) || own.flags != pool.flags
@@ -230,31 +222,77 @@ fn check_belongs(member: &Member, first: &Member, position: u32) -> Result<()> {
     Ok(())
 }
 
-/// The greater valid life of a member.
-fn life_of(region: &Region, geometry: &Geometry, pool_uuid: &[u8; 16]) -> Option<u64> {
-    (0..2)
-        .filter_map(|which| {
-            let mut raw = [0; LIFE_BYTES];
-            region.read(geometry.life_line(which), &mut raw);
-            LifeLine::decode(&raw).filter(|line| line.pool_uuid == *pool_uuid)
-        })
-        .map(|line| line.life)
-        .max()
+/// Members are sorted by number; each number must be there once.
+fn check_place(members: &[Member], member: &Member, position: usize) -> Result<()> {
+    let path = member.region.path();
+    let Superblock {
+        member: number,
+        members: count,
+        ..
+    } = member.superblock;
+    if number >= count {
+        return Err(refused(
+            path,
+            format!("it says that it is member {number} of {count}, counted from 0"),
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    if number as usize == position {
+        return Ok(());
+    }
+    let twin = members[..position]
+        .iter()
+        .find(|other| other.superblock.member == number);
+    if let Some(twin) = twin {
+        return Err(refused(
+            path,
+            format!(
+                "it is member {number} of the pool, and so is {}",
+                twin.region.path().display()
+            ),
+            "name every member once",
+        ));
+    }
+    Err(refused(
+        path,
+        format!("it is member {number} of {count}; member {position} is missing"),
+        "name every member of the pool",
+    ))
 }
 
-/// Every other member is at member 0's life, or one ahead where a crash met the switch. An older
-/// one was away while the pool was used.
+/// Every other member is at member 0's life, or one ahead where a crash met the switch. What is
+/// behind was away while the pool was used; if the others are ahead, that was member 0.
 fn check_lives(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
-    let life = life_of(&regions[0], geometry, pool_uuid).unwrap_or(0);
+    let Some(main) = life::read(&regions[0], geometry, pool_uuid) else {
+        // Recovery says what is wrong with it.
+        return Ok(());
+    };
     for region in &regions[1..] {
-        let own = life_of(region, geometry, pool_uuid);
-        if !own.is_some_and(|own| own == life || own == life + 1) {
+        let Some(own) = life::read(region, geometry, pool_uuid) else {
             return Err(refused(
                 region.path(),
-                format!("it is at life {own:?}, the pool at life {life}: a stale or damaged copy"),
-                "name the member that was last in use",
+                "none of its life lines is valid",
+                "the file is damaged; restore the whole pool from a copy",
             ));
+        };
+        let is_unfinished_switch = own.number == main.number + 1 && !own.is_confirmed;
+        if own.number == main.number || is_unfinished_switch {
+            continue;
         }
+        let (stale, current) = if own.number < main.number {
+            (region, &regions[0])
+        } else {
+            (&regions[0], region)
+        };
+        let (older, newer) = (own.number.min(main.number), own.number.max(main.number));
+        return Err(refused(
+            stale.path(),
+            format!(
+                "it was last opened in life {older} of the pool, {} in life {newer}: an old copy",
+                current.path().display()
+            ),
+            "name the file that was last in use, or restore all members from the same moment",
+        ));
     }
     Ok(())
 }

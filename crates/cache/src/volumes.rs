@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::backing::BackingIdentity;
-use crate::entry::VOLUME_BITS;
+use crate::entry::{BLOCK_BITS, VOLUME_BITS};
 use crate::error::{Error, Result};
 use crate::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
 use crate::media::Media;
@@ -36,10 +36,12 @@ pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
         media
             .main()
             .read(media.geometry.volume_line(place, line), &mut raw);
-        Some((VolumeLine::decode(&raw)?, line))
+        let found = VolumeLine::decode(&raw)
+            .filter(|found| is_sensible(found, place, u64::from(media.geometry.block_bytes)))?;
+        Some((found, line))
     });
     let (found, line) = lines.max_by_key(|(found, _)| found.version)?;
-    let path_bytes = (found.path_bytes as usize).min(VOLUME_PATH_BYTES);
+    let path_bytes = found.path_bytes as usize;
     Some(Description {
         place,
         version: found.version,
@@ -52,6 +54,17 @@ pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
             size_bytes: found.size_bytes,
         },
     })
+}
+
+/// Whether a line of `place` says what `write` could have said. Keys are made of its numbers.
+fn is_sensible(line: &VolumeLine, place: u32, block_bytes: u64) -> bool {
+    let blocks = line.size_bytes.div_ceil(block_bytes);
+    line.id < 1 << VOLUME_BITS
+        && line.id & ((1 << PLACE_BITS) - 1) == place + 1
+        && (1..=1 << BLOCK_BITS).contains(&blocks)
+        && [STATE_FREE, STATE_ATTACHED].contains(&line.state)
+        && line.path_bytes as usize <= VOLUME_PATH_BYTES
+        && line.version < u64::MAX
 }
 
 /// All volumes that are attached.

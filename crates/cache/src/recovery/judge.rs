@@ -11,9 +11,10 @@
 //! `followed` and `succeeded` prove the record's fence: the lane, and the locks of its keys, were
 //! let go only after it. Its slots may since have been changed or reused, so data may not be asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::entry::Key;
+use crate::error::Result;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Record, Salt, Shape};
@@ -26,19 +27,46 @@ pub(super) fn judge(
     strict: bool,
     mut records: Vec<Record>,
     notes: &mut Notes,
-) -> Vec<Record> {
-    if strict && !mutated(Mutant::StrictWordIgnored) {
-        let before = records.len();
-        records.retain(|record| is_below_commit_word(media, salt, record));
-        notes.report.records_proven = records.len() as u64;
-        notes.report.records_dropped = (before - records.len()) as u64;
+) -> Result<Vec<Record>> {
+    let dropped = if strict && !mutated(Mutant::StrictWordIgnored) {
+        beyond_commit_words(media, salt, &records, notes)?
     } else {
-        let torn = torn_records(media, &records, notes);
-        notes.report.records_dropped = torn.len() as u64;
-        records.retain(|record| !torn.contains(&record.sequence));
-    }
+        torn_records(media, &records, notes)
+    };
+    notes.report.records_dropped = dropped.len() as u64;
+    records.retain(|record| !dropped.contains(&record.sequence));
     records.sort_unstable_by_key(|record| record.sequence);
-    records
+    Ok(records)
+}
+
+/// Strict mode: sequences of the records that their lane's commit word does not cover. One that was
+/// acknowledged for certain is kept all the same: then it is the word that is damaged.
+fn beyond_commit_words(
+    media: &Media,
+    salt: Salt,
+    records: &[Record],
+    notes: &mut Notes,
+) -> Result<Vec<u64>> {
+    let unproven: HashSet<u64> = unproven_records(records)
+        .iter()
+        .map(|record| record.sequence)
+        .collect();
+    let mut dropped = Vec::new();
+    for record in records {
+        if is_below_commit_word(media, salt, record) {
+            continue;
+        }
+        if unproven.contains(&record.sequence) || record.elements.is_empty() {
+            dropped.push(record.sequence);
+            continue;
+        }
+        notes.damage(format!(
+            "lane {}: the commit word does not cover sequence {}, which was acknowledged",
+            record.lane, record.sequence
+        ))?;
+    }
+    notes.report.records_proven = (records.len() - dropped.len()) as u64;
+    Ok(dropped)
 }
 
 /// The one "committed" predicate of strict mode.
@@ -62,6 +90,19 @@ fn torn_records(media: &Media, records: &[Record], notes: &mut Notes) -> Vec<u64
             .map(|r| r.sequence)
             .collect();
     }
+    let mut torn = Vec::new();
+    for record in unproven_records(records) {
+        notes.report.records_tested += 1;
+        if !is_intact(media, record) {
+            torn.push(record.sequence);
+        }
+    }
+    notes.report.records_proven = records.len() as u64 - notes.report.records_tested;
+    torn
+}
+
+/// Records whose fence nothing proves: neither `followed` nor `acknowledged` nor `succeeded`.
+fn unproven_records(records: &[Record]) -> Vec<&Record> {
     let watermark = records
         .iter()
         .map(|record| record.acknowledged)
@@ -75,7 +116,7 @@ fn torn_records(media: &Media, records: &[Record], notes: &mut Notes) -> Vec<u64
         }
     }
     // All others are `followed`.
-    let candidates: Vec<&Record> = last_of_lane
+    let mut candidates: Vec<&Record> = last_of_lane
         .into_values()
         .filter(|record| record.sequence > watermark)
         .collect();
@@ -84,23 +125,14 @@ fn torn_records(media: &Media, records: &[Record], notes: &mut Notes) -> Vec<u64
     } else {
         newest_naming(&candidates, records)
     };
-    let mut torn = Vec::new();
-    for record in &candidates {
-        let is_succeeded = record.elements.iter().any(|element| {
+    candidates.retain(|record| {
+        !record.elements.iter().any(|element| {
             newest
                 .get(&element.entry.key())
                 .is_some_and(|n| *n > record.sequence)
-        });
-        if is_succeeded {
-            continue;
-        }
-        notes.report.records_tested += 1;
-        if !is_intact(media, record) {
-            torn.push(record.sequence);
-        }
-    }
-    notes.report.records_proven = records.len() as u64 - notes.report.records_tested;
-    torn
+        })
+    });
+    candidates
 }
 
 /// For each key of the candidates, the newest whole record that names it.

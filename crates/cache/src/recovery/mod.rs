@@ -12,9 +12,8 @@ mod switch;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::layout::{CheckpointLine, LIFE_BYTES, LifeLine};
+use crate::life::{self, Life};
 use crate::media::Media;
-use crate::record::Salt;
 
 pub(crate) use replay::Mappings;
 
@@ -47,19 +46,10 @@ pub struct RecoveryReport {
     pub took: Duration,
 }
 
-/// The life that is current on the media, and S.
-pub(crate) struct CurrentLife {
-    pub(crate) line: LifeLine,
-    pub(crate) salt: Salt,
-    pub(crate) sequence: u64,
-    /// Which checkpoint line holds S.
-    pub(crate) checkpoint_line: usize,
-}
-
 /// A recovered medium, before the switch.
 pub(crate) struct Recovered {
     pub(crate) mappings: Mappings,
-    pub(crate) current: CurrentLife,
+    pub(crate) current: Life,
     /// The greatest sequence seen anywhere: the next life goes on after it.
     pub(crate) last_sequence: u64,
     pub(crate) report: RecoveryReport,
@@ -102,16 +92,16 @@ pub(crate) fn recover(
         path: media.path(),
     };
     let current = current_life(media, pool_uuid)?;
-    notes.report.life = current.line.life;
-    notes.report.checkpoint_sequence = current.sequence;
-    let records = scan::scan(media, current.salt, current.sequence, &mut notes)?;
+    notes.report.life = current.number;
+    notes.report.checkpoint_sequence = current.checkpoint;
+    let records = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
     let last_sequence = records
         .iter()
         .map(|record| record.sequence)
         .max()
         .unwrap_or(0)
-        .max(current.sequence);
-    let committed = judge::judge(media, current.salt, strict, records, &mut notes);
+        .max(current.checkpoint);
+    let committed = judge::judge(media, current.salt, strict, records, &mut notes)?;
     let mappings = replay::replay(media, &committed, volumes, &mut notes)?;
     notes.report.took = started.elapsed();
     Ok(Recovered {
@@ -122,38 +112,14 @@ pub(crate) fn recover(
     })
 }
 
-/// The valid life line with the greater number, and its S.
-pub(crate) fn current_life(media: &Media, pool_uuid: &[u8; 16]) -> Result<CurrentLife> {
-    let region = media.main();
-    let lines = (0..2).filter_map(|which| {
-        let mut raw = [0; LIFE_BYTES];
-        region.read(media.geometry.life_line(which), &mut raw);
-        LifeLine::decode(&raw).filter(|line| line.pool_uuid == *pool_uuid)
-    });
-    let Some(line) = lines.max_by_key(|line| line.life) else {
-        return Err(Error::Damaged {
-            path: media.path(),
-            found: "neither life line is valid, so no log record can be told from garbage".into(),
-        });
-    };
-    let checkpoints = (0..2).filter_map(|which| {
-        let mut raw = [0; LIFE_BYTES];
-        region.read(media.geometry.checkpoint_line(which), &mut raw);
-        let checkpoint = CheckpointLine::decode(&raw)?;
-        (checkpoint.life == line.life && checkpoint.salt == line.salt)
-            .then_some((checkpoint.sequence, which))
-    });
-    let Some((sequence, checkpoint_line)) = checkpoints.max() else {
-        return Err(Error::Damaged {
-            path: media.path(),
-            found: format!("no checkpoint line of life {} is valid", line.life),
-        });
-    };
-    Ok(CurrentLife {
-        line,
-        salt: Salt(line.salt),
-        sequence,
-        checkpoint_line,
+/// The life that is current on the first member, which alone decides.
+fn current_life(media: &Media, pool_uuid: &[u8; 16]) -> Result<Life> {
+    life::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| Error::Refused {
+        path: media.path(),
+        found: "neither its life lines nor its checkpoint lines are valid, so no log record can \
+                be told from garbage"
+            .into(),
+        todo: "the file is damaged; restore it from a copy".into(),
     })
 }
 

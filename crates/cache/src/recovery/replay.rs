@@ -14,6 +14,9 @@ use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Record, Shape};
 use crate::recovery::Notes;
 
+/// What is to be stored into the table once nothing can be refused any more.
+type Stores = Vec<(u32, Entry)>;
+
 /// The table as recovery leaves it: (entry number, entry), each entry once.
 pub(crate) type Mappings = Vec<(u32, Entry)>;
 
@@ -44,16 +47,22 @@ pub(super) fn replay(
     let positions = final_positions(media, committed, notes)?;
     let mut used_slots = vec![0u64; (media.geometry.slots() as usize).div_ceil(64)];
     let mut mappings = Vec::new();
+    // Whoever is refused finds the file as it was.
+    let mut stores = Stores::new();
     for index in 0..media.geometry.entries {
         let entry = match positions.get(&index) {
             Some(position) => {
                 if !mutated(Mutant::NamedBaseEntriesKept) || position.entry.is_some() {
-                    store_if_changed(media, index, position.entry.unwrap_or(Entry::FREE));
+                    stores.push((index, position.entry.unwrap_or(Entry::FREE)));
                 }
                 let kept = mutated(Mutant::NamedBaseEntriesKept).then(|| media.load_entry(index));
-                position.entry.or(kept.filter(|entry| !entry.is_free()))
+                let entry = position.entry.or(kept.filter(|entry| !entry.is_free()));
+                entry
+                    .map(|entry| of_known_volume(index, entry, volumes, &mut stores, notes))
+                    .transpose()?
+                    .flatten()
             }
-            None => base_entry(media, index, volumes, notes)?,
+            None => base_entry(media, index, volumes, &mut stores, notes)?,
         };
         let Some(entry) = entry else { continue };
         if !claim(&mut used_slots, entry) {
@@ -61,11 +70,14 @@ pub(super) fn replay(
                 "entry {index} claims slot {:?}, which another entry has",
                 entry.slot()
             ))?;
-            store_if_changed(media, index, Entry::FREE);
+            stores.push((index, Entry::FREE));
             continue;
         }
         notes.report.dirty_blocks += u64::from(!entry.is_clean());
         mappings.push((index, entry));
+    }
+    for (index, entry) in stores {
+        store_if_changed(media, index, entry);
     }
     for position in positions.values() {
         apply(media, position, notes);
@@ -168,24 +180,43 @@ fn base_entry(
     media: &Media,
     index: u32,
     volumes: &[u32],
+    stores: &mut Stores,
     notes: &mut Notes,
 ) -> Result<Option<Entry>> {
     let raw = media.load_entry(index);
     let found = match raw.validate(media.geometry.slots()) {
         Ok(None) => return Ok(None),
-        Ok(Some(entry)) if volumes.contains(&entry.key().volume()) => return Ok(Some(entry)),
-        Ok(Some(entry)) => format!("names volume {}, which is not there", entry.key().volume()),
+        Ok(Some(entry)) => return of_known_volume(index, entry, volumes, stores, notes),
         Err(BadEntry::Torn) => {
             // Only fills are stored without a record, into a free entry, so one half is missing.
             notes.report.torn_entries += 1;
-            store_if_changed(media, index, Entry::FREE);
+            stores.push((index, Entry::FREE));
             return Ok(None);
         }
         Err(BadEntry::Parity) => "has a flipped bit".into(),
         Err(BadEntry::Nonsense) => format!("makes no sense: {raw:?}"),
     };
     notes.damage(format!("entry {index} of the table {found}"))?;
-    store_if_changed(media, index, Entry::FREE);
+    stores.push((index, Entry::FREE));
+    Ok(None)
+}
+
+/// The entry, unless its volume is unknown: then nothing could ever be done with its block.
+fn of_known_volume(
+    index: u32,
+    entry: Entry,
+    volumes: &[u32],
+    stores: &mut Stores,
+    notes: &mut Notes,
+) -> Result<Option<Entry>> {
+    let volume = entry.key().volume();
+    if volumes.contains(&volume) {
+        return Ok(Some(entry));
+    }
+    notes.damage(format!(
+        "entry {index} of the table names volume {volume}, which is not there"
+    ))?;
+    stores.push((index, Entry::FREE));
     Ok(None)
 }
 

@@ -67,12 +67,31 @@ pub(crate) fn start_life(
     media.main().flush(offset, LINE_BYTES as usize);
     // Orders the switch before the first record of the new life overwrites a lane.
     media.fence()?;
+    confirm(media, &checkpoint)?;
     Ok(NewLife {
         life,
         salt,
         sequence,
         next_checkpoint_line: checkpoint_line ^ 1,
     })
+}
+
+/// Tells the other members that the switch is done: from here on a first member that is still in
+/// the life before is an old copy, and no longer one that a crash stopped on the way.
+fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
+    let others = &media.members()[1..];
+    if others.is_empty() {
+        return Ok(());
+    }
+    let offset = media
+        .geometry
+        .checkpoint_line((checkpoint.life % 2) as usize);
+    for member in others {
+        member.store(offset, &checkpoint.encode());
+        member.flush(offset, LINE_BYTES as usize);
+    }
+    // Orders the confirmation before the first change that an old first member would not have.
+    media.fence()
 }
 
 /// A secret that clients' data cannot contain but by chance.
