@@ -95,6 +95,17 @@ pub(crate) enum Event {
 #[derive(Default)]
 struct Shard([AtomicU64; 3]);
 
+/// Shards that a table of per-thread counts needs: see [`thread_shard`].
+pub const THREAD_SHARDS: usize = EXCLUSIVE_SHARDS + 1;
+
+/// This thread's shard in tables of [`THREAD_SHARDS`] entries, and whether it has it to itself, so
+/// that plain loads and stores do. The last shard is shared.
+#[inline]
+pub fn thread_shard() -> (usize, bool) {
+    let shard = THREAD.with(Thread::shard);
+    (shard, shard < EXCLUSIVE_SHARDS)
+}
+
 /// The counters of one region.
 pub(crate) struct ShardedCounters {
     /// The last shard is the shared one.
@@ -113,10 +124,7 @@ impl ShardedCounters {
         THREAD.with(|thread| {
             let total = &thread.totals[event as usize];
             total.set(total.get() + count);
-            let mut shard = thread.shard.get();
-            if shard == UNASSIGNED {
-                shard = assign_shard(thread);
-            }
+            let shard = thread.shard();
             let cell = &self.shards[shard].0[event as usize];
             if shard < EXCLUSIVE_SHARDS {
                 cell.store(cell.load(Ordering::Relaxed) + count, Ordering::Relaxed);
@@ -158,6 +166,16 @@ const UNASSIGNED: usize = usize::MAX;
 struct Thread {
     shard: Cell<usize>,
     totals: [Cell<u64>; 3],
+}
+
+impl Thread {
+    #[inline]
+    fn shard(&self) -> usize {
+        match self.shard.get() {
+            UNASSIGNED => assign_shard(self),
+            shard => shard,
+        }
+    }
 }
 
 thread_local! {

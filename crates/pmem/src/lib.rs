@@ -25,7 +25,7 @@ mod region;
 pub mod shadow;
 pub mod yield_point;
 
-pub use counters::{Counters, thread_counters};
+pub use counters::{Counters, THREAD_SHARDS, thread_counters, thread_shard};
 pub use crc::{crc32c, crc32c_append, crc32c_combine_delta};
 pub use error::{PmemError, PmemErrorKind};
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
@@ -40,3 +40,9 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// Bytes of a huge page: mappings start at a multiple of it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Asks the CPU to bring the line of an ordinary variable near, to be written.
+#[inline]
+pub fn prefetch<T>(place: &T) {
+    arch::prefetch_write(std::ptr::from_ref(place).cast());
+}
