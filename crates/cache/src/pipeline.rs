@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -97,14 +97,30 @@ impl Core {
     }
 
     /// The checkpointer's work: before the log is full, and once when commits pause, so that what
-    /// is at rest needs no judgement by recovery. `last` is the sequence at the tick before.
-    fn checkpoint_stage(&self, last: &mut u64) -> Result<()> {
-        let sequence = self.lanes.last_sequence();
-        let paused = sequence == std::mem::replace(last, sequence);
-        if paused || self.lanes.used_per_mille() > LOG_USED_PER_MILLE_MAX {
+    /// is at rest needs no judgement by recovery.
+    fn checkpoint_stage(&self, calm: &mut Calm) -> Result<()> {
+        if calm.since(self.lanes.last_sequence())
+            || self.lanes.used_per_mille() > LOG_USED_PER_MILLE_MAX
+        {
             self.checkpoint()?;
         }
         Ok(())
+    }
+}
+
+/// Notices that nothing was committed for a whole tick, however often it is asked meanwhile.
+struct Calm {
+    sequence: u64,
+    looked_at: Instant,
+}
+
+impl Calm {
+    fn since(&mut self, sequence: u64) -> bool {
+        if self.looked_at.elapsed() < TICK {
+            return false;
+        }
+        self.looked_at = Instant::now();
+        std::mem::replace(&mut self.sequence, sequence) == sequence
     }
 }
 
@@ -131,9 +147,12 @@ impl Background {
         background.spawn("forebay-reclaim", |core| {
             core.reclaim_stage().map(|()| TICK)
         });
-        let mut last = 0;
+        let mut calm = Calm {
+            sequence: 0,
+            looked_at: Instant::now(),
+        };
         background.spawn("forebay-checkpt", move |core| {
-            core.checkpoint_stage(&mut last).map(|()| TICK)
+            core.checkpoint_stage(&mut calm).map(|()| TICK)
         });
         background
     }

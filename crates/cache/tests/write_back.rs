@@ -441,6 +441,26 @@ fn a_real_file_ends_up_with_every_byte_and_the_next_life_goes_on_from_there() {
     }
 }
 
+#[test]
+fn when_commits_pause_the_log_is_emptied() {
+    let rig = rig(8 << 20, true);
+    let (_, _, backing) = faulty(100);
+    let volume = rig.pool.attach(backing).unwrap();
+    for block in 0..50 {
+        put(&volume, block, 1);
+    }
+    wait_until("a checkpoint covers the last commit", || {
+        rig.pool.stats().log_used_per_mille == 0
+    });
+    let checkpoints = rig.pool.stats().checkpoints;
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(
+        rig.pool.stats().checkpoints,
+        checkpoints,
+        "and then there is nothing to do"
+    );
+}
+
 /// Runs something in the middle of a round.
 struct Meddling {
     inner: Arc<MemoryStore>,
