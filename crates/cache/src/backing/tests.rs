@@ -1,3 +1,5 @@
+//! Every transport keeps the promises of `BackingStore`, whatever the size and alignment.
+
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

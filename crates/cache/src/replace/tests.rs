@@ -1,3 +1,5 @@
+//! The policies against naive models, and the default against LRU.
+
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
