@@ -1,0 +1,293 @@
+//! Many scenarios on all processors, until there are enough images or a violation.
+
+use crate::explore::{Explorer, Scenario, Tally, Violation};
+use crate::pool::Templates;
+use crate::report::{self, Entry, progress_bar};
+use crate::systematic;
+use indicatif::ProgressBar;
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A turn of a systematic script tries every so many-th preemption.
+const PREEMPTION_STRIDE: u64 = 8;
+/// How far apart two preemptions are at most.
+const PREEMPTION_DISTANCE_MAX: u64 = 24;
+/// Shards of the set of hashes, so that workers do not wait for each other.
+const SHARDS: usize = 64;
+
+/// When a campaign ends.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Distinct images.
+    pub images: u64,
+    /// Or this time.
+    pub time: Duration,
+    /// The first random seed.
+    pub seed: u64,
+    /// Workers.
+    pub threads: usize,
+}
+
+/// What a campaign found.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Images that differ from each other.
+    pub distinct: u64,
+    /// Images recovered.
+    pub recovered: u64,
+    /// Scenarios run.
+    pub scenarios: u64,
+    /// At most one for each worker.
+    pub violations: Vec<Violation>,
+}
+
+/// One worker for each processor.
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+struct Campaign<'a> {
+    limits: &'a Limits,
+    started: Instant,
+    seen: Vec<Mutex<HashSet<u64>>>,
+    distinct: AtomicU64,
+    recovered: AtomicU64,
+    scenarios: AtomicU64,
+    next_seed: AtomicU64,
+    next_systematic: AtomicU64,
+    stopped: AtomicBool,
+    bar: &'a ProgressBar,
+    violations: Mutex<Vec<Violation>>,
+}
+
+/// Runs scenarios until a limit is reached or something is violated.
+pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
+    let campaign = Campaign {
+        limits,
+        started: Instant::now(),
+        seen: (0..SHARDS).map(|_| Mutex::default()).collect(),
+        distinct: AtomicU64::new(0),
+        recovered: AtomicU64::new(0),
+        scenarios: AtomicU64::new(0),
+        next_seed: AtomicU64::new(limits.seed),
+        next_systematic: AtomicU64::new(limits.seed.wrapping_mul(7919)),
+        stopped: AtomicBool::new(false),
+        bar,
+        violations: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..limits.threads {
+            let campaign = &campaign;
+            let work = move || campaign.work(worker);
+            std::thread::Builder::new()
+                .name(format!("worker {worker}"))
+                .spawn_scoped(scope, work)
+                .expect("a thread can be started");
+        }
+    });
+    Outcome {
+        distinct: campaign.distinct.into_inner(),
+        recovered: campaign.recovered.into_inner(),
+        scenarios: campaign.scenarios.into_inner(),
+        violations: campaign
+            .violations
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner),
+    }
+}
+
+impl Campaign<'_> {
+    fn work(&self, worker: usize) {
+        stay_on_one_processor(worker);
+        let mut templates = Templates::default();
+        let mut turn = worker;
+        while self.goes_on() {
+            turn += 1;
+            // One systematic script, with some of its preemptions, for every dozen random scenarios.
+            let violation = if turn.is_multiple_of(12) {
+                let turn = self.next_systematic.fetch_add(1, Ordering::Relaxed);
+                self.systematic(&mut self.explorer(&mut templates), turn)
+                    .err()
+            } else {
+                let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+                self.scenario(&mut self.explorer(&mut templates), &Scenario::Random(seed))
+                    .err()
+            };
+            if let Some(violation) = violation {
+                self.stopped.store(true, Ordering::Relaxed);
+                let mut all = self
+                    .violations
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner);
+                all.push(violation);
+            }
+        }
+    }
+
+    fn explorer<'a>(&'a self, templates: &'a mut Templates) -> Explorer<'a, &'a Self> {
+        Explorer {
+            templates,
+            recovered: HashMap::new(),
+            tally: self,
+            verbose: false,
+        }
+    }
+
+    fn scenario<'a>(
+        &'a self,
+        explorer: &mut Explorer<'a, &'a Self>,
+        scenario: &Scenario,
+    ) -> Result<u64, Violation> {
+        self.scenarios.fetch_add(1, Ordering::Relaxed);
+        explorer.run(scenario)
+    }
+
+    /// A script with some placements of one preemption and of two; other turns try others.
+    fn systematic<'a>(
+        &'a self,
+        explorer: &mut Explorer<'a, &'a Self>,
+        turn: u64,
+    ) -> Result<(), Violation> {
+        let script = turn as usize % systematic::SCRIPTS;
+        let mut rng = fastrand::Rng::with_seed(turn);
+        for first in 0..2 {
+            let named = |preemptions| Scenario::Systematic {
+                script,
+                first,
+                preemptions,
+            };
+            let steps = self.scenario(explorer, &named(Vec::new()))?;
+            let phase = 1 + rng.u64(..PREEMPTION_STRIDE);
+            for one in (phase..steps).step_by(PREEMPTION_STRIDE as usize) {
+                self.scenario(explorer, &named(vec![one]))?;
+                let two = one + rng.u64(1..PREEMPTION_DISTANCE_MAX);
+                self.scenario(explorer, &named(vec![one, two]))?;
+                if !self.goes_on() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn goes_on(&self) -> bool {
+        !self.stopped.load(Ordering::Relaxed)
+            && self.distinct.load(Ordering::Relaxed) < self.limits.images
+            && self.started.elapsed() < self.limits.time
+    }
+}
+
+impl Tally for &Campaign<'_> {
+    fn image(&self, hash: u64) -> bool {
+        self.recovered.fetch_add(1, Ordering::Relaxed);
+        let shard = &self.seen[(hash >> 56) as usize % SHARDS];
+        let is_new = shard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(hash);
+        if is_new {
+            self.distinct.fetch_add(1, Ordering::Relaxed);
+            self.bar.inc(1);
+        }
+        self.goes_on()
+    }
+}
+
+/// This thread and those it starts run on one processor from now on. Only one actor runs at a time;
+/// handing its turn to another processor takes many times longer.
+fn stay_on_one_processor(worker: usize) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&cpu| allowed.is_set(cpu))
+        .collect();
+    let mut one = CpuSet::new();
+    one.set(processors[worker % processors.len()]);
+    // Without it the checker is merely slower.
+    let _ = sched_setaffinity(None, &one);
+}
+
+/// `forebay-check run`.
+pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String> {
+    hush_panics();
+    let bar = progress_bar(limits.images, "crash images");
+    let started = Instant::now();
+    let outcome = run(limits, &bar);
+    bar.finish_and_clear();
+    for violation in &outcome.violations {
+        let Violation { scenario, text } = violation;
+        println!("VIOLATION: {text}\n  replay with: forebay-check replay {scenario}");
+    }
+    println!(
+        "{} distinct crash images recovered and judged in {:.1} s ({} recoveries, {} scenarios), {} violations",
+        outcome.distinct,
+        started.elapsed().as_secs_f64(),
+        outcome.recovered,
+        outcome.scenarios,
+        outcome.violations.len()
+    );
+    if let Some(path) = json {
+        let violations = outcome.violations.len() as u64;
+        report::write(
+            path,
+            &[
+                Entry {
+                    name: "crash_images",
+                    value: outcome.distinct,
+                    unit: "images",
+                },
+                Entry {
+                    name: "crash_violations",
+                    value: violations,
+                    unit: "violations",
+                },
+            ],
+        )?;
+    }
+    Ok(outcome.violations.is_empty())
+}
+
+/// Counts nothing and never stops.
+struct NoTally;
+
+impl Tally for NoTally {
+    fn image(&self, _hash: u64) -> bool {
+        true
+    }
+}
+
+/// `forebay-check replay`.
+pub fn replay_command(scenarios: &[Scenario], quiet: bool) -> Result<bool, String> {
+    if quiet {
+        hush_panics();
+    }
+    let mut templates = Templates::default();
+    let mut all_right = true;
+    for scenario in scenarios {
+        let verbose = !quiet;
+        let mut explorer = Explorer {
+            templates: &mut templates,
+            recovered: HashMap::new(),
+            tally: NoTally,
+            verbose,
+        };
+        match explorer.run(scenario) {
+            Ok(_) => println!("{scenario}: nothing is violated"),
+            Err(violation) => {
+                all_right = false;
+                println!("{scenario}: VIOLATION: {}", violation.text);
+            }
+        }
+    }
+    Ok(all_right)
+}
+
+/// Panics are verdicts here; only those of the checker itself are worth a message.
+pub fn hush_panics() {
+    std::panic::set_hook(Box::new(|_| {}));
+}

@@ -1,0 +1,349 @@
+//! From a seed to verdicts: lives a script, crashes it at many moments, recovers many of the images
+//! each crash could leave, and goes on from some of them.
+
+use crate::judge::{Found, image_hash, judge, recover};
+use crate::life::{Life, Plan, live};
+use crate::oracle::{BlockStates, Contents, Oracle};
+use crate::pool::Templates;
+use crate::scenario::{Script, Shape, random_script};
+use crate::scheduler::Policy;
+use crate::world::{Capture, CrashCase, Image};
+use forebay_pmem::shadow::Distribution;
+use std::collections::{HashMap, HashSet};
+
+/// Lives after the first: a recovery is crashed, and what it leaves is lived in and crashed.
+const LIVES_MAX: usize = 3;
+/// Crashes noted in one life at most.
+const CRASHES_MAX: usize = 250;
+/// Images of a scenario at most: many short scenarios find more than few long ones.
+const IMAGES_MAX: usize = 2_000;
+
+/// What is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Everything drawn from this seed.
+    Random(u64),
+    /// A small script, number so and so, with these preemptions after that actor went first.
+    Systematic {
+        script: usize,
+        first: usize,
+        preemptions: Vec<u64>,
+    },
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// What brings it back.
+    pub scenario: Scenario,
+    /// What was found, in words.
+    pub text: String,
+}
+
+/// Who is told of each image: its hash.
+pub trait Tally {
+    /// An image was recovered and judged. Returns whether to go on.
+    fn image(&self, hash: u64) -> bool;
+}
+
+/// One scenario under way.
+pub struct Explorer<'a, T: Tally> {
+    /// Freshly made pools.
+    pub templates: &'a mut Templates,
+    /// By hash of the image: what recovery found. Runs of one systematic script share it.
+    pub recovered: HashMap<u64, Result<Found, String>>,
+    /// Counts images.
+    pub tally: T,
+    /// Prints what happens.
+    pub verbose: bool,
+}
+
+/// What is common to all lives of a scenario.
+struct Story {
+    shape: Shape,
+    rng: fastrand::Rng,
+    contents: Contents,
+    images: usize,
+    /// Look at every moment, and at all images where they are few.
+    is_exhaustive: bool,
+}
+
+/// A life to be lived.
+struct Chapter {
+    start: Image,
+    legal: HashSet<BlockStates>,
+    script: Script,
+    policy: Policy,
+    number: usize,
+}
+
+impl<T: Tally> Explorer<'_, T> {
+    /// Runs a scenario. `Ok` has the points that its scheduler passed in the first life.
+    pub fn run(&mut self, scenario: &Scenario) -> Result<u64, Violation> {
+        let violation = |text| Violation {
+            scenario: scenario.clone(),
+            text,
+        };
+        let (shape, script, policy, rng) = scenario.expand();
+        if self.verbose {
+            println!("{shape:#?}\n{script:#?}\n{policy:?}");
+        }
+        let start = self.templates.get(&shape).map_err(violation)?.clone();
+        let mut story = Story {
+            contents: Contents::default(),
+            images: 0,
+            is_exhaustive: matches!(scenario, Scenario::Systematic { .. }),
+            shape,
+            rng,
+        };
+        let initial = story.initial_state(&start);
+        let legal = HashSet::from([initial]);
+        let chapter = Chapter {
+            start,
+            legal,
+            script,
+            policy,
+            number: 0,
+        };
+        self.live_and_crash(&mut story, chapter).map_err(violation)
+    }
+
+    fn live_and_crash(&mut self, story: &mut Story, chapter: Chapter) -> Result<u64, String> {
+        let Chapter {
+            start,
+            legal,
+            script,
+            policy,
+            number,
+        } = chapter;
+        let capture = Capture {
+            rng: story.rng.fork(),
+            chances: story.chances(number),
+            limit: CRASHES_MAX,
+        };
+        let seed = story.rng.u64(..);
+        let life = live(Plan {
+            shape: &story.shape,
+            start: &start,
+            script: &script,
+            policy,
+            capture,
+            number,
+            seed,
+            traced: self.verbose,
+        });
+        let Life {
+            record,
+            failure,
+            steps,
+        } = life;
+        if let Some(trace) = &record.trace {
+            println!("life {number}:\n  {}", trace.join("\n  "));
+        }
+        if let Some(failure) = failure {
+            return Err(format!("life {number}: {failure}"));
+        }
+        let mut oracle = Oracle::new(legal);
+        let mut events = record.events.iter();
+        let mut seen = 0;
+        for case in &record.cases {
+            for event in events.by_ref().take(case.events - seen) {
+                let advanced = oracle.advance(*event, &record.operations, &mut story.contents);
+                advanced.map_err(|error| format!("life {number}: {error}"))?;
+            }
+            seen = case.events;
+            let legal = oracle.legal();
+            let context = |error| {
+                format!(
+                    "life {number}, crash before \"{}\" (event {seen}): {error}",
+                    case.moment
+                )
+            };
+            self.crash(story, case, &legal, number).map_err(context)?;
+            if story.images >= IMAGES_MAX {
+                break;
+            }
+        }
+        Ok(steps)
+    }
+
+    /// Judges images of one crash, and lives on in a few of them.
+    fn crash(
+        &mut self,
+        story: &mut Story,
+        case: &CrashCase,
+        legal: &HashSet<BlockStates>,
+        number: usize,
+    ) -> Result<(), String> {
+        let mut image = Image::default();
+        let limit = if story.is_exhaustive { 256 } else { 16 };
+        if case.media.len() == 1 && case.media[0].is_exhaustible(limit) {
+            let mut verdict = Ok(());
+            case.media[0].all_images(limit, |bytes| {
+                if verdict.is_ok() {
+                    image.media.resize(1, Vec::new());
+                    image.media[0].clear();
+                    image.media[0].extend_from_slice(bytes);
+                    case.sample_stores(&mut story.rng, &mut image);
+                    verdict = self.judge_image(story, &image, legal);
+                }
+            });
+            verdict?;
+        } else {
+            let samples = if number == 0 { 3 } else { 2 };
+            for _ in 0..samples {
+                case.sample(&mut story.rng, &mut image);
+                self.judge_image(story, &image, legal)?;
+            }
+        }
+        if number < LIVES_MAX && story.rng.u8(..) < if number == 0 { 6 } else { 3 } {
+            case.sample(&mut story.rng, &mut image);
+            let script = random_script(&mut story.rng, &story.shape);
+            let policy = Policy::random(&mut story.rng, script.len(), 100);
+            let legal = legal.clone();
+            let chapter = Chapter {
+                start: image,
+                legal,
+                script,
+                policy,
+                number: number + 1,
+            };
+            self.live_and_crash(story, chapter)?;
+        }
+        Ok(())
+    }
+
+    fn judge_image(
+        &mut self,
+        story: &mut Story,
+        image: &Image,
+        legal: &HashSet<BlockStates>,
+    ) -> Result<(), String> {
+        let hash = image_hash(image);
+        if !self.recovered.contains_key(&hash) {
+            let twice = story.rng.u8(..8) == 0;
+            let found = recover(&story.shape, image, twice);
+            self.recovered.insert(hash, found);
+            story.images += 1;
+            if !self.tally.image(hash) {
+                // Time is up; what was judged until now was right.
+                story.images = IMAGES_MAX;
+            }
+        }
+        match &self.recovered[&hash] {
+            Ok(found) => judge(&story.shape, found, legal, &story.contents),
+            Err(error) => Err(format!("recovery: {error}")),
+        }
+    }
+}
+
+impl Story {
+    /// Chances in 256 that a moment's crash is looked at.
+    fn chances(&mut self, life: usize) -> u32 {
+        match (self.is_exhaustive, life) {
+            (true, 0) => 256,
+            (false, 0) => [256, 96, 32][self.rng.usize(..3)],
+            _ => 48,
+        }
+    }
+
+    /// The state before the first operation: what the backings hold.
+    fn initial_state(&mut self, start: &Image) -> BlockStates {
+        let blocks = start
+            .stores
+            .iter()
+            .flat_map(|bytes| bytes.chunks(self.shape.block_bytes));
+        blocks
+            .map(|bytes| {
+                self.contents
+                    .intern(bytes, || String::from("the beginning"))
+            })
+            .collect()
+    }
+}
+
+impl CrashCase {
+    fn sample(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        image.media.resize(self.media.len(), Vec::new());
+        let distribution = Distribution::ALL[rng.usize(..Distribution::ALL.len())];
+        for (member, bytes) in self.media.iter().zip(&mut image.media) {
+            member.sample_from(distribution, rng, bytes);
+        }
+        self.sample_stores(rng, image);
+    }
+
+    fn sample_stores(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        image.stores.resize(self.stores.len(), Vec::new());
+        for (store, bytes) in self.stores.iter().zip(&mut image.stores) {
+            store.sample(rng, bytes);
+        }
+    }
+}
+
+impl Scenario {
+    /// All that a scenario is made of.
+    fn expand(&self) -> (Shape, Script, Policy, fastrand::Rng) {
+        match self {
+            Scenario::Random(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let shape = Shape::random(&mut rng);
+                let script = random_script(&mut rng, &shape);
+                let policy = Policy::random(&mut rng, script.len(), 200);
+                (shape, script, policy, rng)
+            }
+            Scenario::Systematic {
+                script,
+                first,
+                preemptions,
+            } => {
+                let (shape, steps) = crate::systematic::script(*script);
+                let mut to = *first;
+                let mut list = vec![(0, to)];
+                for step in preemptions {
+                    to = 1 - to;
+                    list.push((*step, to));
+                }
+                let rng = fastrand::Rng::with_seed(*script as u64);
+                (shape, steps, Policy::Preemptions(list), rng)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Scenario {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scenario::Random(seed) => write!(f, "{seed}"),
+            Scenario::Systematic {
+                script,
+                first,
+                preemptions,
+            } => {
+                write!(f, "s{script}.{first}")?;
+                preemptions.iter().try_for_each(|step| write!(f, ".{step}"))
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Scenario, String> {
+        let wrong = |_| format!("\"{text}\" is neither a number nor of the form s3.0.17");
+        let Some(rest) = text.strip_prefix('s') else {
+            return text.parse().map(Scenario::Random).map_err(wrong);
+        };
+        let numbers: Result<Vec<u64>, _> = rest.split('.').map(str::parse).collect();
+        match numbers.map_err(wrong)?.as_slice() {
+            [script, first, preemptions @ ..] => Ok(Scenario::Systematic {
+                script: *script as usize,
+                first: (*first as usize).min(1),
+                preemptions: preemptions.to_vec(),
+            }),
+            _ => Err(format!(
+                "\"{text}\" names no first actor; say for example s3.0.17"
+            )),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Recovers an image and says which state it holds.
+
+use crate::life::caught;
+use crate::oracle::{BlockStates, Contents};
+use crate::pool::open;
+use crate::scenario::Shape;
+use crate::store::CrashStore;
+use crate::world::Image;
+use forebay::Backing;
+use forebay_pmem::Region;
+use forebay_pmem::shadow::Shadow;
+use std::collections::HashSet;
+use std::hash::Hasher;
+use std::sync::Arc;
+
+/// What the blocks of all volumes hold, in order.
+pub type Found = Vec<Vec<u8>>;
+
+/// Numbers of the lives in which an image is judged; no life before it has them.
+const JUDGED: u64 = 1 << 32;
+
+/// Opens `image` and reads every block; once more from what that left, if `twice`.
+pub fn recover(shape: &Shape, image: &Image, twice: bool) -> Result<Found, String> {
+    let (found, after) = caught(|| recover_once(shape, JUDGED, image))??;
+    if twice {
+        let (again, _) = caught(|| recover_once(shape, JUDGED + 1, &after))??;
+        if found != again {
+            let block = found.iter().zip(&again).position(|(a, b)| a != b);
+            return Err(format!(
+                "a second recovery finds something else in block {block:?}"
+            ));
+        }
+    }
+    Ok(found)
+}
+
+fn recover_once(shape: &Shape, life: u64, image: &Image) -> Result<(Found, Image), String> {
+    let shadows: Vec<Arc<Shadow>> = image
+        .media
+        .iter()
+        .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
+        .collect();
+    let stores: Vec<Arc<CrashStore>> = image
+        .stores
+        .iter()
+        .enumerate()
+        .map(|(volume, bytes)| {
+            let name = format!("volume-{volume}");
+            Arc::new(CrashStore::new(
+                &name,
+                bytes.clone(),
+                shape.sector_bytes(),
+                0,
+            ))
+        })
+        .collect();
+    let regions = shadows
+        .iter()
+        .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
+        .collect();
+    let pool = open(shape, life, regions, |volume| {
+        Backing::from_store(stores[volume].clone())
+    })?;
+    let mut found = Vec::with_capacity(shape.blocks());
+    for volume in 0..shape.volumes {
+        for block in 0..shape.volume_blocks {
+            let mut bytes = vec![0; shape.block_bytes];
+            pool.read(volume, block, &mut bytes)?;
+            found.push(bytes);
+        }
+    }
+    drop(pool);
+    let media = shadows
+        .iter()
+        .map(|shadow| shadow.crash_state().durable().to_vec())
+        .collect();
+    Ok((
+        found,
+        Image {
+            media,
+            stores: image.stores.clone(),
+        },
+    ))
+}
+
+/// Whether `found` is one of the `legal` states; if not, in what it differs from the nearest one.
+pub fn judge(
+    shape: &Shape,
+    found: &Found,
+    legal: &HashSet<BlockStates>,
+    contents: &Contents,
+) -> Result<(), String> {
+    let ids: Vec<Option<u32>> = found.iter().map(|bytes| contents.find(bytes)).collect();
+    if let Some(state) = ids.iter().copied().collect::<Option<Vec<u32>>>()
+        && legal.contains(state.as_slice())
+    {
+        return Ok(());
+    }
+    let distance = |state: &&BlockStates| {
+        state
+            .iter()
+            .zip(&ids)
+            .filter(|(want, have)| Some(**want) != **have)
+            .count()
+    };
+    let nearest = legal
+        .iter()
+        .min_by_key(distance)
+        .ok_or("no state is legal")?;
+    let mut differences = Vec::new();
+    for (block, (want, have)) in nearest.iter().zip(&ids).enumerate() {
+        if Some(*want) == *have {
+            continue;
+        }
+        let (volume, number) = (block / shape.volume_blocks, block % shape.volume_blocks);
+        let have = match have {
+            Some(have) => format!("what {} left", contents.origin(*have)),
+            None => {
+                let same = found[block]
+                    .iter()
+                    .zip(contents.bytes(*want))
+                    .filter(|(a, b)| a == b);
+                format!("bytes never written ({} of them as wanted)", same.count())
+            }
+        };
+        differences.push(format!(
+            "volume {volume} block {number} holds {have}, not what {} left",
+            contents.origin(*want)
+        ));
+    }
+    Err(format!(
+        "none of {} legal states; nearest: {}",
+        legal.len(),
+        differences.join("; ")
+    ))
+}
+
+/// A hash that tells images apart.
+pub fn image_hash(image: &Image) -> u64 {
+    let mut hasher = Fold(0x9e37_79b9_7f4a_7c15);
+    for bytes in image.media.iter().chain(&image.stores) {
+        hasher.write(bytes);
+        hasher.write_u64(bytes.len() as u64);
+    }
+    hasher.finish()
+}
+
+/// Folded multiplication, a word at a time: images are hashed more often than anything else.
+struct Fold(u64);
+
+impl Hasher for Fold {
+    fn write(&mut self, bytes: &[u8]) {
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.write_u64(u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        }
+        for byte in words.remainder() {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word) * u128::from(0xe703_7ed1_a0b4_28db_u64);
+        self.0 = (product as u64) ^ ((product >> 64) as u64) ^ word.rotate_left(29);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,294 @@
+//! One life of a pool: opened from an image, worked on by a script's actors, watched throughout.
+
+use crate::oracle::{Operation, Outcome, Patch};
+use crate::pool::{OpenPool, open};
+use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scheduler::{Policy, Scheduler, Stopped};
+use crate::world::{Capture, Image, Record, World};
+use forebay::Transaction;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+/// How a life is lived.
+pub struct Plan<'a> {
+    /// The pool.
+    pub shape: &'a Shape,
+    /// What it starts from.
+    pub start: &'a Image,
+    /// What its actors do.
+    pub script: &'a Script,
+    /// Who of them goes on.
+    pub policy: Policy,
+    /// Which crashes are noted.
+    pub capture: Capture,
+    /// Lives that were lived before, on the way to `start`.
+    pub number: usize,
+    /// Decides what failed syncs forget.
+    pub seed: u64,
+    /// Whether every event is put in words.
+    pub traced: bool,
+}
+
+/// How it went.
+pub struct Life {
+    /// The history and the crashes.
+    pub record: Record,
+    /// What went wrong alive: a panic, a refusal, an endless wait.
+    pub failure: Option<String>,
+    /// Points that the scheduler passed.
+    pub steps: u64,
+}
+
+/// Lives `plan`.
+pub fn live(plan: Plan<'_>) -> Life {
+    let Plan {
+        shape,
+        start,
+        script,
+        policy,
+        capture,
+        number,
+        seed,
+        traced,
+    } = plan;
+    let world = Arc::new(World::new(shape, start, capture, seed, traced));
+    world.watch();
+    let mut steps = 0;
+    let opened = caught(|| {
+        open(shape, number as u64, world.regions(), |volume| {
+            world.backing(volume)
+        })
+    });
+    let failure = match opened {
+        Ok(Ok(pool)) => {
+            let failure = work(&world, shape, &pool, script, policy, &mut steps);
+            world.note_crash("the end");
+            world.unwatch();
+            failure.or_else(|| caught(|| drop(pool)).err())
+        }
+        Ok(Err(refusal)) => Some(format!("the pool did not open: {refusal}")),
+        Err(panic) => Some(panic),
+    };
+    world.unwatch();
+    Life {
+        record: world.take_record(),
+        failure,
+        steps,
+    }
+}
+
+/// Runs every actor of `script` on a thread of its own, one at a time.
+fn work(
+    world: &Arc<World>,
+    shape: &Shape,
+    pool: &OpenPool,
+    script: &Script,
+    policy: Policy,
+    steps: &mut u64,
+) -> Option<String> {
+    let scheduler = Arc::new(Scheduler::new(policy, script.len()));
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for (number, actor_steps) in script.iter().enumerate() {
+            let (scheduler, failures) = (&scheduler, &failures);
+            let actor = move || {
+                let run = AssertUnwindSafe(|| {
+                    scheduler.enter(number, || {
+                        forebay::testing::set_thread_hint(number);
+                        let mut actor = Actor {
+                            world,
+                            shape,
+                            pool,
+                            ends: BTreeMap::new(),
+                        };
+                        for step in actor_steps {
+                            if let Err(error) = actor.act(step) {
+                                panic!("{error}, at {step:?}");
+                            }
+                        }
+                    });
+                });
+                if let Err(panic) = catch_unwind(run)
+                    && !panic.is::<Stopped>()
+                {
+                    let message = format!("actor {number}: {}", message_of(&*panic));
+                    failures.lock().expect("nobody panics here").push(message);
+                    scheduler.stop();
+                }
+            };
+            std::thread::Builder::new()
+                .name(format!("actor {number}"))
+                .spawn_scoped(scope, actor)
+                .expect("a thread can be started");
+        }
+    });
+    *steps = scheduler.steps();
+    failures
+        .into_inner()
+        .expect("nobody panics here")
+        .into_iter()
+        .next()
+}
+
+/// One actor.
+struct Actor<'a> {
+    world: &'a World,
+    shape: &'a Shape,
+    pool: &'a OpenPool,
+    /// (volume, block): where this actor's next append begins.
+    ends: BTreeMap<(usize, usize), usize>,
+}
+
+impl Actor<'_> {
+    fn act(&mut self, step: &Step) -> Result<(), String> {
+        match step {
+            Step::Transaction {
+                volume,
+                items,
+                abort,
+            } => self.transact(*volume, items, *abort),
+            Step::Read { volume, block } => {
+                let mut buffer = vec![0; self.shape.block_bytes];
+                read(
+                    self.world,
+                    self.shape,
+                    self.pool,
+                    *volume,
+                    *block,
+                    &mut buffer,
+                )
+            }
+            Step::WriteBack => self.pool.write_back(),
+            Step::Reclaim(blocks) => self.pool.reclaim(*blocks),
+            Step::Checkpoint => self.pool.checkpoint(),
+            Step::Flush(volume) => self.pool.flush(*volume),
+            Step::FailStore {
+                volume,
+                writes,
+                syncs,
+            } => {
+                self.world.store(*volume).fail_next(*writes, *syncs);
+                Ok(())
+            }
+        }
+    }
+
+    fn transact(&mut self, volume: usize, items: &[Item], abort: bool) -> Result<(), String> {
+        let handle = self.pool.volume(volume);
+        let mut transaction = handle.begin();
+        let mut patches = Vec::new();
+        for item in items.iter().take(self.pool.transaction_blocks_max()) {
+            let done = self.change(&mut transaction, volume, item, &mut patches);
+            done.map_err(|error| format!("a change was refused: {error}"))?;
+        }
+        if abort {
+            transaction.abort();
+            return Ok(());
+        }
+        let call = self.world.call(Operation::Write(patches));
+        let outcome = match transaction.commit() {
+            Ok(_) => Outcome::Done,
+            // Without room nothing was tried; a script may well fill the pool.
+            Err(forebay::Error::NoSpace { .. }) => Outcome::Refused,
+            Err(error) => return Err(format!("a commit failed: {error}")),
+        };
+        self.world.returned(call, outcome, None);
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        volume: usize,
+        item: &Item,
+        patches: &mut Vec<Patch>,
+    ) -> forebay::Result<()> {
+        let block_bytes = self.shape.block_bytes;
+        let block = item.block as u64;
+        let start = block * block_bytes as u64;
+        let mut patch = Patch {
+            block: self.shape.block_index(volume, item.block),
+            offset: 0,
+            bytes: Vec::new(),
+        };
+        match item.change {
+            Change::Whole(seed) => {
+                patch.bytes = noise(seed, block_bytes);
+                transaction.write(block, &patch.bytes)?;
+                self.ends.remove(&(volume, item.block));
+            }
+            Change::Similar(seed) => {
+                patch.bytes = vec![0; block_bytes];
+                transaction.read(block, &mut patch.bytes)?;
+                let mut rng = fastrand::Rng::with_seed(seed);
+                for _ in 0..rng.usize(1..4) {
+                    patch.bytes[rng.usize(..block_bytes)] = rng.u8(..);
+                }
+                transaction.write(block, &patch.bytes)?;
+            }
+            Change::Part { offset, len, seed } => {
+                patch.bytes = noise(seed, len);
+                patch.offset = offset;
+                transaction.write_at(start + offset as u64, &patch.bytes)?;
+            }
+            Change::Append { len, seed } => {
+                let end = self.ends.entry((volume, item.block)).or_insert(0);
+                patch.offset = *end;
+                let len = len.min(block_bytes - *end);
+                patch.bytes = noise(seed, len);
+                transaction.append(block, *end, &patch.bytes)?;
+                // What lies behind appended bytes is zero.
+                patch.bytes.resize(block_bytes - *end, 0);
+                *end = (*end + len) % block_bytes;
+            }
+            Change::Discard => {
+                patch.bytes = vec![0; block_bytes];
+                transaction.discard(block..block + 1)?;
+                self.ends.remove(&(volume, item.block));
+            }
+        }
+        patches.push(patch);
+        Ok(())
+    }
+}
+
+fn read(
+    world: &World,
+    shape: &Shape,
+    pool: &OpenPool,
+    volume: usize,
+    block: usize,
+    buffer: &mut [u8],
+) -> Result<(), String> {
+    let index = shape.block_index(volume, block);
+    let call = world.call(Operation::Read {
+        block: index,
+        found: None,
+    });
+    pool.read(volume, block, buffer)?;
+    world.returned(call, Outcome::Done, Some(buffer.to_vec()));
+    Ok(())
+}
+
+/// `len` bytes that no other seed gives.
+pub fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
+}
+
+/// What `work` returns, or why it panicked.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| format!("panic: {}", message_of(&*panic)))
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        String::from("a panic without words")
+    }
+}

@@ -1,0 +1,307 @@
+//! What a run is made of: the shape of a pool, and for each actor a script. All of it is drawn
+//! from a seed.
+
+use forebay_pmem::shadow::ShadowModel;
+
+/// A pool and what lies behind it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Bytes of a block.
+    pub block_bytes: usize,
+    /// Two fences a commit.
+    pub strict: bool,
+    /// Without, the pool is strict.
+    pub checksums: bool,
+    /// Page granularity instead of cache lines.
+    pub pages: bool,
+    /// Members of the pool.
+    pub members: usize,
+    /// Slots that the pool has, about.
+    pub slots: usize,
+    /// Volumes, each with a backing of its own.
+    pub volumes: usize,
+    /// Blocks of each volume.
+    pub volume_blocks: usize,
+    /// Lanes.
+    pub lanes: u32,
+    /// Bytes of a lane's log.
+    pub lane_bytes: u64,
+    /// Reads bring blocks into the pool.
+    pub fill_on_read: bool,
+}
+
+impl Shape {
+    /// A shape drawn from `rng`: mostly tiny, for tiny pools reuse everything soonest.
+    pub fn random(rng: &mut fastrand::Rng) -> Shape {
+        let pages = rng.u8(..10) == 0;
+        let block_bytes = match rng.u8(..16) {
+            0 => 4096,
+            1..=3 => 512,
+            _ if pages => 512,
+            _ => 128,
+        };
+        let checksums = rng.u8(..12) > 0;
+        let slots = if block_bytes == 4096 {
+            9
+        } else {
+            rng.usize(8..28)
+        };
+        let lanes = rng.u32(1..=3);
+        let lane_bytes = if pages {
+            16384
+        } else {
+            [512, 768, 1024, 2048][rng.usize(..4)]
+        };
+        let volumes = rng.usize(1..=2);
+        Shape {
+            block_bytes,
+            strict: !checksums || rng.u8(..4) == 0,
+            checksums,
+            pages,
+            members: if rng.u8(..6) == 0 { 2 } else { 1 },
+            slots,
+            volumes,
+            volume_blocks: rng.usize(3..=(slots * 3 / 2 / volumes).min(20)),
+            lanes,
+            // Two deltas of a big block would not fit a record otherwise.
+            lane_bytes: if block_bytes > 128 {
+                lane_bytes.max(2048)
+            } else {
+                lane_bytes
+            },
+            fill_on_read: rng.bool(),
+        }
+    }
+
+    /// The smallest pool that does everything: for exhaustive runs.
+    pub fn smallest(strict: bool) -> Shape {
+        Shape {
+            block_bytes: 128,
+            strict,
+            checksums: true,
+            pages: false,
+            members: 1,
+            slots: 24,
+            volumes: 1,
+            volume_blocks: 4,
+            lanes: 2,
+            lane_bytes: 512,
+            fill_on_read: false,
+        }
+    }
+
+    /// How crashes leave the pool.
+    pub fn model(&self) -> ShadowModel {
+        if self.pages {
+            ShadowModel::Pages
+        } else {
+            ShadowModel::Lines
+        }
+    }
+
+    /// Bytes between metadata lines.
+    pub fn unit_bytes(&self) -> usize {
+        if self.pages { 4096 } else { 256 }
+    }
+
+    /// Bytes of each member.
+    pub fn member_bytes(&self) -> u64 {
+        let unit = self.unit_bytes() as u64;
+        let round = |bytes: u64| bytes.next_multiple_of(unit);
+        let slots = self.slots.next_multiple_of(self.members) as u64;
+        let entries = (slots + slots / 8 + 4).next_multiple_of(4);
+        let fixed = round(unit * 5 + u64::from(self.lanes) * 64)
+            + round(self.volumes as u64 * 1024)
+            + round(entries * 16)
+            + round(u64::from(self.lanes) * self.lane_bytes);
+        let block = self.block_bytes as u64;
+        (fixed.next_multiple_of(block) + slots / self.members as u64 * block)
+            .next_multiple_of(unit.max(block))
+    }
+
+    /// Bytes of each backing.
+    pub fn volume_bytes(&self) -> usize {
+        self.volume_blocks * self.block_bytes
+    }
+
+    /// What the backings tear at.
+    pub fn sector_bytes(&self) -> usize {
+        if self.block_bytes < 512 { 64 } else { 512 }
+    }
+
+    /// Blocks of all volumes.
+    pub fn blocks(&self) -> usize {
+        self.volumes * self.volume_blocks
+    }
+
+    /// The number of a block among those of all volumes.
+    pub fn block_index(&self, volume: usize, block: usize) -> usize {
+        volume * self.volume_blocks + block
+    }
+}
+
+/// A change to one block.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Which block of the volume.
+    pub block: usize,
+    /// What becomes of it.
+    pub change: Change,
+}
+
+/// What becomes of a block.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// New bytes throughout.
+    Whole(u64),
+    /// The bytes that are there, but for a few.
+    Similar(u64),
+    /// `len` bytes from `offset` on.
+    Part {
+        offset: usize,
+        len: usize,
+        seed: u64,
+    },
+    /// New bytes after as many as the volume's appender wrote before.
+    Append { len: usize, seed: u64 },
+    /// Zeroes.
+    Discard,
+}
+
+/// One step of an actor.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A transaction.
+    Transaction {
+        volume: usize,
+        items: Vec<Item>,
+        abort: bool,
+    },
+    /// A read.
+    Read { volume: usize, block: usize },
+    /// One round of write-back.
+    WriteBack,
+    /// Evict so many clean blocks.
+    Reclaim(usize),
+    /// A checkpoint.
+    Checkpoint,
+    /// Drain a volume.
+    Flush(usize),
+    /// So many of the next writes and syncs of a backing fail.
+    FailStore {
+        volume: usize,
+        writes: u32,
+        syncs: u32,
+    },
+}
+
+/// What each actor does.
+pub type Script = Vec<Vec<Step>>;
+
+/// A script drawn from `rng`: writers, and one actor that mostly keeps house.
+pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let actors = rng.usize(1..=3);
+    let steps = [3, 6, 12, 24][rng.usize(..4)];
+    // Few hot blocks, so that actors meet.
+    let hot = rng.usize(1..=shape.volume_blocks);
+    let flavour = Flavour::random(rng);
+    (0..actors)
+        .map(|actor| {
+            let keeps_house = actors > 1 && actor == actors - 1 && rng.u8(..4) > 0;
+            (0..rng.usize(1..=steps))
+                .map(|_| {
+                    if rng.u8(..8) < if keeps_house { 7 } else { 1 } {
+                        housekeeping(rng, shape)
+                    } else {
+                        work(rng, shape, hot, &flavour)
+                    }
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// How likely each change is, out of their sum.
+struct Flavour([u8; 5]);
+
+impl Flavour {
+    fn random(rng: &mut fastrand::Rng) -> Flavour {
+        Flavour(match rng.u8(..6) {
+            0 => [1, 0, 0, 0, 0],
+            1 => [2, 2, 8, 0, 1],
+            2 => [1, 1, 1, 8, 1],
+            3 => [4, 0, 0, 0, 4],
+            4 => [2, 4, 4, 0, 0],
+            _ => [6, 2, 3, 3, 2],
+        })
+    }
+
+    fn change(&self, rng: &mut fastrand::Rng, block_bytes: usize) -> Change {
+        let sum: u8 = self.0.iter().sum();
+        let mut roll: u8 = rng.u8(..sum);
+        let kind = self.0.iter().position(|&weight| {
+            let here = roll < weight;
+            roll = roll.saturating_sub(weight);
+            here
+        });
+        let seed = rng.u64(..);
+        match kind.unwrap_or(0) {
+            0 => Change::Whole(seed),
+            1 => Change::Similar(seed),
+            2 => {
+                let offset = rng.usize(..block_bytes);
+                let len = rng.usize(1..=(block_bytes - offset).min(40));
+                Change::Part { offset, len, seed }
+            }
+            3 => Change::Append {
+                len: rng.usize(1..=block_bytes / 3),
+                seed,
+            },
+            _ => Change::Discard,
+        }
+    }
+}
+
+fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -> Step {
+    let volume = rng.usize(..shape.volumes);
+    let block = |rng: &mut fastrand::Rng| {
+        if rng.u8(..4) > 0 {
+            rng.usize(..hot)
+        } else {
+            rng.usize(..shape.volume_blocks)
+        }
+    };
+    if rng.u8(..6) == 0 {
+        return Step::Read {
+            volume,
+            block: block(rng),
+        };
+    }
+    let count = [1, 1, 1, 2, 2, 3][rng.usize(..6)].min((shape.slots / 8).max(1));
+    let items = (0..count)
+        .map(|_| Item {
+            block: block(rng),
+            change: flavour.change(rng, shape.block_bytes),
+        })
+        .collect();
+    Step::Transaction {
+        volume,
+        items,
+        abort: rng.u8(..24) == 0,
+    }
+}
+
+fn housekeeping(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+    let volume = rng.usize(..shape.volumes);
+    match rng.u8(..12) {
+        0..=3 => Step::WriteBack,
+        4..=6 => Step::Reclaim(rng.usize(1..4)),
+        7..=9 => Step::Checkpoint,
+        10 => Step::Flush(volume),
+        _ => Step::FailStore {
+            volume,
+            writes: rng.u32(..2),
+            syncs: rng.u32(..3),
+        },
+    }
+}

@@ -1,0 +1,289 @@
+//! Lets real threads run one at a time, and decides at every point where the order of stores can
+//! matter which one goes on. The same policy and seed give the same run.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// So many yields in a row without an event between them: every actor waits for another.
+const YIELDS_MAX: u32 = 20_000;
+
+/// Who goes on at a point.
+#[derive(Clone, Debug)]
+pub enum Policy {
+    /// Anybody, with this many chances in 256 that it is not the one that runs.
+    Random { rng: fastrand::Rng, switches: u8 },
+    /// The one with the highest priority; at each of some steps the one that runs falls to the
+    /// lowest (probabilistic concurrency testing).
+    Priorities {
+        priorities: Vec<i64>,
+        drops: Vec<u64>,
+    },
+    /// The one that runs, but for these preemptions: at this step, to this actor.
+    Preemptions(Vec<(u64, usize)>),
+}
+
+impl Policy {
+    /// A policy drawn from `rng` for `actors` actors and about `steps` steps.
+    pub fn random(rng: &mut fastrand::Rng, actors: usize, steps: u64) -> Policy {
+        if rng.u8(..3) == 0 {
+            let mut priorities: Vec<i64> = (1..=actors as i64).collect();
+            rng.shuffle(&mut priorities);
+            let drops = (0..rng.usize(1..6)).map(|_| rng.u64(..steps)).collect();
+            return Policy::Priorities { priorities, drops };
+        }
+        let switches = [4, 16, 48, 128][rng.usize(..4)];
+        Policy::Random {
+            rng: rng.fork(),
+            switches,
+        }
+    }
+}
+
+struct State {
+    policy: Policy,
+    running: usize,
+    alive: Vec<bool>,
+    steps: u64,
+    yields: u32,
+    /// Somebody gave up; nobody goes on.
+    stopped: bool,
+}
+
+/// The baton.
+pub struct Scheduler {
+    state: Mutex<State>,
+    turns: Vec<Condvar>,
+}
+
+/// Why an actor was unwound: another one failed first.
+pub struct Stopped;
+
+/// Whose turns this thread takes.
+struct Seat {
+    scheduler: Arc<Scheduler>,
+    actor: usize,
+}
+
+thread_local! {
+    static SEAT: RefCell<Option<Rc<Seat>>> = const { RefCell::new(None) };
+}
+
+impl Scheduler {
+    /// A scheduler of `actors` actors, all of them ready.
+    pub fn new(policy: Policy, actors: usize) -> Scheduler {
+        let mut state = State {
+            policy,
+            running: 0,
+            alive: vec![true; actors],
+            steps: 0,
+            yields: 0,
+            stopped: false,
+        };
+        state.running = state.next(None, false);
+        Scheduler {
+            state: Mutex::new(state),
+            turns: (0..actors).map(|_| Condvar::new()).collect(),
+        }
+    }
+
+    /// Runs `work` as actor `actor` on this thread.
+    pub fn enter(self: &Arc<Self>, actor: usize, work: impl FnOnce()) {
+        let _leave = Leave(Arc::clone(self), actor);
+        let seat = Seat {
+            scheduler: Arc::clone(self),
+            actor,
+        };
+        SEAT.with(|slot| *slot.borrow_mut() = Some(Rc::new(seat)));
+        let yielder = Arc::clone(self);
+        forebay_pmem::set_yield_hook(Some(Box::new(move || yielder.point(actor, true))));
+        self.wait_for_turn(actor, self.lock());
+        work();
+    }
+
+    /// Ends the run: every actor is unwound at its next point.
+    pub fn stop(&self) {
+        self.lock().stopped = true;
+        self.turns.iter().for_each(Condvar::notify_all);
+    }
+
+    /// Points passed so far.
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
+    fn point(&self, actor: usize, must_yield: bool) {
+        if std::thread::panicking() {
+            return;
+        }
+        let mut state = self.lock();
+        assert_eq!(state.running, actor, "an actor runs without the baton");
+        if must_yield {
+            state.yields += 1;
+            if state.yields > YIELDS_MAX {
+                state.stopped = true;
+                self.turns.iter().for_each(Condvar::notify_all);
+                drop(state);
+                panic!("no actor goes on: all of them wait for each other");
+            }
+        } else {
+            state.yields = 0;
+            state.steps += 1;
+        }
+        let next = state.next(Some(actor), must_yield);
+        if next != actor {
+            state.running = next;
+            self.turns[next].notify_one();
+            self.wait_for_turn(actor, state);
+        } else if state.stopped {
+            drop(state);
+            std::panic::resume_unwind(Box::new(Stopped));
+        }
+    }
+
+    fn wait_for_turn(&self, actor: usize, state: MutexGuard<'_, State>) {
+        let state = self.turns[actor]
+            .wait_while(state, |state| state.running != actor && !state.stopped)
+            .unwrap_or_else(PoisonError::into_inner);
+        let stopped = state.stopped;
+        drop(state);
+        if stopped {
+            std::panic::resume_unwind(Box::new(Stopped));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A point of this thread's run, if a scheduler drives it.
+pub fn point() {
+    let seat = SEAT.with(|slot| slot.borrow().clone());
+    if let Some(seat) = seat {
+        seat.scheduler.point(seat.actor, false);
+    }
+}
+
+struct Leave(Arc<Scheduler>, usize);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        forebay_pmem::set_yield_hook(None);
+        SEAT.with(|slot| *slot.borrow_mut() = None);
+        let mut state = self.0.lock();
+        state.alive[self.1] = false;
+        state.yields = 0;
+        if state.running == self.1 && state.alive.contains(&true) {
+            state.running = state.next(None, false);
+            self.0.turns[state.running].notify_one();
+        }
+    }
+}
+
+impl State {
+    /// Chooses among the living; `current` is the one that runs now, not to be chosen when it
+    /// must yield and there is another.
+    fn next(&mut self, current: Option<usize>, must_yield: bool) -> usize {
+        let alive = |actor: &usize| self.alive[*actor];
+        let others: Vec<usize> = (0..self.alive.len())
+            .filter(alive)
+            .filter(|&actor| Some(actor) != current)
+            .collect();
+        let Some(&first) = others.first() else {
+            return current.expect("somebody is alive");
+        };
+        let step = self.steps;
+        match &mut self.policy {
+            Policy::Random { rng, switches } => match current {
+                Some(current) if !must_yield && rng.u8(..) >= *switches => current,
+                _ => others[rng.usize(..others.len())],
+            },
+            Policy::Priorities { priorities, drops } => {
+                if let Some(current) = current
+                    && (must_yield || drops.contains(&step))
+                {
+                    priorities[current] = priorities.iter().min().expect("there are actors") - 1;
+                }
+                let all = others.into_iter().chain(current);
+                all.max_by_key(|&actor| priorities[actor]).unwrap_or(first)
+            }
+            Policy::Preemptions(list) => {
+                let asked = list.iter().find(|preemption| preemption.0 == step);
+                match (asked, current) {
+                    (Some(&(_, to)), _) if !must_yield && others.contains(&to) => to,
+                    (_, Some(current)) if !must_yield => current,
+                    // Round robin from the one that waits.
+                    (_, Some(current)) => *others
+                        .iter()
+                        .find(|&&actor| actor > current)
+                        .unwrap_or(&first),
+                    (_, None) => first,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which actor passed each point.
+    fn run(policy: Policy) -> Vec<usize> {
+        let scheduler = Arc::new(Scheduler::new(policy, 3));
+        let passed = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for actor in 0..3 {
+                let (scheduler, passed) = (&scheduler, &passed);
+                scope.spawn(move || {
+                    scheduler.enter(actor, || {
+                        for _ in 0..20 {
+                            passed.lock().unwrap().push(actor);
+                            point();
+                        }
+                    });
+                });
+            }
+        });
+        passed.into_inner().unwrap()
+    }
+
+    #[test]
+    fn the_same_policy_gives_the_same_run() {
+        let mut rng = fastrand::Rng::with_seed(5);
+        for _ in 0..8 {
+            let policy = Policy::random(&mut rng, 3, 60);
+            let once = run(policy.clone());
+            assert_eq!(once.len(), 60);
+            assert_eq!(once, run(policy));
+        }
+    }
+
+    #[test]
+    fn preemptions_come_where_they_are_asked_for() {
+        let passed = run(Policy::Preemptions(vec![(4, 2), (9, 1)]));
+        assert_eq!(passed[..4], [0; 4]);
+        assert_eq!(passed[4..9], [2; 5]);
+        assert_eq!(passed[9..29], [1; 20]);
+    }
+
+    #[test]
+    fn actors_that_all_wait_are_found_out() {
+        let scheduler = Arc::new(Scheduler::new(Policy::Preemptions(Vec::new()), 2));
+        std::thread::scope(|scope| {
+            for actor in 0..2 {
+                let scheduler = &scheduler;
+                let wait = move || {
+                    scheduler.enter(actor, || {
+                        loop {
+                            forebay_pmem::yield_point()
+                        }
+                    })
+                };
+                let waiting = move || std::panic::catch_unwind(std::panic::AssertUnwindSafe(wait));
+                scope.spawn(move || assert!(waiting().is_err()));
+            }
+        });
+    }
+}

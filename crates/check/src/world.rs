@@ -1,0 +1,251 @@
+//! Media and backings of one life of a pool, with the history of what was asked of it and the
+//! crashes that were noted on the way.
+
+use crate::oracle::{Event, Operation, Outcome};
+use crate::scenario::Shape;
+use crate::scheduler;
+use crate::store::{CrashStore, StoreCrashState, StoreEvent};
+use forebay::{Backing, BackingStore};
+use forebay_pmem::Region;
+use forebay_pmem::shadow::{CrashState, Shadow, ShadowEvent, ShadowEventKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of the members and of the backings after a crash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Member by member.
+    pub media: Vec<Vec<u8>>,
+    /// Volume by volume.
+    pub stores: Vec<Vec<u8>>,
+}
+
+/// A moment at which the power may fail.
+pub struct CrashCase {
+    /// What each member may hold.
+    pub media: Vec<CrashState>,
+    /// What each backing may hold.
+    pub stores: Vec<StoreCrashState>,
+    /// Entries of the history before this moment.
+    pub events: usize,
+    /// What was about to happen.
+    pub moment: String,
+}
+
+/// Which moments are noted.
+#[derive(Clone, Debug)]
+pub struct Capture {
+    /// Decides.
+    pub rng: fastrand::Rng,
+    /// Chances in 256 for each moment.
+    pub chances: u32,
+    /// Noted at most.
+    pub limit: usize,
+}
+
+struct Recorder {
+    events: Vec<Event>,
+    operations: Vec<Operation>,
+    cases: Vec<CrashCase>,
+    capture: Capture,
+    /// Something was stored since the last crash was noted.
+    is_news: bool,
+    trace: Option<Vec<String>>,
+}
+
+/// See the [module](self).
+pub struct World {
+    shadows: Vec<Arc<Shadow>>,
+    stores: Vec<Arc<CrashStore>>,
+    recorder: Mutex<Recorder>,
+}
+
+/// What a life leaves behind.
+pub struct Record {
+    /// The history.
+    pub events: Vec<Event>,
+    /// What its entries name.
+    pub operations: Vec<Operation>,
+    /// The crashes, in order.
+    pub cases: Vec<CrashCase>,
+    /// Every store, flush and fence in words, if asked for.
+    pub trace: Option<Vec<String>>,
+}
+
+impl World {
+    /// Media and backings that hold `image`.
+    pub fn new(shape: &Shape, image: &Image, capture: Capture, seed: u64, traced: bool) -> World {
+        let shadows = image.media.iter();
+        let stores = image.stores.iter().enumerate().map(|(volume, bytes)| {
+            let seed = seed.wrapping_add(volume as u64);
+            let name = format!("volume-{volume}");
+            Arc::new(CrashStore::new(
+                &name,
+                bytes.clone(),
+                shape.sector_bytes(),
+                seed,
+            ))
+        });
+        World {
+            shadows: shadows
+                .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
+                .collect(),
+            stores: stores.collect(),
+            recorder: Mutex::new(Recorder {
+                events: Vec::new(),
+                operations: Vec::new(),
+                cases: Vec::new(),
+                capture,
+                is_news: true,
+                trace: traced.then(Vec::new),
+            }),
+        }
+    }
+
+    /// The members, for a pool.
+    pub fn regions(&self) -> Vec<Region> {
+        let shadows = self.shadows.iter();
+        shadows
+            .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
+            .collect()
+    }
+
+    /// The backing of a volume.
+    pub fn backing(&self, volume: usize) -> Backing {
+        let store: Arc<dyn BackingStore> = self.stores[volume].clone();
+        Backing::from_store(store)
+    }
+
+    /// The store behind a volume.
+    pub fn store(&self, volume: usize) -> &CrashStore {
+        &self.stores[volume]
+    }
+
+    /// Starts to note crashes, and to let the scheduler switch, around every store, stream,
+    /// flush, fence, backing write and sync.
+    pub fn watch(self: &Arc<Self>) {
+        for (member, shadow) in self.shadows.iter().enumerate() {
+            let world = Arc::downgrade(self);
+            shadow.set_hook(Some(Arc::new(move |event: ShadowEvent| {
+                let Some(world) = world.upgrade() else { return };
+                // A flush changes nothing that a crash could leave.
+                let is_news = event.kind != ShadowEventKind::Flush;
+                world.moment(is_news, || {
+                    let ShadowEvent {
+                        kind,
+                        thread: _,
+                        offset,
+                        len,
+                    } = event;
+                    format!("{kind:?} member {member} bytes {offset}+{len}")
+                });
+            })));
+        }
+        for (volume, store) in self.stores.iter().enumerate() {
+            let world = Arc::downgrade(self);
+            store.set_hook(Some(Arc::new(move |event| {
+                let Some(world) = world.upgrade() else { return };
+                let is_news = event != StoreEvent::Read;
+                world.moment(is_news, || format!("{event:?} volume {volume}"));
+            })));
+        }
+    }
+
+    /// Stops noting crashes.
+    pub fn unwatch(&self) {
+        self.shadows.iter().for_each(|shadow| shadow.set_hook(None));
+        self.stores.iter().for_each(|store| store.set_hook(None));
+    }
+
+    fn moment(&self, changes: bool, describe: impl Fn() -> String) {
+        {
+            let mut recorder = self.lock();
+            if let Some(trace) = &mut recorder.trace {
+                let thread = std::thread::current();
+                trace.push(format!("{}: {}", thread.name().unwrap_or("?"), describe()));
+            }
+            if recorder.wants_case() {
+                let case = self.crash_case(recorder.events.len(), describe());
+                recorder.cases.push(case);
+                recorder.is_news = false;
+            }
+            recorder.is_news |= changes;
+        }
+        scheduler::point();
+    }
+
+    /// Notes a crash now, wanted or not.
+    pub fn note_crash(&self, moment: &str) {
+        let mut recorder = self.lock();
+        let case = self.crash_case(recorder.events.len(), moment.to_string());
+        recorder.cases.push(case);
+    }
+
+    fn crash_case(&self, events: usize, moment: String) -> CrashCase {
+        CrashCase {
+            media: self
+                .shadows
+                .iter()
+                .map(|shadow| shadow.crash_state())
+                .collect(),
+            stores: self
+                .stores
+                .iter()
+                .map(|store| store.crash_state())
+                .collect(),
+            events,
+            moment,
+        }
+    }
+
+    /// Notes the call of an operation; returns its number.
+    pub fn call(&self, operation: Operation) -> usize {
+        let mut recorder = self.lock();
+        let number = recorder.operations.len();
+        recorder.operations.push(operation);
+        recorder.events.push(Event::Call(number));
+        recorder.is_news = true;
+        if let Some(trace) = &mut recorder.trace {
+            trace.push(format!("-- operation {number} is called"));
+        }
+        number
+    }
+
+    /// Notes how an operation came back.
+    pub fn returned(&self, call: usize, outcome: Outcome, found: Option<Vec<u8>>) {
+        let mut recorder = self.lock();
+        if let Operation::Read { found: slot, .. } = &mut recorder.operations[call] {
+            *slot = found;
+        }
+        recorder.events.push(Event::Return(call, outcome));
+        recorder.is_news = true;
+        if let Some(trace) = &mut recorder.trace {
+            trace.push(format!("-- operation {call} returns: {outcome:?}"));
+        }
+    }
+
+    /// What happened.
+    pub fn take_record(&self) -> Record {
+        let mut recorder = self.lock();
+        Record {
+            events: std::mem::take(&mut recorder.events),
+            operations: std::mem::take(&mut recorder.operations),
+            cases: std::mem::take(&mut recorder.cases),
+            trace: recorder.trace.take(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recorder {
+    fn wants_case(&mut self) -> bool {
+        let Capture {
+            rng,
+            chances,
+            limit,
+        } = &mut self.capture;
+        self.is_news && self.cases.len() < *limit && rng.u32(..256) < *chances
+    }
+}
