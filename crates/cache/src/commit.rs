@@ -14,7 +14,10 @@ use crate::lanes::{HeldLane, SlotLines, thread_hint};
 use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::media::encode_partial_len;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{self, Element, Shape, Stamp, padded, record_bytes};
+use crate::slots::Stock;
+use crate::record::{
+    self, Element, RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX, Shape, Stamp, padded, record_bytes,
+};
 
 /// Commits between two refreshes of the acknowledged watermark that rides in records.
 const REFRESH_PERIOD: u32 = 16;
@@ -39,13 +42,14 @@ pub(crate) struct Change {
 /// How a key changes.
 #[derive(Debug)]
 pub(crate) enum Action {
-    /// The block now stands in this private slot, streamed but not fenced.
+    /// The block stands in this private slot, streamed by this thread but not fenced.
     Block { slot: u32, crc: u32 },
-    /// As `Block`, of which only `valid_bytes` count.
-    PartialBlock {
+    /// The block is to be streamed into this private slot from `data[at..]`. With `valid_bytes`
+    /// only so many of its bytes count, and the trailer says so already.
+    Fresh {
         slot: u32,
-        crc: u32,
-        valid_bytes: usize,
+        at: usize,
+        valid_bytes: Option<usize>,
     },
     /// Parts of the cached block change in place.
     Delta { patches: Vec<Patch> },
@@ -85,7 +89,9 @@ struct Scratch {
     elements: Vec<Element>,
     payload: Vec<u8>,
     record: Vec<u8>,
-    freed: Vec<u32>,
+    /// CRCs of the fresh blocks, in order, and how many of them the plan has used.
+    crcs: Vec<u32>,
+    crcs_used: usize,
 }
 
 thread_local! {
@@ -103,13 +109,30 @@ pub(crate) fn record_bound(changes: &[Change]) -> u64 {
             elements += 1;
         }
     }
-    padded(record_bytes(elements, payload))
+    let bytes = padded(record_bytes(elements, payload));
+    if elements > RECORD_ELEMENTS_MAX || bytes > RECORD_BYTES_MAX {
+        // No header can tell of it, so it fits nowhere.
+        return u64::MAX;
+    }
+    bytes
 }
 
 impl Core {
+    /// Commits changes that bring no new blocks.
+    pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Result<Outcome> {
+        self.commit(changes, &[], &self.slots.stock(thread_hint()))
+    }
+
     /// Commits all changes or none. On `Done` they are durable and published; slots named by
-    /// `Block` actions belong to the pool then, otherwise still to the caller.
-    pub(crate) fn commit(&self, changes: &[Change]) -> Result<Outcome> {
+    /// `Block` and `Fresh` actions belong to the pool then, otherwise still to the caller. Slots
+    /// without a mapping go into `stock`, which is held throughout: nothing that could make the
+    /// non-temporal stores wait happens between them and their fence.
+    pub(crate) fn commit(
+        &self,
+        changes: &[Change],
+        data: &[u8],
+        stock: &Stock<'_>,
+    ) -> Result<Outcome> {
         self.writable()?;
         if changes.is_empty() {
             return Ok(Outcome::Done(0));
@@ -124,11 +147,14 @@ impl Core {
         };
         SCRATCH.with_borrow_mut(|scratch| {
             self.lock_all(changes, scratch);
-            let outcome = self.commit_locked(changes, &lane, scratch);
+            let outcome = self.commit_locked(changes, data, &lane, scratch, stock);
+            if !matches!(outcome, Ok(Outcome::Done(_))) {
+                self.unlock_all(scratch);
+                return outcome;
+            }
             // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
-            drop(lane);
-            for slot in scratch.freed.drain(..) {
-                self.slots.give(thread_hint(), slot);
+            if !mutated(Mutant::SlotFreedBeforeFence) {
+                scratch.steps.iter().filter_map(freed_slot).for_each(|slot| stock.give(slot));
             }
             outcome
         })
@@ -155,38 +181,53 @@ impl Core {
         }
     }
 
-    /// Steps 3 to 8 with the locks held; they are released on every way out.
+    /// Steps 4 to 8 with the locks held. Only on `Done` with an effect they are released.
     fn commit_locked(
         &self,
         changes: &[Change],
+        data: &[u8],
         lane: &HeldLane<'_>,
         scratch: &mut Scratch,
+        stock: &Stock<'_>,
     ) -> Result<Outcome> {
-        if let Some(outcome) = self.plan(changes, scratch)? {
-            self.unlock_all(scratch);
-            return Ok(outcome);
+        // Blocks are streamed before their entries are looked at, which gives those time to arrive
+        // from memory; and the sequence is drawn before that, since its locked operations would
+        // wait for the stores.
+        let has_fresh = changes.iter().any(|c| matches!(c.action, Action::Fresh { .. }));
+        let mut sequence = None;
+        if has_fresh {
+            self.prefetch_entries(changes);
+            sequence = Some(lane.draw());
+        }
+        self.stream_fresh(changes, data, scratch);
+        match self.plan(changes, scratch) {
+            Ok(None) => {}
+            verdict => {
+                if let Some(sequence) = sequence {
+                    self.abandon(lane, sequence, scratch)?;
+                }
+                return verdict.map(|outcome| outcome.unwrap_or(Outcome::Stale));
+            }
         }
         if scratch.steps.is_empty() {
+            // Only evictions come to nothing, and they draw late.
+            assert!(sequence.is_none(), "a fresh block always has an effect");
             self.unlock_all(scratch);
             return Ok(Outcome::Done(0));
         }
-        if let Err(error) = self.stage_appends(changes, scratch) {
-            self.unlock_all(scratch);
-            return Err(error);
-        }
+        self.stage_appends(changes, scratch);
         if mutated(Mutant::DeltaBeforeFence) {
             self.apply_in_place(changes, lane, scratch);
         }
         // Step 4, under all locks: in the log, sequences of one key rise with its versions.
-        let sequence = lane.draw();
+        let sequence = sequence.unwrap_or_else(|| lane.draw());
         // Step 5.
         self.stream_record(lane, sequence, scratch);
-        // Steps 6. A crash before the fence leaves the transaction whole or absent.
-        if let Err(error) = self.guarantee(changes, lane, scratch) {
+        // Step 6. A crash before the fence leaves the transaction whole or absent.
+        if let Err(error) = self.guarantee(changes, lane, scratch, stock) {
             // Nothing is published; the pool is poisoned, so nobody can build on what may be lost,
             // and no checkpoint can become durable past the sequence that is given up here.
             lane.give_up();
-            self.unlock_all(scratch);
             return Err(error);
         }
         // Steps 7 and 8.
@@ -194,11 +235,51 @@ impl Core {
         Ok(Outcome::Done(scratch.steps.len()))
     }
 
+    fn prefetch_entries(&self, changes: &[Change]) {
+        for change in changes {
+            if let Some(first) = self.index.first(change.place) {
+                self.media.prefetch_entry(first);
+            }
+        }
+    }
+
+    /// Part of step 5: fresh blocks go into their private slots.
+    fn stream_fresh(&self, changes: &[Change], data: &[u8], scratch: &mut Scratch) {
+        scratch.crcs.clear();
+        for change in changes {
+            let Action::Fresh { slot, at, valid_bytes } = change.action else {
+                continue;
+            };
+            let block = &data[at..at + self.block_bytes()];
+            let whole = self.media.stream_slot(slot, block);
+            let crc = valid_bytes.map_or(whole, |valid| self.media.crc(&block[..valid]));
+            scratch.crcs.push(crc);
+        }
+    }
+
+    /// A drawn sequence that will not be used gets an empty record: the log has no holes.
+    fn abandon(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) -> Result<()> {
+        scratch.elements.clear();
+        scratch.payload.clear();
+        self.stream_record(lane, sequence, scratch);
+        // Orders the record before any watermark that covers its sequence.
+        if let Err(error) = self.fence() {
+            lane.give_up();
+            return Err(error);
+        }
+        if self.strict {
+            self.store_commit_word(lane, scratch);
+        }
+        lane.publish(scratch.record.len() as u64);
+        Ok(())
+    }
+
     /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
     fn plan(&self, changes: &[Change], scratch: &mut Scratch) -> Result<Option<Outcome>> {
         scratch.steps.clear();
         scratch.elements.clear();
         scratch.payload.clear();
+        scratch.crcs_used = 0;
         let mut verdict = Ok(None);
         for (number, change) in changes.iter().enumerate() {
             let stale = change
@@ -220,9 +301,6 @@ impl Core {
             for step in scratch.steps.drain(..).filter(|step| step.fresh) {
                 self.index.push_free(step.index);
             }
-            if verdict.is_err() {
-                self.unlock_all(scratch);
-            }
         }
         verdict
     }
@@ -240,8 +318,13 @@ impl Core {
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {
             Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
-            Action::PartialBlock { slot, crc, .. } => {
-                Entry::data(change.key, *slot, *crc).as_partial()
+            Action::Fresh {
+                slot, valid_bytes, ..
+            } => {
+                let crc = scratch.crcs[scratch.crcs_used];
+                scratch.crcs_used += 1;
+                let entry = Entry::data(change.key, *slot, crc);
+                valid_bytes.map_or(entry, |_| entry.as_partial())
             }
             Action::Zero => Entry::zero(change.key),
             Action::Evict { entry } => {
@@ -313,7 +396,7 @@ impl Core {
     }
 
     /// Part of step 5: appended bytes go straight behind the valid ones, where nobody looks (I1).
-    fn stage_appends(&self, changes: &[Change], scratch: &Scratch) -> Result<()> {
+    fn stage_appends(&self, changes: &[Change], scratch: &Scratch) {
         for step in &scratch.steps {
             if let Action::Append { at, bytes } = &changes[step.change].action {
                 let slot = step.entry.slot().expect("partial blocks have slots");
@@ -330,7 +413,6 @@ impl Core {
                 self.media.stream_slot_lines(slot, start, &lines);
             }
         }
-        Ok(())
     }
 
     fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
@@ -339,7 +421,7 @@ impl Core {
             salt: self.salt,
             lane: lane.number,
             position: lane.position,
-            lane_bytes: self.lanes.lane_bytes(),
+            lap: lane.lap,
             sequence,
             acknowledged: self.lanes.acknowledged(),
         };
@@ -349,7 +431,7 @@ impl Core {
             &scratch.payload,
             &mut scratch.record,
         );
-        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset();
+        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset;
         self.media.main().stream(offset, &scratch.record);
     }
 
@@ -367,7 +449,13 @@ impl Core {
     }
 
     /// Step 6. After it the transaction survives every crash.
-    fn guarantee(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &Scratch) -> Result<()> {
+    fn guarantee(
+        &self,
+        changes: &[Change],
+        lane: &HeldLane<'_>,
+        scratch: &Scratch,
+        stock: &Stock<'_>,
+    ) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.strict {
             self.store_commit_word(lane, scratch);
             return self.fence();
@@ -381,7 +469,7 @@ impl Core {
         }
         if mutated(Mutant::SlotFreedBeforeFence) {
             for slot in scratch.steps.iter().filter_map(freed_slot) {
-                self.slots.give(thread_hint(), slot);
+                stock.give(slot);
             }
         }
         if !mutated(Mutant::CommitFenceRemoved) {
@@ -420,11 +508,6 @@ impl Core {
         lane.publish(scratch.record.len() as u64);
         for stripe in &scratch.stripes {
             self.index.end_change_and_unlock(*stripe);
-        }
-        if !mutated(Mutant::SlotFreedBeforeFence) {
-            scratch
-                .freed
-                .extend(scratch.steps.iter().filter_map(freed_slot));
         }
     }
 
@@ -522,7 +605,10 @@ fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratc
                 shape,
             });
         }
-        Action::PartialBlock { valid_bytes, .. } => {
+        Action::Fresh {
+            valid_bytes: Some(valid_bytes),
+            ..
+        } => {
             let shape = Shape::Append {
                 valid_bytes: *valid_bytes as u32,
             };

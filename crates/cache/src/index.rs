@@ -161,6 +161,20 @@ impl Index {
         );
     }
 
+    /// The first entry of the key's chain, as a hint.
+    #[inline]
+    pub(crate) fn first(&self, place: Place) -> Option<u32> {
+        let head = &self.stripes[place.stripe as usize].heads[place.head as usize];
+        head.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Brings the key's stripe near.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn prefetch(&self, place: Place) {
+        forebay_pmem::prefetch(&self.stripes[place.stripe as usize]);
+    }
+
     /// Walks the key's chain; `matches` looks at an entry. Under the lock the answer is exact,
     /// otherwise it counts only if `read_valid` says so afterwards. The walk always ends.
     #[inline]

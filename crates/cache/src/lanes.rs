@@ -72,8 +72,10 @@ pub(crate) fn set_thread_hint(value: usize) {
 pub(crate) struct HeldLane<'a> {
     lanes: &'a Lanes,
     pub(crate) number: u32,
-    /// Where the record goes.
+    /// Where the record goes: absolute, and as lap and offset.
     pub(crate) position: u64,
+    pub(crate) lap: u32,
+    pub(crate) offset: u64,
 }
 
 impl Lanes {
@@ -103,14 +105,16 @@ impl Lanes {
                 if lane.busy.load(Ordering::Relaxed) || lane.busy.swap(true, Ordering::Acquire) {
                     continue;
                 }
-                if let Some(position) = self.room(lane, bytes) {
+                if let Some((lap, offset)) = self.room(lane, bytes) {
                     if turn > 0 {
                         set_thread_hint(start + turn);
                     }
                     return Some(HeldLane {
                         lanes: self,
                         number: number as u32,
-                        position,
+                        position: u64::from(lap) * self.lane_bytes + offset,
+                        lap,
+                        offset,
                     });
                 }
                 lane.busy.store(false, Ordering::Release);
@@ -123,13 +127,16 @@ impl Lanes {
         }
     }
 
-    /// Where a record of `bytes` would go. A record does not cross the end of the ring.
-    fn room(&self, lane: &Lane, bytes: u64) -> Option<u64> {
+    /// Lap and offset where a record of `bytes` would go. It does not cross the end of the ring.
+    fn room(&self, lane: &Lane, bytes: u64) -> Option<(u32, u64)> {
         let head = lane.head.load(Ordering::Relaxed);
-        let left = self.lane_bytes - head % self.lane_bytes;
-        let position = if bytes <= left { head } else { head + left };
-        let used = position + bytes - lane.tail.load(Ordering::Acquire);
-        (used <= self.lane_bytes).then_some(position)
+        let (mut lap, mut offset) = (head / self.lane_bytes, head % self.lane_bytes);
+        if offset + bytes > self.lane_bytes {
+            (lap, offset) = (lap + 1, 0);
+        }
+        let end = lap * self.lane_bytes + offset + bytes;
+        let used = end - lane.tail.load(Ordering::Acquire);
+        (used <= self.lane_bytes).then_some((lap as u32, offset))
     }
 
     /// Share of the log that waits for a checkpoint, per mille.
@@ -234,10 +241,6 @@ impl HeldLane<'_> {
     pub(crate) fn give_up(&self) {
         self.lane().in_flight.store(IDLE, Ordering::Release);
     }
-    /// Offset of the record within the lane.
-    pub(crate) fn offset(&self) -> u64 {
-        self.position % self.lanes.lane_bytes
-    }
 }
 
 impl Drop for HeldLane<'_> {
@@ -284,7 +287,7 @@ mod tests {
         assert_eq!(lanes.settle(false), 14);
         lanes.advance_tails(&positions);
         let lane = lanes.try_hold(192).expect("room again");
-        assert_eq!((lane.position, lane.offset()), (512, 0));
+        assert_eq!((lane.position, lane.offset), (512, 0));
     }
 
     #[test]

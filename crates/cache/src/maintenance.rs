@@ -92,7 +92,7 @@ impl Core {
                     based_on: None,
                 })
                 .collect();
-            self.commit(&changes)?;
+            self.commit_mappings(&changes)?;
         }
         batch.clear();
         Ok(())

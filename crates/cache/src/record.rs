@@ -77,6 +77,13 @@ impl Element {
     pub(crate) fn is_tombstone(&self) -> bool {
         self.entry.slot_half() == 0
     }
+    /// Bytes of the payload that belong to the element.
+    fn redo_bytes(&self) -> usize {
+        match self.shape {
+            Shape::Delta { len, .. } => usize::from(len),
+            _ => 0,
+        }
+    }
     fn encode(&self, out: &mut Vec<u8>) {
         debug_assert!(self.index <= INDEX_MASK);
         let (shape, argument) = match self.shape {
@@ -161,15 +168,25 @@ pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// A record that was read back and is whole.
-#[derive(Clone, Debug)]
+/// A record that was read back and is whole. Elements and redo bytes are in its `Log`.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) lane: u32,
     pub(crate) position: u64,
     pub(crate) bytes: u64,
     pub(crate) sequence: u64,
     pub(crate) acknowledged: u64,
-    pub(crate) elements: Vec<Element>,
+    first_element: u32,
+    elements: u32,
+    payload_start: usize,
+    payload_end: usize,
+}
+
+/// The whole records of one or more lanes, packed: recovery reads many thousands of them.
+#[derive(Default, Debug)]
+pub(crate) struct Log {
+    pub(crate) records: Vec<Record>,
+    elements: Vec<Element>,
     payload: Vec<u8>,
 }
 
@@ -187,55 +204,83 @@ pub(crate) fn tagged_position(
     (salt.tag(lane, position) == tag).then_some(position)
 }
 
-/// Lines of the record whose third header word (CRC, count, lines) this is.
+/// Lines of the record whose last header word (CRC, count, lines) this is.
 pub(crate) fn lines_of(word: u64) -> u64 {
     word >> 48
 }
 
-/// Reads a record from its bytes; `None` if it is torn, damaged or no record.
-pub(crate) fn decode(salt: Salt, lane: u32, position: u64, raw: &[u8]) -> Option<Record> {
-    let crc = u32::from_le_bytes(raw.get(CRC_AT..CRC_AT + 4)?.try_into().ok()?);
+/// Whether the bytes of a record are what was written.
+pub(crate) fn is_whole(salt: Salt, raw: &[u8]) -> bool {
+    let Some(crc) = raw.get(CRC_AT..CRC_AT + 4) else {
+        return false;
+    };
     let seed = forebay_pmem::crc32c_append(salt.crc_seed(), &raw[..CRC_AT]);
     let seed = forebay_pmem::crc32c_append(seed, &[0; 4]);
-    if forebay_pmem::crc32c_append(seed, &raw[CRC_AT + 4..]) != crc {
-        return None;
-    }
-    parse(lane, position, raw)
+    forebay_pmem::crc32c_append(seed, &raw[CRC_AT + 4..]).to_le_bytes() == *crc
 }
 
-/// As `decode`, whatever the CRC says.
-pub(crate) fn parse(lane: u32, position: u64, raw: &[u8]) -> Option<Record> {
-    let u64_at = |at: usize| Some(u64::from_le_bytes(raw.get(at..at + 8)?.try_into().ok()?));
-    let count = usize::from(u16::from_le_bytes(raw.get(28..30)?.try_into().ok()?));
-    let sequence = u64_at(8).filter(|sequence| *sequence < SEQUENCE_MAX)?;
-    let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
-    let elements = raw
-        .get(RECORD_HEADER_BYTES..payload_at)?
-        .chunks_exact(ELEMENT_BYTES)
-        .map(Element::decode)
-        .collect::<Option<Vec<_>>>()?;
-    Some(Record {
-        lane,
-        position,
-        bytes: raw.len() as u64,
-        sequence,
-        acknowledged: sequence.saturating_sub(u64_at(16)? & 0xFFFF_FFFF),
-        elements,
-        payload: raw[payload_at..].to_vec(),
-    })
-}
-
-impl Record {
-    /// Each element with its redo bytes (empty but for deltas); `None` at the end of a payload that
-    /// is too short, which no record of ours has.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&Element, &[u8])> {
-        let mut rest = &self.payload[..];
-        self.elements.iter().map(move |element| {
-            let len = match element.shape {
-                Shape::Delta { len, .. } => usize::from(len).min(rest.len()),
-                _ => 0,
+impl Log {
+    /// Adds the record in `raw` if its shape makes sense; returns whether it did.
+    pub(crate) fn add(&mut self, lane: u32, position: u64, raw: &[u8]) -> bool {
+        let word = |at: usize| u64::from_le_bytes(raw[at..at + 8].try_into().expect("8 bytes"));
+        if raw.len() < RECORD_HEADER_BYTES {
+            return false;
+        }
+        let (sequence, first_element) = (word(8), self.elements.len());
+        let count = usize::from((word(CRC_AT) >> 32) as u16);
+        let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
+        let Some(elements) = raw.get(RECORD_HEADER_BYTES..payload_at) else {
+            return false;
+        };
+        for element in elements.chunks_exact(ELEMENT_BYTES) {
+            let Some(element) = Element::decode(element) else {
+                self.elements.truncate(first_element);
+                return false;
             };
-            let (redo, tail) = rest.split_at(len);
+            self.elements.push(element);
+        }
+        let deltas = self.elements[first_element..].iter();
+        let redo: usize = deltas.map(Element::redo_bytes).sum();
+        let payload_start = self.payload.len();
+        let payload_end = (payload_at + redo).min(raw.len());
+        self.payload.extend_from_slice(&raw[payload_at..payload_end]);
+        self.records.push(Record {
+            lane,
+            position,
+            bytes: raw.len() as u64,
+            sequence,
+            acknowledged: sequence.saturating_sub(word(16) & 0xFFFF_FFFF),
+            first_element: first_element as u32,
+            elements: count as u32,
+            payload_start,
+            payload_end: self.payload.len(),
+        });
+        true
+    }
+
+    /// Appends another lane's log.
+    pub(crate) fn append(&mut self, other: Log) {
+        let (elements, payload) = (self.elements.len(), self.payload.len());
+        self.records.extend(other.records.into_iter().map(|record| Record {
+            first_element: record.first_element + elements as u32,
+            payload_start: record.payload_start + payload,
+            payload_end: record.payload_end + payload,
+            ..record
+        }));
+        self.elements.extend(other.elements);
+        self.payload.extend(other.payload);
+    }
+
+    pub(crate) fn elements(&self, record: &Record) -> &[Element] {
+        let first = record.first_element as usize;
+        &self.elements[first..first + record.elements as usize]
+    }
+
+    /// A record's elements, each with its redo bytes (empty but for deltas).
+    pub(crate) fn parts(&self, record: &Record) -> impl Iterator<Item = (&Element, &[u8])> {
+        let mut rest = &self.payload[record.payload_start..record.payload_end];
+        self.elements(record).iter().map(move |element| {
+            let (redo, tail) = rest.split_at(element.redo_bytes().min(rest.len()));
             rest = tail;
             (element, redo)
         })
@@ -296,11 +341,19 @@ mod tests {
         let position = tagged_position(stamp.salt, 3, 1024, 128, tag, lap);
         assert_eq!(position, Some(stamp.position));
         assert_eq!(tagged_position(stamp.salt, 2, 1024, 128, tag, lap), None);
-        let record = decode(stamp.salt, 3, stamp.position, &raw).expect("whole");
-        assert_eq!((record.sequence, record.acknowledged), (1000, 990));
-        assert_eq!(record.elements, elements);
-        let redo: Vec<&[u8]> = record.parts().map(|(_, redo)| redo).collect();
-        assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
+        assert!(is_whole(stamp.salt, &raw));
+        let mut log = Log::default();
+        assert!(log.add(3, stamp.position, &raw));
+        let mut both = Log::default();
+        assert!(both.add(3, stamp.position, &raw));
+        both.append(log);
+        for record in &both.records {
+            assert_eq!((record.sequence, record.acknowledged), (1000, 990));
+            assert_eq!(both.elements(record), elements);
+            let redo: Vec<&[u8]> = both.parts(record).map(|(_, redo)| redo).collect();
+            assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
+        }
+        assert_eq!(both.records.len(), 2);
     }
 
     #[test]
@@ -312,10 +365,10 @@ mod tests {
             let mut flipped = raw.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(
-                decode(stamp.salt, 3, stamp.position, &flipped).is_none(),
+                !is_whole(stamp.salt, &flipped),
                 "bit {bit}"
             );
         }
-        assert!(decode(Salt(1), 3, stamp.position, &raw).is_none());
+        assert!(!is_whole(Salt(1), &raw));
     }
 }

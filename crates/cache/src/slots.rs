@@ -1,18 +1,21 @@
 //! Free slots: magazines of a few for each committing thread, a shared set behind them.
 //!
 //! I2: a slot comes in here only when the record that removed its last mapping is fenced. Between
-//! that and anyone's non-temporal stores into it stands the locked operation of the magazine's
-//! lock or of the set.
+//! that and anyone's non-temporal stores into it stands the locked operation by which a magazine
+//! or a word of the set changes hands.
+//!
+//! A transaction holds a magazine while it streams: locked operations between non-temporal stores
+//! would make each of them wait for the memory.
 
 use crate::groups::{Groups, numbers};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, spin_hint};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Magazines: as many as threads can usefully commit at once.
 const MAGAZINES_MAX: u32 = 16;
 /// Slots a magazine holds at most: a word of the set and as many again.
 const MAGAZINE_SLOTS_MAX: u32 = 128;
 
-/// A thread's small stock of free slots.
+/// A small stock of free slots, used by one thread at a time.
 #[repr(align(64))]
 struct Magazine {
     busy: AtomicBool,
@@ -25,8 +28,13 @@ pub(crate) struct Slots {
     shared: Groups,
     shared_count: AtomicU64,
     magazines: Box<[Magazine]>,
-    magazine_slots: u32,
     slots: u32,
+}
+
+/// A thread's way to the free slots, with a magazine of its own if one was to be had.
+pub(crate) struct Stock<'a> {
+    slots: &'a Slots,
+    magazine: Option<&'a Magazine>,
 }
 
 impl Slots {
@@ -40,7 +48,6 @@ impl Slots {
             magazines: (0..magazines)
                 .map(|_| Magazine::new(magazine_slots))
                 .collect(),
-            magazine_slots,
             slots,
         };
         for word in 0..slots.div_ceil(64) {
@@ -53,6 +60,19 @@ impl Slots {
         all
     }
 
+    /// A stock for a thread, preferring the magazine that `hint` names. Never waits.
+    #[inline]
+    pub(crate) fn stock(&self, hint: usize) -> Stock<'_> {
+        let count = self.magazines.len();
+        let magazine = (0..count)
+            .map(|turn| &self.magazines[(hint + turn) % count])
+            .find(|magazine| magazine.try_hold());
+        Stock {
+            slots: self,
+            magazine,
+        }
+    }
+
     fn give_word(&self, word: u32, bits: u64) {
         // Counted before it can be taken, so that the count never runs below zero.
         self.shared_count
@@ -61,48 +81,8 @@ impl Slots {
         assert_eq!(before & bits, 0, "a slot is freed once (word {word})");
     }
 
-    /// Takes a slot, preferring the magazine that `hint` names. Never waits for space.
-    #[inline]
-    pub(crate) fn take(&self, hint: usize) -> Option<u32> {
-        let magazine = self.lock_any(hint);
-        let slot = magazine.pop().or_else(|| self.refill(magazine));
-        magazine.unlock();
-        slot.or_else(|| self.steal())
-    }
-
-    /// Takes `wanted` slots or none.
-    pub(crate) fn take_many(&self, hint: usize, wanted: usize, out: &mut Vec<u32>) -> bool {
-        let start = out.len();
-        while out.len() - start < wanted {
-            let Some(slot) = self.take(hint) else {
-                for slot in out.drain(start..) {
-                    self.give(hint, slot);
-                }
-                return false;
-            };
-            out.push(slot);
-        }
-        true
-    }
-
-    /// Gives a slot back.
-    #[inline]
-    pub(crate) fn give(&self, hint: usize, slot: u32) {
-        debug_assert!(slot < self.slots);
-        let magazine = self.lock_any(hint);
-        let kept = magazine.push(slot, self.magazine_slots);
-        magazine.unlock();
-        if !kept {
-            self.give_word(slot / 64, 1 << (slot % 64));
-        }
-    }
-
-    /// Gives a slot to whoever needs it next, past the magazines (reclaim does).
-    pub(crate) fn give_shared(&self, slot: u32) {
-        self.give_word(slot / 64, 1 << (slot % 64));
-    }
-
-    fn refill(&self, magazine: &Magazine) -> Option<u32> {
+    /// Takes a word of the set; what does not fit the magazine goes back.
+    fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
         let (word, bits) = self.shared.take_word()?;
         self.shared_count
             .fetch_sub(u64::from(bits.count_ones()), Ordering::Relaxed);
@@ -111,7 +91,7 @@ impl Slots {
         for slot in numbers(word, bits) {
             if taken.is_none() {
                 taken = Some(slot);
-            } else if !magazine.push(slot, self.magazine_slots) {
+            } else if !magazine.is_some_and(|magazine| magazine.push(slot)) {
                 break;
             }
             rest &= rest - 1;
@@ -122,38 +102,25 @@ impl Slots {
         taken
     }
 
-    /// The last resort: other threads' magazines.
+    /// The last resort: magazines that nobody holds.
     fn steal(&self) -> Option<u32> {
         self.magazines.iter().find_map(|magazine| {
-            if magazine.len.load(Ordering::Relaxed) == 0 {
+            if magazine.len.load(Ordering::Relaxed) == 0 || !magazine.try_hold() {
                 return None;
             }
-            magazine.lock();
             let slot = magazine.pop();
-            magazine.unlock();
+            magazine.release();
             slot
         })
     }
 
-    #[inline]
-    fn lock_any(&self, hint: usize) -> &Magazine {
-        let count = self.magazines.len();
-        for turn in 0..count {
-            let magazine = &self.magazines[(hint + turn) % count];
-            if magazine.try_lock() {
-                return magazine;
-            }
-        }
-        let magazine = &self.magazines[hint % count];
-        magazine.lock();
-        magazine
-    }
-
-    /// Free slots, as far as that can be said while others take and give.
+    /// Free slots that anyone could take now: those in magazines that somebody holds are not.
     pub(crate) fn free_count(&self) -> u64 {
+        let in_reach = |magazine: &&Magazine| !magazine.busy.load(Ordering::Relaxed);
         let stocked: u64 = self
             .magazines
             .iter()
+            .filter(in_reach)
             .map(|m| u64::from(m.len.load(Ordering::Relaxed)))
             .sum();
         self.shared_count.load(Ordering::Relaxed) + stocked
@@ -161,8 +128,55 @@ impl Slots {
 
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        let magazines = self.magazines.len() as u64;
-        self.shared.dram_bytes() + magazines * (64 + 4 * u64::from(self.magazine_slots))
+        let magazines = self.magazines.iter();
+        let stocked: usize = magazines
+            .map(|m| size_of::<Magazine>() + 4 * m.slots.len())
+            .sum();
+        self.shared.dram_bytes() + stocked as u64
+    }
+}
+
+impl Stock<'_> {
+    /// Takes a slot. Never waits for space.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<u32> {
+        self.magazine
+            .and_then(Magazine::pop)
+            .or_else(|| self.slots.refill(self.magazine))
+            .or_else(|| self.slots.steal())
+    }
+
+    /// Takes `wanted` slots or none.
+    pub(crate) fn take_many(&self, wanted: usize, out: &mut Vec<u32>) -> bool {
+        let start = out.len();
+        while out.len() - start < wanted {
+            let Some(slot) = self.take() else {
+                for slot in out.drain(start..) {
+                    self.give(slot);
+                }
+                return false;
+            };
+            out.push(slot);
+        }
+        true
+    }
+
+    /// Gives a slot back.
+    #[inline]
+    pub(crate) fn give(&self, slot: u32) {
+        debug_assert!(slot < self.slots.slots);
+        if !self.magazine.is_some_and(|magazine| magazine.push(slot)) {
+            self.slots.give_word(slot / 64, 1 << (slot % 64));
+        }
+    }
+}
+
+impl Drop for Stock<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(magazine) = self.magazine {
+            magazine.release();
+        }
     }
 }
 
@@ -175,16 +189,11 @@ impl Magazine {
         }
     }
     #[inline]
-    fn try_lock(&self) -> bool {
+    fn try_hold(&self) -> bool {
         !self.busy.load(Ordering::Relaxed) && !self.busy.swap(true, Ordering::Acquire)
     }
-    fn lock(&self) {
-        while !self.try_lock() {
-            spin_hint();
-        }
-    }
     #[inline]
-    fn unlock(&self) {
+    fn release(&self) {
         self.busy.store(false, Ordering::Release);
     }
     #[inline]
@@ -194,12 +203,12 @@ impl Magazine {
         Some(self.slots[len as usize].load(Ordering::Relaxed))
     }
     #[inline]
-    fn push(&self, slot: u32, limit: u32) -> bool {
+    fn push(&self, slot: u32) -> bool {
         let len = self.len.load(Ordering::Relaxed);
-        if len >= limit {
+        let Some(place) = self.slots.get(len as usize) else {
             return false;
-        }
-        self.slots[len as usize].store(slot, Ordering::Relaxed);
+        };
+        place.store(slot, Ordering::Relaxed);
         self.len.store(len + 1, Ordering::Relaxed);
         true
     }
@@ -213,19 +222,34 @@ mod tests {
     fn every_slot_once_and_back() {
         let slots = Slots::new(1000, 4, |slot| slot % 10 == 0);
         assert_eq!(slots.free_count(), 900);
-        let mut taken: Vec<u32> = std::iter::from_fn(|| slots.take(1)).collect();
+        let stock = slots.stock(1);
+        let mut taken: Vec<u32> = std::iter::from_fn(|| stock.take()).collect();
         taken.sort_unstable();
-        assert_eq!(
-            taken,
-            (0..1000).filter(|slot| slot % 10 != 0).collect::<Vec<_>>()
-        );
+        let expected: Vec<u32> = (0..1000).filter(|slot| slot % 10 != 0).collect();
+        assert_eq!(taken, expected);
         for slot in taken {
-            slots.give(slot as usize, slot);
+            stock.give(slot);
         }
+        drop(stock);
         assert_eq!(slots.free_count(), 900);
         let mut out = Vec::new();
-        assert!(!slots.take_many(0, 901, &mut out));
+        assert!(!slots.stock(0).take_many(901, &mut out));
         assert!(out.is_empty());
-        assert!(slots.take_many(0, 900, &mut out));
+        assert!(slots.stock(0).take_many(900, &mut out));
+    }
+
+    #[test]
+    fn a_held_magazine_keeps_its_slots_from_others_and_nobody_waits() {
+        let slots = Slots::new(64, 1, |_| false);
+        let holder = slots.stock(0);
+        let first = holder.take().expect("a slot");
+        holder.give(first);
+        let other = slots.stock(0);
+        let rest: Vec<u32> = std::iter::from_fn(|| other.take()).collect();
+        assert!(!rest.contains(&first) && !rest.is_empty());
+        assert_eq!(slots.free_count(), 0);
+        drop(holder);
+        assert!(slots.free_count() > 0);
+        assert!(other.take().is_some());
     }
 }

@@ -2,12 +2,10 @@
 
 use std::path::PathBuf;
 
-use crate::core::Core;
-use crate::lanes::thread_hint;
-use crate::sync::{AtomicU64, Ordering};
+use forebay_pmem::{THREAD_SHARDS, thread_shard};
 
-/// Shards of the tallies, so that threads do not fight over a cache line.
-const SHARDS: usize = 16;
+use crate::core::Core;
+use crate::sync::{AtomicU64, Ordering};
 
 macro_rules! tallies {
     ($($(#[$meta:meta])* $name:ident),+ $(,)?) => {
@@ -15,15 +13,27 @@ macro_rules! tallies {
         #[derive(Default)]
         struct Shard { $($name: AtomicU64),+ }
 
-        /// Counts of what was done, cheap enough to be always on.
-        #[derive(Default)]
-        pub(crate) struct Tallies { shards: [Shard; SHARDS] }
+        /// Counts of what was done, cheap enough to be always on: a thread adds to its own shard
+        /// without locked operations, which would keep its next reads from starting early.
+        pub(crate) struct Tallies { shards: Box<[Shard]> }
+
+        impl Default for Tallies {
+            fn default() -> Tallies {
+                Tallies { shards: (0..THREAD_SHARDS).map(|_| Shard::default()).collect() }
+            }
+        }
 
         impl Tallies {
             $(
                 #[inline]
                 pub(crate) fn $name(&self, n: u64) {
-                    self.shards[thread_hint() % SHARDS].$name.fetch_add(n, Ordering::Relaxed);
+                    let (shard, is_own) = thread_shard();
+                    let cell = &self.shards[shard].$name;
+                    if is_own {
+                        cell.store(cell.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+                    } else {
+                        cell.fetch_add(n, Ordering::Relaxed);
+                    }
                 }
             )+
             fn sum(&self) -> TallySums {

@@ -1,8 +1,9 @@
 //! Transactions: several blocks or a few bytes, all or nothing.
 //!
 //! A transaction sees its own writes; others see nothing before `commit` returns from its fence,
-//! and then each block at once. Whole blocks are streamed into private slots as they are written, so
-//! that `commit` has little left to do. Waiting for space happens with nothing held.
+//! and then each block at once. The first blocks wait in memory and are streamed by the commit;
+//! those of a larger transaction are streamed into private slots as they come. Waiting for space
+//! happens with nothing held.
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -17,16 +18,24 @@ use crate::lanes::thread_hint;
 use crate::layout::PARTIAL_TRAILER_BYTES;
 use crate::media::encode_partial_len;
 use crate::reclaim::Need;
+use crate::slots::Stock;
 use crate::volume::Volume;
 
+/// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
+/// wait for the memory that costs as much as copying about this many.
+const BUFFERED_BLOCKS: usize = 2;
+/// Memory that a finished transaction leaves to the next one of its thread.
+const SPARE_BYTES_MAX: usize = 256 << 10;
+
 /// What the transaction knows of a block's bytes.
+#[derive(Clone, Copy)]
 enum Base {
     /// What the pool or the backing holds, under the edits.
     Current,
+    /// A whole block at this place of the transaction's memory.
+    Buffered { at: usize },
     /// A whole block in a private slot.
     Staged { slot: u32, crc: u32 },
-    /// A whole block in memory, waiting for a slot.
-    Buffered(Vec<u8>),
     /// Zeroes.
     Zero,
 }
@@ -45,9 +54,18 @@ struct Operation {
     edits: Vec<Edit>,
 }
 
+/// What a small transaction needs of the heap, kept for the thread's next one.
+#[derive(Default)]
+struct Workspace {
+    operations: Vec<Operation>,
+    changes: Vec<Change>,
+    /// Blocks that wait in memory.
+    data: Vec<u8>,
+    slots: Vec<u32>,
+}
+
 thread_local! {
-    /// Vectors of finished transactions, so that a small one allocates nothing.
-    static SPARE: RefCell<(Vec<Operation>, Vec<Change>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+    static SPARE: RefCell<Workspace> = RefCell::default();
 }
 
 /// A set of changes to one volume that becomes durable as a whole or not at all.
@@ -56,18 +74,18 @@ thread_local! {
 /// is the same as [`Transaction::abort`].
 pub struct Transaction<'v> {
     volume: &'v Volume,
-    operations: Vec<Operation>,
-    changes: Vec<Change>,
+    work: Workspace,
+    /// Held from the first streamed block on.
+    stock: Option<Stock<'v>>,
     not_send: PhantomData<*const ()>,
 }
 
 impl<'v> Transaction<'v> {
     pub(crate) fn new(volume: &'v Volume) -> Transaction<'v> {
-        let (operations, changes) = SPARE.with(|spare| std::mem::take(&mut *spare.borrow_mut()));
         Transaction {
             volume,
-            operations,
-            changes,
+            work: SPARE.take(),
+            stock: None,
             not_send: PhantomData,
         }
     }
@@ -88,22 +106,27 @@ impl<'v> Transaction<'v> {
         Ok(())
     }
 
-    fn write_block(&mut self, operation: usize, bytes: &[u8]) {
+    fn write_block(&mut self, number: usize, bytes: &[u8]) {
         let core = self.core();
-        let operation = &mut self.operations[operation];
+        let buffered = self.work.data.len() / bytes.len();
+        let operation = &mut self.work.operations[number];
         operation.edits.clear();
-        if let Base::Staged { slot, crc } = &mut operation.base {
-            *crc = core.media.stream_slot(*slot, bytes);
-            return;
+        core.index.prefetch(operation.place);
+        match &mut operation.base {
+            Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
+            Base::Buffered { at } => self.work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
+            base if buffered < BUFFERED_BLOCKS => *base = buffer(&mut self.work.data, bytes),
+            base => {
+                let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+                *base = match stock.take() {
+                    Some(slot) => Base::Staged {
+                        slot,
+                        crc: core.media.stream_slot(slot, bytes),
+                    },
+                    None => buffer(&mut self.work.data, bytes),
+                };
+            }
         }
-        operation.base = match core.slots.take(thread_hint()) {
-            Some(slot) => Base::Staged {
-                slot,
-                crc: core.media.stream_slot(slot, bytes),
-            },
-            None => Base::Buffered(bytes.to_vec()),
-        };
-        core.prefetch_for_commit(operation.place, operation.key);
     }
 
     /// Writes `data` at any byte offset; parts of blocks keep their other bytes.
@@ -122,14 +145,8 @@ impl<'v> Transaction<'v> {
             if len == block_bytes {
                 self.write_block(operation, bytes);
             } else {
-                self.edit(
-                    operation,
-                    Edit {
-                        offset,
-                        bytes: bytes.to_vec(),
-                        truncate: false,
-                    },
-                );
+                let bytes = bytes.to_vec();
+                self.edit(operation, Edit { offset, bytes, truncate: false });
             }
             (at, rest) = (at + len as u64, tail);
         }
@@ -143,9 +160,9 @@ impl<'v> Transaction<'v> {
     /// Errors: as [`Transaction::write`]; `offset + data.len()` beyond the block.
     pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
         self.core().writable()?;
-        self.volume.check_blocks(block, self.core().block_bytes())?;
         let block_bytes = self.core().block_bytes();
-        if offset + data.len() > block_bytes {
+        self.volume.check_blocks(block, block_bytes)?;
+        if offset.saturating_add(data.len()) > block_bytes {
             return Err(Error::OutOfRange {
                 volume: self.volume.id(),
                 what: format!(
@@ -155,14 +172,8 @@ impl<'v> Transaction<'v> {
             });
         }
         let operation = self.operation(block)?;
-        self.edit(
-            operation,
-            Edit {
-                offset,
-                bytes: data.to_vec(),
-                truncate: true,
-            },
-        );
+        let bytes = data.to_vec();
+        self.edit(operation, Edit { offset, bytes, truncate: true });
         Ok(())
     }
 
@@ -175,13 +186,13 @@ impl<'v> Transaction<'v> {
         let count = blocks.end.saturating_sub(blocks.start);
         let asked_bytes = count.saturating_mul(block_bytes as u64);
         self.check_limit(asked_bytes)?;
-        self.volume
-            .check_blocks(blocks.start, asked_bytes as usize)?;
+        self.volume.check_blocks(blocks.start, asked_bytes as usize)?;
         for block in blocks {
-            let operation = self.operation(block)?;
-            self.unstage(operation);
-            self.operations[operation].edits.clear();
-            self.operations[operation].base = Base::Zero;
+            let number = self.operation(block)?;
+            self.unstage(number);
+            let operation = &mut self.work.operations[number];
+            operation.edits.clear();
+            operation.base = Base::Zero;
         }
         Ok(())
     }
@@ -193,11 +204,7 @@ impl<'v> Transaction<'v> {
         self.volume.check_blocks(block, out.len())?;
         for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.core().block_bytes())) {
             let key = self.volume.key(number);
-            match self
-                .operations
-                .iter()
-                .find(|operation| operation.key == key)
-            {
+            match self.work.operations.iter().find(|operation| operation.key == key) {
                 Some(operation) => self.view(operation, bytes)?,
                 None => self.volume.read(number, bytes)?,
             }
@@ -206,13 +213,13 @@ impl<'v> Transaction<'v> {
     }
 
     fn view(&self, operation: &Operation, out: &mut [u8]) -> Result<()> {
-        match &operation.base {
+        match operation.base {
             Base::Current => {
                 self.volume.read(operation.key.block(), out)?;
                 apply_edits(&operation.edits, out);
             }
-            Base::Staged { slot, .. } => self.core().media.read_slot(*slot, 0, out),
-            Base::Buffered(bytes) => out.copy_from_slice(bytes),
+            Base::Staged { slot, .. } => self.core().media.read_slot(slot, 0, out),
+            Base::Buffered { at } => out.copy_from_slice(&self.work.data[at..at + out.len()]),
             Base::Zero => out.fill(0),
         }
         Ok(())
@@ -223,19 +230,22 @@ impl<'v> Transaction<'v> {
     /// Errors: no space before the deadline, the backing failed under a partial write, or the pool
     /// is poisoned. Nothing is visible then, and nothing is durable unless a fence itself failed.
     pub fn commit(mut self) -> Result<()> {
-        if self.operations.is_empty() {
+        if self.work.operations.is_empty() {
             return self.core().writable();
         }
         loop {
             match self.attempt()? {
                 Outcome::Done(_) => break,
                 Outcome::Stale => crate::sync::spin_hint(),
-                Outcome::NoEntry => self.core().make_space(Need::Entry)?,
+                Outcome::NoEntry => {
+                    self.hold_nothing();
+                    self.core().make_space(Need::Entry)?;
+                }
             }
         }
         self.tally();
         // The slots belong to the pool now.
-        self.operations.clear();
+        self.work.operations.clear();
         Ok(())
     }
 
@@ -244,65 +254,58 @@ impl<'v> Transaction<'v> {
         drop(self);
     }
 
-    /// One try: prepares what depends on the present and commits.
+    /// One try: prepares what depends on the present, waits for slots if need be, commits.
     fn attempt(&mut self) -> Result<Outcome> {
-        self.stage_buffered()?;
-        self.changes.clear();
-        for number in 0..self.operations.len() {
-            let change = self.change_of(number, true)?;
-            self.changes.push(change);
-        }
         let core = self.core();
-        if record_bound(&self.changes) > core.lanes.lane_bytes() / 2 {
+        let data_bytes = self.work.data.len();
+        self.prepare(true)?;
+        if record_bound(&self.work.changes) > core.lanes.lane_bytes() / 2 {
             // Too many redo bytes for the log: the patched blocks go whole.
-            self.give_back_changes();
-            for number in 0..self.operations.len() {
-                let change = self.change_of(number, false)?;
-                self.changes.push(change);
-            }
+            self.work.data.truncate(data_bytes);
+            self.prepare(false)?;
         }
-        let outcome = core.commit(&self.changes);
+        let outcome = if self.give_slots_to_fresh() {
+            let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+            let outcome = core.commit(&self.work.changes, &self.work.data, stock);
+            if !matches!(outcome, Ok(Outcome::Done(_))) {
+                self.return_slots();
+            }
+            outcome
+        } else {
+            let wanted = self.work.operations.len() as u64;
+            self.hold_nothing();
+            core.make_space(Need::Slots(wanted)).map(|()| Outcome::Stale)
+        };
         if !matches!(outcome, Ok(Outcome::Done(_))) {
-            self.give_back_changes();
+            // What was rebuilt is rebuilt again; what came in meanwhile (`unstage`) stays.
+            self.forget_rebuilt();
         }
         outcome
     }
 
-    /// Frees the slots that only `changes` know (blocks built over edits).
-    fn give_back_changes(&mut self) {
-        let core = self.core();
-        for (change, operation) in self.changes.drain(..).zip(&self.operations) {
-            if let (Action::Block { slot, .. } | Action::PartialBlock { slot, .. }, Base::Current) =
-                (change.action, &operation.base)
-            {
-                core.slots.give(thread_hint(), slot);
-            }
+    /// Turns operations into changes; fresh blocks have no slots yet.
+    fn prepare(&mut self, deltas: bool) -> Result<()> {
+        self.work.changes.clear();
+        for number in 0..self.work.operations.len() {
+            let change = self.change_of(number, deltas)?;
+            self.work.changes.push(change);
         }
+        Ok(())
     }
 
     fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
-        let operation = &self.operations[number];
+        let operation = &self.work.operations[number];
         let (key, place) = (operation.key, operation.place);
-        let plain = |action| {
-            Ok(Change {
-                key,
-                place,
-                action,
-                based_on: None,
-            })
-        };
-        match &operation.base {
-            Base::Staged { slot, crc } => plain(Action::Block {
-                slot: *slot,
-                crc: *crc,
-            }),
-            Base::Zero => plain(Action::Zero),
-            Base::Buffered(_) => unreachable!("buffered blocks are staged first"),
+        let action = match operation.base {
+            Base::Staged { slot, crc } => Action::Block { slot, crc },
+            Base::Buffered { at } => Action::Fresh { slot: NO_SLOT, at, valid_bytes: None },
+            Base::Zero => Action::Zero,
             Base::Current => match deltas.then(|| self.in_place(operation)).flatten() {
-                Some(action) => plain(action),
-                None => self.rebuilt(number),
+                Some(action) => action,
+                None => return self.rebuilt(number),
             },
-        }
+        };
+        Ok(Change { key, place, action, based_on: None })
     }
 
     /// The edits as a change of the cached block in place, if that is possible and pays.
@@ -322,169 +325,154 @@ impl<'v> Transaction<'v> {
                 bytes.extend_from_slice(&edit.bytes);
                 end += edit.bytes.len();
             }
-            return (end <= core.media.trailer_offset()).then_some(Action::Append { at, bytes });
+            let fits = end <= core.media.trailer_offset();
+            return fits.then_some(Action::Append { at, bytes });
         }
         let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
         if edits.iter().any(|edit| edit.truncate) || changed * 2 > core.block_bytes() {
             return None;
         }
-        let patches = edits
-            .iter()
-            .map(|e| Patch {
-                offset: e.offset,
-                bytes: e.bytes.clone(),
-            })
-            .collect();
-        Some(Action::Delta { patches })
+        let patch = |edit: &Edit| Patch {
+            offset: edit.offset,
+            bytes: edit.bytes.clone(),
+        };
+        Some(Action::Delta {
+            patches: edits.iter().map(patch).collect(),
+        })
     }
 
     /// The edits over the present block, as a whole new block that is valid only if the present
     /// one does not change before the commit.
     fn rebuilt(&mut self, number: usize) -> Result<Change> {
-        let core = self.core();
-        let operation = &self.operations[number];
-        let (key, place) = (operation.key, operation.place);
-        let mut bytes = vec![0; core.block_bytes()];
-        let (version, mut valid) = self.volume.read_versioned(key.block(), &mut bytes)?;
-        apply_edits(&operation.edits, &mut bytes);
+        let block_bytes = self.core().block_bytes();
+        let operation = &self.work.operations[number];
+        let at = self.work.data.len();
+        self.work.data.resize(at + block_bytes, 0);
+        let bytes = &mut self.work.data[at..];
+        // Whatever the policy: a check computed over bad bytes would make them look good for ever.
+        let (version, mut valid) = self.volume.read_versioned(operation.key.block(), bytes, true)?;
+        apply_edits(&operation.edits, bytes);
         for edit in &operation.edits {
             let end = edit.offset + edit.bytes.len();
             valid = if edit.truncate { end } else { valid.max(end) };
         }
-        let slot = loop {
-            if let Some(slot) = core.slots.take(thread_hint()) {
-                break slot;
-            }
-            // Whoever waits holds nothing that another one could wait for.
-            self.give_back_changes();
-            for operation in 0..self.operations.len() {
-                self.unstage(operation);
-            }
-            core.make_space(Need::Slots(1))?;
-            self.stage_buffered()?;
-            return self.restart(number);
-        };
-        let action = if valid <= bytes.len() - PARTIAL_TRAILER_BYTES {
-            let trailer = bytes.len() - PARTIAL_TRAILER_BYTES;
+        let trailer = block_bytes - PARTIAL_TRAILER_BYTES;
+        let valid_bytes = (valid <= trailer).then_some(valid);
+        if let Some(valid) = valid_bytes {
             bytes[trailer..].copy_from_slice(&encode_partial_len(valid));
-            core.media.stream_slot(slot, &bytes);
-            Action::PartialBlock {
-                slot,
-                crc: core.media.crc(&bytes[..valid]),
-                valid_bytes: valid,
-            }
-        } else {
-            Action::Block {
-                slot,
-                crc: core.media.stream_slot(slot, &bytes),
-            }
-        };
+        }
         Ok(Change {
-            key,
-            place,
-            action,
+            key: operation.key,
+            place: operation.place,
+            action: Action::Fresh { slot: NO_SLOT, at, valid_bytes },
             based_on: Some(version),
         })
     }
 
-    /// After a wait: the changes before `number` again, then that one.
-    fn restart(&mut self, number: usize) -> Result<Change> {
-        for earlier in 0..number {
-            let change = self.change_of(earlier, true)?;
-            self.changes.push(change);
+    /// Every fresh block gets a slot, or none does.
+    fn give_slots_to_fresh(&mut self) -> bool {
+        let core = self.core();
+        let Workspace { changes, slots, .. } = &mut self.work;
+        let is_fresh = |change: &&mut Change| matches!(change.action, Action::Fresh { .. });
+        let wanted = changes.iter_mut().filter(is_fresh).count();
+        let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+        if !stock.take_many(wanted, slots) {
+            return false;
         }
-        self.change_of(number, true)
+        for change in changes {
+            if let Action::Fresh { slot, .. } = &mut change.action {
+                *slot = slots.pop().expect("one was taken for each");
+            }
+        }
+        true
     }
 
-    /// Brings every buffered block into a slot, waiting for space if need be.
-    fn stage_buffered(&mut self) -> Result<()> {
-        let core = self.core();
-        let is_buffered = |o: &Operation| matches!(o.base, Base::Buffered(_));
-        let mut slots = Vec::new();
-        loop {
-            let wanted = self.operations.iter().filter(|o| is_buffered(o)).count();
-            if wanted == 0 {
-                return Ok(());
-            }
-            if core.slots.take_many(thread_hint(), wanted, &mut slots) {
-                break;
-            }
-            for operation in 0..self.operations.len() {
-                self.unstage(operation);
-            }
-            let all = self.operations.iter().filter(|o| is_buffered(o)).count();
-            core.make_space(Need::Slots(all as u64))?;
-        }
-        for operation in &mut self.operations {
-            if let Base::Buffered(bytes) = &operation.base {
-                let slot = slots
-                    .pop()
-                    .expect("one slot was taken for each buffered block");
-                let crc = core.media.stream_slot(slot, bytes);
-                operation.base = Base::Staged { slot, crc };
+    fn return_slots(&mut self) {
+        let stock = self.stock.as_ref().expect("it was taken for the commit");
+        for change in &mut self.work.changes {
+            if let Action::Fresh { slot, .. } = &mut change.action {
+                stock.give(std::mem::replace(slot, NO_SLOT));
             }
         }
-        Ok(())
+    }
+
+    /// Cuts the rebuilt blocks off the transaction's memory.
+    fn forget_rebuilt(&mut self) {
+        let block_bytes = self.core().block_bytes();
+        let ends = self.work.operations.iter().filter_map(|operation| match operation.base {
+            Base::Buffered { at } => Some(at + block_bytes),
+            _ => None,
+        });
+        let end = ends.max().unwrap_or(0);
+        self.work.data.truncate(end);
+    }
+
+    /// Before a wait: whoever waits holds nothing that another one could wait for.
+    fn hold_nothing(&mut self) {
+        self.work.changes.clear();
+        self.forget_rebuilt();
+        for number in 0..self.work.operations.len() {
+            self.unstage(number);
+        }
+        self.stock = None;
     }
 
     /// Takes a staged block back into memory and frees its slot.
-    fn unstage(&mut self, operation: usize) {
+    fn unstage(&mut self, number: usize) {
         let core = self.core();
-        let operation = &mut self.operations[operation];
-        if let Base::Staged { slot, .. } = operation.base {
-            let mut bytes = vec![0; core.block_bytes()];
-            core.media.read_slot(slot, 0, &mut bytes);
-            operation.base = Base::Buffered(bytes);
-            core.slots.give(thread_hint(), slot);
-        }
+        let Base::Staged { slot, .. } = self.work.operations[number].base else {
+            return;
+        };
+        let at = self.work.data.len();
+        self.work.data.resize(at + core.block_bytes(), 0);
+        core.media.read_slot(slot, 0, &mut self.work.data[at..]);
+        self.work.operations[number].base = Base::Buffered { at };
+        let stock = self.stock.as_ref().expect("it gave the slot");
+        stock.give(slot);
     }
 
-    fn edit(&mut self, operation: usize, edit: Edit) {
-        self.unstage(operation);
+    fn edit(&mut self, number: usize, edit: Edit) {
+        self.unstage(number);
         let block_bytes = self.core().block_bytes();
-        let operation = &mut self.operations[operation];
-        match &mut operation.base {
-            Base::Current => operation.edits.push(edit),
-            Base::Buffered(bytes) => apply_edits(&[edit], bytes),
+        let operation = &mut self.work.operations[number];
+        match operation.base {
+            Base::Current => return operation.edits.push(edit),
             Base::Zero => {
-                let mut bytes = vec![0; block_bytes];
-                apply_edits(&[edit], &mut bytes);
-                operation.base = Base::Buffered(bytes);
+                let at = self.work.data.len();
+                self.work.data.resize(at + block_bytes, 0);
+                operation.base = Base::Buffered { at };
             }
-            Base::Staged { .. } => unreachable!("it was just taken back"),
+            Base::Buffered { .. } | Base::Staged { .. } => {}
         }
+        let Base::Buffered { at } = operation.base else {
+            unreachable!("staged blocks were taken back");
+        };
+        apply_edits(&[edit], &mut self.work.data[at..at + block_bytes]);
     }
 
     /// The operation of a block, made if it is new.
     fn operation(&mut self, block: u64) -> Result<usize> {
         let key = self.volume.key(block);
+        let operations = &self.work.operations;
         // Writers mostly go on where they were.
-        if let Some(at) = self
-            .operations
-            .iter()
-            .rposition(|operation| operation.key == key)
-        {
+        if let Some(at) = operations.iter().rposition(|operation| operation.key == key) {
             return Ok(at);
         }
-        let blocks = self.operations.len() as u64 + 1;
+        let blocks = operations.len() as u64 + 1;
         self.check_limit(blocks * self.core().block_bytes() as u64)?;
-        let place = self.core().place(key);
-        self.operations.push(Operation {
+        self.work.operations.push(Operation {
             key,
-            place,
+            place: self.core().place(key),
             base: Base::Current,
             edits: Vec::new(),
         });
-        Ok(self.operations.len() - 1)
+        Ok(self.work.operations.len() - 1)
     }
 
     fn check_limit(&self, asked_bytes: u64) -> Result<()> {
         let limit_bytes = self.core().media.geometry.transaction_limit_bytes();
         if asked_bytes > limit_bytes {
-            return Err(Error::TransactionTooLarge {
-                asked_bytes,
-                limit_bytes,
-            });
+            return Err(Error::TransactionTooLarge { asked_bytes, limit_bytes });
         }
         Ok(())
     }
@@ -493,7 +481,7 @@ impl<'v> Transaction<'v> {
         let tallies = &self.core().tallies;
         let block_bytes = self.core().block_bytes() as u64;
         let (mut blocks, mut payload) = (0, 0);
-        for (operation, change) in self.operations.iter().zip(&self.changes) {
+        for (operation, change) in self.work.operations.iter().zip(&self.work.changes) {
             match &change.action {
                 Action::Zero => tallies.blocks_zeroed(1),
                 Action::Delta { .. } => tallies.deltas_written(1),
@@ -512,22 +500,71 @@ impl<'v> Transaction<'v> {
     }
 }
 
+/// Commits whole blocks straight from the caller's memory.
+pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
+    let core = &*volume.core;
+    core.writable()?;
+    volume.check_blocks(block, data.len())?;
+    let mut transaction = volume.begin();
+    transaction.check_limit(data.len() as u64)?;
+    let block_bytes = core.block_bytes();
+    let work = &mut transaction.work;
+    work.changes.extend((block..).zip((0..data.len()).step_by(block_bytes)).map(|(block, at)| {
+        let key = volume.key(block);
+        let place = core.place(key);
+        core.index.prefetch(place);
+        let action = Action::Fresh { slot: NO_SLOT, at, valid_bytes: None };
+        Change { key, place, action, based_on: None }
+    }));
+    let blocks = work.changes.len() as u64;
+    loop {
+        let need = if transaction.give_slots_to_fresh() {
+            let stock = transaction.stock.as_ref().expect("it gave the slots");
+            match core.commit(&transaction.work.changes, data, stock) {
+                Ok(Outcome::Done(_)) => break,
+                Ok(_) => transaction.return_slots(),
+                Err(error) => {
+                    transaction.return_slots();
+                    return Err(error);
+                }
+            }
+            Need::Entry
+        } else {
+            Need::Slots(blocks)
+        };
+        transaction.stock = None;
+        core.make_space(need)?;
+    }
+    core.tallies.commits(1);
+    core.tallies.blocks_written(blocks);
+    core.tallies.payload_bytes(data.len() as u64);
+    Ok(())
+}
+
+/// The slot of a fresh block before it has one.
+const NO_SLOT: u32 = u32::MAX;
+
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        let core = self.core();
-        for operation in self.operations.drain(..) {
-            if let Base::Staged { slot, .. } = operation.base {
-                core.slots.give(thread_hint(), slot);
+        for operation in self.work.operations.drain(..) {
+            if let (Base::Staged { slot, .. }, Some(stock)) = (operation.base, &self.stock) {
+                stock.give(slot);
             }
         }
-        self.changes.clear();
-        let spare = (
-            std::mem::take(&mut self.operations),
-            std::mem::take(&mut self.changes),
-        );
+        let mut work = std::mem::take(&mut self.work);
+        work.changes.clear();
+        work.slots.clear();
+        work.data.clear();
+        work.data.shrink_to(SPARE_BYTES_MAX);
         // At thread exit the spare may be gone already.
-        let _ = SPARE.try_with(|place| *place.borrow_mut() = spare);
+        let _ = SPARE.try_with(|spare| *spare.borrow_mut() = work);
     }
+}
+
+fn buffer(data: &mut Vec<u8>, bytes: &[u8]) -> Base {
+    let at = data.len();
+    data.extend_from_slice(bytes);
+    Base::Buffered { at }
 }
 
 fn apply_edits(edits: &[Edit], bytes: &mut [u8]) {

@@ -96,7 +96,8 @@ impl Volume {
     }
     /// Blocks of the volume; the last one may reach beyond `size_bytes`.
     pub fn blocks(&self) -> u64 {
-        self.size_bytes().div_ceil(self.block_size() as u64)
+        let geometry = &self.core.media.geometry;
+        (self.size_bytes() + u64::from(geometry.block_bytes) - 1) >> geometry.block_shift()
     }
     /// The most bytes one transaction can hold.
     pub fn transaction_limit_bytes(&self) -> u64 {
@@ -111,6 +112,14 @@ impl Volume {
         Transaction::new(self)
     }
 
+    /// Writes `data`, whole blocks, from `block` on, as one transaction: the same as `begin`,
+    /// `write`, `commit`, without a copy on the way.
+    ///
+    /// Errors: as [`Transaction::write`] and [`Transaction::commit`].
+    pub fn write(&self, block: u64, data: &[u8]) -> Result<()> {
+        crate::transaction::write_blocks(self, block, data)
+    }
+
     /// Reads whole blocks from `block` on, each as it was at one moment; a transaction of several
     /// blocks may be seen in part. [`Volume::read_atomic`] never sees half of one.
     ///
@@ -118,7 +127,7 @@ impl Volume {
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.check_blocks(block, out.len())?;
         for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.block_size())) {
-            self.read_versioned(number, bytes)?;
+            self.read_block(number, bytes)?;
         }
         Ok(())
     }
@@ -134,7 +143,7 @@ impl Volume {
             versions.clear();
             for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
                 let stripe = self.core.place(self.key(number)).stripe;
-                let (version, _) = self.read_versioned(number, bytes)?;
+                let version = self.read_block(number, bytes)?;
                 versions.push((stripe, version));
             }
             // A transaction marks all its stripes before it changes the first of them, so if none
@@ -184,12 +193,22 @@ impl Volume {
             .map_err(|source| self.state.backing_error(source))
     }
 
+    /// Reads one block under the pool's policy; returns the stripe's version it was read at.
+    fn read_block(&self, block: u64, out: &mut [u8]) -> Result<Version> {
+        let verify = self.core.verify.load(Ordering::Relaxed);
+        Ok(self.read_versioned(block, out, verify)?.0)
+    }
+
     /// Reads one block; returns the stripe's version it was read at and how many bytes are valid.
-    pub(crate) fn read_versioned(&self, block: u64, out: &mut [u8]) -> Result<(Version, usize)> {
+    pub(crate) fn read_versioned(
+        &self,
+        block: u64,
+        out: &mut [u8],
+        verify: bool,
+    ) -> Result<(Version, usize)> {
         let core = &*self.core;
         let key = self.key(block);
         let place = core.place(key);
-        let verify = core.verify.load(Ordering::Relaxed);
         for _ in 0..READ_ATTEMPTS_MAX {
             let version = core.index.read_begin(place.stripe);
             let Some((index, entry)) = core.find(place, key) else {
@@ -210,6 +229,14 @@ impl Volume {
                 core.tallies.read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
             }
+            if core.is_replaceable(index, entry) && core.writable().is_err() {
+                // The bad copy cannot be evicted any more, but the backing has the block.
+                self.read_backing(block, out)?;
+                if core.index.read_valid(place.stripe, version) {
+                    return Ok((version, out.len()));
+                }
+                continue;
+            }
             core.heal(index, entry)?;
         }
         // So many writers that no look was quiet: wait in their line.
@@ -228,7 +255,9 @@ impl Volume {
         }
         core.tallies.read_misses(1);
         if core.options.fill_on_read && core.writable().is_ok() {
-            core.fill(key, place, version, out)?;
+            // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
+            // backing gave are right all the same.
+            drop(core.fill(key, place, version, out));
         }
         Ok(true)
     }
@@ -239,7 +268,8 @@ impl Volume {
     /// Errors: outside the volume; the backing cannot zero.
     pub fn discard(&self, blocks: Range<u64>) -> Result<()> {
         let count = blocks.end.saturating_sub(blocks.start);
-        self.check_blocks(blocks.start, (count * self.block_size() as u64) as usize)?;
+        let len = count.saturating_mul(self.block_size() as u64);
+        self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
         self.core.writable()?;
         let mut start = blocks.start;
         let mut zeroed_behind = false;
@@ -336,9 +366,10 @@ impl Volume {
 
     pub(crate) fn check_blocks(&self, block: u64, len: usize) -> Result<()> {
         let block_bytes = self.block_size();
-        let count = (len / block_bytes) as u64;
+        // On every read's and write's way: no division.
+        let count = (len >> self.core.media.geometry.block_shift()) as u64;
         if len == 0
-            || !len.is_multiple_of(block_bytes)
+            || len & (block_bytes - 1) != 0
             || block.saturating_add(count) > self.blocks()
         {
             return Err(Error::OutOfRange {
@@ -371,7 +402,8 @@ impl Core {
     /// Brings a block that the backing returned into the pool, clean and without a record. Does
     /// nothing where there is no room or the stripe moved on.
     fn fill(&self, key: Key, place: Place, version: Version, bytes: &[u8]) -> Result<()> {
-        let Some(slot) = self.slots.take(thread_hint()) else {
+        let stock = self.slots.stock(thread_hint());
+        let Some(slot) = stock.take() else {
             self.bell.ring_work();
             return Ok(());
         };
@@ -391,7 +423,7 @@ impl Core {
         };
         let Some(index) = index else {
             self.index.unlock(place.stripe);
-            self.slots.give(thread_hint(), slot);
+            stock.give(slot);
             return Ok(());
         };
         self.index.begin_change(place.stripe);
@@ -412,7 +444,7 @@ impl Core {
     /// otherwise it is the only one, and the reader gets an error, never wrong bytes.
     fn heal(&self, index: u32, entry: Entry) -> Result<()> {
         let key = entry.key();
-        if !entry.parity_holds() || !entry.is_clean() || self.state(index) & STATE_DIRTY != 0 {
+        if !self.is_replaceable(index, entry) {
             self.tallies.corrupt(1);
             return Err(self.corrupt(key));
         }
@@ -423,10 +455,15 @@ impl Core {
             action,
             based_on: None,
         };
-        if self.commit(&[change])? == Outcome::Done(1) {
+        if self.commit_mappings(&[change])? == Outcome::Done(1) {
             self.tallies.healed(1);
         }
         Ok(())
+    }
+
+    /// Whether the backing has what this entry stands for.
+    fn is_replaceable(&self, index: u32, entry: Entry) -> bool {
+        entry.parity_holds() && entry.is_clean() && self.state(index) & STATE_DIRTY == 0
     }
 
     pub(crate) fn set_verify(&self, policy: VerifyPolicy) {

@@ -17,26 +17,27 @@ use crate::entry::Key;
 use crate::error::Result;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Record, Salt, Shape};
+use crate::record::{Log, Record, Salt, Shape};
 use crate::recovery::Notes;
 
-/// The committed records in order of sequence.
+/// Leaves the committed records, in order of sequence.
 pub(super) fn judge(
     media: &Media,
     salt: Salt,
     strict: bool,
-    mut records: Vec<Record>,
+    log: &mut Log,
     notes: &mut Notes,
-) -> Result<Vec<Record>> {
+) -> Result<()> {
     let dropped = if strict && !mutated(Mutant::StrictWordIgnored) {
-        beyond_commit_words(media, salt, &records, notes)?
+        beyond_commit_words(media, salt, log, notes)?
     } else {
-        torn_records(media, &records, notes)
+        torn_records(media, log, notes)
     };
     notes.report.records_dropped = dropped.len() as u64;
-    records.retain(|record| !dropped.contains(&record.sequence));
-    records.sort_unstable_by_key(|record| record.sequence);
-    Ok(records)
+    log.records.retain(|record| !dropped.contains(&record.sequence));
+    // Stable, since it makes use of the lanes' being in order already.
+    log.records.sort_by_key(|record| record.sequence);
+    Ok(())
 }
 
 /// Strict mode: sequences of the records that their lane's commit word does not cover. One that was
@@ -44,19 +45,19 @@ pub(super) fn judge(
 fn beyond_commit_words(
     media: &Media,
     salt: Salt,
-    records: &[Record],
+    log: &Log,
     notes: &mut Notes,
 ) -> Result<Vec<u64>> {
-    let unproven: HashSet<u64> = unproven_records(records)
+    let unproven: HashSet<u64> = unproven_records(log)
         .iter()
         .map(|record| record.sequence)
         .collect();
     let mut dropped = Vec::new();
-    for record in records {
+    for record in &log.records {
         if is_below_commit_word(media, salt, record) {
             continue;
         }
-        if unproven.contains(&record.sequence) || record.elements.is_empty() {
+        if unproven.contains(&record.sequence) || log.elements(record).is_empty() {
             dropped.push(record.sequence);
             continue;
         }
@@ -65,7 +66,7 @@ fn beyond_commit_words(
             record.lane, record.sequence
         ))?;
     }
-    notes.report.records_proven = (records.len() - dropped.len()) as u64;
+    notes.report.records_proven = (log.records.len() - dropped.len()) as u64;
     Ok(dropped)
 }
 
@@ -79,30 +80,32 @@ fn is_below_commit_word(media: &Media, salt: Salt, record: &Record) -> bool {
 }
 
 /// Sequences of the records that were never acknowledged.
-fn torn_records(media: &Media, records: &[Record], notes: &mut Notes) -> Vec<u64> {
+fn torn_records(media: &Media, log: &Log, notes: &mut Notes) -> Vec<u64> {
     if mutated(Mutant::DataCheckSkipped) {
         return Vec::new();
     }
     if mutated(Mutant::JudgeByDataAlone) {
-        return records
+        return log
+            .records
             .iter()
-            .filter(|r| !is_intact(media, r))
+            .filter(|r| !is_intact(media, log, r))
             .map(|r| r.sequence)
             .collect();
     }
     let mut torn = Vec::new();
-    for record in unproven_records(records) {
+    for record in unproven_records(log) {
         notes.report.records_tested += 1;
-        if !is_intact(media, record) {
+        if !is_intact(media, log, record) {
             torn.push(record.sequence);
         }
     }
-    notes.report.records_proven = records.len() as u64 - notes.report.records_tested;
+    notes.report.records_proven = log.records.len() as u64 - notes.report.records_tested;
     torn
 }
 
 /// Records whose fence nothing proves: neither `followed` nor `acknowledged` nor `succeeded`.
-fn unproven_records(records: &[Record]) -> Vec<&Record> {
+fn unproven_records(log: &Log) -> Vec<&Record> {
+    let records = &log.records;
     let watermark = records
         .iter()
         .map(|record| record.acknowledged)
@@ -123,10 +126,10 @@ fn unproven_records(records: &[Record]) -> Vec<&Record> {
     let newest = if mutated(Mutant::NewestToOldestDropped) {
         HashMap::new()
     } else {
-        newest_naming(&candidates, records)
+        newest_naming(&candidates, log)
     };
     candidates.retain(|record| {
-        !record.elements.iter().any(|element| {
+        !log.elements(record).iter().any(|element| {
             newest
                 .get(&element.entry.key())
                 .is_some_and(|n| *n > record.sequence)
@@ -136,14 +139,18 @@ fn unproven_records(records: &[Record]) -> Vec<&Record> {
 }
 
 /// For each key of the candidates, the newest whole record that names it.
-fn newest_naming(candidates: &[&Record], records: &[Record]) -> HashMap<Key, u64> {
+fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
+    let oldest = candidates.iter().map(|record| record.sequence).min();
     let mut newest: HashMap<Key, u64> = candidates
         .iter()
-        .flat_map(|record| &record.elements)
+        .flat_map(|record| log.elements(record))
         .map(|element| (element.entry.key(), 0))
         .collect();
-    for record in records {
-        for element in &record.elements {
+    for record in &log.records {
+        if Some(record.sequence) <= oldest {
+            continue;
+        }
+        for element in log.elements(record) {
             if let Some(sequence) = newest.get_mut(&element.entry.key()) {
                 *sequence = (*sequence).max(record.sequence);
             }
@@ -153,8 +160,8 @@ fn newest_naming(candidates: &[&Record], records: &[Record]) -> HashMap<Key, u64
 }
 
 /// Whether everything that the record's fence had to order is there.
-fn is_intact(media: &Media, record: &Record) -> bool {
-    record.elements.iter().all(|element| {
+fn is_intact(media: &Media, log: &Log, record: &Record) -> bool {
+    log.elements(record).iter().all(|element| {
         let Some(slot) = element.entry.slot() else {
             return true;
         };

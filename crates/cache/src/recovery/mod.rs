@@ -94,15 +94,16 @@ pub(crate) fn recover(
     let current = current_life(media, pool_uuid)?;
     notes.report.life = current.number;
     notes.report.checkpoint_sequence = current.checkpoint;
-    let records = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
-    let last_sequence = records
+    let mut log = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
+    let last_sequence = log
+        .records
         .iter()
         .map(|record| record.sequence)
         .max()
         .unwrap_or(0)
         .max(current.checkpoint);
-    let committed = judge::judge(media, current.salt, strict, records, &mut notes)?;
-    let mappings = replay::replay(media, &committed, volumes, &mut notes)?;
+    judge::judge(media, current.salt, strict, &mut log, &mut notes)?;
+    let mappings = replay::replay(media, &log, volumes, &mut notes)?;
     notes.report.took = started.elapsed();
     Ok(Recovered {
         mappings,

@@ -4,14 +4,12 @@
 //! a delta counts only if its position still maps the slot it was made for, with nothing whole in
 //! between. Otherwise it would land in somebody else's block.
 
-use std::collections::{BTreeMap, HashMap};
-
 use crate::entry::{BadEntry, Entry, Kind};
 use crate::error::Result;
 use crate::layout::ENTRY_BYTES;
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Element, Record, Shape};
+use crate::record::{Element, Log, Record, Shape};
 use crate::recovery::Notes;
 
 /// What is to be stored into the table once nothing can be refused any more.
@@ -38,19 +36,41 @@ struct Position<'r> {
     redo: Vec<Redo<'r>>,
 }
 
+/// The positions that some record names.
+struct Positions<'r> {
+    /// For each entry of the table its place in `named` plus one, or 0.
+    places: Vec<u32>,
+    named: Vec<Position<'r>>,
+}
+
+impl<'r> Positions<'r> {
+    fn get(&self, index: u32) -> Option<&Position<'r>> {
+        let place = self.places[index as usize].checked_sub(1)?;
+        Some(&self.named[place as usize])
+    }
+    fn of(&mut self, index: u32) -> &mut Position<'r> {
+        let place = &mut self.places[index as usize];
+        if *place == 0 {
+            self.named.push(Position::default());
+            *place = self.named.len() as u32;
+        }
+        &mut self.named[*place as usize - 1]
+    }
+}
+
 pub(super) fn replay(
     media: &Media,
-    committed: &[Record],
+    log: &Log,
     volumes: &[u32],
     notes: &mut Notes,
 ) -> Result<Mappings> {
-    let positions = final_positions(media, committed, notes)?;
+    let positions = final_positions(media, log, notes)?;
     let mut used_slots = vec![0u64; (media.geometry.slots() as usize).div_ceil(64)];
     let mut mappings = Vec::new();
     // Whoever is refused finds the file as it was.
     let mut stores = Stores::new();
     for index in 0..media.geometry.entries {
-        let entry = match positions.get(&index) {
+        let entry = match positions.get(index) {
             Some(position) => {
                 if !mutated(Mutant::NamedBaseEntriesKept) || position.entry.is_some() {
                     stores.push((index, position.entry.unwrap_or(Entry::FREE)));
@@ -79,7 +99,7 @@ pub(super) fn replay(
     for (index, entry) in stores {
         store_if_changed(media, index, entry);
     }
-    for position in positions.values() {
+    for position in &positions.named {
         apply(media, position, notes);
     }
     notes.report.blocks = mappings.len() as u64;
@@ -89,22 +109,24 @@ pub(super) fn replay(
 /// Runs the records in order of sequence; what is left is each named position's last word.
 fn final_positions<'r>(
     media: &Media,
-    committed: &'r [Record],
+    log: &'r Log,
     notes: &mut Notes,
-) -> Result<BTreeMap<u32, Position<'r>>> {
-    let mut positions: HashMap<u32, Position<'r>> = HashMap::new();
-    let ordered: Vec<&Record> = if mutated(Mutant::OlderRecordReplayedLast) {
-        committed.iter().rev().collect()
-    } else {
-        committed.iter().collect()
+) -> Result<Positions<'r>> {
+    let mut positions = Positions {
+        places: vec![0; media.geometry.entries as usize],
+        named: Vec::new(),
     };
+    let mut ordered: Vec<&Record> = log.records.iter().collect();
+    if mutated(Mutant::OlderRecordReplayedLast) {
+        ordered.reverse();
+    }
     for record in ordered {
-        for (element, redo) in record.parts() {
+        for (element, redo) in log.parts(record) {
             if let Err(what) = check_element(media, element, redo.len()) {
                 notes.damage(format!("record of sequence {}: {what}", record.sequence))?;
                 continue;
             }
-            let position = positions.entry(element.index).or_default();
+            let position = positions.of(element.index);
             if mutated(Mutant::DeltaReplayedOnSlot)
                 && let (Shape::Delta { offset, .. }, Some(slot)) =
                     (element.shape, element.entry.slot())
@@ -115,7 +137,7 @@ fn final_positions<'r>(
             position.take(element, redo);
         }
     }
-    Ok(positions.into_iter().collect())
+    Ok(positions)
 }
 
 impl<'r> Position<'r> {

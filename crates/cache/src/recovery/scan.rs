@@ -6,53 +6,81 @@ use crate::error::Result;
 use crate::layout::LINE_BYTES;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Record, Salt, decode, lines_of, parse, tagged_position};
+use crate::record::{Log, Record, Salt, is_whole, lines_of, tagged_position};
 use crate::recovery::Notes;
 
 /// A plain file's lanes step by pages.
 const PAGE_BYTES: u64 = 4096;
 
+/// Log bytes for which another thread is worth starting.
+const BYTES_PER_THREAD: u64 = 2 << 20;
+const THREADS_MAX: u64 = 8;
+
 /// All whole records with a sequence above `checkpoint`, lane by lane, in order of position.
-pub(super) fn scan(
-    media: &Media,
-    salt: Salt,
-    checkpoint: u64,
-    notes: &mut Notes,
-) -> Result<Vec<Record>> {
-    let mut all = Vec::new();
+pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes) -> Result<Log> {
+    let mut all = Log::default();
     let mut hole = None;
-    for lane in 0..media.geometry.lanes {
-        let mut records = scan_lane(media, salt, lane);
-        records.sort_unstable_by_key(|record| record.position);
-        hole = hole.or_else(|| find_hole(media.geometry.lane_bytes, &records, checkpoint));
-        all.extend(records.into_iter().filter(|r| r.sequence > checkpoint));
+    for mut log in scan_lanes(media, salt) {
+        log.records.sort_unstable_by_key(|record| record.position);
+        hole = hole.or_else(|| find_hole(media.geometry.lane_bytes, &log.records, checkpoint));
+        log.records.retain(|record| record.sequence > checkpoint);
+        all.append(log);
     }
-    notes.report.records = all.len() as u64;
-    let newest = all.iter().map(|record| record.sequence).max();
+    notes.report.records = all.records.len() as u64;
+    let newest = all.records.iter().map(|record| record.sequence).max();
     let drawn = newest.unwrap_or(checkpoint) - checkpoint;
     // Every sequence that was drawn has a record, so if none is missing, a hole held nothing.
-    if let Some(hole) = hole.filter(|_| drawn != all.len() as u64) {
+    if let Some(hole) = hole.filter(|_| drawn != all.records.len() as u64) {
         notes.damage(hole)?;
     }
-    check_watermark(&all, checkpoint, notes)?;
+    check_watermark(&all.records, checkpoint, notes)?;
     Ok(all)
 }
 
-/// Whole records of this life, also those that the table has already.
-fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Vec<Record> {
-    let lane_bytes = media.geometry.lane_bytes;
-    let mut records = Vec::new();
-    let mut offset = 0;
-    while offset < lane_bytes {
-        let record = record_at(media, salt, lane, offset);
-        // Whole records never overlap: the later one would have changed the other's bytes.
-        offset += record.as_ref().map_or(LINE_BYTES, |record| record.bytes);
-        records.extend(record);
+/// Every lane's log, by as many threads as its size pays for.
+fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
+    let lanes = media.geometry.lanes;
+    let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let threads = (log_bytes / BYTES_PER_THREAD).clamp(1, THREADS_MAX.min(cores)) as u32;
+    if threads == 1 {
+        return (0..lanes).map(|lane| scan_lane(media, salt, lane)).collect();
     }
-    records
+    let ranges = (0..threads).map(|n| n * lanes / threads..(n + 1) * lanes / threads);
+    std::thread::scope(|scope| {
+        let scan = |range: Range<u32>| {
+            let lanes = move || range.map(|lane| scan_lane(media, salt, lane)).collect::<Vec<_>>();
+            scope.spawn(lanes)
+        };
+        let workers: Vec<_> = ranges.map(scan).collect();
+        let logs = workers.into_iter().map(|worker| worker.join().expect("a scan does not panic"));
+        logs.flatten().collect()
+    })
 }
 
-fn record_at(media: &Media, salt: Salt, lane: u32, offset: u64) -> Option<Record> {
+/// Whole records of this life, also those that the table has already.
+fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Log {
+    let lane_bytes = media.geometry.lane_bytes;
+    let mut log = Log::default();
+    let mut raw = Vec::new();
+    let mut offset = 0;
+    while offset < lane_bytes {
+        let whole = read_record(media, salt, lane, offset, &mut raw);
+        let added = whole.is_some_and(|position| log.add(lane, position, &raw));
+        // Whole records never overlap: the later one would have changed the other's bytes.
+        offset += if added { raw.len() as u64 } else { LINE_BYTES };
+    }
+    log
+}
+
+/// Reads what may be a record at `offset`; returns its position if it is whole.
+fn read_record(
+    media: &Media,
+    salt: Salt,
+    lane: u32,
+    offset: u64,
+    raw: &mut Vec<u8>,
+) -> Option<u64> {
     let region = media.main();
     let lane_bytes = media.geometry.lane_bytes;
     let base = media.geometry.lane_offset(lane);
@@ -66,13 +94,9 @@ fn record_at(media: &Media, salt: Salt, lane: u32, offset: u64) -> Option<Record
     if bytes == 0 || bytes > lane_bytes - offset {
         return None;
     }
-    let mut raw = vec![0; bytes as usize];
-    region.read(base + offset, &mut raw);
-    if mutated(Mutant::RecordCrcSkipped) {
-        parse(lane, position, &raw)
-    } else {
-        decode(salt, lane, position, &raw)
-    }
+    raw.resize(bytes as usize, 0);
+    region.read(base + offset, raw);
+    (is_whole(salt, raw) || mutated(Mutant::RecordCrcSkipped)).then_some(position)
 }
 
 /// A lane's record is fenced before the next one is written, so before a whole one there is

@@ -1,0 +1,21 @@
+//! The fuzz targets of `fuzz/` for a short while, without a nightly compiler.
+
+mod fixtures;
+
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::with_cases(3000) })]
+
+    #[test]
+    fn mutated_images_open_or_are_refused(data in proptest::collection::vec(any::<u8>(), 2..50)) {
+        fixtures::media_open::run(&data);
+    }
+
+    #[test]
+    fn random_operations_leave_what_a_plain_array_holds(
+        data in proptest::collection::vec(any::<u8>(), 1..400)
+    ) {
+        fixtures::operations::run(&data);
+    }
+}
