@@ -106,6 +106,7 @@ for purpose in "${@:-build}"; do
 done
 want_command cc gcc
 want_command make make
+want_header /usr/include/stdio.h libc6-dev
 want_header /etc/ssl/certs/ca-certificates.crt ca-certificates
 
 needs_rust=false

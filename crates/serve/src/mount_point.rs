@@ -106,10 +106,10 @@ pub fn mounted_source(directory: &Path) -> io::Result<Option<String>> {
     };
     Ok(table
         .lines()
+        .rev()
         .filter_map(parse_mountinfo)
-        .filter(|(point, _)| Path::new(point) == resolved)
-        .map(|(_, source)| source)
-        .last())
+        .find(|(point, _)| Path::new(point) == resolved)
+        .map(|(_, source)| source))
 }
 
 /// Mount point and source of one line of `/proc/self/mountinfo` (see proc_pid_mountinfo(5)).

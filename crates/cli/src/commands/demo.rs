@@ -112,10 +112,10 @@ fn show(options: &DemoOptions, backing_path: &Path) -> Result<(), Failure> {
     })?;
 
     let report = json!([
-        {"name": "sync_p50_forebay", "value": ours.0, "unit": "us"},
-        {"name": "sync_p99_forebay", "value": ours.1, "unit": "us"},
-        {"name": "sync_p50_bare", "value": bare.0, "unit": "us"},
-        {"name": "sync_p99_bare", "value": bare.1, "unit": "us"},
+        {"name": "sync_p50_forebay", "value": ours.median_us, "unit": "us"},
+        {"name": "sync_p99_forebay", "value": ours.p99_us, "unit": "us"},
+        {"name": "sync_p50_bare", "value": bare.median_us, "unit": "us"},
+        {"name": "sync_p99_bare", "value": bare.p99_us, "unit": "us"},
         {"name": "transactions_verified", "value": last, "unit": "count"},
         {"name": "restart_after_kill", "value": restart_ms as u64, "unit": "ms"},
         {"name": "blocks_written_back", "value": stats.totals.write_backs, "unit": "count"},
@@ -203,12 +203,29 @@ fn verify(
     Ok(())
 }
 
-/// Median and 99th percentile, in microseconds, of a durable 4 KiB write: ours, and the bare file's.
+/// How long a durable 4 KiB write takes.
+struct Latency {
+    median_us: f64,
+    p99_us: f64,
+}
+
+impl Latency {
+    fn of(mut samples_us: Vec<f64>) -> Self {
+        samples_us.sort_by(f64::total_cmp);
+        let rounded = |index: usize| (samples_us[index] * 10.0).round() / 10.0;
+        Latency {
+            median_us: rounded(samples_us.len() / 2),
+            p99_us: rounded(samples_us.len() * 99 / 100),
+        }
+    }
+}
+
+/// Durable writes in turn: ours, and the bare file's.
 fn measure(
     pool: &Pool,
     backing_path: &Path,
     directory: &Path,
-) -> Result<((f64, f64), (f64, f64)), Failure> {
+) -> Result<(Latency, Latency), Failure> {
     let volume = pool.attach(Backing::file(backing_path)?)?;
     let bare_path = directory.join("demo.bare");
     let bare = File::create(&bare_path)?;
@@ -227,14 +244,5 @@ fn measure(
         bare_us.push(start.elapsed().as_secs_f64() * 1e6);
     }
     std::fs::remove_file(&bare_path)?;
-    Ok((percentiles(ours_us), percentiles(bare_us)))
-}
-
-fn percentiles(mut samples: Vec<f64>) -> (f64, f64) {
-    samples.sort_by(f64::total_cmp);
-    let rounded = |index: usize| (samples[index] * 10.0).round() / 10.0;
-    (
-        rounded(samples.len() / 2),
-        rounded(samples.len() * 99 / 100),
-    )
+    Ok((Latency::of(ours_us), Latency::of(bare_us)))
 }
