@@ -78,7 +78,7 @@ impl Geometry {
             let total = slots * u64::from(members);
             let candidate =
                 Geometry::place(options, members, member_bytes, lanes, lane_bytes, total);
-            let used = candidate.slot_area + slots * block;
+            let used = candidate.slot_area.saturating_add(slots * block);
             if used <= member_bytes {
                 candidate.check()?;
                 return Ok(candidate);

@@ -36,26 +36,42 @@ impl Files {
         let mut options = tiny();
         options.paths = paths.clone();
         options.member_bytes = MEMBER_BYTES as u64;
-        Pool::create(&options).expect("create").close().expect("close");
+        Pool::create(&options)
+            .expect("create")
+            .close()
+            .expect("close");
         paths
     }
 }
 
 /// Opening is refused, says all of `words`, names the culprit, and changes nothing.
 fn assert_refused(paths: &[PathBuf], culprit: &Path, words: &[&str]) {
-    let before: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).expect("read")).collect();
+    let before: Vec<Vec<u8>> = paths
+        .iter()
+        .map(|path| std::fs::read(path).expect("read"))
+        .collect();
     for attempt in ["open", "dry run"] {
         let error = match attempt {
             "open" => Pool::open_with(paths, quiet()).expect_err("refused"),
             _ => Pool::dry_run(paths).expect_err("refused"),
         };
         let said = error.to_string();
-        assert!(said.contains(&culprit.display().to_string()), "{attempt}: {said}");
+        assert!(
+            said.contains(&culprit.display().to_string()),
+            "{attempt}: {said}"
+        );
         for word in words {
-            assert!(said.contains(word), "{attempt}: '{said}' does not say '{word}'");
+            assert!(
+                said.contains(word),
+                "{attempt}: '{said}' does not say '{word}'"
+            );
         }
         for (path, bytes) in paths.iter().zip(&before) {
-            assert!(std::fs::read(path).expect("read") == *bytes, "{attempt} changed {}", path.display());
+            assert!(
+                std::fs::read(path).expect("read") == *bytes,
+                "{attempt} changed {}",
+                path.display()
+            );
         }
     }
 }
@@ -74,7 +90,12 @@ fn foreign_files() {
     let error = Pool::open_with(&[files.path("missing")], quiet()).expect_err("missing");
     assert!(error.to_string().contains("missing"), "{error}");
     let error = Pool::open_with(&[files.folder.path()], quiet()).expect_err("a folder");
-    assert!(error.to_string().contains(&files.folder.path().display().to_string()), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains(&files.folder.path().display().to_string()),
+        "{error}"
+    );
     let none: [&Path; 0] = [];
     assert!(Pool::open(&none).is_err());
 }
@@ -86,7 +107,11 @@ fn truncated_members() {
     let whole = std::fs::read(&paths[1]).expect("read");
     for bytes in [4096, MEMBER_BYTES / 2, MEMBER_BYTES - 1] {
         files.put("pool1", &whole[..bytes]);
-        assert_refused(&paths, &paths[1], &["truncated", &bytes.to_string(), "restore"]);
+        assert_refused(
+            &paths,
+            &paths[1],
+            &["truncated", &bytes.to_string(), "restore"],
+        );
     }
     files.put("pool1", &whole);
     Pool::open_with(&paths, quiet()).expect("whole again");
@@ -101,7 +126,11 @@ fn newer_formats_and_unknown_features() {
     newer[8] = 2;
     repair(&mut newer[..SUPERBLOCK_BYTES]);
     files.put("pool0", &newer);
-    assert_refused(&paths, &paths[0], &["format 2", "format 1", "release that wrote it"]);
+    assert_refused(
+        &paths,
+        &paths[0],
+        &["format 2", "format 1", "release that wrote it"],
+    );
     let mut featured = whole.clone();
     featured[20] |= 0x40;
     repair(&mut featured[..SUPERBLOCK_BYTES]);
@@ -114,22 +143,45 @@ fn members_of_different_pools() {
     let files = Files::new();
     let (one, other) = (files.pool("one", 2), files.pool("other", 2));
     let mixed = [one[0].clone(), other[1].clone()];
-    assert_refused(&mixed, &other[1], &["another pool", &one[0].display().to_string()]);
+    assert_refused(
+        &mixed,
+        &other[1],
+        &["another pool", &one[0].display().to_string()],
+    );
 }
 
 #[test]
 fn missing_and_doubled_members() {
     let files = Files::new();
     let paths = files.pool("pool", 3);
-    assert_refused(&paths[..2], &paths[0], &["3 members", "2 were given", "all"]);
-    assert_refused(&paths[1..], &paths[1], &["member 1 of 3", "member 0 is missing"]);
-    assert_refused(&[paths[0].clone(), paths[2].clone()], &paths[2], &["member 1 is missing"]);
+    assert_refused(
+        &paths[..2],
+        &paths[0],
+        &["3 members", "2 were given", "all"],
+    );
+    assert_refused(
+        &paths[1..],
+        &paths[1],
+        &["member 1 of 3", "member 0 is missing"],
+    );
+    assert_refused(
+        &[paths[0].clone(), paths[2].clone()],
+        &paths[2],
+        &["member 1 is missing"],
+    );
     let twin = files.put("twin", &std::fs::read(&paths[1]).expect("read"));
     let doubled = [paths[0].clone(), paths[1].clone(), twin.clone()];
-    assert_refused(&doubled, &paths[1], &["member 1", &twin.display().to_string(), "once"]);
+    assert_refused(
+        &doubled,
+        &paths[1],
+        &["member 1", &twin.display().to_string(), "once"],
+    );
     let same = [paths[0].clone(), paths[0].clone()];
     let error = Pool::open_with(&same, quiet()).expect_err("one file twice");
-    assert!(error.to_string().contains(&paths[0].display().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&paths[0].display().to_string()),
+        "{error}"
+    );
     let mut shuffled = paths.clone();
     shuffled.reverse();
     Pool::open_with(&shuffled, quiet()).expect("any order will do");
@@ -143,7 +195,10 @@ fn stale_members() {
         for stale in [0, 1] {
             let old = std::fs::read(&paths[stale]).expect("read");
             for _ in 0..lives {
-                Pool::open_with(&paths, quiet()).expect("open").close().expect("close");
+                Pool::open_with(&paths, quiet())
+                    .expect("open")
+                    .close()
+                    .expect("close");
             }
             let current = std::fs::read(&paths[stale]).expect("read");
             std::fs::write(&paths[stale], &old).expect("write");
@@ -199,7 +254,10 @@ fn nothing_is_overwritten_without_force() {
         let path = files.put("diary", &vec![b'd'; bytes]);
         options.paths = vec![files.path("fresh"), path.clone()];
         let error = Pool::create(&options).expect_err("in the way");
-        assert!(matches!(&error, Error::Refused { path: culprit, .. } if *culprit == path), "{error}");
+        assert!(
+            matches!(&error, Error::Refused { path: culprit, .. } if *culprit == path),
+            "{error}"
+        );
         assert_eq!(std::fs::read(&path).expect("read"), vec![b'd'; bytes]);
         assert!(!files.path("fresh").exists(), "nothing is left behind");
         options = options.force(true);
@@ -214,11 +272,22 @@ fn a_pool_in_use_is_not_overwritten_with_force() {
     let files = Files::new();
     let paths = files.pool("pool", 1);
     let pool = Pool::open_with(&paths, quiet()).expect("open");
-    let options = PoolOptions { force: true, paths: paths.clone(), member_bytes: 1 << 20, ..tiny() };
+    let options = PoolOptions {
+        force: true,
+        paths: paths.clone(),
+        member_bytes: 1 << 20,
+        ..tiny()
+    };
     let error = Pool::create(&options).expect_err("in use");
-    assert!(error.to_string().contains(&paths[0].display().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&paths[0].display().to_string()),
+        "{error}"
+    );
     drop(pool);
-    assert_eq!(std::fs::metadata(&paths[0]).expect("still there").len(), MEMBER_BYTES as u64);
+    assert_eq!(
+        std::fs::metadata(&paths[0]).expect("still there").len(),
+        MEMBER_BYTES as u64
+    );
 }
 
 #[test]
@@ -262,7 +331,11 @@ fn a_dry_run_changes_nothing_and_tells_what_opening_would_do() {
         .collect();
     let (report, stats) = Pool::dry_run(&paths).expect("dry run");
     for (path, image) in paths.iter().zip(&images) {
-        assert!(std::fs::read(path).expect("read") == *image, "{}", path.display());
+        assert!(
+            std::fs::read(path).expect("read") == *image,
+            "{}",
+            path.display()
+        );
     }
     let pool = Pool::open_with(&paths, quiet()).expect("open");
     let found = pool.recovery_report();
@@ -282,19 +355,27 @@ fn damage_is_refused_with_every_byte_kept_and_served_with_force() {
     let plan = Plan::of(&image);
     // An entry that no record in the log names: block 2 or 3, from before the checkpoint.
     let used = plan.used_entries(&image);
-    let entry = *used.iter().find(|at| plan.block_number(&image, **at) == 7).expect("block 7");
+    let entry = *used
+        .iter()
+        .find(|at| plan.block_number(&image, **at) == 7)
+        .expect("block 7");
     image[entry + 2] ^= 1;
     let files = Files::new();
     let path = files.put("pool", &image);
     let error = Pool::open_with(&[&path], quiet()).expect_err("damaged");
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("flipped bit"), "{error}");
-    assert!(std::fs::read(&path).expect("read") == image, "a refused file keeps its bytes");
+    assert!(
+        std::fs::read(&path).expect("read") == image,
+        "a refused file keeps its bytes"
+    );
     let (report, _) = Pool::dry_run(&[&path]).expect("a dry run looks on");
     assert_eq!(report.damage.len(), 1, "{:?}", report.damage);
     let pool = Pool::open_with(&[&path], lenient()).expect("what is left");
     assert_eq!(pool.recovery_report().damage.len(), 1);
-    let volume = pool.attach(Backing::from_store(rig.store.clone())).expect("attach");
+    let volume = pool
+        .attach(Backing::from_store(rig.store.clone()))
+        .expect("attach");
     assert_eq!(get(&volume, 1).expect("read"), block(1, 2));
     put(&volume, 7, &block(7, 2));
 }

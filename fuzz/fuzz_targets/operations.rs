@@ -1,0 +1,6 @@
+#![no_main]
+
+#[path = "../../crates/cache/tests/fixtures/mod.rs"]
+mod fixtures;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fixtures::operations::run(data));
