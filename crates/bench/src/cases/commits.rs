@@ -1,0 +1,289 @@
+//! Throughput of commits beside raw memory and the C libraries.
+//!
+//! The raw reference is the faster of libpmem's `pmem_memcpy_persist` and our own non-temporal
+//! stream with a fence, to uniformly random blocks of as much memory as the pool has, mapped in the
+//! same way. libpmem's own mapping takes part too, and is reported beside.
+
+#![allow(unsafe_code, reason = "libpmem writes to addresses")]
+
+use forebay::{Region, Volume};
+
+use super::Bench;
+use crate::Result;
+use crate::contest::{self, Contender, Outcome};
+use crate::nvml::{BlkPool, ObjPool, Pmem, PmemFile};
+use crate::payload::{BLOCK_BYTES, Blocks, Payload};
+use crate::pools::{self, commit_one};
+use crate::report::Row;
+
+/// Operations between two looks at the clock.
+const BATCH: u64 = 64;
+
+/// Blocks of the large transactions.
+const GROUP: usize = 16;
+
+const OURS: &str = "forebay";
+const STREAM: &str = "stream + fence";
+const PMEM: &str = "pmem_memcpy_persist";
+const PMEM_FILE: &str = "pmem_memcpy_persist over pmem_map_file";
+const BLK: &str = "libpmemblk";
+const OBJ: &str = "libpmemobj";
+
+/// Raw memory of a pool's size, and libpmem where it is installed.
+struct Raw<'l> {
+    region: &'l Region,
+    pmem: Option<&'l Pmem>,
+    pmem_file: Option<&'l PmemFile<'l>>,
+}
+
+/// Calls `measure` with raw memory; what is missing is said.
+fn with_raw<T>(bench: &Bench, measure: impl FnOnce(&Raw) -> Result<T>) -> Result<T> {
+    let (file, mapped_file) = (bench.scratch.file("raw"), bench.scratch.file("raw-libpmem"));
+    let region = pools::raw_memory(file.path(), bench.pool_bytes)?;
+    let pmem = present(bench, Pmem::load());
+    let pmem_file = match &pmem {
+        Some(pmem) => Some(pmem.map_file(mapped_file.path(), bench.pool_bytes as usize)?),
+        None => None,
+    };
+    if let (Some(pmem), Some(file)) = (&pmem, &pmem_file) {
+        let mut payload = Payload::new(3);
+        for block in 0..bench.pool_bytes / BLOCK_BYTES as u64 {
+            let to = file.address(block * BLOCK_BYTES as u64, BLOCK_BYTES);
+            // SAFETY: inside the mapping, to which nobody holds references.
+            unsafe { pmem.copy_persist(to, payload.next()) };
+        }
+    }
+    measure(&Raw {
+        region: &region,
+        pmem: pmem.as_ref(),
+        pmem_file: pmem_file.as_ref(),
+    })
+}
+
+/// A reference that may be missing here: says so, and the row stays empty.
+fn present<T>(bench: &Bench, loaded: Result<T>) -> Option<T> {
+    loaded
+        .inspect_err(|error| bench.say(&format!("reference left out: {error}")))
+        .ok()
+}
+
+impl<'l> Raw<'l> {
+    /// Copies of `N` blocks and one fence, by every means there is, within `share` of the memory
+    /// (which of how many equal parts).
+    fn contenders<const N: usize>(&self, share: (u64, u64), seed: u64) -> Vec<Contender<'l>> {
+        let blocks = self.region.len() / BLOCK_BYTES as u64 / share.1;
+        let numbers = move || Blocks::new(seed, share.0 * blocks, blocks);
+        let region = self.region;
+        let (mut payload, mut random) = (Payload::new(seed), numbers());
+        let mut contenders = vec![Contender::new(STREAM, move || {
+            for _ in 0..BATCH / N as u64 {
+                for block in random.next_distinct::<N>() {
+                    region.stream(block * BLOCK_BYTES as u64, payload.next());
+                }
+                region.fence()?;
+            }
+            Ok(BATCH)
+        })];
+        let Some(pmem) = self.pmem else {
+            return contenders;
+        };
+        contenders.push(copies::<N>(PMEM, pmem, seed, numbers(), move |offset| {
+            assert!(offset + BLOCK_BYTES as u64 <= region.len());
+            region.as_ptr().wrapping_add(offset as usize).cast_mut()
+        }));
+        if let Some(file) = self.pmem_file {
+            let address = move |offset| file.address(offset, BLOCK_BYTES);
+            contenders.push(copies::<N>(PMEM_FILE, pmem, seed, numbers(), address));
+        }
+        contenders
+    }
+}
+
+/// libpmem's copies. `address` gives the place of a block's offset, which it has checked.
+fn copies<'l, const N: usize>(
+    name: &'static str,
+    pmem: &'l Pmem,
+    seed: u64,
+    mut random: Blocks,
+    address: impl Fn(u64) -> *mut u8 + 'l,
+) -> Contender<'l> {
+    let mut payload = Payload::new(seed);
+    Contender::new(name, move || {
+        for _ in 0..BATCH / N as u64 {
+            for block in random.next_distinct::<N>() {
+                let to = address(block * BLOCK_BYTES as u64);
+                // SAFETY: a block inside a mapping that nobody holds references to.
+                unsafe {
+                    if N == 1 {
+                        pmem.copy_persist(to, payload.next());
+                    } else {
+                        pmem.copy_without_drain(to, payload.next());
+                    }
+                }
+            }
+            if N > 1 {
+                pmem.drain();
+            }
+        }
+        Ok(BATCH)
+    })
+}
+
+/// Forebay's transactions of `N` blocks among `blocks`.
+fn ours<const N: usize>(volume: &Volume, mut blocks: Blocks, seed: u64) -> Contender<'_> {
+    let mut payload = Payload::new(seed);
+    Contender::new(OURS, move || {
+        for _ in 0..BATCH / N as u64 {
+            if N == 1 {
+                commit_one(volume, blocks.next(), payload.next())?;
+                continue;
+            }
+            let mut transaction = volume.begin();
+            for block in blocks.next_distinct::<N>() {
+                transaction.write(block, payload.next())?;
+            }
+            transaction.commit()?;
+        }
+        Ok(BATCH)
+    })
+}
+
+/// Ours ÷ the faster raw copy.
+fn vs_raw(outcome: &Outcome) -> Option<f64> {
+    outcome.ratio(OURS, outcome.fastest(&[STREAM, PMEM])?)
+}
+
+fn raw_rate(outcome: &Outcome) -> Option<f64> {
+    outcome.rate(outcome.fastest(&[STREAM, PMEM])?)
+}
+
+fn say_rates(bench: &Bench, what: &str, outcome: &Outcome) {
+    for name in [OURS, STREAM, PMEM, PMEM_FILE, BLK, OBJ] {
+        if let Some(rate) = outcome.rate(name) {
+            bench.say(&format!("  {what}, {name}: {:.3} M blocks/s", rate / 1e6));
+        }
+    }
+    bench.say_share(outcome);
+}
+
+/// One block a transaction.
+pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
+    let file = bench.scratch.file("pool");
+    let pool = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
+    let blk_file = bench.scratch.file("libpmemblk");
+    let blk = present(bench, BlkPool::create(blk_file.path(), bench.pool_bytes));
+    if let Some(blk) = &blk {
+        let mut payload = Payload::new(4);
+        for block in 0..blk.blocks() / 2 {
+            blk.write(block, payload.next())?;
+        }
+    }
+    let outcome = with_raw(bench, |raw| {
+        contest::run(1, bench.pace, &bench.progress, &|_| {
+            let mut contenders = vec![ours::<1>(&pool.volume, Blocks::new(5, 0, pool.blocks), 5)];
+            contenders.extend(raw.contenders::<1>((0, 1), 6));
+            contenders.extend(blk.as_ref().map(|blk| blk_writes(blk, 7)));
+            contenders
+        })
+    })?;
+    say_rates(bench, "1 x 4 KiB", &outcome);
+    Ok(vec![
+        Row::new("commit_1x4k_vs_raw", vs_raw(&outcome), "ratio"),
+        Row::new(
+            "commit_1x4k_vs_libpmemblk",
+            outcome.ratio(OURS, BLK),
+            "ratio",
+        ),
+        Row::new(
+            "commit_1x4k_vs_raw_pmem_map_file",
+            outcome.ratio(OURS, PMEM_FILE),
+            "ratio",
+        ),
+        Row::new("commit_1x4k_per_second", outcome.rate(OURS), "1/s"),
+        Row::new("raw_1x4k_per_second", raw_rate(&outcome), "1/s"),
+    ])
+}
+
+fn blk_writes(blk: &BlkPool, seed: u64) -> Contender<'_> {
+    let (mut payload, mut blocks) = (Payload::new(seed), Blocks::new(seed, 0, blk.blocks() / 2));
+    Contender::new(BLK, move || {
+        for _ in 0..BATCH {
+            blk.write(blocks.next(), payload.next())?;
+        }
+        Ok(BATCH)
+    })
+}
+
+/// Sixteen blocks a transaction.
+pub fn sixteen_blocks(bench: &Bench) -> Result<Vec<Row>> {
+    let file = bench.scratch.file("pool");
+    let pool = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
+    let obj_file = bench.scratch.file("libpmemobj");
+    let object_bytes = bench.pool_bytes / 2;
+    let obj = present(
+        bench,
+        ObjPool::create(obj_file.path(), bench.pool_bytes, object_bytes),
+    );
+    let outcome = with_raw(bench, |raw| {
+        contest::run(1, bench.pace, &bench.progress, &|_| {
+            let blocks = Blocks::new(8, 0, pool.blocks);
+            let mut contenders = vec![ours::<GROUP>(&pool.volume, blocks, 8)];
+            contenders.extend(raw.contenders::<GROUP>((0, 1), 9));
+            let obj = obj.as_ref();
+            contenders.extend(obj.map(|obj| obj_transactions(obj, object_bytes, 10)));
+            contenders
+        })
+    })?;
+    say_rates(bench, "16 x 4 KiB", &outcome);
+    Ok(vec![
+        Row::new("commit_16x4k_vs_raw", vs_raw(&outcome), "ratio"),
+        Row::new(
+            "commit_16x4k_vs_libpmemobj",
+            outcome.ratio(OURS, OBJ),
+            "ratio",
+        ),
+        Row::new(
+            "commit_16x4k_vs_raw_pmem_map_file",
+            outcome.ratio(OURS, PMEM_FILE),
+            "ratio",
+        ),
+        Row::new("commit_16x4k_blocks_per_second", outcome.rate(OURS), "1/s"),
+        Row::new("raw_16x4k_blocks_per_second", raw_rate(&outcome), "1/s"),
+    ])
+}
+
+fn obj_transactions(obj: &ObjPool, object_bytes: u64, seed: u64) -> Contender<'_> {
+    let mut payload = Payload::new(seed);
+    let mut blocks = Blocks::new(seed, 0, object_bytes / BLOCK_BYTES as u64);
+    Contender::new(OBJ, move || {
+        let chosen: [u64; GROUP] = blocks.next_distinct();
+        obj.overwrite(
+            &chosen.map(|block| block * BLOCK_BYTES as u64),
+            &mut payload,
+        )?;
+        Ok(GROUP as u64)
+    })
+}
+
+/// Two threads, each with half of the blocks to itself, beside two threads of raw copies.
+pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
+    const THREADS: usize = 2;
+    let file = bench.scratch.file("pool");
+    let pool = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
+    let share = pool.blocks / THREADS as u64;
+    let outcome = with_raw(bench, |raw| {
+        contest::run(THREADS, bench.pace, &bench.progress, &|thread| {
+            let (thread, seed) = (thread as u64, 11 + thread as u64);
+            let blocks = Blocks::new(seed, thread * share, share);
+            let mut contenders = vec![ours::<1>(&pool.volume, blocks, seed)];
+            contenders.extend(raw.contenders::<1>((thread, THREADS as u64), seed));
+            contenders
+        })
+    })?;
+    say_rates(bench, "2 threads x 1 x 4 KiB", &outcome);
+    Ok(vec![
+        Row::new("commit_2threads_vs_raw_2threads", vs_raw(&outcome), "ratio"),
+        Row::new("commit_2threads_per_second", outcome.rate(OURS), "1/s"),
+        Row::new("raw_2threads_per_second", raw_rate(&outcome), "1/s"),
+    ])
+}

@@ -1,0 +1,111 @@
+//! The cases: each measures some rows of the report.
+
+mod commits;
+mod dram;
+mod lines;
+mod reads;
+mod recovery;
+mod replacement;
+
+pub use recovery::victim;
+
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use crate::Result;
+use crate::contest::{Outcome, Pace};
+use crate::report::Row;
+use crate::scratch::Scratch;
+
+/// A slice that had a processor for less than this share of its time is no good measure of it.
+const BUSY_SHARE: f64 = 0.95;
+
+/// What a case runs with.
+pub struct Bench {
+    /// Where its files go.
+    pub scratch: Scratch,
+    /// Slices of the timed cases.
+    pub pace: Pace,
+    /// The least duration of the counting cases.
+    pub count_for: Duration,
+    /// Bytes of the pools, half of them for reads.
+    pub pool_bytes: u64,
+    /// How often things that cannot be sliced are repeated.
+    pub repeats: usize,
+    /// Shown while a case runs.
+    pub progress: ProgressBar,
+}
+
+impl Bench {
+    /// Says something above the progress bar.
+    pub fn say(&self, text: &str) {
+        self.progress.suspend(|| eprintln!("{text}"));
+    }
+
+    /// Says where others had the processors, so that nobody trusts such rates too far.
+    fn say_share(&self, outcome: &Outcome) {
+        if outcome.processor_share < BUSY_SHARE {
+            self.say(&format!(
+                "  note: the machine is busy; slices had a processor for {:.0} % of their time",
+                outcome.processor_share * 100.0
+            ));
+        }
+    }
+}
+
+/// A case: the rows it yields, and how.
+pub struct Case {
+    /// Names of its rows that have a bar; `--case` takes any of them.
+    pub rows: &'static [&'static str],
+    /// Measures them.
+    pub run: fn(&Bench) -> Result<Vec<Row>>,
+}
+
+/// All cases, in the order of the report.
+pub const CASES: &[Case] = &[
+    Case {
+        rows: &["commit_1x4k_fences", "commit_1x4k_lines"],
+        run: lines::one_block,
+    },
+    Case {
+        rows: &["commit_16x4k_lines_per_block"],
+        run: lines::sixteen_blocks,
+    },
+    Case {
+        rows: &["delta_256b_lines"],
+        run: lines::delta,
+    },
+    Case {
+        rows: &["insert_evict_lines"],
+        run: lines::insert_evict,
+    },
+    Case {
+        rows: &["commit_1x4k_vs_raw", "commit_1x4k_vs_libpmemblk"],
+        run: commits::one_block,
+    },
+    Case {
+        rows: &["commit_16x4k_vs_raw", "commit_16x4k_vs_libpmemobj"],
+        run: commits::sixteen_blocks,
+    },
+    Case {
+        rows: &["commit_2threads_vs_raw_2threads"],
+        run: commits::two_threads,
+    },
+    Case {
+        rows: &["read_hit_4k_vs_memcpy", "read_hit_4k_unverified_vs_memcpy"],
+        run: reads::hits,
+    },
+    Case {
+        rows: &["dram_bytes_per_block"],
+        run: dram::per_block,
+    },
+    Case {
+        rows: &["recovery_ms_per_gib"],
+        run: recovery::after_sigkill,
+    },
+    Case {
+        rows: &["replacement_hit_ratio_vs_lru"],
+        run: replacement::against_lru,
+    },
+];

@@ -1,0 +1,86 @@
+//! Read hits beside memcpy from as much memory, mapped in the same way and larger than the last
+//! level of cache.
+
+#![allow(unsafe_code, reason = "the reference copies from a mapping")]
+
+use std::hint::black_box;
+
+use forebay::{Region, VerifyPolicy};
+
+use super::Bench;
+use crate::Result;
+use crate::contest::{self, Contender};
+use crate::payload::{BLOCK_BYTES, Blocks};
+use crate::pools;
+use crate::report::Row;
+
+const BATCH: u64 = 64;
+
+/// Verified and unverified read hits over a pool of twice the usual size.
+pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
+    let bytes = bench.pool_bytes * 2;
+    let (file, raw_file) = (bench.scratch.file("pool"), bench.scratch.file("raw"));
+    let cached = pools::half_full(&pools::options(file.path(), bytes))?;
+    let raw = pools::raw_memory(raw_file.path(), bytes)?;
+    let misses_before = cached.pool.stats().totals.read_misses;
+    let read = |name, policy, seed| {
+        let cached = &cached;
+        let mut blocks = Blocks::new(seed, 0, cached.blocks);
+        let mut out = vec![0; BLOCK_BYTES];
+        Contender::new(name, move || {
+            // One policy holds for the pool; it is set back and forth between the slices.
+            cached.pool.set_verify(policy);
+            for _ in 0..BATCH {
+                cached.volume.read(blocks.next(), black_box(&mut out))?;
+            }
+            Ok(BATCH)
+        })
+    };
+    let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+        vec![
+            read("verified", VerifyPolicy::Always, 31),
+            read("unverified", VerifyPolicy::Never, 32),
+            // As many blocks as are resident, so that both reach over the same extent.
+            copy_out(&raw, cached.blocks, 33),
+        ]
+    })?;
+    let misses = cached.pool.stats().totals.read_misses - misses_before;
+    if misses > 0 {
+        return Err(format!("{misses} reads missed, though every block is cached").into());
+    }
+    for name in ["verified", "unverified", "memcpy"] {
+        let rate = outcome.rate(name).unwrap_or(0.0);
+        bench.say(&format!("  read 4 KiB, {name}: {:.3} M/s", rate / 1e6));
+    }
+    bench.say_share(&outcome);
+    Ok(vec![
+        Row::new(
+            "read_hit_4k_vs_memcpy",
+            outcome.ratio("verified", "memcpy"),
+            "ratio",
+        ),
+        Row::new(
+            "read_hit_4k_unverified_vs_memcpy",
+            outcome.ratio("unverified", "memcpy"),
+            "ratio",
+        ),
+        Row::new("read_hit_4k_per_second", outcome.rate("verified"), "1/s"),
+        Row::new("memcpy_4k_per_second", outcome.rate("memcpy"), "1/s"),
+    ])
+}
+
+fn copy_out(raw: &Region, blocks: u64, seed: u64) -> Contender<'_> {
+    let mut blocks = Blocks::new(seed, 0, blocks);
+    let mut out = vec![0_u8; BLOCK_BYTES];
+    Contender::new("memcpy", move || {
+        for _ in 0..BATCH {
+            let offset = blocks.next() * BLOCK_BYTES as u64;
+            assert!(offset + BLOCK_BYTES as u64 <= raw.len());
+            let from = raw.as_ptr().wrapping_add(offset as usize);
+            // SAFETY: inside the mapping, which nobody writes to meanwhile.
+            unsafe { out.as_mut_ptr().copy_from_nonoverlapping(from, BLOCK_BYTES) };
+            black_box(&mut out);
+        }
+        Ok(BATCH)
+    })
+}

@@ -1,0 +1,104 @@
+//! Opening a pool whose process was killed while it committed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use forebay::{Backing, Pool};
+
+use super::Bench;
+use super::dram::FULL_PER_MILLE;
+use crate::Result;
+use crate::contest::median;
+use crate::payload::{BLOCK_BYTES, Blocks, Payload};
+use crate::pools;
+use crate::report::Row;
+
+/// What the child says when the pool is full.
+const READY: &str = "full";
+
+/// Commits for so long after the pool is full, so that the log is anywhere between empty and full.
+const COMMIT_FOR: Duration = Duration::from_millis(300);
+
+/// Kills a process that keeps a full, dirty pool busy, and times opening the pool.
+pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
+    let bytes = bench.pool_bytes * 2;
+    let mut per_gib = Vec::new();
+    bench.progress.set_length(bench.repeats as u64);
+    for repeat in 0..bench.repeats {
+        bench.progress.set_position(repeat as u64);
+        let file = bench.scratch.file("pool");
+        kill_one(file.path(), bytes)?;
+        let mut options = pools::options(file.path(), bytes).runtime;
+        options.dirty_high_per_mille = 1000;
+        let start = Instant::now();
+        let pool = Pool::open_with(&[file.path()], options)?;
+        let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
+        let (stats, report) = (pool.stats(), pool.recovery_report());
+        bench.say(&format!(
+            "  opened in {elapsed_ms:.1} ms: {} blocks, {} dirty, {} of {} slots free, {} records \
+             replayed",
+            stats.cached_blocks, stats.dirty_blocks, stats.free_slots, stats.slots, report.records
+        ));
+        if stats.dirty_blocks < stats.slots * (FULL_PER_MILLE - 1) / 1000 {
+            return Err("the pool was not full and dirty when it was opened".into());
+        }
+        per_gib.push(elapsed_ms / (bytes as f64 / f64::from(1 << 30)));
+    }
+    Ok(vec![Row::new(
+        "recovery_ms_per_gib",
+        median(per_gib),
+        "ms/GiB",
+    )])
+}
+
+fn kill_one(path: &Path, bytes: u64) -> Result<()> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("victim")
+        .arg(path)
+        .arg(bytes.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let output = child.stdout.take().ok_or("the child has no output")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    let is_ready = line.trim() == READY;
+    if is_ready {
+        std::thread::sleep(COMMIT_FOR);
+    }
+    child.kill()?;
+    child.wait()?;
+    if !is_ready {
+        return Err("the process to be killed did not get its pool full".into());
+    }
+    Ok(())
+}
+
+/// The process to be killed: fills a pool, says so, and commits until then.
+pub fn victim(path: &Path, bytes: u64) -> Result<()> {
+    // It must not outlive a parent that is killed itself.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let mut options = pools::options(path, bytes);
+    options.runtime.dirty_high_per_mille = 1000;
+    let pool = Pool::create(&options)?;
+    let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
+    let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;
+    pools::fill(&volume, blocks)?;
+    println!("{READY}");
+    std::thread::scope(|scope| {
+        let volume = &volume;
+        let commits = |seed| {
+            move || -> Result<()> {
+                let (mut payload, mut random) = (Payload::new(seed), Blocks::new(seed, 0, blocks));
+                loop {
+                    pools::commit_one(volume, random.next(), payload.next())?;
+                }
+            }
+        };
+        let other = scope.spawn(commits(52));
+        let ours = commits(51)();
+        other.join().unwrap_or(Ok(())).and(ours)
+    })
+}

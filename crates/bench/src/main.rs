@@ -1,0 +1,162 @@
+//! `make bench`: Forebay's release build through its public API, with checksums, index and locks
+//! on, in turn with its references in one run.
+//!
+//! Prints a table of the rows, their bars and goals, and writes them as `report.json`. What is
+//! measured how is said in the files of `cases`, and in `docs/performance.md`.
+
+mod allocator;
+mod cases;
+mod contest;
+mod counts;
+mod nvml;
+mod payload;
+mod pools;
+mod report;
+mod scratch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cases::{Bench, CASES, Case};
+use crate::contest::{Clock, Pace};
+use crate::scratch::Scratch;
+
+#[global_allocator]
+static ALLOCATOR: allocator::CountingAllocator = allocator::CountingAllocator;
+
+/// Whatever went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// A result with such a failure.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// Measures Forebay against raw memory and libpmem.
+#[derive(Parser)]
+struct Arguments {
+    /// Where the report goes, as JSON
+    #[arg(long, default_value = "target/bench/report.json")]
+    report: PathBuf,
+    /// Only the case that yields this row
+    #[arg(long)]
+    case: Option<String>,
+    /// Seconds that each side of a comparison runs
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// MiB of the pools; read hits and recovery use twice that
+    #[arg(long, default_value_t = 1024)]
+    pool_mib: u64,
+    /// What throughput is by; `processor` for a machine that others use at the same time
+    #[arg(long, value_enum, default_value_t = Clock::Wall)]
+    clock: Clock,
+    /// Small pools and a tenth of the time: shows that it works, measures nothing
+    #[arg(long)]
+    quick: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Counts instructions under valgrind and compares them with the committed table
+    Counts {
+        /// Writes the table anew, from what was counted
+        #[arg(long)]
+        update: bool,
+    },
+    /// The process that a case kills
+    #[command(hide = true)]
+    Victim { pool: PathBuf, bytes: u64 },
+    /// The process that `counts` runs under valgrind
+    #[command(hide = true)]
+    CountLoop {
+        operation: String,
+        times: u64,
+        pool: PathBuf,
+    },
+}
+
+const SLICE: Duration = Duration::from_millis(200);
+const QUICK_SLICE: Duration = Duration::from_millis(20);
+const QUICK_SECONDS: f64 = 0.1;
+const QUICK_POOL_MIB: u64 = 64;
+
+fn main() -> ExitCode {
+    nvml::force_pmem();
+    let arguments = Arguments::parse();
+    let result = match &arguments.command {
+        Some(Command::Counts { update }) => counts::run(*update),
+        Some(Command::Victim { pool, bytes }) => cases::victim(pool, *bytes),
+        Some(Command::CountLoop {
+            operation,
+            times,
+            pool,
+        }) => counts::count_loop(operation, *times, pool),
+        None => measure(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("forebay-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<()> {
+    let chosen = chosen(arguments.case.as_deref())?;
+    let bench = prepare(arguments)?;
+    let mut rows = Vec::new();
+    for case in chosen {
+        bench.progress.reset();
+        bench.progress.set_message(case.rows[0]);
+        bench.say(&format!("{}:", case.rows.join(", ")));
+        let measured = (case.run)(&bench).map_err(|error| format!("{}: {error}", case.rows[0]))?;
+        rows.extend(measured);
+    }
+    bench.progress.finish_and_clear();
+    print!("{}", report::table(&rows));
+    report::write(&arguments.report, &rows)?;
+    eprintln!("written to {}", arguments.report.display());
+    Ok(())
+}
+
+fn chosen(name: Option<&str>) -> Result<Vec<&'static Case>> {
+    let found: Vec<&Case> = CASES
+        .iter()
+        .filter(|case| name.is_none_or(|name| case.rows.contains(&name)))
+        .collect();
+    if found.is_empty() {
+        let known: Vec<&str> = CASES.iter().flat_map(|case| case.rows).copied().collect();
+        return Err(format!(
+            "there is no case {:?}; one of {}",
+            name.unwrap_or_default(),
+            known.join(", ")
+        )
+        .into());
+    }
+    Ok(found)
+}
+
+fn prepare(arguments: &Arguments) -> Result<Bench> {
+    let (slice, seconds, pool_mib) = if arguments.quick {
+        (QUICK_SLICE, QUICK_SECONDS, QUICK_POOL_MIB)
+    } else {
+        (SLICE, arguments.seconds, arguments.pool_mib)
+    };
+    let style = "{msg:34} {wide_bar} {pos}/{len}";
+    Ok(Bench {
+        scratch: Scratch::new()?,
+        pace: Pace {
+            slice,
+            rounds: (seconds / slice.as_secs_f64()).ceil() as usize,
+            clock: arguments.clock,
+        },
+        count_for: Duration::from_secs_f64(seconds),
+        pool_bytes: pool_mib << 20,
+        repeats: if arguments.quick { 1 } else { 5 },
+        progress: ProgressBar::new(1).with_style(ProgressStyle::with_template(style)?),
+    })
+}

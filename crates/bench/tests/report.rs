@@ -1,0 +1,98 @@
+//! The bench itself: every row is there, and the instruction counts are what the table says.
+
+use std::io::Write as _;
+use std::process::Command;
+
+const BENCH: &str = env!("CARGO_BIN_EXE_forebay-bench");
+
+const ROWS: [&str; 15] = [
+    "commit_1x4k_fences",
+    "commit_1x4k_lines",
+    "commit_16x4k_lines_per_block",
+    "delta_256b_lines",
+    "insert_evict_lines",
+    "commit_1x4k_vs_raw",
+    "commit_16x4k_vs_raw",
+    "commit_2threads_vs_raw_2threads",
+    "read_hit_4k_vs_memcpy",
+    "read_hit_4k_unverified_vs_memcpy",
+    "commit_1x4k_vs_libpmemblk",
+    "commit_16x4k_vs_libpmemobj",
+    "dram_bytes_per_block",
+    "recovery_ms_per_gib",
+    "replacement_hit_ratio_vs_lru",
+];
+
+/// Counts do not depend on the machine; where they pass a bar here they pass it everywhere.
+const COUNTED_AT_MOST: [(&str, f64); 5] = [
+    ("commit_1x4k_fences", 1.1),
+    ("commit_1x4k_lines", 66.5),
+    ("commit_16x4k_lines_per_block", 65.4),
+    ("delta_256b_lines", 11.0),
+    ("insert_evict_lines", 67.5),
+];
+
+#[test]
+fn a_quick_run_reports_every_row_and_the_counted_ones_hold() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    let output = Command::new(BENCH)
+        .args(["--quick", "--report"])
+        .arg(&path)
+        .output()
+        .expect("the bench runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = std::fs::read_to_string(&path).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let rows = report.as_array().expect("a list");
+    let value = |name: &str| {
+        let row = rows.iter().find(|row| row["name"] == name);
+        row.unwrap_or_else(|| panic!("{name} is missing"))["value"].clone()
+    };
+    for name in ROWS {
+        let found = value(name);
+        let may_be_absent = name.contains("libpmem");
+        assert!(
+            found.as_f64().is_some_and(|value| value > 0.0) || (may_be_absent && found.is_null()),
+            "{name}: {found}"
+        );
+    }
+    for (name, limit) in COUNTED_AT_MOST {
+        let found = value(name).as_f64().expect("a number");
+        assert!(found <= limit, "{name}: {found}, at most {limit}");
+    }
+    assert!(value("replacement_hit_ratio_vs_lru").as_f64() >= Some(1.0));
+    assert!(value("commit_hash").is_string());
+}
+
+#[test]
+fn an_unknown_case_is_refused_with_the_known_ones() {
+    let output = Command::new(BENCH)
+        .args(["--case", "nonsense"])
+        .output()
+        .expect("the bench runs");
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("nonsense") && said.contains("commit_1x4k_vs_raw"),
+        "{said}"
+    );
+}
+
+#[test]
+fn instruction_counts_are_those_of_the_table() {
+    let output = Command::new(BENCH)
+        .arg("counts")
+        .output()
+        .expect("the bench runs");
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    // Past the test harness, which hides what a passing test prints: `make test` counts the lines.
+    std::io::stdout()
+        .write_all(format!("\n{out}").as_bytes())
+        .expect("a screen");
+    assert!(output.status.success(), "{out}{err}");
+}
