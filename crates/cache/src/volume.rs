@@ -229,15 +229,16 @@ impl Volume {
                 core.tallies.read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
             }
-            if core.is_replaceable(index, entry) && core.writable().is_err() {
+            if let Err(error) = core.heal(index, entry) {
+                if !core.is_replaceable(index, entry) || core.writable().is_ok() {
+                    return Err(error);
+                }
                 // The bad copy cannot be evicted any more, but the backing has the block.
                 self.read_backing(block, out)?;
                 if core.index.read_valid(place.stripe, version) {
                     return Ok((version, out.len()));
                 }
-                continue;
             }
-            core.heal(index, entry)?;
         }
         // So many writers that no look was quiet: wait in their line.
         self.read_locked(block, out)?;
