@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use crate::error::Result;
+use crate::geometry::Geometry;
 use crate::layout::LINE_BYTES;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Log, Record, Salt, is_whole, lines_of, tagged_position};
 use crate::recovery::Notes;
 
-/// A plain file's lanes step by pages.
+/// A plain file's records start on fresh pages.
 const PAGE_BYTES: u64 = 4096;
 
 /// Log bytes for which another thread is worth starting.
@@ -20,9 +21,10 @@ const THREADS_MAX: u64 = 8;
 pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes) -> Result<Log> {
     let mut all = Log::default();
     let mut hole = None;
+    let ring = Ring::of(&media.geometry);
     for mut log in scan_lanes(media, salt) {
         log.records.sort_unstable_by_key(|record| record.position);
-        hole = hole.or_else(|| find_hole(media.geometry.lane_bytes, &log.records, checkpoint));
+        hole = hole.or_else(|| find_hole(ring, &log.records, checkpoint));
         log.records.retain(|record| record.sequence > checkpoint);
         all.append(log);
     }
@@ -44,16 +46,24 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let threads = (log_bytes / BYTES_PER_THREAD).clamp(1, THREADS_MAX.min(cores)) as u32;
     if threads == 1 {
-        return (0..lanes).map(|lane| scan_lane(media, salt, lane)).collect();
+        return (0..lanes)
+            .map(|lane| scan_lane(media, salt, lane))
+            .collect();
     }
     let ranges = (0..threads).map(|n| n * lanes / threads..(n + 1) * lanes / threads);
     std::thread::scope(|scope| {
         let scan = |range: Range<u32>| {
-            let lanes = move || range.map(|lane| scan_lane(media, salt, lane)).collect::<Vec<_>>();
+            let lanes = move || {
+                range
+                    .map(|lane| scan_lane(media, salt, lane))
+                    .collect::<Vec<_>>()
+            };
             scope.spawn(lanes)
         };
         let workers: Vec<_> = ranges.map(scan).collect();
-        let logs = workers.into_iter().map(|worker| worker.join().expect("a scan does not panic"));
+        let logs = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("a scan does not panic"));
         logs.flatten().collect()
     })
 }
@@ -102,11 +112,11 @@ fn read_record(
 /// A lane's record is fenced before the next one is written, so before a whole one there is
 /// nothing but the step to the next line, page or lap, and in the first lap the lane's start. But
 /// records up to `checkpoint` may be overwritten, wholly or in part.
-fn find_hole(lane_bytes: u64, records: &[Record], checkpoint: u64) -> Option<String> {
+fn find_hole(ring: Ring, records: &[Record], checkpoint: u64) -> Option<String> {
     let (first, last) = (records.first()?, records.last()?);
     let lane = first.lane;
-    let is_overwritten = |gap| may_be_overwritten(lane_bytes, last.position + last.bytes, gap);
-    let is_headless = first.sequence > checkpoint && (1..lane_bytes).contains(&first.position);
+    let is_overwritten = |gap| ring.may_have_overwritten(last.position + last.bytes, gap);
+    let is_headless = first.sequence > checkpoint && (1..ring.lane_bytes).contains(&first.position);
     if is_headless && !is_overwritten(0..first.position) {
         let sequence = first.sequence;
         return Some(format!(
@@ -116,7 +126,7 @@ fn find_hole(lane_bytes: u64, records: &[Record], checkpoint: u64) -> Option<Str
     let is_hole = |pair: &&[Record]| {
         let gap = pair[0].position + pair[0].bytes..pair[1].position;
         pair[1].sequence > checkpoint
-            && !are_neighbours(lane_bytes, &pair[0], &pair[1])
+            && !ring.are_neighbours(&pair[0], &pair[1])
             && !(pair[0].sequence <= checkpoint && is_overwritten(gap))
     };
     let pair = records.windows(2).find(is_hole)?;
@@ -126,25 +136,49 @@ fn find_hole(lane_bytes: u64, records: &[Record], checkpoint: u64) -> Option<Str
     ))
 }
 
-/// Whether the record that a crash stopped after `end` can have reached what was at `gap` a lap ago.
-fn may_be_overwritten(lane_bytes: u64, end: u64, gap: Range<u64>) -> bool {
-    let reach = lane_bytes / 2 + PAGE_BYTES;
-    let next_lap = end.next_multiple_of(lane_bytes);
-    let starts = [Some(end), (next_lap - end < reach).then_some(next_lap)];
-    let gap = gap.start + lane_bytes..gap.end + lane_bytes;
-    starts
-        .into_iter()
-        .flatten()
-        .any(|start| start < gap.end && gap.start < start + reach)
+/// How records follow each other in a lane.
+#[derive(Clone, Copy)]
+struct Ring {
+    lane_bytes: u64,
+    /// Records may start at multiples of this only.
+    align: u64,
+    /// The longest record reaches less far.
+    reach: u64,
 }
 
-fn are_neighbours(lane_bytes: u64, first: &Record, second: &Record) -> bool {
-    let end = first.position + first.bytes;
-    let next_lap = end.next_multiple_of(lane_bytes);
-    let adjoining = second.position == end
-        || second.position == end.next_multiple_of(PAGE_BYTES)
-        || (second.position == next_lap && next_lap - end < lane_bytes / 2 + PAGE_BYTES);
-    adjoining && second.sequence > first.sequence
+impl Ring {
+    fn of(geometry: &Geometry) -> Ring {
+        let lane_bytes = geometry.lane_bytes;
+        let on_pages = u64::from(geometry.unit_bytes) >= PAGE_BYTES;
+        let align = if on_pages { PAGE_BYTES } else { LINE_BYTES };
+        let reach = lane_bytes / 2 + align;
+        Ring {
+            lane_bytes,
+            align,
+            reach,
+        }
+    }
+
+    /// Whether the record that a crash stopped after `end` can have reached what was at `gap` a lap
+    /// ago.
+    fn may_have_overwritten(self, end: u64, gap: Range<u64>) -> bool {
+        let next_lap = end.next_multiple_of(self.lane_bytes);
+        let starts = [Some(end), (next_lap - end < self.reach).then_some(next_lap)];
+        let gap = gap.start + self.lane_bytes..gap.end + self.lane_bytes;
+        starts
+            .into_iter()
+            .flatten()
+            .any(|start| start < gap.end && gap.start < start + self.reach)
+    }
+
+    fn are_neighbours(self, first: &Record, second: &Record) -> bool {
+        let end = first.position + first.bytes;
+        let next_lap = end.next_multiple_of(self.lane_bytes);
+        let adjoining = second.position == end
+            || second.position == end.next_multiple_of(self.align)
+            || (second.position == next_lap && next_lap - end < self.reach);
+        adjoining && second.sequence > first.sequence
+    }
 }
 
 /// Everything up to a watermark that some record carries was published, so it must be here.
