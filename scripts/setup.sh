@@ -83,6 +83,7 @@ for purpose in "${@:-build}"; do
         want_command fusermount3 fuse3
         want_command mkfs.ext4 e2fsprogs
         want_command fio fio
+        want_command jq jq
         want_command sqlite3 sqlite3
         want_command losetup mount
         ;;
