@@ -68,7 +68,8 @@ detach_all() {
             umount "$point" 2>/dev/null || umount -l "$point"
         fi
     done
-    for loop in "${loops[@]}"; do
+    # An interrupted losetup attached a device whose name nobody noted: hence the list by file too.
+    for loop in "${loops[@]}" $(losetup -ln -O NAME,BACK-FILE | awk -v work="$work/" 'index($2, work) == 1 {print $1}'); do
         losetup -d "$loop" 2>/dev/null || true
     done
     loops=()
@@ -83,16 +84,21 @@ clean_up() {
         wait "${writers[@]}" 2>/dev/null
     fi
     detach_all
-    if [ -n "$daemon" ]; then
+    # The daemon is the one job that is left, also when it was interrupted before it was noted.
+    for daemon in $(jobs -p); do
         kill "$daemon" 2>/dev/null
         wait_for 250 is_gone "$daemon" || kill -9 "$daemon" 2>/dev/null
         wait "$daemon" 2>/dev/null
-    fi
+    done
     mountpoint -q "$work/fuse" && umount -l "$work/fuse"
     # A dead mount is no mountpoint to mountpoint(1).
     grep -q " $work/fuse fuse " /proc/self/mounts && umount -l "$work/fuse"
     rm -f "$pool" "$pool.sock" "$work/disk.img" "$work/bare.img"
-    [ "$status" -eq 0 ] || say "run: failed; the daemon's messages are in $work/daemon.log" >&2
+    case "$status" in
+    0) ;;
+    130 | 143) say "run: interrupted; everything is put away" >&2 ;;
+    *) say "run: failed; the daemon's messages are in $work/daemon.log" >&2 ;;
+    esac
     exit "$status"
 }
 
