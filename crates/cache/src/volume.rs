@@ -195,25 +195,27 @@ impl Volume {
 
     /// Reads one block under the pool's policy; returns the stripe's version it was read at.
     fn read_block(&self, block: u64, out: &mut [u8]) -> Result<Version> {
-        let verify = self.core.verify.load(Ordering::Relaxed);
-        Ok(self.read_versioned(block, out, verify)?.0)
+        Ok(self.read_versioned(block, out, false)?.0)
     }
 
     /// Reads one block; returns the stripe's version it was read at and how many bytes are valid.
+    /// What a caller will write again is verified, whatever the policy, and not brought in: a commit
+    /// that took the slot it is waiting for would wait for ever.
     pub(crate) fn read_versioned(
         &self,
         block: u64,
         out: &mut [u8],
-        verify: bool,
+        for_update: bool,
     ) -> Result<(Version, usize)> {
         let core = &*self.core;
+        let verify = for_update || core.verify.load(Ordering::Relaxed);
         let key = self.key(block);
         let place = core.place(key);
         for _ in 0..READ_ATTEMPTS_MAX {
             let version = core.index.read_begin(place.stripe);
             let Some((index, entry)) = core.find(place, key) else {
                 if core.index.read_valid(place.stripe, version)
-                    && self.read_miss(key, place, version, out)?
+                    && self.read_miss(key, place, version, out, !for_update)?
                 {
                     return Ok((version, out.len()));
                 }
@@ -248,14 +250,21 @@ impl Volume {
 
     /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
     /// write-back and an evict may have passed between the look and the backing's answer.
-    fn read_miss(&self, key: Key, place: Place, version: Version, out: &mut [u8]) -> Result<bool> {
+    fn read_miss(
+        &self,
+        key: Key,
+        place: Place,
+        version: Version,
+        out: &mut [u8],
+        fill: bool,
+    ) -> Result<bool> {
         let core = &*self.core;
         self.read_backing(key.block(), out)?;
         if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
             return Ok(false);
         }
         core.tallies.read_misses(1);
-        if core.options.fill_on_read && core.writable().is_ok() {
+        if fill && core.options.fill_on_read && core.writable().is_ok() {
             // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
             // backing gave are right all the same.
             drop(core.fill(key, place, version, out));
