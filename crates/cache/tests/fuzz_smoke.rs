@@ -5,7 +5,7 @@ mod fixtures;
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::with_cases(3000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 2000, ..ProptestConfig::with_cases(1000) })]
 
     #[test]
     fn mutated_images_open_or_are_refused(data in proptest::collection::vec(any::<u8>(), 2..50)) {
