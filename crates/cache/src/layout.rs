@@ -175,6 +175,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_that_draws_this_has_the_same_sizes() {
+        let page = include_str!("../../../docs/media-format.md");
+        let sizes = [
+            ("superblock", SUPERBLOCK_BYTES),
+            ("life line", LIFE_BYTES),
+            ("checkpoint line", LIFE_BYTES),
+            ("volume line", VOLUME_BYTES),
+            ("entry", ENTRY_BYTES as usize),
+            ("record header", RECORD_HEADER_BYTES),
+            ("record element", ELEMENT_BYTES),
+            ("partial trailer", PARTIAL_TRAILER_BYTES),
+        ];
+        for (name, bytes) in sizes {
+            assert!(page.contains(&format!("\n| {name} | {bytes} |")), "{name}");
+        }
+        assert!(page.contains(&format!("format, version {FORMAT_VERSION}\n")));
+    }
+
+    #[test]
     fn structs_round_trip_and_refuse_flips() {
         let line = LifeLine {
             pool_uuid: [7; 16],
