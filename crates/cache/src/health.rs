@@ -48,9 +48,8 @@ impl Health {
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, u64> {
-        self.failed_syncs
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        // Held across a sync, during which a checker may switch threads.
+        forebay_pmem::lock_or_yield(&self.failed_syncs)
     }
 
     /// Makes what was written since `epoch` durable.

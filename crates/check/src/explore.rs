@@ -60,6 +60,7 @@ pub struct Explorer<'a, T: Tally> {
 
 /// What is common to all lives of a scenario.
 struct Story {
+    name: String,
     shape: Shape,
     rng: fastrand::Rng,
     contents: Contents,
@@ -90,6 +91,7 @@ impl<T: Tally> Explorer<'_, T> {
         }
         let start = self.templates.get(&shape).map_err(violation)?.clone();
         let mut story = Story {
+            name: scenario.to_string(),
             contents: Contents::default(),
             images: 0,
             is_exhaustive: matches!(scenario, Scenario::Systematic { .. }),
@@ -128,7 +130,9 @@ impl<T: Tally> Explorer<'_, T> {
             script: &script,
             policy,
             capture,
+            name: story.name.clone(),
             number,
+            closes: seed.is_multiple_of(3),
             seed,
             traced: self.verbose,
         });
@@ -220,11 +224,11 @@ impl<T: Tally> Explorer<'_, T> {
         legal: &HashSet<BlockStates>,
     ) -> Result<(), String> {
         let hash = image_hash(image);
+        story.images += 1;
         if !self.recovered.contains_key(&hash) {
-            let twice = story.rng.u8(..8) == 0;
-            let found = recover(&story.shape, image, twice);
+            // By the hash: what was recovered before must not change what comes after.
+            let found = recover(&story.shape, image, hash.is_multiple_of(8));
             self.recovered.insert(hash, found);
-            story.images += 1;
             if !self.tally.image(hash) {
                 // Time is up; what was judged until now was right.
                 story.images = IMAGES_MAX;

@@ -19,11 +19,12 @@ pub type Found = Vec<Vec<u8>>;
 /// Numbers of the lives in which an image is judged; no life before it has them.
 const JUDGED: u64 = 1 << 32;
 
-/// Opens `image` and reads every block; once more from what that left, if `twice`.
+/// Opens `image` and reads every block; if `twice`, checks it and does it once
+/// more from what that left.
 pub fn recover(shape: &Shape, image: &Image, twice: bool) -> Result<Found, String> {
-    let (found, after) = caught(|| recover_once(shape, JUDGED, image))??;
+    let (found, after) = caught(|| recover_once(shape, JUDGED, image, twice))??;
     if twice {
-        let (again, _) = caught(|| recover_once(shape, JUDGED + 1, &after))??;
+        let (again, _) = caught(|| recover_once(shape, JUDGED + 1, &after, true))??;
         if found != again {
             let block = found.iter().zip(&again).position(|(a, b)| a != b);
             return Err(format!(
@@ -34,7 +35,12 @@ pub fn recover(shape: &Shape, image: &Image, twice: bool) -> Result<Found, Strin
     Ok(found)
 }
 
-fn recover_once(shape: &Shape, life: u64, image: &Image) -> Result<(Found, Image), String> {
+fn recover_once(
+    shape: &Shape,
+    life: u64,
+    image: &Image,
+    checked: bool,
+) -> Result<(Found, Image), String> {
     let shadows: Vec<Arc<Shadow>> = image
         .media
         .iter()
@@ -65,9 +71,13 @@ fn recover_once(shape: &Shape, life: u64, image: &Image) -> Result<(Found, Image
     for volume in 0..shape.volumes {
         for block in 0..shape.volume_blocks {
             let mut bytes = vec![0; shape.block_bytes];
-            pool.read(volume, block, &mut bytes)?;
+            let read = pool.read(volume, block, &mut bytes);
+            read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
             found.push(bytes);
         }
+    }
+    if checked {
+        pool.check()?;
     }
     drop(pool);
     let media = shadows

@@ -23,8 +23,12 @@ pub struct Plan<'a> {
     pub policy: Policy,
     /// Which crashes are noted.
     pub capture: Capture,
+    /// The scenario that this is part of.
+    pub name: String,
     /// Lives that were lived before, on the way to `start`.
     pub number: usize,
+    /// Whether the pool is closed in the end, not just left.
+    pub closes: bool,
     /// Decides what failed syncs forget.
     pub seed: u64,
     /// Whether every event is put in words.
@@ -49,7 +53,9 @@ pub fn live(plan: Plan<'_>) -> Life {
         script,
         policy,
         capture,
+        name,
         number,
+        closes,
         seed,
         traced,
     } = plan;
@@ -63,10 +69,11 @@ pub fn live(plan: Plan<'_>) -> Life {
     });
     let failure = match opened {
         Ok(Ok(pool)) => {
-            let failure = work(&world, shape, &pool, script, policy, &mut steps);
+            let failure = work(&world, shape, &pool, script, (policy, name), &mut steps);
             world.note_crash("the end");
-            world.unwatch();
-            failure.or_else(|| caught(|| drop(pool)).err())
+            let closed = failure.map_or_else(|| close(&world, pool, closes), Err);
+            world.note_crash("the very end");
+            closed.err()
         }
         Ok(Err(refusal)) => Some(format!("the pool did not open: {refusal}")),
         Err(panic) => Some(panic),
@@ -79,16 +86,31 @@ pub fn live(plan: Plan<'_>) -> Life {
     }
 }
 
+/// Checks a pool that nobody works on any more, and leaves it, in order or not.
+fn close(world: &World, pool: OpenPool, in_order: bool) -> Result<(), String> {
+    let done = caught(|| {
+        pool.check()?;
+        if !in_order {
+            return Ok(());
+        }
+        match pool.close() {
+            Err(error) if !world.has_failed_fences() => Err(format!("close: {error}")),
+            _ => Ok(()),
+        }
+    });
+    done?
+}
+
 /// Runs every actor of `script` on a thread of its own, one at a time.
 fn work(
     world: &Arc<World>,
     shape: &Shape,
     pool: &OpenPool,
     script: &Script,
-    policy: Policy,
+    (policy, name): (Policy, String),
     steps: &mut u64,
 ) -> Option<String> {
-    let scheduler = Arc::new(Scheduler::new(policy, script.len()));
+    let scheduler = Arc::new(Scheduler::new(policy, script.len(), name));
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for (number, actor_steps) in script.iter().enumerate() {
@@ -143,27 +165,28 @@ struct Actor<'a> {
 
 impl Actor<'_> {
     fn act(&mut self, step: &Step) -> Result<(), String> {
-        match step {
+        let pool = self.pool;
+        let done = match step {
             Step::Transaction {
                 volume,
                 items,
                 abort,
             } => self.transact(*volume, items, *abort),
-            Step::Read { volume, block } => {
-                let mut buffer = vec![0; self.shape.block_bytes];
-                read(
-                    self.world,
-                    self.shape,
-                    self.pool,
-                    *volume,
-                    *block,
-                    &mut buffer,
-                )
-            }
-            Step::WriteBack => self.pool.write_back(),
-            Step::Reclaim(blocks) => self.pool.reclaim(*blocks),
-            Step::Checkpoint => self.pool.checkpoint(),
-            Step::Flush(volume) => self.pool.flush(*volume),
+            Step::Read { volume, block } => self.read(*volume, *block, 1),
+            Step::ReadAtomic {
+                volume,
+                block,
+                count,
+            } => self.read(*volume, *block, *count),
+            Step::DiscardRange {
+                volume,
+                block,
+                count,
+            } => self.discard(*volume, *block, *count),
+            Step::WriteBack => pool.write_back(),
+            Step::Reclaim(blocks) => pool.reclaim(*blocks),
+            Step::Checkpoint => pool.checkpoint(),
+            Step::Flush(volume) => pool.volume(*volume).flush(),
             Step::FailStore {
                 volume,
                 writes,
@@ -172,30 +195,102 @@ impl Actor<'_> {
                 self.world.store(*volume).fail_next(*writes, *syncs);
                 Ok(())
             }
+            Step::FailFence { after } => {
+                self.world.fail_fence(*after);
+                Ok(())
+            }
+        };
+        done.or_else(|error| self.excuse(error))
+    }
+
+    /// Lets errors pass that were asked for; every other one is a violation.
+    fn excuse(&self, error: forebay::Error) -> Result<(), String> {
+        use forebay::Error::{Backing, Media, NoSpace, Poisoned};
+        match error {
+            // A script may well fill the pool.
+            Backing { .. } | NoSpace { .. } => Ok(()),
+            Media(_) | Poisoned { .. } if self.world.has_failed_fences() => Ok(()),
+            error => Err(error.to_string()),
         }
     }
 
-    fn transact(&mut self, volume: usize, items: &[Item], abort: bool) -> Result<(), String> {
+    fn transact(
+        &mut self,
+        volume: usize,
+        items: &[Item],
+        abort: bool,
+    ) -> Result<(), forebay::Error> {
         let handle = self.pool.volume(volume);
         let mut transaction = handle.begin();
         let mut patches = Vec::new();
         for item in items.iter().take(self.pool.transaction_blocks_max()) {
-            let done = self.change(&mut transaction, volume, item, &mut patches);
-            done.map_err(|error| format!("a change was refused: {error}"))?;
+            self.change(&mut transaction, volume, item, &mut patches)?;
         }
         if abort {
             transaction.abort();
             return Ok(());
         }
         let call = self.world.call(Operation::Write(patches));
-        let outcome = match transaction.commit() {
+        let done = transaction.commit();
+        let outcome = match &done {
             Ok(_) => Outcome::Done,
-            // Without room nothing was tried; a script may well fill the pool.
-            Err(forebay::Error::NoSpace { .. }) => Outcome::Refused,
-            Err(error) => return Err(format!("a commit failed: {error}")),
+            // Only a failed fence leaves it open whether the transaction is durable.
+            Err(forebay::Error::Media(_)) => Outcome::Unknown,
+            Err(_) => Outcome::Refused,
         };
-        self.world.returned(call, outcome, None);
-        Ok(())
+        self.world.returned(call, outcome, Vec::new());
+        done.map(drop)
+    }
+
+    fn read(&self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
+        let block_bytes = self.shape.block_bytes;
+        let mut buffer = vec![0; block_bytes * count];
+        let call = self.world.call(Operation::Read {
+            block: self.shape.block_index(volume, block),
+            found: Vec::new(),
+        });
+        let handle = self.pool.volume(volume);
+        let done = if count == 1 {
+            handle.read(block as u64, &mut buffer)
+        } else {
+            handle.read_atomic(block as u64, &mut buffer)
+        };
+        let (outcome, found) = match &done {
+            Ok(_) => (
+                Outcome::Done,
+                buffer.chunks(block_bytes).map(<[u8]>::to_vec).collect(),
+            ),
+            Err(_) => (Outcome::Refused, Vec::new()),
+        };
+        self.world.returned(call, outcome, found);
+        done.map(drop)
+    }
+
+    /// A discard behind transactions: every sector for itself, and open if it fails.
+    fn discard(&mut self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
+        let sector_bytes = self.shape.sector_bytes();
+        let mut calls = Vec::new();
+        for number in block..block + count {
+            self.ends.remove(&(volume, number));
+            for offset in (0..self.shape.block_bytes).step_by(sector_bytes) {
+                let patch = Patch {
+                    block: self.shape.block_index(volume, number),
+                    offset,
+                    bytes: vec![0; sector_bytes],
+                };
+                calls.push(self.world.call(Operation::Write(vec![patch])));
+            }
+        }
+        let handle = self.pool.volume(volume);
+        let done = handle.discard(block as u64..(block + count) as u64);
+        for call in calls {
+            let outcome = match &done {
+                Ok(_) => Outcome::Done,
+                Err(_) => Outcome::Unknown,
+            };
+            self.world.returned(call, outcome, Vec::new());
+        }
+        done.map(drop)
     }
 
     fn change(
@@ -252,24 +347,6 @@ impl Actor<'_> {
         patches.push(patch);
         Ok(())
     }
-}
-
-fn read(
-    world: &World,
-    shape: &Shape,
-    pool: &OpenPool,
-    volume: usize,
-    block: usize,
-    buffer: &mut [u8],
-) -> Result<(), String> {
-    let index = shape.block_index(volume, block);
-    let call = world.call(Operation::Read {
-        block: index,
-        found: None,
-    });
-    pool.read(volume, block, buffer)?;
-    world.returned(call, Outcome::Done, Some(buffer.to_vec()));
-    Ok(())
 }
 
 /// `len` bytes that no other seed gives.

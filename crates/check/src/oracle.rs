@@ -64,11 +64,9 @@ pub struct Patch {
 pub enum Operation {
     /// All patches at once or none.
     Write(Vec<Patch>),
-    /// The content that a read found; unknown while it has not returned.
-    Read {
-        block: usize,
-        found: Option<Vec<u8>>,
-    },
+    /// The contents that a read found, all at one moment, from `block` on; none while it has not
+    /// returned.
+    Read { block: usize, found: Vec<Vec<u8>> },
 }
 
 /// How an operation came back.
@@ -196,9 +194,13 @@ fn effect(
             }
         }
         Operation::Read { block, found } => {
-            let found = contents.find(found.as_ref()?)?;
-            if state[*block] != found {
+            if found.is_empty() {
                 return None;
+            }
+            for (content, bytes) in after[*block..].iter().zip(found) {
+                if contents.bytes(*content) != bytes.as_slice() {
+                    return None;
+                }
             }
         }
     }
@@ -299,7 +301,7 @@ mod tests {
     fn what_was_read_is_there_to_stay() {
         let mut run = Run::new();
         run.write(&[(0, 0, "aa"), (1, 0, "aa")]);
-        let found = Some(b"aa".to_vec());
+        let found = vec![b"aa".to_vec()];
         let read = run.call(Operation::Read { block: 1, found });
         assert_eq!(run.legal(), ["....", "aaaa"]);
         run.event(Event::Return(read, Outcome::Done)).unwrap();
@@ -311,7 +313,7 @@ mod tests {
         let mut run = Run::new();
         let write = run.write(&[(0, 0, "aa")]);
         run.event(Event::Return(write, Outcome::Done)).unwrap();
-        let found = Some(b"..".to_vec());
+        let found = vec![b"..".to_vec()];
         let read = run.call(Operation::Read { block: 0, found });
         assert!(run.event(Event::Return(read, Outcome::Done)).is_err());
     }

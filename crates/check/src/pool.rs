@@ -72,39 +72,37 @@ impl OpenPool {
     }
 
     /// Reads a block.
-    pub fn read(&self, volume: usize, block: usize, buffer: &mut [u8]) -> Result<(), String> {
-        let done = self.volumes[volume].read(block as u64, buffer);
-        done.map_err(|error| format!("read of volume {volume} block {block}: {error}"))
+    pub fn read(&self, volume: usize, block: usize, buffer: &mut [u8]) -> forebay::Result<()> {
+        self.volumes[volume].read(block as u64, buffer)
     }
 
     /// One round of write-back.
-    pub fn write_back(&self) -> Result<(), String> {
-        // The backing's errors are its own; the data stays dirty.
-        tolerate_backing(self.pool.write_back_once().map(drop))
+    pub fn write_back(&self) -> forebay::Result<()> {
+        self.pool.write_back_once().map(drop)
     }
 
     /// Evicts up to so many clean blocks.
-    pub fn reclaim(&self, blocks: usize) -> Result<(), String> {
-        tolerate_backing(self.pool.reclaim_once(blocks).map(drop))
+    pub fn reclaim(&self, blocks: usize) -> forebay::Result<()> {
+        self.pool.reclaim_once(blocks).map(drop)
     }
 
     /// A checkpoint.
-    pub fn checkpoint(&self) -> Result<(), String> {
-        self.pool
-            .checkpoint()
-            .map_err(|error| format!("checkpoint: {error}"))
+    pub fn checkpoint(&self) -> forebay::Result<()> {
+        self.pool.checkpoint()
     }
 
-    /// Drains a volume.
-    pub fn flush(&self, volume: usize) -> Result<(), String> {
-        tolerate_backing(self.volumes[volume].flush())
+    /// Compares every cached block with its check; the error names those that do not match.
+    pub fn check(&self) -> Result<(), String> {
+        match self.pool.check(|_, _| {}) {
+            (_, bad) if bad.is_empty() => Ok(()),
+            (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
+        }
     }
-}
 
-fn tolerate_backing(result: forebay::Result<()>) -> Result<(), String> {
-    match result {
-        Ok(()) | Err(forebay::Error::Backing { .. }) => Ok(()),
-        Err(error) => Err(error.to_string()),
+    /// Closes the pool in order.
+    pub fn close(self) -> forebay::Result<()> {
+        drop(self.volumes);
+        self.pool.close()
     }
 }
 
@@ -153,7 +151,9 @@ fn create(shape: &Shape) -> Result<Image, String> {
         .collect();
     let pool = Pool::create_on(regions, &options(shape))
         .map_err(|error| format!("create a pool of {shape:?}: {error}"))?;
-    drop(attach(shape, pool, |volume| world.backing(volume))?);
+    if shape.starts_attached {
+        drop(attach(shape, pool, |volume| world.backing(volume))?);
+    }
     let media = shadows
         .iter()
         .map(|shadow| shadow.crash_state().durable().to_vec());

@@ -28,6 +28,8 @@ pub struct Shape {
     pub lane_bytes: u64,
     /// Reads bring blocks into the pool.
     pub fill_on_read: bool,
+    /// The volumes are attached before the first life.
+    pub starts_attached: bool,
 }
 
 impl Shape {
@@ -70,6 +72,7 @@ impl Shape {
                 lane_bytes
             },
             fill_on_read: rng.bool(),
+            starts_attached: rng.u8(..8) > 0,
         }
     }
 
@@ -87,6 +90,7 @@ impl Shape {
             lanes: 2,
             lane_bytes: 512,
             fill_on_read: false,
+            starts_attached: true,
         }
     }
 
@@ -179,6 +183,18 @@ pub enum Step {
     },
     /// A read.
     Read { volume: usize, block: usize },
+    /// A read of several blocks at one moment.
+    ReadAtomic {
+        volume: usize,
+        block: usize,
+        count: usize,
+    },
+    /// Zeroes, not as a transaction.
+    DiscardRange {
+        volume: usize,
+        block: usize,
+        count: usize,
+    },
     /// One round of write-back.
     WriteBack,
     /// Evict so many clean blocks.
@@ -193,6 +209,8 @@ pub enum Step {
         writes: u32,
         syncs: u32,
     },
+    /// After so many fences that succeed, one fails, and the pool refuses writes.
+    FailFence { after: u32 },
 }
 
 /// What each actor does.
@@ -271,11 +289,32 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -
             rng.usize(..shape.volume_blocks)
         }
     };
-    if rng.u8(..6) == 0 {
-        return Step::Read {
-            volume,
-            block: block(rng),
-        };
+    match rng.u8(..24) {
+        0..=2 => {
+            return Step::Read {
+                volume,
+                block: block(rng),
+            };
+        }
+        kind @ 3..=4 => {
+            let block = block(rng);
+            let count = rng.usize(1..=2).min(shape.volume_blocks - block);
+            return match kind {
+                3 => Step::ReadAtomic {
+                    volume,
+                    block,
+                    count,
+                },
+                // Every sector is an operation of its own to the oracle.
+                _ if count * shape.block_bytes <= 4 * shape.sector_bytes() => Step::DiscardRange {
+                    volume,
+                    block,
+                    count,
+                },
+                _ => Step::Read { volume, block },
+            };
+        }
+        _ => {}
     }
     let count = [1, 1, 1, 2, 2, 3][rng.usize(..6)].min((shape.slots / 8).max(1));
     let items = (0..count)
@@ -293,11 +332,14 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -
 
 fn housekeeping(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     let volume = rng.usize(..shape.volumes);
-    match rng.u8(..12) {
-        0..=3 => Step::WriteBack,
-        4..=6 => Step::Reclaim(rng.usize(1..4)),
-        7..=9 => Step::Checkpoint,
-        10 => Step::Flush(volume),
+    match rng.u8(..48) {
+        0..=15 => Step::WriteBack,
+        16..=27 => Step::Reclaim(rng.usize(1..4)),
+        28..=38 => Step::Checkpoint,
+        39..=42 => Step::Flush(volume),
+        43 => Step::FailFence {
+            after: rng.u32(..6),
+        },
         _ => Step::FailStore {
             volume,
             writes: rng.u32(..2),

@@ -4,9 +4,13 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// So many yields in a row without an event between them: every actor waits for another.
 const YIELDS_MAX: u32 = 20_000;
+
+/// A turn never takes so long, however slow the machine.
+const TURN_MAX: Duration = Duration::from_secs(60);
 
 /// Who goes on at a point.
 #[derive(Clone, Debug)]
@@ -52,6 +56,8 @@ struct State {
 
 /// The baton.
 pub struct Scheduler {
+    /// What is run, for the message of last resort.
+    name: String,
     state: Mutex<State>,
     turns: Vec<Condvar>,
 }
@@ -71,7 +77,7 @@ thread_local! {
 
 impl Scheduler {
     /// A scheduler of `actors` actors, all of them ready.
-    pub fn new(policy: Policy, actors: usize) -> Scheduler {
+    pub fn new(policy: Policy, actors: usize, name: String) -> Scheduler {
         let mut state = State {
             policy,
             running: 0,
@@ -82,6 +88,7 @@ impl Scheduler {
         };
         state.running = state.next(None, false);
         Scheduler {
+            name,
             state: Mutex::new(state),
             turns: (0..actors).map(|_| Condvar::new()).collect(),
         }
@@ -141,15 +148,33 @@ impl Scheduler {
         }
     }
 
-    fn wait_for_turn(&self, actor: usize, state: MutexGuard<'_, State>) {
-        let state = self.turns[actor]
-            .wait_while(state, |state| state.running != actor && !state.stopped)
-            .unwrap_or_else(PoisonError::into_inner);
+    fn wait_for_turn(&self, actor: usize, mut state: MutexGuard<'_, State>) {
+        while state.running != actor && !state.stopped {
+            let before = (state.steps, state.yields);
+            let (after, timeout) = self.turns[actor]
+                .wait_timeout(state, TURN_MAX)
+                .unwrap_or_else(PoisonError::into_inner);
+            state = after;
+            if timeout.timed_out() && before == (state.steps, state.yields) {
+                self.give_up(actor, state.running);
+            }
+        }
         let stopped = state.stopped;
         drop(state);
         if stopped {
             std::panic::resume_unwind(Box::new(Stopped));
         }
+    }
+
+    /// A thread that sleeps in a lock cannot be unwound.
+    fn give_up(&self, actor: usize, running: usize) -> ! {
+        eprintln!(
+            "forebay-check: {}: actor {running} has not come to a point for {} s while actor \
+             {actor} waits; does it sleep in a lock that is no yield point?",
+            self.name,
+            TURN_MAX.as_secs()
+        );
+        std::process::exit(3);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -231,7 +256,7 @@ mod tests {
 
     /// Which actor passed each point.
     fn run(policy: Policy) -> Vec<usize> {
-        let scheduler = Arc::new(Scheduler::new(policy, 3));
+        let scheduler = Arc::new(Scheduler::new(policy, 3, String::new()));
         let passed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for actor in 0..3 {
@@ -270,7 +295,11 @@ mod tests {
 
     #[test]
     fn actors_that_all_wait_are_found_out() {
-        let scheduler = Arc::new(Scheduler::new(Policy::Preemptions(Vec::new()), 2));
+        let scheduler = Arc::new(Scheduler::new(
+            Policy::Preemptions(Vec::new()),
+            2,
+            String::new(),
+        ));
         std::thread::scope(|scope| {
             for actor in 0..2 {
                 let scheduler = &scheduler;

@@ -154,12 +154,9 @@ impl CrashStore {
         let fails = state.writes_to_fail > 0;
         state.writes_to_fail = state.writes_to_fail.saturating_sub(1);
         state.counters.writes += 1;
-        // A write that fails has done half of its work.
-        let end = if fails {
-            start + (end - start) / 2
-        } else {
-            end
-        };
+        // A write that fails has done half of its work, in whole sectors.
+        let half = (start + (end - start) / 2) / self.sector_bytes * self.sector_bytes;
+        let end = if fails { half.max(start) } else { end };
         state.current[start..end].copy_from_slice(&bytes[..end - start]);
         for sector in start / self.sector_bytes..end.div_ceil(self.sector_bytes) {
             let from = sector * self.sector_bytes;

@@ -7,7 +7,8 @@ use crate::scheduler;
 use crate::store::{CrashStore, StoreCrashState, StoreEvent};
 use forebay::{Backing, BackingStore};
 use forebay_pmem::Region;
-use forebay_pmem::shadow::{CrashState, Shadow, ShadowEvent, ShadowEventKind};
+use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of the members and of the backings after a crash.
@@ -57,6 +58,7 @@ pub struct World {
     shadows: Vec<Arc<Shadow>>,
     stores: Vec<Arc<CrashStore>>,
     recorder: Mutex<Recorder>,
+    has_failed_fences: AtomicBool,
 }
 
 /// What a life leaves behind.
@@ -98,6 +100,7 @@ impl World {
                 is_news: true,
                 trace: traced.then(Vec::new),
             }),
+            has_failed_fences: AtomicBool::new(false),
         }
     }
 
@@ -118,6 +121,18 @@ impl World {
     /// The store behind a volume.
     pub fn store(&self, volume: usize) -> &CrashStore {
         &self.stores[volume]
+    }
+
+    /// Makes a fence of some member fail after so many that succeed.
+    pub fn fail_fence(&self, after: u32) {
+        self.has_failed_fences.store(true, Ordering::Relaxed);
+        let member = after as usize % self.shadows.len();
+        self.shadows[member].set_fence_failure(FenceFailure::After(after));
+    }
+
+    /// Whether fences were made to fail.
+    pub fn has_failed_fences(&self) -> bool {
+        self.has_failed_fences.load(Ordering::Relaxed)
     }
 
     /// Starts to note crashes, and to let the scheduler switch, around every store, stream,
@@ -211,7 +226,7 @@ impl World {
     }
 
     /// Notes how an operation came back.
-    pub fn returned(&self, call: usize, outcome: Outcome, found: Option<Vec<u8>>) {
+    pub fn returned(&self, call: usize, outcome: Outcome, found: Vec<Vec<u8>>) {
         let mut recorder = self.lock();
         if let Operation::Read { found: slot, .. } = &mut recorder.operations[call] {
             *slot = found;
