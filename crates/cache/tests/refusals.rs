@@ -80,12 +80,24 @@ fn assert_refused(paths: &[PathBuf], culprit: &Path, words: &[&str]) {
 fn foreign_files() {
     let files = Files::new();
     let text = files.put("text", &b"dear diary, ".repeat(1000));
-    assert_refused(&[text.clone()], &text, &["Forebay superblock", "--force"]);
+    assert_refused(
+        std::slice::from_ref(&text),
+        &text,
+        &["Forebay superblock", "--force"],
+    );
     let blank = files.put("blank", &[0; MEMBER_BYTES]);
-    assert_refused(&[blank.clone()], &blank, &["Forebay superblock"]);
+    assert_refused(
+        std::slice::from_ref(&blank),
+        &blank,
+        &["Forebay superblock"],
+    );
     for bytes in [0, 1, 255, 4095] {
         let short = files.put("short", &vec![b'x'; bytes]);
-        assert_refused(&[short.clone()], &short, &[&format!("{bytes} bytes")]);
+        assert_refused(
+            std::slice::from_ref(&short),
+            &short,
+            &[&format!("{bytes} bytes")],
+        );
     }
     let error = Pool::open_with(&[files.path("missing")], quiet()).expect_err("missing");
     assert!(error.to_string().contains("missing"), "{error}");
@@ -216,7 +228,11 @@ fn a_pool_that_was_never_finished() {
     image[plan.unit..plan.volume_table].fill(0);
     let files = Files::new();
     let path = files.put("pool", &image);
-    assert_refused(&[path.clone()], &path, &["life lines", "restore"]);
+    assert_refused(
+        std::slice::from_ref(&path),
+        &path,
+        &["life lines", "restore"],
+    );
 }
 
 #[test]
