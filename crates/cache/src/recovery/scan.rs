@@ -84,7 +84,7 @@ fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Log {
 }
 
 /// Reads what may be a record at `offset`; returns its position if it is whole.
-fn read_record(
+pub(crate) fn read_record(
     media: &Media,
     salt: Salt,
     lane: u32,
@@ -168,7 +168,8 @@ impl Ring {
         starts
             .into_iter()
             .flatten()
-            .any(|start| start < gap.end && gap.start < start + self.reach)
+            // Equal, where later whole records have replaced just the gap.
+            .any(|start| start <= gap.end && gap.start < start + self.reach)
     }
 
     fn are_neighbours(self, first: &Record, second: &Record) -> bool {
