@@ -255,7 +255,11 @@ impl Actor<'_> {
         } else {
             handle.read_atomic(block as u64, &mut buffer)
         };
+        let first = self.shape.block_index(volume, block);
+        let is_unsettled = self.world.is_unsettled(first..first + count);
         let (outcome, found) = match &done {
+            // It proves nothing then.
+            Ok(_) if is_unsettled => (Outcome::Refused, Vec::new()),
             Ok(_) => (
                 Outcome::Done,
                 buffer.chunks(block_bytes).map(<[u8]>::to_vec).collect(),
@@ -281,8 +285,12 @@ impl Actor<'_> {
                 calls.push(self.world.call(Operation::Write(vec![patch])));
             }
         }
+        let first = self.shape.block_index(volume, block);
+        self.world.set_unsettled(first..first + count, true);
         let handle = self.pool.volume(volume);
         let done = handle.discard(block as u64..(block + count) as u64);
+        self.world
+            .set_unsettled(first..first + count, done.is_err());
         for call in calls {
             let outcome = match &done {
                 Ok(_) => Outcome::Done,

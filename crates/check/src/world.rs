@@ -8,6 +8,8 @@ use crate::store::{CrashStore, StoreCrashState, StoreEvent};
 use forebay::{Backing, BackingStore};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,6 +50,9 @@ struct Recorder {
     operations: Vec<Operation>,
     cases: Vec<CrashCase>,
     capture: Capture,
+    /// Blocks that are being zeroed outside transactions, or that this failed for: what a read
+    /// finds there may be gone after a crash.
+    unsettled: BTreeSet<usize>,
     /// Something was stored since the last crash was noted.
     is_news: bool,
     trace: Option<Vec<String>>,
@@ -97,6 +102,7 @@ impl World {
                 operations: Vec::new(),
                 cases: Vec::new(),
                 capture,
+                unsettled: BTreeSet::new(),
                 is_news: true,
                 trace: traced.then(Vec::new),
             }),
@@ -223,6 +229,23 @@ impl World {
             trace.push(format!("-- operation {number} is called"));
         }
         number
+    }
+
+    /// Says whether what is read in these blocks may be gone after a crash.
+    pub fn set_unsettled(&self, blocks: Range<usize>, unsettled: bool) {
+        let mut recorder = self.lock();
+        for block in blocks {
+            if unsettled {
+                recorder.unsettled.insert(block);
+            } else {
+                recorder.unsettled.remove(&block);
+            }
+        }
+    }
+
+    /// Whether what is read in some of these blocks may be gone after a crash.
+    pub fn is_unsettled(&self, blocks: Range<usize>) -> bool {
+        self.lock().unsettled.range(blocks).next().is_some()
     }
 
     /// Notes how an operation came back.
