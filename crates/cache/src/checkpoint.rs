@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 
 use crate::core::Core;
-use crate::error::Result;
-use crate::lanes::SlotLines;
-use crate::layout::{CheckpointLine, LINE_BYTES};
+use crate::error::{Error, Result};
+use crate::layout::{CheckpointLine, LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::mutants::{Mutant, mutated};
+use crate::record::{Element, Log, Shape};
+use crate::recovery::read_record;
 use crate::sync::Ordering;
 
 impl Core {
@@ -19,7 +20,11 @@ impl Core {
         self.writable()?;
         // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.
         let positions = self.lanes.published_positions();
-        let sequence = self.lanes.settle(mutated(Mutant::CheckpointPassesInFlight));
+        let passing = mutated(Mutant::CheckpointPassesInFlight);
+        let is_dead = || self.poisoned.load(Ordering::Relaxed);
+        let Some(sequence) = self.lanes.settle(passing, is_dead) else {
+            return self.writable();
+        };
         assert!(sequence >= state.sequence, "S only rises");
         if sequence == state.sequence {
             // Nothing was drawn since; whoever found a lane full raced with the last checkpoint.
@@ -28,8 +33,8 @@ impl Core {
         if mutated(Mutant::LaneReusedBeforeCheckpoint) {
             self.lanes.advance_tails(&positions);
         }
-        // Step 4.
-        self.flush_touched();
+        // Step 4. Ends taken after the wait: every record up to `sequence` lies below them.
+        self.flush_touched(&self.lanes.published_positions())?;
         if !mutated(Mutant::CheckpointFenceRemoved) {
             // Orders table and in-place lines before the S that makes their records needless. A
             // crash before it leaves the old S and all records since.
@@ -56,10 +61,15 @@ impl Core {
         Ok(())
     }
 
-    /// Flushes every line of the table and of slots that a published change touched.
-    fn flush_touched(&self) {
+    /// Flushes every line of the table and of slots that a published change touched. What has a
+    /// record is found by reading the log below `ends`; the rest marked its lines itself.
+    fn flush_touched(&self, ends: &[u64]) -> Result<()> {
         if mutated(Mutant::CheckpointFlushSkipped) {
-            return;
+            return Ok(());
+        }
+        let mut slot_lines = BTreeSet::new();
+        for (lane, end) in (0..).zip(ends) {
+            self.mark_logged(lane, *end, &mut slot_lines)?;
         }
         let table = self.media.geometry.entry_table;
         for (number, word) in self.table_lines.iter().enumerate() {
@@ -74,26 +84,69 @@ impl Core {
                     .flush(table + u64::from(line) * LINE_BYTES, LINE_BYTES as usize);
             }
         }
-        let stored = self.lanes.take_stored();
         if mutated(Mutant::DeltaLinesNotFlushed) {
-            return;
+            return Ok(());
         }
-        for (slot, line) in distinct_lines(&stored) {
+        for (slot, line) in slot_lines {
             let offset = line * LINE_BYTES as usize;
             self.media.flush_slot(slot, offset, LINE_BYTES as usize);
         }
+        Ok(())
     }
-}
 
-/// Each touched line of each slot once.
-fn distinct_lines(stored: &[SlotLines]) -> BTreeSet<(u32, usize)> {
-    let line = LINE_BYTES as usize;
-    let mut lines = BTreeSet::new();
-    for SlotLines { slot, offset, len } in stored {
-        let (offset, len) = (*offset as usize, *len as usize);
-        for number in offset / line..(offset + len).div_ceil(line) {
-            lines.insert((*slot, number));
+    /// Marks the table lines, and collects the slot lines, that the lane's records below `end`
+    /// touched. Committers need not keep any list of them, so nothing they do after their fence
+    /// waits for it.
+    fn mark_logged(
+        &self,
+        lane: u32,
+        end: u64,
+        slot_lines: &mut BTreeSet<(u32, usize)>,
+    ) -> Result<()> {
+        let lane_bytes = self.lanes.lane_bytes();
+        let mut position = self.lanes.tail(lane);
+        let (mut log, mut raw) = (Log::default(), Vec::new());
+        while position < end {
+            let offset = position % lane_bytes;
+            let found = read_record(&self.media, self.salt, lane, offset, &mut raw);
+            if found != Some(position) || !log.add(lane, position, &raw) {
+                // A record that did not fit left the end of the lap alone.
+                let next_lap = position - offset + lane_bytes;
+                if offset == 0 || next_lap >= end {
+                    return Err(self.log_damaged(lane, position));
+                }
+                position = next_lap;
+                continue;
+            }
+            position += self.lanes.aligned(raw.len() as u64);
+            for element in log.records.iter().flat_map(|record| log.elements(record)) {
+                self.mark_table_line(element.index);
+                self.collect_slot_lines(element, slot_lines);
+            }
+            log.clear();
+        }
+        Ok(())
+    }
+
+    fn collect_slot_lines(&self, element: &Element, slot_lines: &mut BTreeSet<(u32, usize)>) {
+        let (Some(slot), line) = (element.entry.slot(), LINE_BYTES as usize) else {
+            return;
+        };
+        let (offset, len) = match element.shape {
+            Shape::Whole => return,
+            Shape::Delta { offset, len } => (usize::from(offset), usize::from(len)),
+            Shape::Append { .. } => (self.media.trailer_offset(), PARTIAL_TRAILER_BYTES),
+        };
+        let lines = offset / line..(offset + len).div_ceil(line);
+        slot_lines.extend(lines.map(|number| (slot, number)));
+    }
+
+    /// The log of the running life cannot be read back: nothing may be forgotten any more.
+    fn log_damaged(&self, lane: u32, position: u64) -> Error {
+        self.poisoned.store(true, Ordering::Relaxed);
+        Error::Damaged {
+            path: self.path(),
+            found: format!("lane {lane}: the record at position {position} was changed by the media"),
         }
     }
-    lines
 }

@@ -10,7 +10,7 @@ use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key, Kind};
 use crate::error::Result;
 use crate::index::{Place, Version};
-use crate::lanes::{HeldLane, SlotLines, thread_hint};
+use crate::lanes::{HeldLane, thread_hint};
 use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::media::encode_partial_len;
 use crate::mutants::{Mutant, mutated};
@@ -190,13 +190,15 @@ impl Core {
         scratch: &mut Scratch,
         stock: &Stock<'_>,
     ) -> Result<Outcome> {
+        // Whoever held this lane or one of these locks may have let go because its fence failed: a
+        // record of ours would prove to recovery that it did not.
+        self.writable()?;
         // Blocks are streamed before their entries are looked at, which gives those time to arrive
         // from memory; and the sequence is drawn before that, since its locked operations would
         // wait for the stores.
         let has_fresh = changes.iter().any(|c| matches!(c.action, Action::Fresh { .. }));
         let mut sequence = None;
         if has_fresh {
-            self.prefetch_entries(changes);
             sequence = Some(lane.draw());
         }
         self.stream_fresh(changes, data, scratch);
@@ -217,7 +219,7 @@ impl Core {
         }
         self.stage_appends(changes, scratch);
         if mutated(Mutant::DeltaBeforeFence) {
-            self.apply_in_place(changes, lane, scratch);
+            self.apply_in_place(changes, scratch);
         }
         // Step 4, under all locks: in the log, sequences of one key rise with its versions.
         let sequence = sequence.unwrap_or_else(|| lane.draw());
@@ -225,22 +227,13 @@ impl Core {
         self.stream_record(lane, sequence, scratch);
         // Step 6. A crash before the fence leaves the transaction whole or absent.
         if let Err(error) = self.guarantee(changes, lane, scratch, stock) {
-            // Nothing is published; the pool is poisoned, so nobody can build on what may be lost,
-            // and no checkpoint can become durable past the sequence that is given up here.
-            lane.give_up();
+            // Nothing is published; the pool is poisoned, so nobody can build on what may be lost.
+            // The lane's `in_flight` mark stays: no watermark and no checkpoint passes the sequence.
             return Err(error);
         }
         // Steps 7 and 8.
         self.publish(changes, lane, scratch);
         Ok(Outcome::Done(scratch.steps.len()))
-    }
-
-    fn prefetch_entries(&self, changes: &[Change]) {
-        for change in changes {
-            if let Some(first) = self.index.first(change.place) {
-                self.media.prefetch_entry(first);
-            }
-        }
     }
 
     /// Part of step 5: fresh blocks go into their private slots.
@@ -263,10 +256,7 @@ impl Core {
         scratch.payload.clear();
         self.stream_record(lane, sequence, scratch);
         // Orders the record before any watermark that covers its sequence.
-        if let Err(error) = self.fence() {
-            lane.give_up();
-            return Err(error);
-        }
+        self.fence()?;
         if self.strict {
             self.store_commit_word(lane, scratch);
         }
@@ -315,6 +305,10 @@ impl Core {
         if current.is_some_and(|(_, entry)| !entry.parity_holds()) {
             return Err(self.corrupt(change.key));
         }
+        if let Some((index, _)) = current {
+            // The publication will look at it after the fence.
+            forebay_pmem::prefetch(&self.states[index as usize]);
+        }
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {
             Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
@@ -353,7 +347,7 @@ impl Core {
         };
         let (index, fresh) = match current {
             Some((index, _)) => (index, false),
-            None => match self.index.pop_free() {
+            None => match self.pop_free_entry(change.key) {
                 Some(index) => (index, true),
                 None => return Ok(Some(Outcome::NoEntry)),
             },
@@ -502,9 +496,11 @@ impl Core {
             self.publish_step(changes[step.change].place, step);
         }
         if !mutated(Mutant::DeltaBeforeFence) {
-            self.apply_in_place(changes, lane, scratch);
+            self.apply_in_place(changes, scratch);
         }
-        // From here a checkpoint may pass the sequence (I4): every touched line is marked.
+        // From here a checkpoint may pass the sequence (I4): it reads the record to know what to
+        // flush. Nothing above is a locked operation: it would wait for the fence, whereas so the
+        // thread's next steps overlap with it.
         lane.publish(scratch.record.len() as u64);
         for stripe in &scratch.stripes {
             self.index.end_change_and_unlock(*stripe);
@@ -517,7 +513,6 @@ impl Core {
             return self.publish_tombstone(place, step);
         }
         self.media.store_entry(step.index, step.entry);
-        self.mark_table_line(step.index);
         if step.fresh {
             self.index.link(place, step.index);
             self.replacement.on_insert(step.index);
@@ -534,15 +529,14 @@ impl Core {
         } else {
             self.media.store_entry(step.index, Entry::FREE);
         }
-        self.mark_table_line(step.index);
         self.replacement.on_remove(step.index);
         self.set_state(step.index, 0);
         self.index.push_free(step.index);
     }
 
     /// Deltas go into their slots after the fence of their redo bytes (I8); partial blocks get their
-    /// valid length. The lane remembers the lines for the next checkpoint, after the stores.
-    fn apply_in_place(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &Scratch) {
+    /// valid length. The record tells the next checkpoint which lines these are.
+    fn apply_in_place(&self, changes: &[Change], scratch: &Scratch) {
         for step in &scratch.steps {
             let Some(slot) = step.entry.slot() else {
                 continue;
@@ -550,26 +544,16 @@ impl Core {
             match &changes[step.change].action {
                 Action::Delta { patches } => {
                     for patch in patches {
-                        self.store_in_place(lane, slot, patch.offset, &patch.bytes);
+                        self.media.store_slot(slot, patch.offset, &patch.bytes);
                     }
                 }
                 Action::Append { at, bytes } => {
                     let trailer = encode_partial_len(at + bytes.len());
-                    self.store_in_place(lane, slot, self.media.trailer_offset(), &trailer);
+                    self.media.store_slot(slot, self.media.trailer_offset(), &trailer);
                 }
                 _ => {}
             }
         }
-    }
-
-    fn store_in_place(&self, lane: &HeldLane<'_>, slot: u32, offset: usize, bytes: &[u8]) {
-        self.media.store_slot(slot, offset, bytes);
-        let lines = SlotLines {
-            slot,
-            offset: offset as u32,
-            len: bytes.len() as u32,
-        };
-        lane.note_stored(std::iter::once(lines));
     }
 }
 

@@ -44,6 +44,11 @@ impl Key {
     pub(crate) fn block(self) -> u64 {
         self.0 >> BLOCK_SHIFT & ((1 << BLOCK_BITS) - 1)
     }
+    /// Whether a key half is this key's, whatever its flags. A free one never is.
+    #[inline]
+    pub(crate) fn is_named_by(self, key_half: u64) -> bool {
+        (key_half ^ self.0) >> BLOCK_SHIFT == 0
+    }
     /// A well mixed hash: stripe, chain and check mask are cut from it.
     #[inline]
     pub(crate) fn hash(self) -> u64 {
@@ -107,7 +112,7 @@ impl Entry {
     fn with_parity(key_half: u64, slot_half: u64) -> Entry {
         let key_half = key_half | fold(key_half) << KEY_PARITY_SHIFT;
         let slot_half = slot_half | fold(slot_half) << SLOT_PARITY_SHIFT;
-        Entry(u128::from(key_half) | u128::from(slot_half) << 64)
+        Entry::from_halves(key_half, slot_half)
     }
     /// A dirty block in `slot`, `crc` being the CRC32C of its bytes.
     #[inline]
@@ -146,6 +151,10 @@ impl Entry {
     #[inline]
     pub(crate) fn from_bits(bits: u128) -> Entry {
         Entry(bits)
+    }
+    #[inline]
+    pub(crate) fn from_halves(key_half: u64, slot_half: u64) -> Entry {
+        Entry(u128::from(key_half) | u128::from(slot_half) << 64)
     }
     #[inline]
     pub(crate) fn bits(self) -> u128 {

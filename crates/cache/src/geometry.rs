@@ -172,6 +172,7 @@ impl Geometry {
             || slots > SLOTS_MAX
             || u64::from(self.entries) < slots
             || self.entries > 1 << 30
+            || !self.entries.is_multiple_of(4)
         {
             return impossible(format!("{slots} slots with {} entries", self.entries));
         }

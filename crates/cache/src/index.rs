@@ -6,7 +6,8 @@
 //! notes the version, looks, copies, and believes the copy only if the version stands (seqlock).
 //! Two keys of one stripe merely wait for each other; there is no lock above the stripe.
 //!
-//! The chain links also hold the list of free entries: an entry is free or in one chain (I6).
+//! An entry is free or in one chain (I6). A key's entry lies in the key's home line if that had
+//! room, which is where readers look before they follow the chain.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, spin_hint};
 
@@ -15,6 +16,8 @@ pub(crate) const HEADS: usize = 14;
 const LOCKED: u64 = 1;
 const CHANGING: u64 = 2;
 const VERSION: u64 = 4;
+/// Entries of one line of the table: a key's home.
+pub(crate) const HOME_ENTRIES: u32 = 4;
 /// End of a chain; entry numbers are stored plus one, so that zeroed memory is empty.
 const NIL: u32 = 0;
 
@@ -41,34 +44,45 @@ impl Version {
     pub(crate) const NEVER: Version = Version(LOCKED | CHANGING);
 }
 
-/// All stripes and links.
+/// All stripes and links, and which entries are free.
 pub(crate) struct Index {
     stripes: Box<[Stripe]>,
     links: Box<[AtomicU32]>,
-    /// Free entries: top in the low half, a tag against ABA in the high half.
-    free_top: AtomicU64,
+    /// One bit for each free entry.
+    free: Box<[AtomicU64]>,
+    /// The word of `free` where an entry was last found away from home.
+    free_hint: AtomicU32,
+    lines: u32,
 }
 
 impl Index {
-    /// An empty index over `entries` entries, all of them free, lowest number first.
-    pub(crate) fn new(entries: u32) -> Index {
-        Index::with_used(entries, |_| false)
-    }
-
     /// An index in which the entries that `used` names are not free (the caller links them).
     pub(crate) fn with_used(entries: u32, used: impl Fn(u32) -> bool) -> Index {
         let stripes = (entries as usize).div_ceil(HEADS).max(1);
-        let links: Box<[AtomicU32]> = (0..entries).map(|_| AtomicU32::new(NIL)).collect();
-        let mut top = NIL;
-        for entry in (0..entries).rev().filter(|entry| !used(*entry)) {
-            links[entry as usize].store(top, Ordering::Relaxed);
-            top = entry + 1;
-        }
+        let free_word = |word: u32| {
+            let in_word = word * 64..(word * 64 + 64).min(entries);
+            in_word
+                .filter(|entry| !used(*entry))
+                .fold(0, |bits, entry| bits | 1 << (entry % 64))
+        };
         Index {
             stripes: (0..stripes).map(|_| Stripe::new()).collect(),
-            links,
-            free_top: AtomicU64::new(u64::from(top)),
+            links: (0..entries).map(|_| AtomicU32::new(NIL)).collect(),
+            free: (0..entries.div_ceil(64))
+                .map(|word| AtomicU64::new(free_word(word)))
+                .collect(),
+            free_hint: AtomicU32::new(0),
+            lines: (entries / HOME_ENTRIES).max(1),
         }
+    }
+
+    /// The first of the entries, one line of the table, where a key is put if one of them is free.
+    /// A reader looks there first: both that line and the stripe follow from the key alone, so
+    /// neither waits for the other to arrive from memory.
+    #[inline]
+    pub(crate) fn home(&self, hash: u64) -> u32 {
+        let mixed = hash.rotate_left(17) >> 32;
+        ((mixed * u64::from(self.lines)) >> 32) as u32 * HOME_ENTRIES
     }
 
     /// The stripe and head of a key, from its hash.
@@ -80,10 +94,6 @@ impl Index {
             stripe: stripe as u32,
             head: head as u8,
         }
-    }
-
-    pub(crate) fn stripe_count(&self) -> u32 {
-        self.stripes.len() as u32
     }
 
     #[inline]
@@ -101,6 +111,12 @@ impl Index {
             }
             spin_hint();
         }
+    }
+    /// As `read_begin`; `None` instead of a wait.
+    #[inline]
+    pub(crate) fn try_read_begin(&self, stripe: u32) -> Option<Version> {
+        let word = self.word(stripe).load(Ordering::Acquire);
+        (word & CHANGING == 0).then_some(Version(word & !LOCKED))
     }
     /// Ends a read: whether nothing of the stripe changed since `begin`.
     #[inline]
@@ -161,13 +177,6 @@ impl Index {
         );
     }
 
-    /// The first entry of the key's chain, as a hint.
-    #[inline]
-    pub(crate) fn first(&self, place: Place) -> Option<u32> {
-        let head = &self.stripes[place.stripe as usize].heads[place.head as usize];
-        head.load(Ordering::Relaxed).checked_sub(1)
-    }
-
     /// Brings the key's stripe near.
     #[cfg(not(loom))]
     #[inline]
@@ -216,21 +225,35 @@ impl Index {
         panic!("a chain runs in a circle");
     }
 
-    /// Takes a free entry, if there is one.
-    pub(crate) fn pop_free(&self) -> Option<u32> {
-        let mut seen = self.free_top.load(Ordering::Acquire);
+    /// Takes a free entry: one of the line at `home` if there is one, else any.
+    pub(crate) fn pop_free(&self, home: u32) -> Option<u32> {
+        let at_home = ((1u64 << HOME_ENTRIES) - 1) << (home % 64);
+        if let Some(entry) = self.pop_free_of(home / 64, at_home) {
+            return Some(entry);
+        }
+        let words = self.free.len() as u32;
+        let start = self.free_hint.load(Ordering::Relaxed);
+        let entry = (0..words).find_map(|turn| {
+            let word = (start + turn) % words;
+            self.pop_free_of(word, u64::MAX)
+        })?;
+        self.free_hint.store(entry / 64, Ordering::Relaxed);
+        Some(entry)
+    }
+
+    fn pop_free_of(&self, word: u32, mask: u64) -> Option<u32> {
+        let bits = &self.free[word as usize];
+        let mut seen = bits.load(Ordering::Relaxed);
         loop {
-            let entry = (seen as u32).checked_sub(1)?;
-            // May be stale if another thread took this entry meanwhile: then the tag differs.
-            let next = self.links[entry as usize].load(Ordering::Relaxed);
-            let tag = (seen >> 32).wrapping_add(1) << 32;
-            match self.free_top.compare_exchange_weak(
-                seen,
-                tag | u64::from(next),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => return Some(entry),
+            let found = seen & mask;
+            if found == 0 {
+                return None;
+            }
+            let bit = found & found.wrapping_neg();
+            // Acquire: whoever freed the entry was done with it.
+            match bits.compare_exchange_weak(seen, seen & !bit, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return Some(word * 64 + bit.trailing_zeros()),
                 Err(now) => seen = now,
             }
         }
@@ -238,25 +261,15 @@ impl Index {
 
     /// Gives an entry back. It is in no chain, and readers of its last chain were told.
     pub(crate) fn push_free(&self, entry: u32) {
-        let mut seen = self.free_top.load(Ordering::Relaxed);
-        loop {
-            self.links[entry as usize].store(seen as u32, Ordering::Relaxed);
-            let tag = (seen >> 32).wrapping_add(1) << 32;
-            match self.free_top.compare_exchange_weak(
-                seen,
-                tag | u64::from(entry + 1),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
+        let bit = 1 << (entry % 64);
+        let before = self.free[entry as usize / 64].fetch_or(bit, Ordering::Release);
+        assert_eq!(before & bit, 0, "entry {entry} is freed once");
     }
 
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        (self.stripes.len() * size_of::<Stripe>() + self.links.len() * 4) as u64
+        (self.stripes.len() * size_of::<Stripe>() + self.links.len() * 4 + self.free.len() * 8)
+            as u64
     }
 }
 
@@ -276,8 +289,8 @@ mod tests {
     #[test]
     fn chains_and_free_list() {
         let index = Index::with_used(8, |entry| entry >= 6);
-        let taken: Vec<u32> = std::iter::from_fn(|| index.pop_free()).collect();
-        assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
+        let taken: Vec<u32> = std::iter::from_fn(|| index.pop_free(4)).collect();
+        assert_eq!(taken, [4, 5, 0, 1, 2, 3]);
         let place = index.place(42);
         index.lock(place.stripe);
         index.begin_change(place.stripe);
@@ -296,12 +309,12 @@ mod tests {
         );
         assert_eq!(seen, [6, 3]);
         index.push_free(5);
-        assert_eq!(index.pop_free(), Some(5));
+        assert_eq!(index.pop_free(0), Some(5));
     }
 
     #[test]
     fn a_change_invalidates_readers_and_a_lock_does_not() {
-        let index = Index::new(4);
+        let index = Index::with_used(4, |_| false);
         let begin = index.read_begin(0);
         index.lock(0);
         assert!(index.read_valid(0, begin));

@@ -5,21 +5,12 @@
 //! since they are drawn by whoever holds it.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 
 use crate::layout::LINE_BYTES;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// `in_flight` of a lane in which nothing is being committed.
 const IDLE: u64 = u64::MAX;
-
-/// Lines of a slot that were stored in place and await their flush.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct SlotLines {
-    pub(crate) slot: u32,
-    pub(crate) offset: u32,
-    pub(crate) len: u32,
-}
 
 #[repr(align(128))]
 struct Lane {
@@ -32,8 +23,6 @@ struct Lane {
     published: AtomicU64,
     /// A lower bound of the drawn, unpublished sequence.
     in_flight: AtomicU64,
-    /// In-place stores of published records since the last checkpoint.
-    stored: Mutex<Vec<SlotLines>>,
 }
 
 /// All lanes of a pool.
@@ -155,6 +144,15 @@ impl Lanes {
         self.lane_bytes
     }
 
+    /// Position below which nothing needs to be remembered.
+    pub(crate) fn tail(&self, lane: u32) -> u64 {
+        self.lanes[lane as usize].tail.load(Ordering::Relaxed)
+    }
+    /// Bytes a record takes in its lane.
+    pub(crate) fn aligned(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.align)
+    }
+
     /// Ends of the last published records, to be taken before `settle`.
     pub(crate) fn published_positions(&self) -> Vec<u64> {
         self.lanes
@@ -163,18 +161,22 @@ impl Lanes {
             .collect()
     }
 
-    /// Waits until everything drawn so far is published; returns the last sequence of that. With
-    /// `passing` it does not wait (that is a mutant).
-    pub(crate) fn settle(&self, passing: bool) -> u64 {
+    /// Waits until everything drawn so far is published; returns the last sequence of that, or
+    /// nothing once `is_dead` says that it never will be. With `passing` it does not wait (that is
+    /// a mutant).
+    pub(crate) fn settle(&self, passing: bool, is_dead: impl Fn() -> bool) -> Option<u64> {
         // SeqCst pairs with `draw`: whoever drew below this bound has its mark set or is done.
         let next = self.next_sequence.load(Ordering::SeqCst);
         for lane in &self.lanes {
             while !passing && lane.in_flight.load(Ordering::SeqCst) < next {
+                if is_dead() {
+                    return None;
+                }
                 crate::sync::spin_hint();
             }
         }
         self.acknowledged.fetch_max(next - 1, Ordering::Relaxed);
-        next - 1
+        Some(next - 1)
     }
 
     /// Brings the acknowledged watermark up to date without waiting.
@@ -188,15 +190,6 @@ impl Lanes {
             .unwrap_or(IDLE);
         self.acknowledged
             .fetch_max(next.min(oldest) - 1, Ordering::Relaxed);
-    }
-
-    /// Takes the in-place stores of all lanes that await their flush.
-    pub(crate) fn take_stored(&self) -> Vec<SlotLines> {
-        let mut all = Vec::new();
-        for lane in &self.lanes {
-            all.append(&mut lane.stored.lock().unwrap_or_else(|e| e.into_inner()));
-        }
-        all
     }
 
     /// The checkpoint that covers everything below `positions` is durable.
@@ -220,14 +213,6 @@ impl HeldLane<'_> {
         self.lane().in_flight.store(bound, Ordering::SeqCst);
         self.lanes.next_sequence.fetch_add(1, Ordering::SeqCst)
     }
-    /// Notes in-place stores that the next checkpoint must flush; before `publish`.
-    pub(crate) fn note_stored(&self, lines: impl Iterator<Item = SlotLines>) {
-        self.lane()
-            .stored
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .extend(lines);
-    }
     /// The record of `bytes` at `position` is published.
     #[inline]
     pub(crate) fn publish(&self, bytes: u64) {
@@ -236,10 +221,6 @@ impl HeldLane<'_> {
         lane.head.store(end, Ordering::Relaxed);
         lane.published.store(end, Ordering::Release);
         lane.in_flight.store(IDLE, Ordering::Release);
-    }
-    /// The commit failed together with the pool's fences.
-    pub(crate) fn give_up(&self) {
-        self.lane().in_flight.store(IDLE, Ordering::Release);
     }
 }
 
@@ -257,7 +238,6 @@ impl Lane {
             tail: AtomicU64::new(0),
             published: AtomicU64::new(0),
             in_flight: AtomicU64::new(IDLE),
-            stored: Mutex::new(Vec::new()),
         }
     }
     fn used(&self) -> u64 {
@@ -284,7 +264,7 @@ mod tests {
         }
         assert!(lanes.try_hold(64).is_none());
         let positions = lanes.published_positions();
-        assert_eq!(lanes.settle(false), 14);
+        assert_eq!(lanes.settle(false, || false), Some(14));
         lanes.advance_tails(&positions);
         let lane = lanes.try_hold(192).expect("room again");
         assert_eq!((lane.position, lane.offset), (512, 0));

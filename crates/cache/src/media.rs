@@ -13,6 +13,7 @@ use crate::layout::PARTIAL_TRAILER_BYTES;
 pub(crate) struct Media {
     members: Box<[Region]>,
     pub(crate) geometry: Geometry,
+    slots: u32,
     /// Slots carry a CRC (otherwise every check is that of the empty string).
     checksums: bool,
 }
@@ -22,6 +23,7 @@ impl Media {
         assert_eq!(members.len(), geometry.members as usize);
         Media {
             members: members.into_boxed_slice(),
+            slots: geometry.slots(),
             geometry,
             checksums,
         }
@@ -33,9 +35,6 @@ impl Media {
     }
     pub(crate) fn members(&self) -> &[Region] {
         &self.members
-    }
-    pub(crate) fn into_members(self) -> Vec<Region> {
-        self.members.into_vec()
     }
     pub(crate) fn path(&self) -> PathBuf {
         self.main().path().to_path_buf()
@@ -62,6 +61,11 @@ impl Media {
     #[inline]
     pub(crate) fn load_entry(&self, index: u32) -> Entry {
         Entry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
+    }
+    /// The halves of the four entries of a line of the table; `first` is a multiple of four.
+    #[inline]
+    pub(crate) fn load_entry_line(&self, first: u32) -> [u64; 8] {
+        self.main().load_line(self.geometry.entry_offset(first))
     }
     #[inline]
     pub(crate) fn store_entry(&self, index: u32, entry: Entry) {
@@ -173,6 +177,10 @@ impl Media {
     /// Offset of the valid length within a slot.
     pub(crate) fn trailer_offset(&self) -> usize {
         self.geometry.block_bytes as usize - PARTIAL_TRAILER_BYTES
+    }
+    #[inline]
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
     }
     pub(crate) fn block_bytes(&self) -> usize {
         self.geometry.block_bytes as usize

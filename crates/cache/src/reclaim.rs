@@ -64,7 +64,7 @@ impl Core {
         }
         match self.commit_mappings(&changes)? {
             Outcome::Done(evicted) => {
-                self.tallies.evictions(evicted as u64);
+                self.tallies.mine().evictions(evicted as u64);
                 if evicted > 0 {
                     self.bell.ring_space();
                 }
@@ -109,7 +109,7 @@ impl Core {
     /// deadline. The caller holds nothing.
     pub(crate) fn make_space(&self, need: Need) -> Result<()> {
         let started = Instant::now();
-        self.tallies.throttled(1);
+        self.tallies.mine().throttled(1);
         loop {
             let rings = self.bell.space_rings();
             self.writable()?;

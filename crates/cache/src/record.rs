@@ -91,9 +91,11 @@ impl Element {
             Shape::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
             Shape::Append { valid_bytes } => (2, valid_bytes),
         };
-        out.extend_from_slice(&self.entry.bits().to_le_bytes());
-        out.extend_from_slice(&(self.index | shape << SHAPE_SHIFT).to_le_bytes());
-        out.extend_from_slice(&argument.to_le_bytes());
+        let mut raw = [0; ELEMENT_BYTES];
+        raw[..16].copy_from_slice(&self.entry.bits().to_le_bytes());
+        raw[16..20].copy_from_slice(&(self.index | shape << SHAPE_SHIFT).to_le_bytes());
+        raw[20..].copy_from_slice(&argument.to_le_bytes());
+        out.extend_from_slice(&raw);
     }
     fn decode(raw: &[u8]) -> Option<Element> {
         let entry = Entry::from_bits(u128::from_le_bytes(raw[..16].try_into().ok()?));
@@ -141,29 +143,33 @@ pub(crate) struct Stamp {
     pub(crate) acknowledged: u64,
 }
 
+/// Two words as they lie on the media.
+#[inline]
+fn pair(low: u64, high: u64) -> [u8; 16] {
+    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+}
+
 /// Writes header, elements and payload into `out`, whole lines.
 pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &mut Vec<u8>) {
-    out.clear();
     let bytes = record_bytes(elements.len(), payload.len());
     let lines = padded(bytes) / LINE_BYTES;
     let distance = u32::try_from(stamp.sequence - stamp.acknowledged).unwrap_or(u32::MAX);
-    out.extend_from_slice(&stamp.salt.tag(stamp.lane, stamp.position).to_le_bytes());
-    out.extend_from_slice(&stamp.sequence.to_le_bytes());
-    out.extend_from_slice(&distance.to_le_bytes());
-    out.extend_from_slice(&stamp.lap.to_le_bytes());
-    out.extend_from_slice(&[0; 4]);
     let count = u16::try_from(elements.len()).expect("the transaction limit bounds the elements");
-    out.extend_from_slice(&count.to_le_bytes());
-    out.extend_from_slice(
-        &u16::try_from(lines)
-            .expect("half a lane bounds a record")
-            .to_le_bytes(),
-    );
+    let lines = u16::try_from(lines).expect("half a lane bounds a record");
+    out.clear();
+    out.extend_from_slice(&pair(
+        stamp.salt.tag(stamp.lane, stamp.position),
+        stamp.sequence,
+    ));
+    out.extend_from_slice(&pair(
+        u64::from(distance) | u64::from(stamp.lap) << 32,
+        u64::from(count) << 32 | u64::from(lines) << 48,
+    ));
     for element in elements {
         element.encode(out);
     }
     out.extend_from_slice(payload);
-    out.resize((lines * LINE_BYTES) as usize, 0);
+    out.resize(usize::from(lines) * LINE_BYTES as usize, 0);
     let crc = forebay_pmem::crc32c_append(stamp.salt.crc_seed(), out);
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
@@ -256,6 +262,13 @@ impl Log {
             payload_end: self.payload.len(),
         });
         true
+    }
+
+    /// Forgets all records, keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.records.clear();
+        self.elements.clear();
+        self.payload.clear();
     }
 
     /// Appends another lane's log.

@@ -243,10 +243,9 @@ mod tests {
         let slots = Slots::new(64, 1, |_| false);
         let holder = slots.stock(0);
         let first = holder.take().expect("a slot");
-        holder.give(first);
         let other = slots.stock(0);
         let rest: Vec<u32> = std::iter::from_fn(|| other.take()).collect();
-        assert!(!rest.contains(&first) && !rest.is_empty());
+        assert!(!rest.contains(&first) && rest.len() < 63);
         assert_eq!(slots.free_count(), 0);
         drop(holder);
         assert!(slots.free_count() > 0);

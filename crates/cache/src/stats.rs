@@ -23,19 +23,30 @@ macro_rules! tallies {
             }
         }
 
-        impl Tallies {
+        /// One thread's shard.
+        pub(crate) struct Tally<'a> { shard: &'a Shard, is_own: bool }
+
+        impl Tally<'_> {
             $(
                 #[inline]
                 pub(crate) fn $name(&self, n: u64) {
-                    let (shard, is_own) = thread_shard();
-                    let cell = &self.shards[shard].$name;
-                    if is_own {
+                    let cell = &self.shard.$name;
+                    if self.is_own {
                         cell.store(cell.load(Ordering::Relaxed) + n, Ordering::Relaxed);
                     } else {
                         cell.fetch_add(n, Ordering::Relaxed);
                     }
                 }
             )+
+        }
+
+        impl Tallies {
+            /// This thread's shard.
+            #[inline]
+            pub(crate) fn mine(&self) -> Tally<'_> {
+                let (shard, is_own) = thread_shard();
+                Tally { shard: &self.shards[shard], is_own }
+            }
             fn sum(&self) -> TallySums {
                 TallySums { $($name: self.shards.iter().map(|s| s.$name.load(Ordering::Relaxed)).sum()),+ }
             }

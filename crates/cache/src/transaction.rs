@@ -111,7 +111,7 @@ impl<'v> Transaction<'v> {
         let buffered = self.work.data.len() / bytes.len();
         let operation = &mut self.work.operations[number];
         operation.edits.clear();
-        core.index.prefetch(operation.place);
+        core.prefetch(operation.place, operation.key);
         match &mut operation.base {
             Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
             Base::Buffered { at } => self.work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
@@ -233,6 +233,9 @@ impl<'v> Transaction<'v> {
         if self.work.operations.is_empty() {
             return self.core().writable();
         }
+        if self.commit_single()? {
+            return Ok(());
+        }
         loop {
             match self.attempt()? {
                 Outcome::Done(_) => break,
@@ -247,6 +250,43 @@ impl<'v> Transaction<'v> {
         // The slots belong to the pool now.
         self.work.operations.clear();
         Ok(())
+    }
+
+    /// The commonest transaction, one whole block, without the preparations of larger ones. False
+    /// if it is none, or if it did not go at once.
+    fn commit_single(&mut self) -> Result<bool> {
+        let [operation] = &self.work.operations[..] else {
+            return Ok(false);
+        };
+        let (Base::Buffered { at }, true) = (operation.base, operation.edits.is_empty()) else {
+            return Ok(false);
+        };
+        let core = self.core();
+        let stock = core.slots.stock(thread_hint());
+        let Some(slot) = stock.take() else {
+            return Ok(false);
+        };
+        let change = Change {
+            key: operation.key,
+            place: operation.place,
+            action: Action::Fresh {
+                slot,
+                at,
+                valid_bytes: None,
+            },
+            based_on: None,
+        };
+        let outcome = core.commit(&[change], &self.work.data, &stock);
+        let is_done = matches!(outcome, Ok(Outcome::Done(_)));
+        if is_done {
+            let tallies = core.tallies.mine();
+            tallies.commits(1);
+            tallies.blocks_written(1);
+            tallies.payload_bytes(core.block_bytes() as u64);
+        } else {
+            stock.give(slot);
+        }
+        outcome.map(|_| is_done)
     }
 
     /// Forgets everything.
@@ -478,7 +518,7 @@ impl<'v> Transaction<'v> {
     }
 
     fn tally(&self) {
-        let tallies = &self.core().tallies;
+        let tallies = self.core().tallies.mine();
         let block_bytes = self.core().block_bytes() as u64;
         let (mut blocks, mut payload) = (0, 0);
         for (operation, change) in self.work.operations.iter().zip(&self.work.changes) {
@@ -512,7 +552,7 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     work.changes.extend((block..).zip((0..data.len()).step_by(block_bytes)).map(|(block, at)| {
         let key = volume.key(block);
         let place = core.place(key);
-        core.index.prefetch(place);
+        core.prefetch(place, key);
         let action = Action::Fresh { slot: NO_SLOT, at, valid_bytes: None };
         Change { key, place, action, based_on: None }
     }));
@@ -535,9 +575,10 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
         transaction.stock = None;
         core.make_space(need)?;
     }
-    core.tallies.commits(1);
-    core.tallies.blocks_written(blocks);
-    core.tallies.payload_bytes(data.len() as u64);
+    let tallies = core.tallies.mine();
+    tallies.commits(1);
+    tallies.blocks_written(blocks);
+    tallies.payload_bytes(data.len() as u64);
     Ok(())
 }
 

@@ -126,10 +126,23 @@ impl Volume {
     /// Errors: outside the volume; the backing failed; the only copy is bad.
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.check_blocks(block, out.len())?;
-        for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.block_size())) {
-            self.read_block(number, bytes)?;
+        let block_bytes = self.block_size();
+        let verify = self.core.verify.load(Ordering::Relaxed);
+        if out.len() == block_bytes {
+            return self.read_one(block, out, verify);
+        }
+        for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
+            self.read_one(number, bytes, verify)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn read_one(&self, block: u64, out: &mut [u8], verify: bool) -> Result<()> {
+        if self.core.read_hit(self.key(block), out, verify) {
+            return Ok(());
+        }
+        self.read_versioned(block, out, verify).map(drop)
     }
 
     /// Reads whole blocks as they all were at one moment: every transaction is seen whole or not.
@@ -228,7 +241,7 @@ impl Volume {
             }
             if good {
                 core.replacement.on_hit(index);
-                core.tallies.read_hits(1);
+                core.tallies.mine().read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
             }
             if let Err(error) = core.heal(index, entry) {
@@ -263,7 +276,7 @@ impl Volume {
         if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
             return Ok(false);
         }
-        core.tallies.read_misses(1);
+        core.tallies.mine().read_misses(1);
         if fill && core.options.fill_on_read && core.writable().is_ok() {
             // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
             // backing gave are right all the same.
@@ -427,7 +440,7 @@ impl Core {
         let unchanged = self.index.locked_version(place.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);
         let index = if unchanged {
-            self.index.pop_free()
+            self.pop_free_entry(key)
         } else {
             None
         };
@@ -443,7 +456,7 @@ impl Core {
         self.index.link(place, index);
         self.replacement.on_insert(index);
         self.index.end_change_and_unlock(place.stripe);
-        self.tallies.fills(1);
+        self.tallies.mine().fills(1);
         if self.low_on_space() {
             self.bell.ring_work();
         }
@@ -455,7 +468,7 @@ impl Core {
     fn heal(&self, index: u32, entry: Entry) -> Result<()> {
         let key = entry.key();
         if !self.is_replaceable(index, entry) {
-            self.tallies.corrupt(1);
+            self.tallies.mine().corrupt(1);
             return Err(self.corrupt(key));
         }
         let action = Action::Evict { entry };
@@ -466,7 +479,7 @@ impl Core {
             based_on: None,
         };
         if self.commit_mappings(&[change])? == Outcome::Done(1) {
-            self.tallies.healed(1);
+            self.tallies.mine().healed(1);
         }
         Ok(())
     }

@@ -307,7 +307,7 @@ impl Core {
             }
             Err(source) => {
                 volume.health.failed(&source);
-                self.tallies.write_back_errors(1);
+                self.tallies.mine().write_back_errors(1);
                 round.note(volume.backing_error(source));
             }
         }
@@ -381,7 +381,7 @@ impl Core {
                 bytes: &buffer[extent.first * block_bytes..][..extent.count * block_bytes],
             })
             .collect();
-        self.tallies.write_back_runs(runs.len() as u64);
+        self.tallies.mine().write_back_runs(runs.len() as u64);
         backing
             .write_runs(&runs)
             .into_iter()
@@ -412,7 +412,7 @@ impl Core {
             }
             self.index.unlock(place.stripe);
         }
-        self.tallies.write_backs(round.cleaned);
+        self.tallies.mine().write_backs(round.cleaned);
     }
 
     /// The backing has this very version. The caller holds the stripe's lock.

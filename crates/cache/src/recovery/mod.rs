@@ -16,6 +16,7 @@ use crate::life::{self, Life};
 use crate::media::Media;
 
 pub(crate) use replay::Mappings;
+pub(crate) use scan::read_record;
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default)]

@@ -70,6 +70,21 @@ impl Region {
         u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
     }
 
+    /// Loads the eight words of a line, each of them atomically, with acquire ordering.
+    ///
+    /// # Panics
+    ///
+    /// As [`Region::load_u64`], for an offset that is no multiple of 64.
+    #[inline]
+    pub fn load_line(&self, offset: u64) -> [u64; 8] {
+        let address = self.aligned_address(offset, LINE_BYTES).cast::<u64>();
+        // SAFETY: aligned, and the whole line is inside the mapping.
+        std::array::from_fn(|word| {
+            let word = unsafe { AtomicU64::from_ptr(address.add(word)) };
+            u64::from_le(word.load(Ordering::Acquire))
+        })
+    }
+
     /// Copies bytes out.
     #[inline]
     pub fn read(&self, offset: u64, out: &mut [u8]) {

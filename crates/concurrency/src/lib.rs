@@ -1,0 +1,40 @@
+//! The cache's lock-free files themselves, run under loom: `make loom`.
+//!
+//! Each file is included by its path, so what is explored is what ships; only [`sync`] differs, which hands
+//! out loom's atomics and can weaken them. `models` holds the models and `mutants` the weakenings that must be caught.
+//! Without `--cfg loom` this crate holds nothing but the stress test that `make tsan` runs.
+
+#[cfg(loom)]
+mod sync;
+
+#[cfg(loom)]
+mod layout {
+    //! The one constant that the lanes need of the media format.
+    pub(crate) const LINE_BYTES: u64 = 64;
+}
+
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "../../cache/src/groups.rs"]
+mod groups;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "../../cache/src/index.rs"]
+mod index;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "../../cache/src/lanes.rs"]
+mod lanes;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "../../cache/src/queue.rs"]
+mod queue;
+#[cfg(loom)]
+#[allow(dead_code)]
+#[path = "../../cache/src/slots.rs"]
+mod slots;
+
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, loom))]
+mod mutants;
