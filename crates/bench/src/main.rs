@@ -21,7 +21,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cases::{Bench, CASES, Case};
+use crate::cases::{Bench, CASES, Case, EXPLANATIONS};
 use crate::contest::{Clock, Pace};
 use crate::scratch::Scratch;
 
@@ -124,18 +124,17 @@ fn measure(arguments: &Arguments) -> Result<()> {
 }
 
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Case>> {
-    let found: Vec<&Case> = CASES
-        .iter()
-        .filter(|case| name.is_none_or(|name| case.rows.contains(&name)))
+    let Some(name) = name else {
+        return Ok(CASES.iter().collect());
+    };
+    let all = CASES.iter().chain(EXPLANATIONS);
+    let found: Vec<&Case> = all
+        .clone()
+        .filter(|case| case.rows.contains(&name))
         .collect();
     if found.is_empty() {
-        let known: Vec<&str> = CASES.iter().flat_map(|case| case.rows).copied().collect();
-        return Err(format!(
-            "there is no case {:?}; one of {}",
-            name.unwrap_or_default(),
-            known.join(", ")
-        )
-        .into());
+        let known: Vec<&str> = all.flat_map(|case| case.rows).copied().collect();
+        return Err(format!("there is no case {name:?}; one of {}", known.join(", ")).into());
     }
     Ok(found)
 }

@@ -2,6 +2,7 @@
 
 mod commits;
 mod dram;
+mod ladder;
 mod lines;
 mod reads;
 mod recovery;
@@ -62,7 +63,13 @@ pub struct Case {
     pub run: fn(&Bench) -> Result<Vec<Row>>,
 }
 
-/// All cases, in the order of the report.
+/// Cases that run only by name: they explain, and yield no row of the report.
+pub const EXPLANATIONS: &[Case] = &[Case {
+    rows: &["commit_1x4k_ladder"],
+    run: ladder::one_block,
+}];
+
+/// All other cases, in the order of the report.
 pub const CASES: &[Case] = &[
     Case {
         rows: &["commit_1x4k_fences", "commit_1x4k_lines"],
