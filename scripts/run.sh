@@ -27,7 +27,7 @@ crates_max=200
 if $smoke; then
     work=$PWD/target/run-smoke
     disk_bytes=$((256 << 20))
-    pool_bytes=$((64 << 20))
+    pool_bytes=$((16 << 20)) # small, so that it evicts and throttles
     run_seconds=2
     crates_max=8
 fi
