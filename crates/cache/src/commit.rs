@@ -4,8 +4,6 @@
 //! zeroes and evictions all pass here. The steps carry the numbers of
 //! `docs/commit-and-recovery.md`.
 
-use std::cell::RefCell;
-
 use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key, Kind};
 use crate::error::Result;
@@ -83,7 +81,7 @@ struct Step {
 
 /// Buffers that outlive a commit so that the hot path allocates nothing.
 #[derive(Default)]
-struct Scratch {
+pub(crate) struct Scratch {
     stripes: Vec<u32>,
     steps: Vec<Step>,
     elements: Vec<Element>,
@@ -92,10 +90,6 @@ struct Scratch {
     /// CRCs of the fresh blocks, in order, and how many of them the plan has used.
     crcs: Vec<u32>,
     crcs_used: usize,
-}
-
-thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 /// Bytes of the record that these changes need at most.
@@ -120,7 +114,8 @@ pub(crate) fn record_bound(changes: &[Change]) -> u64 {
 impl Core {
     /// Commits changes that bring no new blocks.
     pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Result<Outcome> {
-        self.commit(changes, &[], &self.slots.stock(thread_hint()))
+        let stock = self.slots.stock(thread_hint());
+        self.commit(changes, &[], &stock, &mut Scratch::default())
     }
 
     /// Commits all changes or none. On `Done` they are durable and published; slots named by
@@ -132,6 +127,7 @@ impl Core {
         changes: &[Change],
         data: &[u8],
         stock: &Stock<'_>,
+        scratch: &mut Scratch,
     ) -> Result<Outcome> {
         self.writable()?;
         if changes.is_empty() {
@@ -145,19 +141,17 @@ impl Core {
             }
             self.checkpoint()?;
         };
-        SCRATCH.with_borrow_mut(|scratch| {
-            self.lock_all(changes, scratch);
-            let outcome = self.commit_locked(changes, data, &lane, scratch, stock);
-            if !matches!(outcome, Ok(Outcome::Done(_))) {
-                self.unlock_all(scratch);
-                return outcome;
-            }
-            // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
-            if !mutated(Mutant::SlotFreedBeforeFence) {
-                scratch.steps.iter().filter_map(freed_slot).for_each(|slot| stock.give(slot));
-            }
-            outcome
-        })
+        self.lock_all(changes, scratch);
+        let outcome = self.commit_locked(changes, data, &lane, scratch, stock);
+        if !matches!(outcome, Ok(Outcome::Done(_))) {
+            self.unlock_all(scratch);
+            return outcome;
+        }
+        // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
+        if !mutated(Mutant::SlotFreedBeforeFence) {
+            scratch.steps.iter().filter_map(freed_slot).for_each(|slot| stock.give(slot));
+        }
+        outcome
     }
 
     /// Step 3: all stripes, ascending, so that no two commits wait for each other in a circle.
@@ -563,7 +557,11 @@ fn freed_slot(step: &Step) -> Option<u32> {
     (step.entry.slot() != Some(old)).then_some(old)
 }
 
+#[inline]
 fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratch) {
+    if mutated(Mutant::ZeroWithoutRecord) && matches!(action, Action::Zero) {
+        return;
+    }
     match action {
         Action::Delta { patches } => {
             for Patch { offset, bytes } in patches {

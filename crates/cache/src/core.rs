@@ -81,6 +81,19 @@ impl Core {
         Ok(())
     }
 
+    /// Refuses a transaction that one commit could not hold.
+    #[inline]
+    pub(crate) fn check_transaction_bytes(&self, asked_bytes: u64) -> Result<()> {
+        let limit_bytes = self.media.transaction_limit_bytes();
+        if asked_bytes > limit_bytes {
+            return Err(Error::TransactionTooLarge {
+                asked_bytes,
+                limit_bytes,
+            });
+        }
+        Ok(())
+    }
+
     /// A fence whose failure makes the pool refuse every later write.
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {

@@ -35,6 +35,14 @@ pub(crate) struct Place {
     head: u8,
 }
 
+impl Place {
+    /// One of 64 bits that tells most places apart.
+    #[inline]
+    pub(crate) fn glance(self) -> u64 {
+        1 << (self.stripe % 64)
+    }
+}
+
 /// The version a reader starts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Version(u64);

@@ -70,6 +70,7 @@ pub(crate) struct HeldLane<'a> {
 impl Lanes {
     /// Empty lanes of a new life; sequences go on after `last_sequence`.
     pub(crate) fn new(lanes: u32, lane_bytes: u64, align: u64, last_sequence: u64) -> Lanes {
+        assert!(align.is_power_of_two());
         Lanes {
             lanes: (0..lanes).map(|_| Lane::new()).collect(),
             lane_bytes,
@@ -82,7 +83,7 @@ impl Lanes {
     /// Takes a lane with room for `bytes`; `None` if a checkpoint has to make room first. Spins
     /// only while all lanes with room are held by others, who never wait for us.
     pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
-        let bytes = bytes.next_multiple_of(self.align);
+        let bytes = self.aligned(bytes);
         debug_assert!(bytes <= self.lane_bytes / 2, "a record fits half a lane");
         let count = self.lanes.len();
         loop {
@@ -150,7 +151,8 @@ impl Lanes {
     }
     /// Bytes a record takes in its lane.
     pub(crate) fn aligned(&self, bytes: u64) -> u64 {
-        bytes.next_multiple_of(self.align)
+        // A power of two: no division on the commit path.
+        (bytes + self.align - 1) & !(self.align - 1)
     }
 
     /// Ends of the last published records, to be taken before `settle`.
@@ -217,7 +219,7 @@ impl HeldLane<'_> {
     #[inline]
     pub(crate) fn publish(&self, bytes: u64) {
         let lane = self.lane();
-        let end = self.position + bytes.next_multiple_of(self.lanes.align);
+        let end = self.position + self.lanes.aligned(bytes);
         lane.head.store(end, Ordering::Relaxed);
         lane.published.store(end, Ordering::Release);
         lane.in_flight.store(IDLE, Ordering::Release);

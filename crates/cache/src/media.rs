@@ -14,6 +14,7 @@ pub(crate) struct Media {
     members: Box<[Region]>,
     pub(crate) geometry: Geometry,
     slots: u32,
+    transaction_limit_bytes: u64,
     /// Slots carry a CRC (otherwise every check is that of the empty string).
     checksums: bool,
 }
@@ -24,6 +25,7 @@ impl Media {
         Media {
             members: members.into_boxed_slice(),
             slots: geometry.slots(),
+            transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
             checksums,
         }
@@ -177,6 +179,10 @@ impl Media {
     /// Offset of the valid length within a slot.
     pub(crate) fn trailer_offset(&self) -> usize {
         self.geometry.block_bytes as usize - PARTIAL_TRAILER_BYTES
+    }
+    #[inline]
+    pub(crate) fn transaction_limit_bytes(&self) -> u64 {
+        self.transaction_limit_bytes
     }
     #[inline]
     pub(crate) fn slots(&self) -> u32 {

@@ -5,11 +5,11 @@
 //! those of a larger transaction are streamed into private slots as they come. Waiting for space
 //! happens with nothing held.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
-use crate::commit::{Action, Change, Outcome, Patch, record_bound};
+use crate::commit::{Action, Change, Outcome, Patch, Scratch, record_bound};
 use crate::core::Core;
 use crate::entry::{Key, Kind};
 use crate::error::{Error, Result};
@@ -62,10 +62,56 @@ struct Workspace {
     /// Blocks that wait in memory.
     data: Vec<u8>,
     slots: Vec<u32>,
+    /// One bit for each block written so far, by its hash: most blocks are new at a glance.
+    seen: u64,
+    scratch: Scratch,
 }
 
 thread_local! {
-    static SPARE: RefCell<Workspace> = RefCell::default();
+    static SPARE: Cell<Option<Box<Workspace>>> = const { Cell::new(None) };
+}
+
+/// A workspace on loan from the thread; it goes back when dropped.
+struct Work(Option<Box<Workspace>>);
+
+impl Work {
+    fn borrow() -> Work {
+        Work(Some(SPARE.take().unwrap_or_default()))
+    }
+}
+
+impl Deref for Work {
+    type Target = Workspace;
+
+    #[inline]
+    fn deref(&self) -> &Workspace {
+        self.0.as_deref().expect("it is there until the drop")
+    }
+}
+
+impl DerefMut for Work {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Workspace {
+        self.0.as_deref_mut().expect("it is there until the drop")
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let Some(mut work) = self.0.take() else {
+            return;
+        };
+        work.operations.clear();
+        work.changes.clear();
+        work.slots.clear();
+        work.data.clear();
+        work.seen = 0;
+        if work.data.capacity() > SPARE_BYTES_MAX {
+            work.data.shrink_to(SPARE_BYTES_MAX);
+        }
+        // At thread exit the place for it may be gone already.
+        let _ = SPARE.try_with(|spare| spare.set(Some(work)));
+    }
 }
 
 /// A set of changes to one volume that becomes durable as a whole or not at all.
@@ -74,7 +120,7 @@ thread_local! {
 /// is the same as [`Transaction::abort`].
 pub struct Transaction<'v> {
     volume: &'v Volume,
-    work: Workspace,
+    work: Work,
     /// Held from the first streamed block on.
     stock: Option<Stock<'v>>,
     not_send: PhantomData<*const ()>,
@@ -84,7 +130,7 @@ impl<'v> Transaction<'v> {
     pub(crate) fn new(volume: &'v Volume) -> Transaction<'v> {
         Transaction {
             volume,
-            work: SPARE.take(),
+            work: Work::borrow(),
             stock: None,
             not_send: PhantomData,
         }
@@ -99,23 +145,28 @@ impl<'v> Transaction<'v> {
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
         self.core().writable()?;
         self.volume.check_blocks(block, data.len())?;
-        for (number, bytes) in (block..).zip(data.chunks_exact(self.core().block_bytes())) {
+        let block_bytes = self.core().block_bytes();
+        let (mut number, mut rest) = (block, data);
+        while !rest.is_empty() {
+            let (bytes, tail) = rest.split_at(block_bytes);
             let operation = self.operation(number)?;
             self.write_block(operation, bytes);
+            (number, rest) = (number + 1, tail);
         }
         Ok(())
     }
 
     fn write_block(&mut self, number: usize, bytes: &[u8]) {
         let core = self.core();
-        let buffered = self.work.data.len() / bytes.len();
-        let operation = &mut self.work.operations[number];
+        let work = &mut *self.work;
+        let buffered = work.data.len() / bytes.len();
+        let operation = &mut work.operations[number];
         operation.edits.clear();
         core.prefetch(operation.place, operation.key);
         match &mut operation.base {
             Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
-            Base::Buffered { at } => self.work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
-            base if buffered < BUFFERED_BLOCKS => *base = buffer(&mut self.work.data, bytes),
+            Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
+            base if buffered < BUFFERED_BLOCKS => *base = buffer(&mut work.data, bytes),
             base => {
                 let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
                 *base = match stock.take() {
@@ -123,7 +174,7 @@ impl<'v> Transaction<'v> {
                         slot,
                         crc: core.media.stream_slot(slot, bytes),
                     },
-                    None => buffer(&mut self.work.data, bytes),
+                    None => buffer(&mut work.data, bytes),
                 };
             }
         }
@@ -185,7 +236,7 @@ impl<'v> Transaction<'v> {
         let block_bytes = self.core().block_bytes();
         let count = blocks.end.saturating_sub(blocks.start);
         let asked_bytes = count.saturating_mul(block_bytes as u64);
-        self.check_limit(asked_bytes)?;
+        self.core().check_transaction_bytes(asked_bytes)?;
         self.volume.check_blocks(blocks.start, asked_bytes as usize)?;
         for block in blocks {
             let number = self.operation(block)?;
@@ -276,7 +327,8 @@ impl<'v> Transaction<'v> {
             },
             based_on: None,
         };
-        let outcome = core.commit(&[change], &self.work.data, &stock);
+        let work = &mut *self.work;
+        let outcome = core.commit(&[change], &work.data, &stock, &mut work.scratch);
         let is_done = matches!(outcome, Ok(Outcome::Done(_)));
         if is_done {
             let tallies = core.tallies.mine();
@@ -306,7 +358,8 @@ impl<'v> Transaction<'v> {
         }
         let outcome = if self.give_slots_to_fresh() {
             let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
-            let outcome = core.commit(&self.work.changes, &self.work.data, stock);
+            let work = &mut *self.work;
+            let outcome = core.commit(&work.changes, &work.data, stock, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
                 self.return_slots();
             }
@@ -385,10 +438,11 @@ impl<'v> Transaction<'v> {
     /// one does not change before the commit.
     fn rebuilt(&mut self, number: usize) -> Result<Change> {
         let block_bytes = self.core().block_bytes();
-        let operation = &self.work.operations[number];
-        let at = self.work.data.len();
-        self.work.data.resize(at + block_bytes, 0);
-        let bytes = &mut self.work.data[at..];
+        let work = &mut *self.work;
+        let operation = &work.operations[number];
+        let at = work.data.len();
+        work.data.resize(at + block_bytes, 0);
+        let bytes = &mut work.data[at..];
         // Whatever the policy: a check computed over bad bytes would make them look good for ever.
         let (version, mut valid) = self.volume.read_versioned(operation.key.block(), bytes, true)?;
         apply_edits(&operation.edits, bytes);
@@ -412,7 +466,7 @@ impl<'v> Transaction<'v> {
     /// Every fresh block gets a slot, or none does.
     fn give_slots_to_fresh(&mut self) -> bool {
         let core = self.core();
-        let Workspace { changes, slots, .. } = &mut self.work;
+        let Workspace { changes, slots, .. } = &mut *self.work;
         let is_fresh = |change: &&mut Change| matches!(change.action, Action::Fresh { .. });
         let wanted = changes.iter_mut().filter(is_fresh).count();
         let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
@@ -474,12 +528,13 @@ impl<'v> Transaction<'v> {
     fn edit(&mut self, number: usize, edit: Edit) {
         self.unstage(number);
         let block_bytes = self.core().block_bytes();
-        let operation = &mut self.work.operations[number];
+        let work = &mut *self.work;
+        let operation = &mut work.operations[number];
         match operation.base {
             Base::Current => return operation.edits.push(edit),
             Base::Zero => {
-                let at = self.work.data.len();
-                self.work.data.resize(at + block_bytes, 0);
+                let at = work.data.len();
+                work.data.resize(at + block_bytes, 0);
                 operation.base = Base::Buffered { at };
             }
             Base::Buffered { .. } | Base::Staged { .. } => {}
@@ -487,34 +542,33 @@ impl<'v> Transaction<'v> {
         let Base::Buffered { at } = operation.base else {
             unreachable!("staged blocks were taken back");
         };
-        apply_edits(&[edit], &mut self.work.data[at..at + block_bytes]);
+        apply_edits(&[edit], &mut work.data[at..at + block_bytes]);
     }
 
     /// The operation of a block, made if it is new.
     fn operation(&mut self, block: u64) -> Result<usize> {
         let key = self.volume.key(block);
-        let operations = &self.work.operations;
-        // Writers mostly go on where they were.
-        if let Some(at) = operations.iter().rposition(|operation| operation.key == key) {
-            return Ok(at);
+        let core = self.core();
+        let place = core.place(key);
+        let work = &mut *self.work;
+        let bit = place.glance();
+        if work.seen & bit != 0 {
+            // Writers mostly go on where they were.
+            let known = work.operations.iter().rposition(|operation| operation.key == key);
+            if let Some(number) = known {
+                return Ok(number);
+            }
         }
-        let blocks = operations.len() as u64 + 1;
-        self.check_limit(blocks * self.core().block_bytes() as u64)?;
-        self.work.operations.push(Operation {
+        let number = work.operations.len();
+        core.check_transaction_bytes((number as u64 + 1) << core.media.geometry.block_shift())?;
+        work.seen |= bit;
+        work.operations.push(Operation {
             key,
-            place: self.core().place(key),
+            place,
             base: Base::Current,
             edits: Vec::new(),
         });
-        Ok(self.work.operations.len() - 1)
-    }
-
-    fn check_limit(&self, asked_bytes: u64) -> Result<()> {
-        let limit_bytes = self.core().media.geometry.transaction_limit_bytes();
-        if asked_bytes > limit_bytes {
-            return Err(Error::TransactionTooLarge { asked_bytes, limit_bytes });
-        }
-        Ok(())
+        Ok(number)
     }
 
     fn tally(&self) {
@@ -546,7 +600,7 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     core.writable()?;
     volume.check_blocks(block, data.len())?;
     let mut transaction = volume.begin();
-    transaction.check_limit(data.len() as u64)?;
+    core.check_transaction_bytes(data.len() as u64)?;
     let block_bytes = core.block_bytes();
     let work = &mut transaction.work;
     work.changes.extend((block..).zip((0..data.len()).step_by(block_bytes)).map(|(block, at)| {
@@ -560,7 +614,8 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     loop {
         let need = if transaction.give_slots_to_fresh() {
             let stock = transaction.stock.as_ref().expect("it gave the slots");
-            match core.commit(&transaction.work.changes, data, stock) {
+            let work = &mut *transaction.work;
+            match core.commit(&work.changes, data, stock, &mut work.scratch) {
                 Ok(Outcome::Done(_)) => break,
                 Ok(_) => transaction.return_slots(),
                 Err(error) => {
@@ -587,18 +642,14 @@ const NO_SLOT: u32 = u32::MAX;
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
+        let Some(stock) = &self.stock else {
+            return;
+        };
         for operation in self.work.operations.drain(..) {
-            if let (Base::Staged { slot, .. }, Some(stock)) = (operation.base, &self.stock) {
+            if let Base::Staged { slot, .. } = operation.base {
                 stock.give(slot);
             }
         }
-        let mut work = std::mem::take(&mut self.work);
-        work.changes.clear();
-        work.slots.clear();
-        work.data.clear();
-        work.data.shrink_to(SPARE_BYTES_MAX);
-        // At thread exit the spare may be gone already.
-        let _ = SPARE.try_with(|spare| *spare.borrow_mut() = work);
     }
 }
 
