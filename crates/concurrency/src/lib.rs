@@ -5,6 +5,7 @@
 //! Without `--cfg loom` this crate holds nothing but the stress test that `make tsan` runs.
 
 #[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 mod sync;
 
 #[cfg(loom)]

@@ -3,7 +3,7 @@
 use loom::sync::Arc;
 
 use crate::index::{Index, Place, Version};
-use crate::models::{beside, turn};
+use crate::models::{beside, turn, variant};
 use crate::sync::{AtomicU64, Mutant, Ordering, mutated};
 
 /// An index with its table and slots: an entry is `key << 32 | slot`, a slot two halves.
@@ -115,11 +115,10 @@ pub(crate) fn lookup_finds_its_key() {
         });
     };
     let reader = move || {
-        for (number, key) in [(1, 0), (2, 2)] {
-            turn(number);
-            if let Some((_, Some(halves))) = read.try_read(key) {
-                assert_eq!(halves, [key; 2], "key {key} reads another block");
-            }
+        turn(1);
+        let key = if variant(2) { 2 } else { 0 };
+        if let Some((_, Some(halves))) = read.try_read(key) {
+            assert_eq!(halves, [key; 2], "key {key} reads another block");
         }
     };
     beside(reader, writer);

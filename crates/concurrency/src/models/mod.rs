@@ -97,7 +97,7 @@ pub(crate) fn beside<A: 'static, B: 'static>(
     one: impl FnOnce() -> A + 'static,
     other: impl FnOnce() -> B + 'static,
 ) -> (A, B) {
-    if VARIANT.get() & 1 == 0 {
+    if !variant(0) {
         let one = loom::thread::spawn(one);
         let other = loom::thread::spawn(other);
         return (one.join().unwrap(), other.join().unwrap());
@@ -107,9 +107,14 @@ pub(crate) fn beside<A: 'static, B: 'static>(
     (one.join().unwrap(), other.join().unwrap())
 }
 
+/// Whether this bit of the variant is set.
+pub(crate) fn variant(bit: u32) -> bool {
+    VARIANT.get() & 1 << bit != 0
+}
+
 /// A thread's n-th chance, from 1, to let the others go first. After it loom no longer shows the thread what it saw before.
 pub(crate) fn turn(number: u32) {
-    if VARIANT.get() & 1 << number != 0 {
+    if variant(number) {
         loom::thread::yield_now();
     }
 }
