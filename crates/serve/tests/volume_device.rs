@@ -10,10 +10,23 @@ const POOL_BYTES: u64 = 4 << 20;
 
 #[derive(Debug, Clone)]
 enum Operation {
-    Write { offset: u64, length: usize, seed: u8 },
-    Zero { offset: u64, length: u64 },
-    Discard { offset: u64, length: u64 },
-    Read { offset: u64, length: usize },
+    Write {
+        offset: u64,
+        length: usize,
+        seed: u8,
+    },
+    Zero {
+        offset: u64,
+        length: u64,
+    },
+    Discard {
+        offset: u64,
+        length: u64,
+    },
+    Read {
+        offset: u64,
+        length: usize,
+    },
     Drain,
 }
 
@@ -99,7 +112,10 @@ proptest! {
 fn a_request_past_the_end_is_refused_whole() {
     let device = new_device();
     let refused = device.write_at(DISK_BYTES - 10, &[1; 11]).unwrap_err();
-    assert!(matches!(refused, DeviceError::OutOfRange { .. }), "{refused}");
+    assert!(
+        matches!(refused, DeviceError::OutOfRange { .. }),
+        "{refused}"
+    );
     let mut last = [9; 10];
     device.read_at(DISK_BYTES - 10, &mut last).unwrap();
     assert_eq!(last, [0; 10]);
