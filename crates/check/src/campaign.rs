@@ -291,3 +291,26 @@ pub fn replay_command(scenarios: &[Scenario], quiet: bool) -> Result<bool, Strin
 pub fn hush_panics() {
     std::panic::set_hook(Box::new(|_| {}));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run_alone(images: u64) -> Outcome {
+        let limits = Limits {
+            images,
+            time: Duration::from_secs(600),
+            seed: 1,
+            threads: 1,
+        };
+        run(&limits, &ProgressBar::hidden())
+    }
+
+    #[test]
+    fn a_short_campaign_finds_nothing_and_can_be_repeated() {
+        let outcome = run_alone(2_000);
+        assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+        assert!(outcome.distinct >= 2_000);
+        assert_eq!(outcome.recovered, run_alone(2_000).recovered);
+    }
+}

@@ -153,7 +153,9 @@ impl<T: Tally> Explorer<'_, T> {
         for case in &record.cases {
             for event in events.by_ref().take(case.events - seen) {
                 let advanced = oracle.advance(*event, &record.operations, &mut story.contents);
-                advanced.map_err(|error| format!("life {number}: {error}"))?;
+                if !advanced.map_err(|error| format!("life {number}: {error}"))? {
+                    return Ok(steps);
+                }
             }
             seen = case.events;
             let legal = oracle.legal();
@@ -349,5 +351,24 @@ impl std::str::FromStr for Scenario {
                 "\"{text}\" names no first actor; say for example s3.0.17"
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_named_and_found_again() {
+        let systematic = Scenario::Systematic {
+            script: 17,
+            first: 1,
+            preemptions: vec![3, 9],
+        };
+        for scenario in [Scenario::Random(77), systematic] {
+            assert_eq!(scenario.to_string().parse(), Ok(scenario));
+        }
+        assert!("s3".parse::<Scenario>().is_err());
+        assert!("x".parse::<Scenario>().is_err());
     }
 }

@@ -13,6 +13,10 @@ pub type ContentId = u32;
 /// The content of every block of every volume.
 pub type BlockStates = Box<[ContentId]>;
 
+/// States beyond which a history is not followed any further: many operations failed half way, and
+/// each doubles the states.
+const STATES_MAX: usize = 20_000;
+
 /// Distinct block contents, with who made them first.
 #[derive(Default)]
 pub struct Contents {
@@ -107,22 +111,25 @@ impl Oracle {
         }
     }
 
-    /// Takes the next entry of the history in; `operations` has all that it names. The error
-    /// says in words why no order of effects explains the history.
+    /// Takes the next entry of the history in; `operations` has all that it names. False if there
+    /// are too many states to go on. The error says in words why no order of effects explains the
+    /// history.
     pub fn advance(
         &mut self,
         event: Event,
         operations: &[Operation],
         contents: &mut Contents,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         match event {
             Event::Call(call) => {
                 self.under_way.push(call);
-                self.close(operations, contents);
+                if !self.close(operations, contents) {
+                    return Ok(false);
+                }
             }
             Event::Return(call, outcome) => {
                 if outcome == Outcome::Unknown {
-                    return Ok(());
+                    return Ok(true);
                 }
                 let took_effect = outcome == Outcome::Done;
                 self.under_way.retain(|&other| other != call);
@@ -146,7 +153,7 @@ impl Oracle {
                 }
             ));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Every state that a recovery at this moment may find.
@@ -154,8 +161,9 @@ impl Oracle {
         self.kept.iter().map(|(state, _)| state.clone()).collect()
     }
 
-    /// Adds what follows from the kept states when calls under way take effect.
-    fn close(&mut self, operations: &[Operation], contents: &mut Contents) {
+    /// Adds what follows from the kept states when calls under way take effect; false if that is
+    /// too much.
+    fn close(&mut self, operations: &[Operation], contents: &mut Contents) -> bool {
         let mut to_visit: Vec<_> = self.kept.iter().cloned().collect();
         while let Some((state, done)) = to_visit.pop() {
             for &call in &self.under_way {
@@ -172,8 +180,12 @@ impl Oracle {
                 if self.kept.insert(next.clone()) {
                     to_visit.push(next);
                 }
+                if self.kept.len() > STATES_MAX {
+                    return false;
+                }
             }
         }
+        true
     }
 }
 
@@ -233,7 +245,7 @@ mod tests {
         fn call(&mut self, operation: Operation) -> usize {
             self.operations.push(operation);
             let call = self.operations.len() - 1;
-            self.event(Event::Call(call)).unwrap();
+            assert!(self.event(Event::Call(call)).unwrap());
             call
         }
 
@@ -246,7 +258,7 @@ mod tests {
             self.call(Operation::Write(patches.collect()))
         }
 
-        fn event(&mut self, event: Event) -> Result<(), String> {
+        fn event(&mut self, event: Event) -> Result<bool, String> {
             self.oracle
                 .advance(event, &self.operations, &mut self.contents)
         }

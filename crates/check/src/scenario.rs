@@ -239,25 +239,34 @@ pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
         .collect()
 }
 
-/// How likely each change is, out of their sum.
-struct Flavour([u8; 5]);
+/// What writers do.
+struct Flavour {
+    /// How likely each change is, out of their sum.
+    changes: [u8; 5],
+    /// Chances in 24 of a read.
+    reads: u8,
+}
 
 impl Flavour {
     fn random(rng: &mut fastrand::Rng) -> Flavour {
-        Flavour(match rng.u8(..6) {
+        let changes = match rng.u8(..6) {
             0 => [1, 0, 0, 0, 0],
             1 => [2, 2, 8, 0, 1],
             2 => [1, 1, 1, 8, 1],
             3 => [4, 0, 0, 0, 4],
             4 => [2, 4, 4, 0, 0],
             _ => [6, 2, 3, 3, 2],
-        })
+        };
+        Flavour {
+            changes,
+            reads: [1, 3, 10][rng.usize(..3)],
+        }
     }
 
     fn change(&self, rng: &mut fastrand::Rng, block_bytes: usize) -> Change {
-        let sum: u8 = self.0.iter().sum();
+        let sum: u8 = self.changes.iter().sum();
         let mut roll: u8 = rng.u8(..sum);
-        let kind = self.0.iter().position(|&weight| {
+        let kind = self.changes.iter().position(|&weight| {
             let here = roll < weight;
             roll = roll.saturating_sub(weight);
             here
@@ -290,17 +299,17 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -
         }
     };
     match rng.u8(..24) {
-        0..=2 => {
+        roll if roll < flavour.reads => {
             return Step::Read {
                 volume,
                 block: block(rng),
             };
         }
-        kind @ 3..=4 => {
+        kind @ 22..=23 => {
             let block = block(rng);
             let count = rng.usize(1..=2).min(shape.volume_blocks - block);
             return match kind {
-                3 => Step::ReadAtomic {
+                22 => Step::ReadAtomic {
                     volume,
                     block,
                     count,

@@ -15,8 +15,9 @@ const TURN_MAX: Duration = Duration::from_secs(60);
 /// Who goes on at a point.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// Anybody, with this many chances in 256 that it is not the one that runs.
-    Random { rng: fastrand::Rng, switches: u8 },
+    /// Anybody, with this many chances in 256 that it is not the one that runs, and more of them
+    /// before a fence.
+    Random { rng: fastrand::Rng, switches: u32 },
     /// The one with the highest priority; at each of some steps the one that runs falls to the
     /// lowest (probabilistic concurrency testing).
     Priorities {
@@ -86,7 +87,7 @@ impl Scheduler {
             yields: 0,
             stopped: false,
         };
-        state.running = state.next(None, false);
+        state.running = state.next(None, Point::Event);
         Scheduler {
             name,
             state: Mutex::new(state),
@@ -103,7 +104,7 @@ impl Scheduler {
         };
         SEAT.with(|slot| *slot.borrow_mut() = Some(Rc::new(seat)));
         let yielder = Arc::clone(self);
-        forebay_pmem::set_yield_hook(Some(Box::new(move || yielder.point(actor, true))));
+        forebay_pmem::set_yield_hook(Some(Box::new(move || yielder.point(actor, Point::Yield))));
         self.wait_for_turn(actor, self.lock());
         work();
     }
@@ -119,13 +120,13 @@ impl Scheduler {
         self.lock().steps
     }
 
-    fn point(&self, actor: usize, must_yield: bool) {
+    fn point(&self, actor: usize, point: Point) {
         if std::thread::panicking() {
             return;
         }
         let mut state = self.lock();
         assert_eq!(state.running, actor, "an actor runs without the baton");
-        if must_yield {
+        if point == Point::Yield {
             state.yields += 1;
             if state.yields > YIELDS_MAX {
                 state.stopped = true;
@@ -137,7 +138,7 @@ impl Scheduler {
             state.yields = 0;
             state.steps += 1;
         }
-        let next = state.next(Some(actor), must_yield);
+        let next = state.next(Some(actor), point);
         if next != actor {
             state.running = next;
             self.turns[next].notify_one();
@@ -182,11 +183,22 @@ impl Scheduler {
     }
 }
 
+/// Why a thread comes to a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// It is about to store, flush, read or write something.
+    Event,
+    /// It is about to fence: what others do now, they do before it.
+    Fence,
+    /// It waits for another one.
+    Yield,
+}
+
 /// A point of this thread's run, if a scheduler drives it.
-pub fn point() {
+pub fn point(point: Point) {
     let seat = SEAT.with(|slot| slot.borrow().clone());
     if let Some(seat) = seat {
-        seat.scheduler.point(seat.actor, false);
+        seat.scheduler.point(seat.actor, point);
     }
 }
 
@@ -200,7 +212,7 @@ impl Drop for Leave {
         state.alive[self.1] = false;
         state.yields = 0;
         if state.running == self.1 && state.alive.contains(&true) {
-            state.running = state.next(None, false);
+            state.running = state.next(None, Point::Event);
             self.0.turns[state.running].notify_one();
         }
     }
@@ -209,7 +221,8 @@ impl Drop for Leave {
 impl State {
     /// Chooses among the living; `current` is the one that runs now, not to be chosen when it
     /// must yield and there is another.
-    fn next(&mut self, current: Option<usize>, must_yield: bool) -> usize {
+    fn next(&mut self, current: Option<usize>, point: Point) -> usize {
+        let must_yield = point == Point::Yield;
         let alive = |actor: &usize| self.alive[*actor];
         let others: Vec<usize> = (0..self.alive.len())
             .filter(alive)
@@ -220,10 +233,13 @@ impl State {
         };
         let step = self.steps;
         match &mut self.policy {
-            Policy::Random { rng, switches } => match current {
-                Some(current) if !must_yield && rng.u8(..) >= *switches => current,
-                _ => others[rng.usize(..others.len())],
-            },
+            Policy::Random { rng, switches } => {
+                let weight = if point == Point::Fence { 4 } else { 1 };
+                match current {
+                    Some(current) if !must_yield && rng.u32(..256) >= weight * *switches => current,
+                    _ => others[rng.usize(..others.len())],
+                }
+            }
             Policy::Priorities { priorities, drops } => {
                 if let Some(current) = current
                     && (must_yield || drops.contains(&step))
@@ -265,7 +281,7 @@ mod tests {
                     scheduler.enter(actor, || {
                         for _ in 0..20 {
                             passed.lock().unwrap().push(actor);
-                            point();
+                            point(Point::Event);
                         }
                     });
                 });

@@ -3,7 +3,7 @@
 
 use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
-use crate::scheduler;
+use crate::scheduler::{self, Point};
 use crate::store::{CrashStore, StoreCrashState, StoreEvent};
 use forebay::{Backing, BackingStore};
 use forebay_pmem::Region;
@@ -53,6 +53,8 @@ struct Recorder {
     /// Blocks that are being zeroed outside transactions, or that this failed for: what a read
     /// finds there may be gone after a crash.
     unsettled: BTreeSet<usize>,
+    /// Operations of which nobody will ever know whether they took effect.
+    open_for_good: usize,
     /// Something was stored since the last crash was noted.
     is_news: bool,
     trace: Option<Vec<String>>,
@@ -103,6 +105,7 @@ impl World {
                 cases: Vec::new(),
                 capture,
                 unsettled: BTreeSet::new(),
+                open_for_good: 0,
                 is_news: true,
                 trace: traced.then(Vec::new),
             }),
@@ -150,7 +153,11 @@ impl World {
                 let Some(world) = world.upgrade() else { return };
                 // A flush changes nothing that a crash could leave.
                 let is_news = event.kind != ShadowEventKind::Flush;
-                world.moment(is_news, || {
+                let point = match event.kind {
+                    ShadowEventKind::Fence => Point::Fence,
+                    _ => Point::Event,
+                };
+                world.moment(is_news, point, || {
                     let ShadowEvent {
                         kind,
                         thread: _,
@@ -166,7 +173,9 @@ impl World {
             store.set_hook(Some(Arc::new(move |event| {
                 let Some(world) = world.upgrade() else { return };
                 let is_news = event != StoreEvent::Read;
-                world.moment(is_news, || format!("{event:?} volume {volume}"));
+                world.moment(is_news, Point::Event, || {
+                    format!("{event:?} volume {volume}")
+                });
             })));
         }
     }
@@ -177,7 +186,7 @@ impl World {
         self.stores.iter().for_each(|store| store.set_hook(None));
     }
 
-    fn moment(&self, changes: bool, describe: impl Fn() -> String) {
+    fn moment(&self, changes: bool, point: Point, describe: impl Fn() -> String) {
         {
             let mut recorder = self.lock();
             if let Some(trace) = &mut recorder.trace {
@@ -191,7 +200,7 @@ impl World {
             }
             recorder.is_news |= changes;
         }
-        scheduler::point();
+        scheduler::point(point);
     }
 
     /// Notes a crash now, wanted or not.
@@ -248,6 +257,12 @@ impl World {
         self.lock().unsettled.range(blocks).next().is_some()
     }
 
+    /// Operations of which nobody will ever know whether they took effect; each of them doubles
+    /// the states that the oracle keeps.
+    pub fn open_for_good(&self) -> usize {
+        self.lock().open_for_good
+    }
+
     /// Notes how an operation came back.
     pub fn returned(&self, call: usize, outcome: Outcome, found: Vec<Vec<u8>>) {
         let mut recorder = self.lock();
@@ -255,6 +270,7 @@ impl World {
             *slot = found;
         }
         recorder.events.push(Event::Return(call, outcome));
+        recorder.open_for_good += usize::from(outcome == Outcome::Unknown);
         recorder.is_news = true;
         if let Some(trace) = &mut recorder.trace {
             trace.push(format!("-- operation {call} returns: {outcome:?}"));
