@@ -87,9 +87,6 @@ pub(crate) struct Scratch {
     elements: Vec<Element>,
     payload: Vec<u8>,
     record: Vec<u8>,
-    /// CRCs of the fresh blocks, in order, and how many of them the plan has used.
-    crcs: Vec<u32>,
-    crcs_used: usize,
 }
 
 /// Bytes of the record that these changes need at most.
@@ -187,37 +184,23 @@ impl Core {
         // Whoever held this lane or one of these locks may have let go because its fence failed: a
         // record of ours would prove to recovery that it did not.
         self.writable()?;
-        // Blocks are streamed before their entries are looked at, which gives those time to arrive
-        // from memory; and the sequence is drawn before that, since its locked operations would
-        // wait for the stores.
-        let has_fresh = changes.iter().any(|c| matches!(c.action, Action::Fresh { .. }));
-        let mut sequence = None;
-        if has_fresh {
-            sequence = Some(lane.draw());
-        }
-        self.stream_fresh(changes, data, scratch);
-        match self.plan(changes, scratch) {
-            Ok(None) => {}
-            verdict => {
-                if let Some(sequence) = sequence {
-                    self.abandon(lane, sequence, scratch)?;
-                }
-                return verdict.map(|outcome| outcome.unwrap_or(Outcome::Stale));
-            }
+        if let Some(outcome) = self.plan(changes, scratch)? {
+            return Ok(outcome);
         }
         if scratch.steps.is_empty() {
-            // Only evictions come to nothing, and they draw late.
-            assert!(sequence.is_none(), "a fresh block always has an effect");
             self.unlock_all(scratch);
             return Ok(Outcome::Done(0));
         }
+        // Step 4, under all locks and with all entries chosen: in the log, sequences of one key,
+        // and of one position of the table, rise in the order in which they happen. Also before the
+        // first non-temporal store, which the locked operations in it would wait for.
+        let sequence = lane.draw();
+        // Step 5.
+        self.stream_fresh(changes, data, scratch);
         self.stage_appends(changes, scratch);
         if mutated(Mutant::DeltaBeforeFence) {
             self.apply_in_place(changes, scratch);
         }
-        // Step 4, under all locks: in the log, sequences of one key rise with its versions.
-        let sequence = sequence.unwrap_or_else(|| lane.draw());
-        // Step 5.
         self.stream_record(lane, sequence, scratch);
         // Step 6. A crash before the fence leaves the transaction whole or absent.
         if let Err(error) = self.guarantee(changes, lane, scratch, stock) {
@@ -230,32 +213,27 @@ impl Core {
         Ok(Outcome::Done(scratch.steps.len()))
     }
 
-    /// Part of step 5: fresh blocks go into their private slots.
+    /// Part of step 5: fresh blocks go into their private slots; with their CRCs known the entries,
+    /// and so the record's elements, are complete.
     fn stream_fresh(&self, changes: &[Change], data: &[u8], scratch: &mut Scratch) {
-        scratch.crcs.clear();
-        for change in changes {
-            let Action::Fresh { slot, at, valid_bytes } = change.action else {
-                continue;
-            };
-            let block = &data[at..at + self.block_bytes()];
-            let whole = self.media.stream_slot(slot, block);
-            let crc = valid_bytes.map_or(whole, |valid| self.media.crc(&block[..valid]));
-            scratch.crcs.push(crc);
+        for number in 0..scratch.steps.len() {
+            let step = &mut scratch.steps[number];
+            let change = &changes[step.change];
+            if let Action::Fresh {
+                slot,
+                at,
+                valid_bytes,
+            } = change.action
+            {
+                let block = &data[at..at + self.block_bytes()];
+                let whole = self.media.stream_slot(slot, block);
+                let crc = valid_bytes.map_or(whole, |valid| self.media.crc(&block[..valid]));
+                let entry = Entry::data(change.key, slot, crc);
+                step.entry = valid_bytes.map_or(entry, |_| entry.as_partial());
+            }
+            let (entry, index) = (step.entry, step.index);
+            push_elements(&change.action, entry, index, scratch);
         }
-    }
-
-    /// A drawn sequence that will not be used gets an empty record: the log has no holes.
-    fn abandon(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) -> Result<()> {
-        scratch.elements.clear();
-        scratch.payload.clear();
-        self.stream_record(lane, sequence, scratch);
-        // Orders the record before any watermark that covers its sequence.
-        self.fence()?;
-        if self.strict {
-            self.store_commit_word(lane, scratch);
-        }
-        lane.publish(scratch.record.len() as u64);
-        Ok(())
     }
 
     /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
@@ -263,7 +241,6 @@ impl Core {
         scratch.steps.clear();
         scratch.elements.clear();
         scratch.payload.clear();
-        scratch.crcs_used = 0;
         let mut verdict = Ok(None);
         for (number, change) in changes.iter().enumerate() {
             let stale = change
@@ -306,14 +283,8 @@ impl Core {
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {
             Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
-            Action::Fresh {
-                slot, valid_bytes, ..
-            } => {
-                let crc = scratch.crcs[scratch.crcs_used];
-                scratch.crcs_used += 1;
-                let entry = Entry::data(change.key, *slot, crc);
-                valid_bytes.map_or(entry, |_| entry.as_partial())
-            }
+            // The CRC follows when the block has been streamed.
+            Action::Fresh { slot, .. } => Entry::data(change.key, *slot, 0),
             Action::Zero => Entry::zero(change.key),
             Action::Evict { entry } => {
                 let still = current.is_some_and(|(index, now)| {
@@ -353,7 +324,6 @@ impl Core {
             entry,
             change: number,
         });
-        push_elements(&change.action, entry, index, scratch);
         Ok(None)
     }
 
