@@ -62,8 +62,6 @@ pub(crate) struct Core {
     /// What the write-back pipeline keeps between rounds.
     pub(crate) write_back: crate::writeback::WriteBack,
     pub(crate) commits_until_refresh: AtomicU32,
-    /// The newest sequence that freed an entry of the table (I9).
-    pub(crate) entries_freed_at: AtomicU64,
 }
 
 impl Core {
@@ -180,11 +178,6 @@ impl Core {
     /// A free entry for the key.
     pub(crate) fn pop_free_entry(&self, key: Key) -> Option<u32> {
         self.index.pop_free(self.index.home(key.hash()))
-    }
-
-    /// The newest sequence that freed an entry which this thread may have been given.
-    pub(crate) fn entries_freed_at(&self) -> u64 {
-        self.entries_freed_at.load(Ordering::Relaxed)
     }
 
     /// Brings what a look at the key will touch near.

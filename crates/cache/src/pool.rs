@@ -498,7 +498,6 @@ impl Core {
             write_back: WriteBack::default(),
             bell: Bell::new(dirty_high),
             commits_until_refresh: AtomicU32::new(0),
-            entries_freed_at: AtomicU64::new(0),
             options,
             media,
         };

@@ -617,11 +617,7 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
             let work = &mut *transaction.work;
             match core.commit(&work.changes, data, stock, &mut work.scratch) {
                 Ok(Outcome::Done(_)) => break,
-                Ok(Outcome::Stale) => {
-                    transaction.return_slots();
-                    continue;
-                }
-                Ok(Outcome::NoEntry) => transaction.return_slots(),
+                Ok(_) => transaction.return_slots(),
                 Err(error) => {
                     transaction.return_slots();
                     return Err(error);

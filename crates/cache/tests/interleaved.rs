@@ -42,9 +42,8 @@ fn while_streaming(
     rig.shadows[0].set_hook(None);
 }
 
-/// A commit streams its blocks between drawing its sequence and taking an entry. Meanwhile an
-/// eviction, with a later sequence, frees the only one: replayed in order, the tombstone must not
-/// undo the commit.
+/// A commit that drew its sequence before it took an entry could take one that an eviction with a
+/// later sequence freed meanwhile: replayed in order, the tombstone would undo the commit.
 #[test]
 fn an_entry_freed_by_a_later_record_is_not_taken_by_an_earlier_one() {
     for number in 1000..1008 {
