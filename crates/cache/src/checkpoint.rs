@@ -27,7 +27,9 @@ impl Core {
         };
         assert!(sequence >= state.sequence, "S only rises");
         if sequence == state.sequence {
-            // Nothing was drawn since; whoever found a lane full raced with the last checkpoint.
+            // Nothing was drawn since. What was published while the last checkpoint waited is covered
+            // by its S already, but only now known to be.
+            self.lanes.advance_tails(&positions);
             return Ok(());
         }
         if mutated(Mutant::LaneReusedBeforeCheckpoint) {

@@ -225,6 +225,7 @@ impl Pool {
             size_bytes: identity.size_bytes,
             backing: OnceLock::from(backing),
             health: Health::default(),
+            zeroings: AtomicU32::new(0),
         });
         self.set_volume(place, Some(state.clone()));
         Ok(Volume {
@@ -253,6 +254,10 @@ impl Pool {
         let state = self.core.volume(known.id).ok_or_else(|| {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
+        // A killed process may have written what it did not sync; a clean block stands on durable
+        // bytes only.
+        let synced = backing.sync();
+        synced.map_err(|source| state.backing_error(source))?;
         state.backing.set(backing).map_err(|_| {
             Error::Volume(format!(
                 "{}: it is attached already",
@@ -515,6 +520,7 @@ impl Core {
                 size_bytes: known.identity.size_bytes,
                 backing: OnceLock::new(),
                 health: Health::default(),
+            zeroings: AtomicU32::new(0),
             }));
         }
     }

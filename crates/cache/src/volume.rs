@@ -15,7 +15,7 @@ use crate::lanes::thread_hint;
 use crate::mutants::{Mutant, mutated};
 use crate::options::VerifyPolicy;
 use crate::stats::VolumeStats;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU32, Ordering};
 use crate::transaction::Transaction;
 
 /// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
@@ -30,6 +30,8 @@ pub(crate) struct VolumeState {
     pub(crate) size_bytes: u64,
     pub(crate) backing: OnceLock<Backing>,
     pub(crate) health: Health,
+    /// Bulk discards that have zeroed the backing and not synced it yet.
+    pub(crate) zeroings: AtomicU32,
 }
 
 impl VolumeState {
@@ -277,7 +279,8 @@ impl Volume {
             return Ok(false);
         }
         core.tallies.mine().read_misses(1);
-        if fill && core.options.fill_on_read && core.writable().is_ok() {
+        let is_settled = self.state.zeroings.load(Ordering::SeqCst) == 0;
+        if fill && is_settled && core.options.fill_on_read && core.writable().is_ok() {
             // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
             // backing gave are right all the same.
             drop(core.fill(key, place, version, out));
@@ -294,6 +297,14 @@ impl Volume {
         let len = count.saturating_mul(self.block_size() as u64);
         self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
         self.core.writable()?;
+        // Until the sync, the zeroes that a reader finds behind the cache may go again in a crash.
+        self.state.zeroings.fetch_add(1, Ordering::SeqCst);
+        let result = self.discard_all(blocks);
+        self.state.zeroings.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    fn discard_all(&self, blocks: Range<u64>) -> Result<()> {
         let mut start = blocks.start;
         let mut zeroed_behind = false;
         let epoch = self.state.health.sync_epoch();

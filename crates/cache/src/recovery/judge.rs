@@ -95,7 +95,9 @@ fn torn_records(media: &Media, log: &Log, notes: &mut Notes) -> Vec<u64> {
     let mut torn = Vec::new();
     for record in unproven_records(log) {
         notes.report.records_tested += 1;
-        if !is_intact(media, log, record) {
+        if is_intact(media, log, record) {
+            flush_tested(media, log, record);
+        } else {
             torn.push(record.sequence);
         }
     }
@@ -157,6 +159,16 @@ fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
         }
     }
     newest
+}
+
+/// A record whose fence nothing proves may be whole in the CPU's cache only, where a killed process
+/// left it. What recovery believes must be durable before anything is built on it.
+fn flush_tested(media: &Media, log: &Log, record: &Record) {
+    let offset = media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
+    media.main().flush(offset, record.bytes as usize);
+    for slot in log.elements(record).iter().filter_map(|element| element.entry.slot()) {
+        media.flush_slot(slot, 0, media.block_bytes());
+    }
 }
 
 /// Whether everything that the record's fence had to order is there.

@@ -12,6 +12,7 @@ mod switch;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::layout::LIFE_BYTES;
 use crate::life::{self, Life};
 use crate::media::Media;
 
@@ -104,6 +105,7 @@ pub(crate) fn recover(
         .unwrap_or(0)
         .max(current.checkpoint);
     judge::judge(media, current.salt, strict, &mut log, &mut notes)?;
+    settle(media)?;
     let mappings = replay::replay(media, &log, volumes, &mut notes)?;
     notes.report.took = started.elapsed();
     Ok(Recovered {
@@ -112,6 +114,21 @@ pub(crate) fn recover(
         last_sequence,
         report: notes.report,
     })
+}
+
+/// Makes durable what recovery has believed so far: a killed process may have left it in the CPU's
+/// cache or the kernel's. (The judge has flushed the records that nothing proves to be fenced.)
+fn settle(media: &Media) -> Result<()> {
+    let geometry = &media.geometry;
+    let lines = (0..2).flat_map(|which| [geometry.life_line(which), geometry.checkpoint_line(which)]);
+    let words = (0..geometry.lanes).map(|lane| geometry.commit_word(lane));
+    for member in media.members() {
+        for offset in lines.clone().chain(words.clone()) {
+            member.flush(offset, LIFE_BYTES);
+        }
+    }
+    // Orders all this before the first store that relies on it.
+    media.fence()
 }
 
 /// The life that is current on the first member, which alone decides.

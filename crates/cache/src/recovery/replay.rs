@@ -6,7 +6,8 @@
 
 use crate::entry::{BadEntry, Entry, Kind};
 use crate::error::Result;
-use crate::layout::ENTRY_BYTES;
+use crate::index::HOME_ENTRIES;
+use crate::layout::LINE_BYTES;
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Log, Record, Shape};
@@ -96,9 +97,7 @@ pub(super) fn replay(
         notes.report.dirty_blocks += u64::from(!entry.is_clean());
         mappings.push((index, entry));
     }
-    for (index, entry) in stores {
-        store_if_changed(media, index, entry);
-    }
+    store_all(media, &stores);
     for position in &positions.named {
         apply(media, position, notes);
     }
@@ -254,14 +253,18 @@ fn claim(used_slots: &mut [u64], entry: Entry) -> bool {
     free
 }
 
-fn store_if_changed(media: &Media, index: u32, entry: Entry) {
-    if media.load_entry(index) != entry {
-        media.store_entry(index, entry);
+/// Stores the entries, which come in ascending order, and flushes each line of the table once: also
+/// what was equal may so far have been in the CPU's cache only.
+fn store_all(media: &Media, stores: &Stores) {
+    for in_line in stores.chunk_by(|one, next| one.0 / HOME_ENTRIES == next.0 / HOME_ENTRIES) {
+        for (index, entry) in in_line {
+            if media.load_entry(*index) != *entry {
+                media.store_entry(*index, *entry);
+            }
+        }
+        let offset = media.geometry.entry_offset(in_line[0].0 / HOME_ENTRIES * HOME_ENTRIES);
+        media.main().flush(offset, LINE_BYTES as usize);
     }
-    // Also what was equal may so far have been in the CPU's cache only.
-    media
-        .main()
-        .flush(media.geometry.entry_offset(index), ENTRY_BYTES as usize);
 }
 
 fn apply(media: &Media, position: &Position<'_>, notes: &mut Notes) {

@@ -6,10 +6,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Which stores have been done, and which are on the disk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PageSync {
     stored: AtomicU64,
     synced: Mutex<Synced>,
+}
+
+impl Default for PageSync {
+    fn default() -> PageSync {
+        PageSync {
+            // An earlier process may have stored what nobody synced: the first fence covers it.
+            stored: AtomicU64::new(1),
+            synced: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
