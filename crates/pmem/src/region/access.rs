@@ -78,8 +78,8 @@ impl Region {
     #[inline]
     pub fn load_line(&self, offset: u64) -> [u64; 8] {
         let address = self.aligned_address(offset, LINE_BYTES).cast::<u64>();
-        // SAFETY: aligned, and the whole line is inside the mapping.
         std::array::from_fn(|word| {
+            // SAFETY: aligned, and the whole line is inside the mapping.
             let word = unsafe { AtomicU64::from_ptr(address.add(word)) };
             u64::from_le(word.load(Ordering::Acquire))
         })
