@@ -202,12 +202,10 @@ impl Core {
             self.apply_in_place(changes, scratch);
         }
         self.stream_record(lane, sequence, scratch);
-        // Step 6. A crash before the fence leaves the transaction whole or absent.
-        if let Err(error) = self.guarantee(changes, lane, scratch, stock) {
-            // Nothing is published; the pool is poisoned, so nobody can build on what may be lost.
-            // The lane's `in_flight` mark stays: no watermark and no checkpoint passes the sequence.
-            return Err(error);
-        }
+        // Step 6. A crash before the fence leaves the transaction whole or absent. If it fails
+        // nothing is published; the pool is poisoned, so nobody can build on what may be lost, and
+        // the lane's `in_flight` mark stays: no watermark and no checkpoint passes the sequence.
+        self.guarantee(changes, lane, scratch, stock)?;
         // Steps 7 and 8.
         self.publish(changes, lane, scratch);
         Ok(Outcome::Done(scratch.steps.len()))
@@ -279,6 +277,9 @@ impl Core {
         if let Some((index, _)) = current {
             // The publication will look at it after the fence.
             forebay_pmem::prefetch(&self.states[index as usize]);
+        }
+        if !matches!(change.action, Action::Evict { .. }) {
+            self.attached(change.key)?;
         }
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::groups::Groups;
 use crate::index::{HOME_ENTRIES, Index, Place, Version};
 use crate::lanes::Lanes;
+use crate::live::LiveVolumes;
 use crate::media::Media;
 use crate::options::RuntimeOptions;
 use crate::record::Salt;
@@ -50,6 +51,7 @@ pub(crate) struct Core {
     pub(crate) checkpoint: Mutex<CheckpointState>,
     pub(crate) replacement: Box<dyn Replacement>,
     pub(crate) volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
+    pub(crate) live: LiveVolumes,
     pub(crate) salt: Salt,
     pub(crate) life: u64,
     pub(crate) strict: bool,
@@ -105,6 +107,24 @@ impl Core {
     #[inline]
     pub(crate) fn place(&self, key: Key) -> Place {
         self.index.place(key.hash())
+    }
+
+    /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
+    #[inline]
+    pub(crate) fn attached(&self, key: Key) -> Result<()> {
+        if !self.live.contains(key.volume()) {
+            return Err(self.detached(key));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn detached(&self, key: Key) -> Error {
+        Error::Volume(format!(
+            "{}: volume {} was detached; attach its backing again and use what that returns",
+            self.path().display(),
+            key.volume()
+        ))
     }
 
     pub(crate) fn corrupt(&self, key: Key) -> Error {

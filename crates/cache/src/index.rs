@@ -158,6 +158,13 @@ impl Index {
         debug_assert!(seen & LOCKED != 0 && seen & CHANGING == 0);
         word.store(seen & !LOCKED, Ordering::Release);
     }
+    /// Returns when everybody who holds a stripe's lock now has released it.
+    pub(crate) fn wait_for_holders(&self) {
+        for stripe in 0..self.stripes.len() as u32 {
+            self.lock(stripe);
+            self.unlock(stripe);
+        }
+    }
     /// The version of a stripe that the caller has locked.
     #[inline]
     pub(crate) fn locked_version(&self, stripe: u32) -> Version {

@@ -22,6 +22,7 @@ mod index;
 mod lanes;
 mod layout;
 mod life;
+mod live;
 mod maintenance;
 mod media;
 pub mod mutants;

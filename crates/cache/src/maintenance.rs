@@ -83,7 +83,7 @@ impl Core {
         // A tiny pool's lanes hold small records only.
         let room = (self.lanes.lane_bytes() / 2 / 24).saturating_sub(2).max(1) as usize;
         for part in batch.chunks(room) {
-            let changes: Vec<Change> = part
+            let mut changes: Vec<Change> = part
                 .iter()
                 .map(|entry| Change {
                     key: entry.key(),
@@ -92,6 +92,9 @@ impl Core {
                     based_on: None,
                 })
                 .collect();
+            changes.sort_unstable_by_key(|change| change.key);
+            // A block that left and came back meanwhile was seen at both places.
+            changes.dedup_by_key(|change| change.key);
             self.commit_mappings(&changes)?;
         }
         batch.clear();

@@ -18,6 +18,7 @@ use crate::index::Index;
 use crate::lanes::Lanes;
 use crate::layout::LINE_BYTES;
 use crate::life::Life;
+use crate::live::LiveVolumes;
 use crate::media::Media;
 use crate::options::{PoolOptions, RuntimeOptions, VerifyPolicy};
 use crate::pipeline::Background;
@@ -27,7 +28,7 @@ use crate::stats::{Stats, Tallies};
 use crate::superblock::{self, Assembly};
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::volume::{Volume, VolumeState};
-use crate::volumes;
+use crate::volumes::{self, Description};
 use crate::writeback::WriteBack;
 
 /// Lane records of a plain file start on fresh pages.
@@ -228,6 +229,7 @@ impl Pool {
             zeroings: AtomicU32::new(0),
         });
         self.set_volume(place, Some(state.clone()));
+        core.live.add(id);
         Ok(Volume {
             core: core.clone(),
             state,
@@ -286,27 +288,37 @@ impl Pool {
             .collect()
     }
 
-    /// Writes everything of a volume back, drops its blocks and forgets it.
+    /// Writes everything of a volume back, drops its blocks and forgets it. Writes through other
+    /// clones of the volume fail from some moment on; what was acknowledged before is in the backing.
     ///
     /// Errors: the backing failed; the volume is still attached then and nothing is lost.
     pub fn detach(&self, volume: Volume) -> Result<()> {
         let _one_at_a_time = self.attach.lock().unwrap_or_else(|e| e.into_inner());
+        let core = &self.core;
+        let found = volumes::read_attached(&core.media)
+            .into_iter()
+            .find(|found| found.id == volume.id())
+            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached")))?;
+        // While it is still in use, so that little is left for later.
+        volume.flush()?;
+        core.live.remove(found.id);
+        core.index.wait_for_holders();
+        let gone = self.forget(&volume, &found);
+        if gone.is_err() {
+            core.live.add(found.id);
+        }
+        gone
+    }
+
+    /// Nobody changes the volume any more: its last blocks go, then its place is free.
+    fn forget(&self, volume: &Volume, found: &Description) -> Result<()> {
         volume.flush()?;
         self.core.drop_volume_blocks(&volume.state)?;
         // The tombstones must be in the table before the id may be used again.
         self.core.checkpoint()?;
-        let found = volumes::read_attached(&self.core.media)
-            .into_iter()
-            .find(|found| found.id == volume.id())
-            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached")))?;
-        volumes::write(
-            &self.core.media,
-            found.place,
-            found.id,
-            &found.identity,
-            false,
-        )?;
-        self.set_volume(found.place, None);
+        let Description { place, id, .. } = *found;
+        volumes::write(&self.core.media, place, id, &found.identity, false)?;
+        self.set_volume(place, None);
         Ok(())
     }
 
@@ -494,6 +506,7 @@ impl Core {
             }),
             replacement: options.replacement.build(geometry.entries as usize),
             volumes: RwLock::new(vec![None; geometry.volumes as usize]),
+            live: LiveVolumes::new(geometry.volumes),
             salt: life.salt,
             life: life.life,
             strict,
@@ -514,6 +527,7 @@ impl Core {
     fn know_volumes(&self) {
         let mut volumes = self.volumes.write().unwrap_or_else(|e| e.into_inner());
         for known in volumes::read_attached(&self.media) {
+            self.live.add(known.id);
             volumes[known.place as usize] = Some(Arc::new(VolumeState {
                 id: known.id,
                 path: known.identity.path,
@@ -526,9 +540,9 @@ impl Core {
     }
 
     fn know_mappings(&self, mappings: &[(u32, Entry)]) {
+        self.replacement.insert_all(&mut mappings.iter().map(|(index, _)| *index));
         for (index, entry) in mappings {
             self.index.link(self.place(entry.key()), *index);
-            self.replacement.on_insert(*index);
             if !entry.is_clean() {
                 self.set_state(*index, STATE_DIRTY);
                 self.dirty_count.fetch_add(1, Ordering::Relaxed);

@@ -368,7 +368,8 @@ impl Volume {
             .collect();
         let block_bytes = self.block_size() as u64;
         let result = if crept_in.is_empty() {
-            self.state.backing().and_then(|backing| {
+            let attached = core.attached(self.key(blocks.start));
+            attached.and_then(|()| self.state.backing()).and_then(|backing| {
                 let len = (blocks.end - blocks.start) * block_bytes;
                 backing
                     .zero_range(blocks.start * block_bytes, len)
@@ -450,7 +451,7 @@ impl Core {
         self.index.lock(place.stripe);
         let unchanged = self.index.locked_version(place.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);
-        let index = if unchanged {
+        let index = if unchanged && self.live.contains(key.volume()) {
             self.pop_free_entry(key)
         } else {
             None

@@ -18,6 +18,12 @@ const PLACE_BITS: u32 = 7;
 const STATE_FREE: u32 = 0;
 const STATE_ATTACHED: u32 = 1;
 
+/// The place in the table that an id belongs to.
+#[inline]
+pub(crate) fn place_of(id: u32) -> usize {
+    (id as usize & ((1 << PLACE_BITS) - 1)).wrapping_sub(1)
+}
+
 /// What the table says of one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {

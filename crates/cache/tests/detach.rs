@@ -1,0 +1,122 @@
+//! Volumes that go while somebody still uses them: nothing acknowledged is lost, and no block of
+//! theirs stays behind.
+
+mod fixtures;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fixtures::{BLOCK, Rig, block, get, open, put, quiet, tiny};
+use forebay::{Backing, Error, Volume};
+
+fn is_refused(result: forebay::Result<()>) -> bool {
+    matches!(result, Err(Error::Volume(_)))
+}
+
+fn try_put(volume: &Volume, number: u64, version: u64) -> forebay::Result<()> {
+    let mut transaction = volume.begin();
+    transaction.write(number, &block(number, version))?;
+    transaction.commit()
+}
+
+fn behind(rig: &Rig, number: u64) -> Vec<u8> {
+    rig.store.snapshot()[number as usize * BLOCK..][..BLOCK].to_vec()
+}
+
+#[test]
+fn what_is_left_of_a_detached_volume_reads_and_does_not_write() {
+    let rig = Rig::new(&tiny(), 1);
+    let volume = rig.attach();
+    put(&volume, 1, &block(1, 1));
+    let left = volume.clone();
+    let mut begun = left.begin();
+    begun.write(2, &block(2, 1)).expect("write");
+    rig.pool.detach(volume).expect("detach");
+    assert!(is_refused(begun.commit()));
+    assert!(is_refused(left.write(3, &block(3, 1))));
+    assert!(is_refused(left.discard(1..3)), "nor behind the cache");
+    let mut in_place = left.begin();
+    in_place.write_at(BLOCK as u64 + 5, b"delta").expect("edit");
+    assert!(is_refused(in_place.commit()));
+    assert!(get(&left, 1).expect("read") == block(1, 1));
+    assert_eq!(rig.pool.stats().cached_blocks, 0, "no read brings it back");
+    assert!(rig.pool.detach(left).is_err(), "once is enough");
+    let pool = open(&rig.images(), quiet()).expect("no block of an unknown volume");
+    assert_eq!(pool.stats().cached_blocks, 0);
+}
+
+#[test]
+fn a_volume_that_comes_back_is_another_one() {
+    let rig = Rig::new(&tiny(), 1);
+    let volume = rig.attach();
+    let old = volume.clone();
+    rig.pool.detach(volume).expect("detach");
+    let new = rig.attach();
+    put(&new, 1, &block(1, 2));
+    assert!(is_refused(try_put(&old, 1, 1)));
+    assert!(get(&new, 1).expect("read") == block(1, 2));
+}
+
+#[test]
+fn a_detach_that_fails_leaves_the_volume_in_use() {
+    let rig = Rig::new(&tiny(), 1);
+    drop(rig.attach());
+    let pool = open(&rig.images(), quiet()).expect("open");
+    let volume = pool.volumes().remove(0);
+    try_put(&volume, 1, 1).expect("a whole block needs no backing");
+    assert!(pool.detach(volume.clone()).is_err(), "it is dirty");
+    try_put(&volume, 1, 2).expect("as before");
+    let attached = pool.attach(Backing::from_store(rig.store.clone()));
+    pool.detach(attached.expect("attach")).expect("detach");
+    assert!(behind(&rig, 1) == block(1, 2));
+}
+
+/// Each writer has its own blocks; the backing has at least what each was told is durable.
+#[test]
+fn writers_at_work_during_a_detach_lose_nothing_that_was_acknowledged() {
+    const WRITERS: u64 = 2;
+    const EACH: u64 = 8;
+    for _ in 0..20 {
+        let rig = Rig::new(&tiny(), 1);
+        let volume = rig.attach();
+        let started = AtomicBool::new(false);
+        let write_until_refused = |writer: u64| {
+            let volume = volume.clone();
+            let mut acknowledged = [0; EACH as usize];
+            for version in 1.. {
+                for at in 0..EACH {
+                    let number = writer * EACH + at;
+                    drop(get(&volume, number));
+                    if try_put(&volume, number, version).is_err() {
+                        return acknowledged;
+                    }
+                    acknowledged[at as usize] = version;
+                    started.store(true, Ordering::Relaxed);
+                }
+            }
+            unreachable!("the detach ends it")
+        };
+        let last = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..WRITERS)
+                .map(|writer| scope.spawn(move || write_until_refused(writer)))
+                .collect();
+            while !started.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            rig.pool.detach(volume.clone()).expect("detach");
+            let lasts = writers.into_iter().map(|writer| writer.join());
+            lasts
+                .map(|last| last.expect("no panic"))
+                .collect::<Vec<_>>()
+        });
+        for (number, version) in (0..).zip(last.iter().flatten()) {
+            let found = behind(&rig, number);
+            let expected = match version {
+                0 => vec![0; BLOCK],
+                version => block(number, *version),
+            };
+            assert!(found == expected, "block {number}, version {version}");
+        }
+        assert_eq!(rig.pool.stats().cached_blocks, 0);
+        open(&rig.images(), quiet()).expect("open");
+    }
+}
