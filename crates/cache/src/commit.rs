@@ -6,7 +6,7 @@
 
 use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key, Kind};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Place, Version};
 use crate::lanes::{HeldLane, thread_hint};
 use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
@@ -135,6 +135,9 @@ impl Core {
         let lane = loop {
             if let Some(lane) = self.lanes.try_hold(bytes) {
                 break lane;
+            }
+            if self.lanes.are_worn_out(bytes) {
+                return Err(Error::WornOut { path: self.path() });
             }
             self.checkpoint()?;
         };

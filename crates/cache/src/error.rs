@@ -93,6 +93,16 @@ pub enum Error {
         /// The first member of the pool.
         path: PathBuf,
     },
+    /// Every lane of the log has gone round 2^32 times since the pool was opened, which is as far as
+    /// a record's header counts.
+    #[error(
+        "{}: the log has no positions left for writes in this life of the pool; reopen it",
+        path.display()
+    )]
+    WornOut {
+        /// The first member of the pool.
+        path: PathBuf,
+    },
     /// The volume is not, or no longer, what the caller thinks.
     #[error("volume: {0}")]
     Volume(String),

@@ -84,7 +84,10 @@ impl Lanes {
     /// only while all lanes with room are held by others, who never wait for us.
     pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
         let bytes = self.aligned(bytes);
-        debug_assert!(bytes <= self.lane_bytes / 2, "a record fits half a lane");
+        debug_assert!(
+            bytes <= (self.lane_bytes / 2).next_multiple_of(self.align),
+            "a record fits half a lane"
+        );
         let count = self.lanes.len();
         loop {
             let start = thread_hint();
@@ -126,7 +129,18 @@ impl Lanes {
         }
         let end = lap * self.lane_bytes + offset + bytes;
         let used = end - lane.tail.load(Ordering::Acquire);
-        (used <= self.lane_bytes).then_some((lap as u32, offset))
+        // A lap that no header can tell would make the record look older than it is.
+        let lap = u32::try_from(lap).ok()?;
+        (used <= self.lane_bytes).then_some((lap, offset))
+    }
+
+    /// Whether no checkpoint makes room any more: all lanes are in the last lap of this life, which
+    /// has room for fewer than `bytes`.
+    pub(crate) fn are_worn_out(&self, bytes: u64) -> bool {
+        let end = self.lane_bytes << u32::BITS;
+        let bytes = bytes.next_multiple_of(self.align);
+        let is_worn_out = |lane: &Lane| lane.head.load(Ordering::Relaxed) + bytes > end;
+        self.lanes.iter().all(is_worn_out)
     }
 
     /// Share of the log that waits for a checkpoint, per mille.
@@ -270,6 +284,40 @@ mod tests {
         lanes.advance_tails(&positions);
         let lane = lanes.try_hold(192).expect("room again");
         assert_eq!((lane.position, lane.offset), (512, 0));
+    }
+
+    #[test]
+    fn a_lane_in_its_last_lap_is_left_for_another() {
+        let lanes = Lanes::new(2, 512, 64, 0);
+        let last = (u64::from(u32::MAX) << 9) + 384;
+        let wear_out = |number: usize| {
+            let lane = &lanes.lanes[number];
+            for position in [&lane.head, &lane.tail, &lane.published] {
+                position.store(last, Ordering::Relaxed);
+            }
+        };
+        set_thread_hint(0);
+        wear_out(0);
+        let lane = lanes.try_hold(128).expect("it just fits");
+        assert_eq!((lane.number, lane.position, lane.lap), (0, last, u32::MAX));
+        drop(lane);
+        assert_eq!(lanes.try_hold(192).expect("the other").number, 1);
+        assert!(!lanes.are_worn_out(192));
+        wear_out(1);
+        assert!(lanes.try_hold(192).is_none() && lanes.are_worn_out(192));
+        assert!(!lanes.are_worn_out(128));
+    }
+
+    #[test]
+    fn half_a_lane_may_be_half_a_line_more() {
+        let lanes = Lanes::new(1, 3 * 64, 64, 0);
+        for _ in 0..4 {
+            let lane = lanes.try_hold(2 * 64).expect("room");
+            lane.draw();
+            lane.publish(2 * 64);
+            drop(lane);
+            lanes.advance_tails(&lanes.published_positions());
+        }
     }
 
     #[test]

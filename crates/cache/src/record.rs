@@ -43,9 +43,12 @@ impl Salt {
         let position = (end / LINE_BYTES) & COMMIT_POSITION_MASK;
         position | (self.tag(lane, !end) & !COMMIT_POSITION_MASK)
     }
-    /// The end that a commit word of this life and lane names.
-    pub(crate) fn committed_end(self, lane: u32, word: u64) -> Option<u64> {
-        let end = (word & COMMIT_POSITION_MASK) * LINE_BYTES;
+    /// The end that a commit word of this life and lane names. The word has the low bits of its
+    /// number of lines; a lane is shorter by far, so `position`, of any of its records, has the rest.
+    pub(crate) fn committed_end(self, lane: u32, word: u64, position: u64) -> Option<u64> {
+        let from = (position / LINE_BYTES).saturating_sub(COMMIT_POSITION_MASK / 2);
+        let lines = from + ((word & COMMIT_POSITION_MASK).wrapping_sub(from) & COMMIT_POSITION_MASK);
+        let end = lines * LINE_BYTES;
         (word == self.commit_word(lane, end)).then_some(end)
     }
     fn crc_seed(self) -> u32 {
@@ -367,6 +370,22 @@ mod tests {
             assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
         }
         assert_eq!(both.records.len(), 2);
+    }
+
+    #[test]
+    fn a_commit_word_names_its_end_also_after_its_bits_have_wrapped() {
+        let (salt, lap) = (Salt(77), (COMMIT_POSITION_MASK + 1) * LINE_BYTES);
+        for start in [0, 4096, lap - 4096, lap, lap + 64, 9 * lap - 64] {
+            for end in [start + 64, start + 8192] {
+                let word = salt.commit_word(3, end);
+                for position in [start, end, end + 4096] {
+                    assert_eq!(salt.committed_end(3, word, position), Some(end), "{start}");
+                }
+                assert_eq!(salt.committed_end(2, word, start), None);
+                assert_eq!(salt.committed_end(3, word ^ 1, start), None);
+                assert_eq!(salt.committed_end(3, word, start + lap), None);
+            }
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! would make each of them wait for the memory.
 
 use crate::groups::{Groups, numbers};
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Magazines: as many as threads can usefully commit at once.
 const MAGAZINES_MAX: u32 = 16;
@@ -159,6 +159,14 @@ impl Stock<'_> {
             out.push(slot);
         }
         true
+    }
+
+    /// Gives a slot back into which this thread has streamed since its last fence.
+    pub(crate) fn give_streamed(&self, slot: u32) {
+        // A release store may overtake non-temporal stores (Intel SDM volume 3A, section 9.2.2); this
+        // keeps them from landing on what the slot's next owner streams.
+        fence(Ordering::SeqCst);
+        self.give(slot);
     }
 
     /// Gives a slot back.

@@ -522,7 +522,7 @@ impl<'v> Transaction<'v> {
         core.media.read_slot(slot, 0, &mut self.work.data[at..]);
         self.work.operations[number].base = Base::Buffered { at };
         let stock = self.stock.as_ref().expect("it gave the slot");
-        stock.give(slot);
+        stock.give_streamed(slot);
     }
 
     fn edit(&mut self, number: usize, edit: Edit) {
@@ -647,7 +647,7 @@ impl Drop for Transaction<'_> {
         };
         for operation in self.work.operations.drain(..) {
             if let Base::Staged { slot, .. } = operation.base {
-                stock.give(slot);
+                stock.give_streamed(slot);
             }
         }
     }

@@ -75,7 +75,7 @@ fn is_below_commit_word(media: &Media, salt: Salt, record: &Record) -> bool {
     let word = media
         .main()
         .load_u64(media.geometry.commit_word(record.lane));
-    salt.committed_end(record.lane, word)
+    salt.committed_end(record.lane, word, record.position)
         .is_some_and(|end| record.position + record.bytes <= end)
 }
 
