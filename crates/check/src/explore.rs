@@ -9,6 +9,7 @@ use crate::scenario::{Script, Shape, random_script};
 use crate::scheduler::Policy;
 use crate::world::{Capture, CrashCase, Image};
 use forebay_pmem::shadow::Distribution;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// Lives after the first: a recovery is crashed, and what it leaves is lived in and crashed.
@@ -227,10 +228,9 @@ impl<T: Tally> Explorer<'_, T> {
     ) -> Result<(), String> {
         let hash = image_hash(image);
         story.images += 1;
-        if !self.recovered.contains_key(&hash) {
+        if let Entry::Vacant(entry) = self.recovered.entry(hash) {
             // By the hash: what was recovered before must not change what comes after.
-            let found = recover(&story.shape, image, hash.is_multiple_of(8));
-            self.recovered.insert(hash, found);
+            entry.insert(recover(&story.shape, image, hash.is_multiple_of(8)));
             if !self.tally.image(hash) {
                 // Time is up; what was judged until now was right.
                 story.images = IMAGES_MAX;
