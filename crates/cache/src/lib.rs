@@ -8,6 +8,11 @@
 //! what lies on the media, `commit`, `checkpoint` and `recovery` are the protocol of
 //! `docs/commit-and-recovery.md`, everything else serves them.
 
+/// The README's example must compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod backing;
 mod bell;
 mod checkpoint;

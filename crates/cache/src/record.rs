@@ -267,6 +267,16 @@ impl Log {
         true
     }
 
+    /// Puts the records in order of sequence.
+    pub(crate) fn sort(&mut self) {
+        let numbered = self.records.iter().zip(0..);
+        let mut order: Vec<(u64, u32)> = numbered.map(|(record, at)| (record.sequence, at)).collect();
+        // Stable, since that makes use of the lanes' being in order already; pairs, since records
+        // are large to move about.
+        order.sort();
+        self.records = order.iter().map(|(_, at)| self.records[*at as usize]).collect();
+    }
+
     /// Forgets all records, keeps the room.
     pub(crate) fn clear(&mut self) {
         self.records.clear();

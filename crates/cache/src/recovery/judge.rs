@@ -35,8 +35,7 @@ pub(super) fn judge(
     };
     notes.report.records_dropped = dropped.len() as u64;
     log.records.retain(|record| !dropped.contains(&record.sequence));
-    // Stable, since it makes use of the lanes' being in order already.
-    log.records.sort_by_key(|record| record.sequence);
+    log.sort();
     Ok(())
 }
 

@@ -13,6 +13,9 @@ use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Log, Record, Shape};
 use crate::recovery::Notes;
 
+/// Entries ahead of the one at work whose records are brought near: they lie in the records' order.
+const PREFETCH_DISTANCE: u32 = 16;
+
 /// What is to be stored into the table once nothing can be refused any more.
 type Stores = Vec<(u32, Entry)>;
 
@@ -49,6 +52,12 @@ impl<'r> Positions<'r> {
         let place = self.places[index as usize].checked_sub(1)?;
         Some(&self.named[place as usize])
     }
+    fn prefetch(&self, index: u32) {
+        let place = self.places.get(index as usize).and_then(|place| place.checked_sub(1));
+        if let Some(place) = place {
+            forebay_pmem::prefetch(&self.named[place as usize]);
+        }
+    }
     fn of(&mut self, index: u32) -> &mut Position<'r> {
         let place = &mut self.places[index as usize];
         if *place == 0 {
@@ -71,6 +80,7 @@ pub(super) fn replay(
     // Whoever is refused finds the file as it was.
     let mut stores = Stores::new();
     for index in 0..media.geometry.entries {
+        positions.prefetch(index + PREFETCH_DISTANCE);
         let entry = match positions.get(index) {
             Some(position) => {
                 if !mutated(Mutant::NamedBaseEntriesKept) || position.entry.is_some() {

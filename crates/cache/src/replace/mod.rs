@@ -20,6 +20,13 @@ pub trait Replacement: Send + Sync {
     /// `entry` now caches a block. Inserting one that is present counts as a hit.
     fn on_insert(&self, entry: u32);
 
+    /// As `on_insert` for entries none of which is present: what recovery found.
+    fn insert_all(&self, entries: &mut dyn Iterator<Item = u32>) {
+        for entry in entries {
+            self.on_insert(entry);
+        }
+    }
+
     /// The block of `entry` was read or overwritten. Unknown entries are ignored: a hit may race
     /// with the removal.
     fn on_hit(&self, entry: u32);

@@ -47,6 +47,9 @@ impl Sieve {
     }
 
     fn clear_mark(&self, entry: u32) {
+        if !self.is_marked(entry) {
+            return;
+        }
         self.marks[entry as usize / 64].fetch_and(!mark_bit(entry), Ordering::Relaxed);
     }
 }
@@ -62,6 +65,14 @@ impl Replacement for Sieve {
             drop(queue);
             self.on_hit(entry);
         } else {
+            self.clear_mark(entry);
+            queue.links.push_newest(entry);
+        }
+    }
+
+    fn insert_all(&self, entries: &mut dyn Iterator<Item = u32>) {
+        let mut queue = self.lock();
+        for entry in entries {
             self.clear_mark(entry);
             queue.links.push_newest(entry);
         }
