@@ -60,7 +60,6 @@ step tests cargo test "${PROFILE[@]}" -j"$JOBS" --workspace --exclude forebay-mo
 step model cargo test "${PROFILE[@]}" -j"$JOBS" -p forebay-model -- --nocapture
 step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
-step instructions cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-bench -- counts
 step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
 
 echo
