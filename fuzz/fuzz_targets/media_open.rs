@@ -1,3 +1,5 @@
+//! Opens whatever bytes come as a pool: an error or a pool, never a panic.
+
 #![no_main]
 
 #[path = "../../crates/cache/tests/fixtures/mod.rs"]

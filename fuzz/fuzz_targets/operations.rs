@@ -1,3 +1,5 @@
+//! Random operations on a pool against a plain model of it.
+
 #![no_main]
 
 #[path = "../../crates/cache/tests/fixtures/mod.rs"]

@@ -148,7 +148,9 @@ impl Core {
         self.poisoned.store(true, Ordering::Relaxed);
         Error::Damaged {
             path: self.path(),
-            found: format!("lane {lane}: the record at position {position} was changed by the media"),
+            found: format!(
+                "lane {lane}: the record at position {position} was changed by the media"
+            ),
         }
     }
 }

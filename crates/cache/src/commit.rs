@@ -4,109 +4,21 @@
 //! zeroes and evictions all pass here. The steps carry the numbers of
 //! `docs/commit-and-recovery.md`.
 
-use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
-use crate::entry::{Entry, Key, Kind};
+use crate::change::{Action, Change, Outcome, record_bound};
+use crate::core::Core;
+use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::index::{Place, Version};
+use crate::index::Place;
 use crate::lanes::{HeldLane, thread_hint};
-use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
+use crate::layout::LINE_BYTES;
 use crate::media::encode_partial_len;
 use crate::mutants::{Mutant, mutated};
+use crate::plan::{Scratch, Step, freed_slot, push_elements};
+use crate::record::{self, Stamp};
 use crate::slots::Stock;
-use crate::record::{
-    self, Element, RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX, Shape, Stamp, padded, record_bytes,
-};
 
 /// Commits between two refreshes of the acknowledged watermark that rides in records.
 const REFRESH_PERIOD: u32 = 16;
-
-/// Bytes that replace part of a block.
-#[derive(Clone, Debug)]
-pub(crate) struct Patch {
-    pub(crate) offset: usize,
-    pub(crate) bytes: Vec<u8>,
-}
-
-/// What a transaction wants of one key. Keys of one commit differ.
-#[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) key: Key,
-    pub(crate) place: Place,
-    pub(crate) action: Action,
-    /// The change was computed from what the key held at this version of its stripe.
-    pub(crate) based_on: Option<Version>,
-}
-
-/// How a key changes.
-#[derive(Debug)]
-pub(crate) enum Action {
-    /// The block stands in this private slot, streamed by this thread but not fenced.
-    Block { slot: u32, crc: u32 },
-    /// The block is to be streamed into this private slot from `data[at..]`. With `valid_bytes`
-    /// only so many of its bytes count, and the trailer says so already.
-    Fresh {
-        slot: u32,
-        at: usize,
-        valid_bytes: Option<usize>,
-    },
-    /// Parts of the cached block change in place.
-    Delta { patches: Vec<Patch> },
-    /// Bytes join the cached partial block at its end, `at`.
-    Append { at: usize, bytes: Vec<u8> },
-    /// The block becomes zeroes.
-    Zero,
-    /// The block leaves the cache, if it is still this entry and clean.
-    Evict { entry: Entry },
-}
-
-/// Why nothing was committed, beyond errors.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
-    /// Durable and published. So many changes had an effect.
-    Done(usize),
-    /// A change was based on what is no longer so; prepare it anew.
-    Stale,
-    /// No free entry; reclaim must run.
-    NoEntry,
-}
-
-/// What will be done to one key, decided under its lock.
-struct Step {
-    index: u32,
-    fresh: bool,
-    old: Option<Entry>,
-    entry: Entry,
-    change: usize,
-}
-
-/// Buffers that outlive a commit so that the hot path allocates nothing.
-#[derive(Default)]
-pub(crate) struct Scratch {
-    stripes: Vec<u32>,
-    steps: Vec<Step>,
-    elements: Vec<Element>,
-    payload: Vec<u8>,
-    record: Vec<u8>,
-}
-
-/// Bytes of the record that these changes need at most.
-pub(crate) fn record_bound(changes: &[Change]) -> u64 {
-    let (mut elements, mut payload) = (0, 0);
-    for change in changes {
-        if let Action::Delta { patches } = &change.action {
-            elements += patches.len();
-            payload += patches.iter().map(|patch| patch.bytes.len()).sum::<usize>();
-        } else {
-            elements += 1;
-        }
-    }
-    let bytes = padded(record_bytes(elements, payload));
-    if elements > RECORD_ELEMENTS_MAX || bytes > RECORD_BYTES_MAX {
-        // No header can tell of it, so it fits nowhere.
-        return u64::MAX;
-    }
-    bytes
-}
 
 impl Core {
     /// Commits changes that bring no new blocks.
@@ -149,7 +61,11 @@ impl Core {
         }
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            scratch.steps.iter().filter_map(freed_slot).for_each(|slot| stock.give(slot));
+            scratch
+                .steps
+                .iter()
+                .filter_map(freed_slot)
+                .for_each(|slot| stock.give(slot));
         }
         outcome
     }
@@ -235,126 +151,6 @@ impl Core {
             let (entry, index) = (step.entry, step.index);
             push_elements(&change.action, entry, index, scratch);
         }
-    }
-
-    /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
-    fn plan(&self, changes: &[Change], scratch: &mut Scratch) -> Result<Option<Outcome>> {
-        scratch.steps.clear();
-        scratch.elements.clear();
-        scratch.payload.clear();
-        let mut verdict = Ok(None);
-        for (number, change) in changes.iter().enumerate() {
-            let stale = change
-                .based_on
-                .is_some_and(|version| version != self.index.locked_version(change.place.stripe));
-            if stale {
-                verdict = Ok(Some(Outcome::Stale));
-                break;
-            }
-            match self.plan_one(number, change, scratch) {
-                Ok(None) => {}
-                other => {
-                    verdict = other;
-                    break;
-                }
-            }
-        }
-        if !matches!(verdict, Ok(None)) {
-            for step in scratch.steps.drain(..).filter(|step| step.fresh) {
-                self.index.push_free(step.index);
-            }
-        }
-        verdict
-    }
-
-    fn plan_one(
-        &self,
-        number: usize,
-        change: &Change,
-        scratch: &mut Scratch,
-    ) -> Result<Option<Outcome>> {
-        let current = self.find(change.place, change.key);
-        if current.is_some_and(|(_, entry)| !entry.parity_holds()) {
-            return Err(self.corrupt(change.key));
-        }
-        if let Some((index, _)) = current {
-            // The publication will look at it after the fence.
-            forebay_pmem::prefetch(&self.states[index as usize]);
-        }
-        if !matches!(change.action, Action::Evict { .. }) {
-            self.attached(change.key)?;
-        }
-        let old = current.map(|(_, entry)| entry);
-        let entry = match &change.action {
-            Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
-            // The CRC follows when the block has been streamed.
-            Action::Fresh { slot, .. } => Entry::data(change.key, *slot, 0),
-            Action::Zero => Entry::zero(change.key),
-            Action::Evict { entry } => {
-                let still = current.is_some_and(|(index, now)| {
-                    now == *entry && self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
-                });
-                if !still {
-                    return Ok(None);
-                }
-                Entry::tombstone(change.key)
-            }
-            Action::Delta { patches } => match old {
-                Some(now) if now.kind() == Kind::Data && !now.is_partial() => {
-                    self.patched(now, patches)
-                }
-                _ => return Ok(Some(Outcome::Stale)),
-            },
-            Action::Append { at, bytes } => match old {
-                Some(now) if now.is_partial() && self.valid_bytes(now) == Some(*at) => {
-                    let slot = now.slot().expect("partial blocks have slots");
-                    let crc = self.media.crc_append(now.crc(), bytes);
-                    Entry::data(change.key, slot, crc).as_partial()
-                }
-                _ => return Ok(Some(Outcome::Stale)),
-            },
-        };
-        let (index, fresh) = match current {
-            Some((index, _)) => (index, false),
-            None => match self.pop_free_entry(change.key) {
-                Some(index) => (index, true),
-                None => return Ok(Some(Outcome::NoEntry)),
-            },
-        };
-        scratch.steps.push(Step {
-            index,
-            fresh,
-            old,
-            entry,
-            change: number,
-        });
-        Ok(None)
-    }
-
-    /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
-    fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
-        let slot = entry.slot().expect("data entries have slots");
-        let mut crc = entry.crc();
-        let mut overlay: Vec<(usize, &[u8])> = Vec::with_capacity(patches.len());
-        let mut old = Vec::new();
-        for patch in patches {
-            let end = patch.offset + patch.bytes.len();
-            old.resize(patch.bytes.len(), 0);
-            self.media.read_slot(slot, patch.offset, &mut old);
-            // Earlier patches of this very transaction are not in the slot yet.
-            for (offset, bytes) in &overlay {
-                let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
-                if from < to {
-                    old[from - patch.offset..to - patch.offset]
-                        .copy_from_slice(&bytes[from - offset..to - offset]);
-                }
-            }
-            crc = self
-                .media
-                .crc_delta(crc, &old, &patch.bytes, self.block_bytes() - end);
-            overlay.push((patch.offset, &patch.bytes));
-        }
-        Entry::data(entry.key(), slot, crc)
     }
 
     /// Part of step 5: appended bytes go straight behind the valid ones, where nobody looks (I1).
@@ -517,72 +313,11 @@ impl Core {
                 }
                 Action::Append { at, bytes } => {
                     let trailer = encode_partial_len(at + bytes.len());
-                    self.media.store_slot(slot, self.media.trailer_offset(), &trailer);
+                    self.media
+                        .store_slot(slot, self.media.trailer_offset(), &trailer);
                 }
                 _ => {}
             }
         }
     }
 }
-
-/// The slot that a step leaves without a mapping.
-fn freed_slot(step: &Step) -> Option<u32> {
-    let old = step.old.and_then(Entry::slot)?;
-    (step.entry.slot() != Some(old)).then_some(old)
-}
-
-#[inline]
-fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratch) {
-    if mutated(Mutant::ZeroWithoutRecord) && matches!(action, Action::Zero) {
-        return;
-    }
-    match action {
-        Action::Delta { patches } => {
-            for Patch { offset, bytes } in patches {
-                let shape = Shape::Delta {
-                    offset: *offset as u16,
-                    len: bytes.len() as u16,
-                };
-                scratch.elements.push(Element {
-                    entry,
-                    index,
-                    shape,
-                });
-                scratch.payload.extend_from_slice(bytes);
-            }
-        }
-        Action::Append { at, bytes } => {
-            let shape = Shape::Append {
-                valid_bytes: (at + bytes.len()) as u32,
-            };
-            scratch.elements.push(Element {
-                entry,
-                index,
-                shape,
-            });
-        }
-        Action::Fresh {
-            valid_bytes: Some(valid_bytes),
-            ..
-        } => {
-            let shape = Shape::Append {
-                valid_bytes: *valid_bytes as u32,
-            };
-            scratch.elements.push(Element {
-                entry,
-                index,
-                shape,
-            });
-        }
-        _ => scratch.elements.push(Element {
-            entry,
-            index,
-            shape: Shape::Whole,
-        }),
-    }
-}
-
-const _: () = assert!(
-    PARTIAL_TRAILER_BYTES == 8,
-    "the valid length is stored whole"
-);

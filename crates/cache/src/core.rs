@@ -326,7 +326,7 @@ impl Core {
         self.index.dram_bytes()
             + self.slots.dram_bytes()
             + self.dirty.dram_bytes()
-            + self.replacement.dram_bytes() as u64
+            + self.replacement.dram_bytes()
             + self.states.len() as u64
             + self.table_lines.len() as u64 * 8
     }

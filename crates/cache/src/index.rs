@@ -266,8 +266,12 @@ impl Index {
             }
             let bit = found & found.wrapping_neg();
             // Acquire: whoever freed the entry was done with it.
-            match bits.compare_exchange_weak(seen, seen & !bit, Ordering::Acquire, Ordering::Relaxed)
-            {
+            match bits.compare_exchange_weak(
+                seen,
+                seen & !bit,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return Some(word * 64 + bit.trailing_zeros()),
                 Err(now) => seen = now,
             }

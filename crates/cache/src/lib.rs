@@ -15,6 +15,7 @@ struct Readme;
 
 mod backing;
 mod bell;
+mod change;
 mod checkpoint;
 mod commit;
 mod core;
@@ -33,6 +34,7 @@ mod media;
 pub mod mutants;
 mod options;
 mod pipeline;
+mod plan;
 mod pool;
 mod queue;
 mod reclaim;
@@ -48,6 +50,7 @@ pub mod testing;
 mod transaction;
 mod volume;
 mod volumes;
+mod workspace;
 mod writeback;
 
 pub use backing::*;

@@ -1,6 +1,6 @@
 //! Walks over everything: checking all blocks, dropping a volume's.
 
-use crate::commit::{Action, Change};
+use crate::change::{Action, Change};
 use crate::core::Core;
 use crate::entry::Entry;
 use crate::error::{Error, Result};

@@ -193,6 +193,11 @@ impl Media {
     }
 }
 
+const _: () = assert!(
+    PARTIAL_TRAILER_BYTES == 8,
+    "the valid length is stored whole"
+);
+
 /// The valid length and its complement, so that a flipped bit is seen.
 pub(crate) fn encode_partial_len(len: usize) -> [u8; PARTIAL_TRAILER_BYTES] {
     let len = len as u32;

@@ -157,7 +157,8 @@ impl Pool {
         Pool::start(media, pool_uuid, strict, next, mappings, report, options)
     }
 
-    /// What opening would find and do, without changing the files.
+    /// What opening would find and do, without changing the files. Of a pool that another process
+    /// serves it is a rough picture, and the report says so.
     ///
     /// Errors: as `open`.
     pub fn dry_run<P: AsRef<Path>>(paths: &[P]) -> Result<(RecoveryReport, Stats)> {
@@ -165,12 +166,18 @@ impl Pool {
             .iter()
             .map(|path| Ok(Region::open_read_only(path.as_ref())?))
             .collect::<Result<Vec<_>>>()?;
+        let in_use = regions.iter().any(Region::is_open_elsewhere);
         let options = RuntimeOptions {
             background: false,
             accept_loss: true,
             ..RuntimeOptions::default()
         };
-        let pool = Pool::open_on(regions, options)?;
+        let mut pool = Pool::open_on(regions, options)?;
+        if in_use {
+            // What was read while it was being changed tells of no damage.
+            pool.recovery.in_use = true;
+            pool.recovery.damage.clear();
+        }
         Ok((pool.recovery.clone(), pool.stats()))
     }
 
@@ -218,6 +225,7 @@ impl Pool {
                     core.media.geometry.volumes
                 ))
             })?;
+        sync_backing(&backing, &identity)?;
         let id = volumes::next_id(place, before.as_ref());
         volumes::write(&core.media, place, id, &identity, true)?;
         let state = Arc::new(VolumeState {
@@ -256,10 +264,7 @@ impl Pool {
         let state = self.core.volume(known.id).ok_or_else(|| {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
-        // A killed process may have written what it did not sync; a clean block stands on durable
-        // bytes only.
-        let synced = backing.sync();
-        synced.map_err(|source| state.backing_error(source))?;
+        sync_backing(&backing, &identity)?;
         state.backing.set(backing).map_err(|_| {
             Error::Volume(format!(
                 "{}: it is attached already",
@@ -445,6 +450,15 @@ fn clear_metadata(regions: &[Region], geometry: &Geometry) -> Result<()> {
     Ok(())
 }
 
+/// A killed process, ours or another, may have written what it did not sync; a clean block stands on
+/// durable bytes only (I7).
+fn sync_backing(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
+    backing.sync().map_err(|source| Error::Backing {
+        path: identity.path.clone(),
+        source,
+    })
+}
+
 fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {
     let blocks = identity.size_bytes.div_ceil(block_bytes as u64);
     if blocks == 0 || blocks > 1 << BLOCK_BITS {
@@ -534,13 +548,14 @@ impl Core {
                 size_bytes: known.identity.size_bytes,
                 backing: OnceLock::new(),
                 health: Health::default(),
-            zeroings: AtomicU32::new(0),
+                zeroings: AtomicU32::new(0),
             }));
         }
     }
 
     fn know_mappings(&self, mappings: &[(u32, Entry)]) {
-        self.replacement.insert_all(&mut mappings.iter().map(|(index, _)| *index));
+        self.replacement
+            .insert_all(&mut mappings.iter().map(|(index, _)| *index));
         for (index, entry) in mappings {
             self.index.link(self.place(entry.key()), *index);
             if !entry.is_clean() {

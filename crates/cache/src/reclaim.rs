@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use crate::commit::{Action, Change, Outcome};
+use crate::change::{Action, Change, Outcome};
 use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::Entry;
 use crate::error::{Error, Result};

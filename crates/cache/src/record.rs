@@ -47,7 +47,8 @@ impl Salt {
     /// number of lines; a lane is shorter by far, so `position`, of any of its records, has the rest.
     pub(crate) fn committed_end(self, lane: u32, word: u64, position: u64) -> Option<u64> {
         let from = (position / LINE_BYTES).saturating_sub(COMMIT_POSITION_MASK / 2);
-        let lines = from + ((word & COMMIT_POSITION_MASK).wrapping_sub(from) & COMMIT_POSITION_MASK);
+        let lines =
+            from + ((word & COMMIT_POSITION_MASK).wrapping_sub(from) & COMMIT_POSITION_MASK);
         let end = lines * LINE_BYTES;
         (word == self.commit_word(lane, end)).then_some(end)
     }
@@ -252,7 +253,8 @@ impl Log {
         let redo: usize = deltas.map(Element::redo_bytes).sum();
         let payload_start = self.payload.len();
         let payload_end = (payload_at + redo).min(raw.len());
-        self.payload.extend_from_slice(&raw[payload_at..payload_end]);
+        self.payload
+            .extend_from_slice(&raw[payload_at..payload_end]);
         self.records.push(Record {
             lane,
             position,
@@ -270,11 +272,15 @@ impl Log {
     /// Puts the records in order of sequence.
     pub(crate) fn sort(&mut self) {
         let numbered = self.records.iter().zip(0..);
-        let mut order: Vec<(u64, u32)> = numbered.map(|(record, at)| (record.sequence, at)).collect();
+        let mut order: Vec<(u64, u32)> =
+            numbered.map(|(record, at)| (record.sequence, at)).collect();
         // Stable, since that makes use of the lanes' being in order already; pairs, since records
         // are large to move about.
         order.sort();
-        self.records = order.iter().map(|(_, at)| self.records[*at as usize]).collect();
+        self.records = order
+            .iter()
+            .map(|(_, at)| self.records[*at as usize])
+            .collect();
     }
 
     /// Forgets all records, keeps the room.
@@ -287,12 +293,13 @@ impl Log {
     /// Appends another lane's log.
     pub(crate) fn append(&mut self, other: Log) {
         let (elements, payload) = (self.elements.len(), self.payload.len());
-        self.records.extend(other.records.into_iter().map(|record| Record {
-            first_element: record.first_element + elements as u32,
-            payload_start: record.payload_start + payload,
-            payload_end: record.payload_end + payload,
-            ..record
-        }));
+        self.records
+            .extend(other.records.into_iter().map(|record| Record {
+                first_element: record.first_element + elements as u32,
+                payload_start: record.payload_start + payload,
+                payload_end: record.payload_end + payload,
+                ..record
+            }));
         self.elements.extend(other.elements);
         self.payload.extend(other.payload);
     }
@@ -406,10 +413,7 @@ mod tests {
         for bit in 64..raw.len() * 8 {
             let mut flipped = raw.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(
-                !is_whole(stamp.salt, &flipped),
-                "bit {bit}"
-            );
+            assert!(!is_whole(stamp.salt, &flipped), "bit {bit}");
         }
         assert!(!is_whole(Salt(1), &raw));
     }

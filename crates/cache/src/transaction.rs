@@ -5,115 +5,24 @@
 //! those of a larger transaction are streamed into private slots as they come. Waiting for space
 //! happens with nothing held.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, Range};
+use std::ops::Range;
 
-use crate::commit::{Action, Change, Outcome, Patch, Scratch, record_bound};
+use crate::change::{Action, Change, Outcome, Patch, record_bound};
 use crate::core::Core;
-use crate::entry::{Key, Kind};
+use crate::entry::Kind;
 use crate::error::{Error, Result};
-use crate::index::Place;
 use crate::lanes::thread_hint;
 use crate::layout::PARTIAL_TRAILER_BYTES;
 use crate::media::encode_partial_len;
 use crate::reclaim::Need;
 use crate::slots::Stock;
 use crate::volume::Volume;
+use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, Workspace, apply_edits, buffer};
 
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
 /// wait for the memory that costs as much as copying about this many.
 const BUFFERED_BLOCKS: usize = 2;
-/// Memory that a finished transaction leaves to the next one of its thread.
-const SPARE_BYTES_MAX: usize = 256 << 10;
-
-/// What the transaction knows of a block's bytes.
-#[derive(Clone, Copy)]
-enum Base {
-    /// What the pool or the backing holds, under the edits.
-    Current,
-    /// A whole block at this place of the transaction's memory.
-    Buffered { at: usize },
-    /// A whole block in a private slot.
-    Staged { slot: u32, crc: u32 },
-    /// Zeroes.
-    Zero,
-}
-
-/// Bytes over part of the current block; with `truncate`, what lies behind them is gone.
-struct Edit {
-    offset: usize,
-    bytes: Vec<u8>,
-    truncate: bool,
-}
-
-struct Operation {
-    key: Key,
-    place: Place,
-    base: Base,
-    edits: Vec<Edit>,
-}
-
-/// What a small transaction needs of the heap, kept for the thread's next one.
-#[derive(Default)]
-struct Workspace {
-    operations: Vec<Operation>,
-    changes: Vec<Change>,
-    /// Blocks that wait in memory.
-    data: Vec<u8>,
-    slots: Vec<u32>,
-    /// One bit for each block written so far, by its hash: most blocks are new at a glance.
-    seen: u64,
-    scratch: Scratch,
-}
-
-thread_local! {
-    static SPARE: Cell<Option<Box<Workspace>>> = const { Cell::new(None) };
-}
-
-/// A workspace on loan from the thread; it goes back when dropped.
-struct Work(Option<Box<Workspace>>);
-
-impl Work {
-    fn borrow() -> Work {
-        Work(Some(SPARE.take().unwrap_or_default()))
-    }
-}
-
-impl Deref for Work {
-    type Target = Workspace;
-
-    #[inline]
-    fn deref(&self) -> &Workspace {
-        self.0.as_deref().expect("it is there until the drop")
-    }
-}
-
-impl DerefMut for Work {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Workspace {
-        self.0.as_deref_mut().expect("it is there until the drop")
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let Some(mut work) = self.0.take() else {
-            return;
-        };
-        work.operations.clear();
-        work.changes.clear();
-        work.slots.clear();
-        work.data.clear();
-        work.seen = 0;
-        if work.data.capacity() > SPARE_BYTES_MAX {
-            work.data.shrink_to(SPARE_BYTES_MAX);
-        }
-        // At thread exit the place for it may be gone already.
-        let _ = SPARE.try_with(|spare| spare.set(Some(work)));
-    }
-}
-
 /// A set of changes to one volume that becomes durable as a whole or not at all.
 ///
 /// It belongs to the thread that made it: its data is ordered by that thread's fence. Dropping it
@@ -168,7 +77,9 @@ impl<'v> Transaction<'v> {
             Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
             base if buffered < BUFFERED_BLOCKS => *base = buffer(&mut work.data, bytes),
             base => {
-                let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+                let stock = self
+                    .stock
+                    .get_or_insert_with(|| core.slots.stock(thread_hint()));
                 *base = match stock.take() {
                     Some(slot) => Base::Staged {
                         slot,
@@ -197,7 +108,14 @@ impl<'v> Transaction<'v> {
                 self.write_block(operation, bytes);
             } else {
                 let bytes = bytes.to_vec();
-                self.edit(operation, Edit { offset, bytes, truncate: false });
+                self.edit(
+                    operation,
+                    Edit {
+                        offset,
+                        bytes,
+                        truncate: false,
+                    },
+                );
             }
             (at, rest) = (at + len as u64, tail);
         }
@@ -224,7 +142,14 @@ impl<'v> Transaction<'v> {
         }
         let operation = self.operation(block)?;
         let bytes = data.to_vec();
-        self.edit(operation, Edit { offset, bytes, truncate: true });
+        self.edit(
+            operation,
+            Edit {
+                offset,
+                bytes,
+                truncate: true,
+            },
+        );
         Ok(())
     }
 
@@ -237,7 +162,8 @@ impl<'v> Transaction<'v> {
         let count = blocks.end.saturating_sub(blocks.start);
         let asked_bytes = count.saturating_mul(block_bytes as u64);
         self.core().check_transaction_bytes(asked_bytes)?;
-        self.volume.check_blocks(blocks.start, asked_bytes as usize)?;
+        self.volume
+            .check_blocks(blocks.start, asked_bytes as usize)?;
         for block in blocks {
             let number = self.operation(block)?;
             self.unstage(number);
@@ -255,7 +181,12 @@ impl<'v> Transaction<'v> {
         self.volume.check_blocks(block, out.len())?;
         for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.core().block_bytes())) {
             let key = self.volume.key(number);
-            match self.work.operations.iter().find(|operation| operation.key == key) {
+            match self
+                .work
+                .operations
+                .iter()
+                .find(|operation| operation.key == key)
+            {
                 Some(operation) => self.view(operation, bytes)?,
                 None => self.volume.read(number, bytes)?,
             }
@@ -357,7 +288,9 @@ impl<'v> Transaction<'v> {
             self.prepare(false)?;
         }
         let outcome = if self.give_slots_to_fresh() {
-            let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+            let stock = self
+                .stock
+                .get_or_insert_with(|| core.slots.stock(thread_hint()));
             let work = &mut *self.work;
             let outcome = core.commit(&work.changes, &work.data, stock, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
@@ -367,7 +300,8 @@ impl<'v> Transaction<'v> {
         } else {
             let wanted = self.work.operations.len() as u64;
             self.hold_nothing();
-            core.make_space(Need::Slots(wanted)).map(|()| Outcome::Stale)
+            core.make_space(Need::Slots(wanted))
+                .map(|()| Outcome::Stale)
         };
         if !matches!(outcome, Ok(Outcome::Done(_))) {
             // What was rebuilt is rebuilt again; what came in meanwhile (`unstage`) stays.
@@ -391,14 +325,23 @@ impl<'v> Transaction<'v> {
         let (key, place) = (operation.key, operation.place);
         let action = match operation.base {
             Base::Staged { slot, crc } => Action::Block { slot, crc },
-            Base::Buffered { at } => Action::Fresh { slot: NO_SLOT, at, valid_bytes: None },
+            Base::Buffered { at } => Action::Fresh {
+                slot: NO_SLOT,
+                at,
+                valid_bytes: None,
+            },
             Base::Zero => Action::Zero,
             Base::Current => match deltas.then(|| self.in_place(operation)).flatten() {
                 Some(action) => action,
                 None => return self.rebuilt(number),
             },
         };
-        Ok(Change { key, place, action, based_on: None })
+        Ok(Change {
+            key,
+            place,
+            action,
+            based_on: None,
+        })
     }
 
     /// The edits as a change of the cached block in place, if that is possible and pays.
@@ -444,7 +387,9 @@ impl<'v> Transaction<'v> {
         work.data.resize(at + block_bytes, 0);
         let bytes = &mut work.data[at..];
         // Whatever the policy: a check computed over bad bytes would make them look good for ever.
-        let (version, mut valid) = self.volume.read_versioned(operation.key.block(), bytes, true)?;
+        let (version, mut valid) =
+            self.volume
+                .read_versioned(operation.key.block(), bytes, true)?;
         apply_edits(&operation.edits, bytes);
         for edit in &operation.edits {
             let end = edit.offset + edit.bytes.len();
@@ -458,7 +403,11 @@ impl<'v> Transaction<'v> {
         Ok(Change {
             key: operation.key,
             place: operation.place,
-            action: Action::Fresh { slot: NO_SLOT, at, valid_bytes },
+            action: Action::Fresh {
+                slot: NO_SLOT,
+                at,
+                valid_bytes,
+            },
             based_on: Some(version),
         })
     }
@@ -469,7 +418,9 @@ impl<'v> Transaction<'v> {
         let Workspace { changes, slots, .. } = &mut *self.work;
         let is_fresh = |change: &&mut Change| matches!(change.action, Action::Fresh { .. });
         let wanted = changes.iter_mut().filter(is_fresh).count();
-        let stock = self.stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+        let stock = self
+            .stock
+            .get_or_insert_with(|| core.slots.stock(thread_hint()));
         if !stock.take_many(wanted, slots) {
             return false;
         }
@@ -493,10 +444,14 @@ impl<'v> Transaction<'v> {
     /// Cuts the rebuilt blocks off the transaction's memory.
     fn forget_rebuilt(&mut self) {
         let block_bytes = self.core().block_bytes();
-        let ends = self.work.operations.iter().filter_map(|operation| match operation.base {
-            Base::Buffered { at } => Some(at + block_bytes),
-            _ => None,
-        });
+        let ends = self
+            .work
+            .operations
+            .iter()
+            .filter_map(|operation| match operation.base {
+                Base::Buffered { at } => Some(at + block_bytes),
+                _ => None,
+            });
         let end = ends.max().unwrap_or(0);
         self.work.data.truncate(end);
     }
@@ -554,7 +509,10 @@ impl<'v> Transaction<'v> {
         let bit = place.glance();
         if work.seen & bit != 0 {
             // Writers mostly go on where they were.
-            let known = work.operations.iter().rposition(|operation| operation.key == key);
+            let known = work
+                .operations
+                .iter()
+                .rposition(|operation| operation.key == key);
             if let Some(number) = known {
                 return Ok(number);
             }
@@ -603,13 +561,26 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     core.check_transaction_bytes(data.len() as u64)?;
     let block_bytes = core.block_bytes();
     let work = &mut transaction.work;
-    work.changes.extend((block..).zip((0..data.len()).step_by(block_bytes)).map(|(block, at)| {
-        let key = volume.key(block);
-        let place = core.place(key);
-        core.prefetch(place, key);
-        let action = Action::Fresh { slot: NO_SLOT, at, valid_bytes: None };
-        Change { key, place, action, based_on: None }
-    }));
+    work.changes.extend(
+        (block..)
+            .zip((0..data.len()).step_by(block_bytes))
+            .map(|(block, at)| {
+                let key = volume.key(block);
+                let place = core.place(key);
+                core.prefetch(place, key);
+                let action = Action::Fresh {
+                    slot: NO_SLOT,
+                    at,
+                    valid_bytes: None,
+                };
+                Change {
+                    key,
+                    place,
+                    action,
+                    based_on: None,
+                }
+            }),
+    );
     let blocks = work.changes.len() as u64;
     loop {
         let need = if transaction.give_slots_to_fresh() {
@@ -637,9 +608,6 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     Ok(())
 }
 
-/// The slot of a fresh block before it has one.
-const NO_SLOT: u32 = u32::MAX;
-
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         let Some(stock) = &self.stock else {
@@ -649,22 +617,6 @@ impl Drop for Transaction<'_> {
             if let Base::Staged { slot, .. } = operation.base {
                 stock.give_streamed(slot);
             }
-        }
-    }
-}
-
-fn buffer(data: &mut Vec<u8>, bytes: &[u8]) -> Base {
-    let at = data.len();
-    data.extend_from_slice(bytes);
-    Base::Buffered { at }
-}
-
-fn apply_edits(edits: &[Edit], bytes: &mut [u8]) {
-    for edit in edits {
-        let end = edit.offset + edit.bytes.len();
-        bytes[edit.offset..end].copy_from_slice(&edit.bytes);
-        if edit.truncate {
-            bytes[end..].fill(0);
         }
     }
 }

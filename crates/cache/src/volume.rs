@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::backing::Backing;
-use crate::commit::{Action, Change, Outcome};
+use crate::change::{Action, Change, Outcome};
 use crate::core::{Core, STATE_DIRTY};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
@@ -369,12 +369,14 @@ impl Volume {
         let block_bytes = self.block_size() as u64;
         let result = if crept_in.is_empty() {
             let attached = core.attached(self.key(blocks.start));
-            attached.and_then(|()| self.state.backing()).and_then(|backing| {
-                let len = (blocks.end - blocks.start) * block_bytes;
-                backing
-                    .zero_range(blocks.start * block_bytes, len)
-                    .map_err(|source| self.state.backing_error(source))
-            })
+            attached
+                .and_then(|()| self.state.backing())
+                .and_then(|backing| {
+                    let len = (blocks.end - blocks.start) * block_bytes;
+                    backing
+                        .zero_range(blocks.start * block_bytes, len)
+                        .map_err(|source| self.state.backing_error(source))
+                })
         } else {
             Ok(())
         };
@@ -403,10 +405,7 @@ impl Volume {
         let block_bytes = self.block_size();
         // On every read's and write's way: no division.
         let count = (len >> self.core.media.geometry.block_shift()) as u64;
-        if len == 0
-            || len & (block_bytes - 1) != 0
-            || block.saturating_add(count) > self.blocks()
-        {
+        if len == 0 || len & (block_bytes - 1) != 0 || block.saturating_add(count) > self.blocks() {
             return Err(Error::OutOfRange {
                 volume: self.id(),
                 what: format!(

@@ -135,7 +135,8 @@ impl Core {
     /// The backing's, or the first corrupt block; the rest was written all the same.
     pub(crate) fn flush_volume(&self, volume: &VolumeState) -> Result<()> {
         let mut dirty: Vec<u32> = self.dirty_entries(volume.id).collect();
-        dirty.sort_unstable_by_key(|index| self.media.load_entry(*index).key());
+        // Cached: an entry may get another key while the sort is at it.
+        dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
         let mut failure = None;
         for chunk in dirty.chunks(self.round_blocks()) {
             let mut workbench = self.begin_round();

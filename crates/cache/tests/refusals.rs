@@ -395,3 +395,19 @@ fn damage_is_refused_with_every_byte_kept_and_served_with_force() {
     assert_eq!(get(&volume, 1).expect("read"), block(1, 2));
     put(&volume, 7, &block(7, 2));
 }
+
+#[test]
+fn a_dry_run_of_a_pool_that_is_served_says_so_and_tells_no_damage() {
+    let files = Files::new();
+    let path = files.path("pool");
+    let pool = Pool::create(&PoolOptions {
+        runtime: quiet(),
+        ..PoolOptions::new(&path, 1 << 20)
+    })
+    .expect("create");
+    let (report, _) = Pool::dry_run(&[&path]).expect("dry run");
+    assert!(report.in_use && report.damage.is_empty());
+    drop(pool);
+    let (report, _) = Pool::dry_run(&[&path]).expect("dry run");
+    assert!(!report.in_use);
+}

@@ -24,8 +24,3 @@ pub use control::{ControlServer, control_path, request};
 pub use fuse_disk::{DiskMount, DiskOptions};
 pub use memory_device::MemoryDevice;
 pub use volume_device::VolumeDevice;
-
-/// The example in the README compiles and runs.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct ReadmeExample;

@@ -34,7 +34,8 @@ pub(super) fn judge(
         torn_records(media, log, notes)
     };
     notes.report.records_dropped = dropped.len() as u64;
-    log.records.retain(|record| !dropped.contains(&record.sequence));
+    log.records
+        .retain(|record| !dropped.contains(&record.sequence));
     log.sort();
     Ok(())
 }
@@ -163,9 +164,13 @@ fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
 /// A record whose fence nothing proves may be whole in the CPU's cache only, where a killed process
 /// left it. What recovery believes must be durable before anything is built on it.
 fn flush_tested(media: &Media, log: &Log, record: &Record) {
-    let offset = media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
+    let offset =
+        media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
     media.main().flush(offset, record.bytes as usize);
-    for slot in log.elements(record).iter().filter_map(|element| element.entry.slot()) {
+    let elements = log.elements(record).iter();
+    let slots = elements.filter_map(|element| element.entry.slot());
+    // A delta's slot was not asked for, so it may be nonsense, which the replay refuses.
+    for slot in slots.filter(|slot| *slot < media.slots()) {
         media.flush_slot(slot, 0, media.block_bytes());
     }
 }

@@ -44,6 +44,9 @@ pub struct RecoveryReport {
     pub torn_entries: u64,
     /// Damage of the media, in words. Empty unless loss was accepted.
     pub damage: Vec<String>,
+    /// Another process was serving the pool while a dry run looked at it: it was read while it
+    /// changed, so these numbers are rough, and damage cannot be told from work in progress.
+    pub in_use: bool,
     /// How long it took.
     pub took: Duration,
 }
@@ -120,7 +123,8 @@ pub(crate) fn recover(
 /// cache or the kernel's. (The judge has flushed the records that nothing proves to be fenced.)
 fn settle(media: &Media) -> Result<()> {
     let geometry = &media.geometry;
-    let lines = (0..2).flat_map(|which| [geometry.life_line(which), geometry.checkpoint_line(which)]);
+    let lines =
+        (0..2).flat_map(|which| [geometry.life_line(which), geometry.checkpoint_line(which)]);
     let words = (0..geometry.lanes).map(|lane| geometry.commit_word(lane));
     for member in media.members() {
         for offset in lines.clone().chain(words.clone()) {

@@ -53,7 +53,10 @@ impl<'r> Positions<'r> {
         Some(&self.named[place as usize])
     }
     fn prefetch(&self, index: u32) {
-        let place = self.places.get(index as usize).and_then(|place| place.checked_sub(1));
+        let place = self
+            .places
+            .get(index as usize)
+            .and_then(|place| place.checked_sub(1));
         if let Some(place) = place {
             forebay_pmem::prefetch(&self.named[place as usize]);
         }
@@ -116,11 +119,7 @@ pub(super) fn replay(
 }
 
 /// Runs the records in order of sequence; what is left is each named position's last word.
-fn final_positions<'r>(
-    media: &Media,
-    log: &'r Log,
-    notes: &mut Notes,
-) -> Result<Positions<'r>> {
+fn final_positions<'r>(media: &Media, log: &'r Log, notes: &mut Notes) -> Result<Positions<'r>> {
     let mut positions = Positions {
         places: vec![0; media.geometry.entries as usize],
         named: Vec::new(),
@@ -272,7 +271,9 @@ fn store_all(media: &Media, stores: &Stores) {
                 media.store_entry(*index, *entry);
             }
         }
-        let offset = media.geometry.entry_offset(in_line[0].0 / HOME_ENTRIES * HOME_ENTRIES);
+        let offset = media
+            .geometry
+            .entry_offset(in_line[0].0 / HOME_ENTRIES * HOME_ENTRIES);
         media.main().flush(offset, LINE_BYTES as usize);
     }
 }

@@ -1,0 +1,210 @@
+//! The plan of a commit: each key's new entry and its place in the table, chosen under the locks.
+
+use crate::change::{Action, Change, Outcome, Patch};
+use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
+use crate::entry::{Entry, Kind};
+use crate::error::Result;
+use crate::mutants::{Mutant, mutated};
+use crate::record::{Element, Shape};
+
+/// What will be done to one key, decided under its lock.
+pub(crate) struct Step {
+    pub(crate) index: u32,
+    pub(crate) fresh: bool,
+    pub(crate) old: Option<Entry>,
+    pub(crate) entry: Entry,
+    pub(crate) change: usize,
+}
+
+/// Buffers that outlive a commit so that the hot path allocates nothing.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) stripes: Vec<u32>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) elements: Vec<Element>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) record: Vec<u8>,
+}
+
+impl Core {
+    /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
+    pub(crate) fn plan(
+        &self,
+        changes: &[Change],
+        scratch: &mut Scratch,
+    ) -> Result<Option<Outcome>> {
+        scratch.steps.clear();
+        scratch.elements.clear();
+        scratch.payload.clear();
+        let mut verdict = Ok(None);
+        for (number, change) in changes.iter().enumerate() {
+            let stale = change
+                .based_on
+                .is_some_and(|version| version != self.index.locked_version(change.place.stripe));
+            if stale {
+                verdict = Ok(Some(Outcome::Stale));
+                break;
+            }
+            match self.plan_one(number, change, scratch) {
+                Ok(None) => {}
+                other => {
+                    verdict = other;
+                    break;
+                }
+            }
+        }
+        if !matches!(verdict, Ok(None)) {
+            for step in scratch.steps.drain(..).filter(|step| step.fresh) {
+                self.index.push_free(step.index);
+            }
+        }
+        verdict
+    }
+
+    fn plan_one(
+        &self,
+        number: usize,
+        change: &Change,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Outcome>> {
+        let current = self.find(change.place, change.key);
+        if current.is_some_and(|(_, entry)| !entry.parity_holds()) {
+            return Err(self.corrupt(change.key));
+        }
+        if let Some((index, _)) = current {
+            // The publication will look at it after the fence.
+            forebay_pmem::prefetch(&self.states[index as usize]);
+        }
+        if !matches!(change.action, Action::Evict { .. }) {
+            self.attached(change.key)?;
+        }
+        let old = current.map(|(_, entry)| entry);
+        let entry = match &change.action {
+            Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
+            // The CRC follows when the block has been streamed.
+            Action::Fresh { slot, .. } => Entry::data(change.key, *slot, 0),
+            Action::Zero => Entry::zero(change.key),
+            Action::Evict { entry } => {
+                let still = current.is_some_and(|(index, now)| {
+                    now == *entry && self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
+                });
+                if !still {
+                    return Ok(None);
+                }
+                Entry::tombstone(change.key)
+            }
+            Action::Delta { patches } => match old {
+                Some(now) if now.kind() == Kind::Data && !now.is_partial() => {
+                    self.patched(now, patches)
+                }
+                _ => return Ok(Some(Outcome::Stale)),
+            },
+            Action::Append { at, bytes } => match old {
+                Some(now) if now.is_partial() && self.valid_bytes(now) == Some(*at) => {
+                    let slot = now.slot().expect("partial blocks have slots");
+                    let crc = self.media.crc_append(now.crc(), bytes);
+                    Entry::data(change.key, slot, crc).as_partial()
+                }
+                _ => return Ok(Some(Outcome::Stale)),
+            },
+        };
+        let (index, fresh) = match current {
+            Some((index, _)) => (index, false),
+            None => match self.pop_free_entry(change.key) {
+                Some(index) => (index, true),
+                None => return Ok(Some(Outcome::NoEntry)),
+            },
+        };
+        scratch.steps.push(Step {
+            index,
+            fresh,
+            old,
+            entry,
+            change: number,
+        });
+        Ok(None)
+    }
+
+    /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
+    fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
+        let slot = entry.slot().expect("data entries have slots");
+        let mut crc = entry.crc();
+        let mut overlay: Vec<(usize, &[u8])> = Vec::with_capacity(patches.len());
+        let mut old = Vec::new();
+        for patch in patches {
+            let end = patch.offset + patch.bytes.len();
+            old.resize(patch.bytes.len(), 0);
+            self.media.read_slot(slot, patch.offset, &mut old);
+            // Earlier patches of this very transaction are not in the slot yet.
+            for (offset, bytes) in &overlay {
+                let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
+                if from < to {
+                    old[from - patch.offset..to - patch.offset]
+                        .copy_from_slice(&bytes[from - offset..to - offset]);
+                }
+            }
+            crc = self
+                .media
+                .crc_delta(crc, &old, &patch.bytes, self.block_bytes() - end);
+            overlay.push((patch.offset, &patch.bytes));
+        }
+        Entry::data(entry.key(), slot, crc)
+    }
+}
+
+/// The slot that a step leaves without a mapping.
+pub(crate) fn freed_slot(step: &Step) -> Option<u32> {
+    let old = step.old.and_then(Entry::slot)?;
+    (step.entry.slot() != Some(old)).then_some(old)
+}
+
+#[inline]
+pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratch) {
+    if mutated(Mutant::ZeroWithoutRecord) && matches!(action, Action::Zero) {
+        return;
+    }
+    match action {
+        Action::Delta { patches } => {
+            for Patch { offset, bytes } in patches {
+                let shape = Shape::Delta {
+                    offset: *offset as u16,
+                    len: bytes.len() as u16,
+                };
+                scratch.elements.push(Element {
+                    entry,
+                    index,
+                    shape,
+                });
+                scratch.payload.extend_from_slice(bytes);
+            }
+        }
+        Action::Append { at, bytes } => {
+            let shape = Shape::Append {
+                valid_bytes: (at + bytes.len()) as u32,
+            };
+            scratch.elements.push(Element {
+                entry,
+                index,
+                shape,
+            });
+        }
+        Action::Fresh {
+            valid_bytes: Some(valid_bytes),
+            ..
+        } => {
+            let shape = Shape::Append {
+                valid_bytes: *valid_bytes as u32,
+            };
+            scratch.elements.push(Element {
+                entry,
+                index,
+                shape,
+            });
+        }
+        _ => scratch.elements.push(Element {
+            entry,
+            index,
+            shape: Shape::Whole,
+        }),
+    }
+}

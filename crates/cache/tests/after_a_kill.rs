@@ -1,0 +1,123 @@
+//! A process that is killed leaves stores behind that everybody sees and no fence has covered. The
+//! next one serves them; what it has served, a power cut must not take back.
+
+mod fixtures;
+
+use std::sync::Arc;
+
+use fixtures::{BLOCK, MEMBER_BYTES, Plan, Rig, block, get, open, put, quiet, record_crc, tiny};
+use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Region, Volume};
+use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
+
+fn pool_of(shadow: &Arc<Shadow>) -> forebay::Result<Pool> {
+    Pool::open_on(vec![Region::on_shadow(shadow.clone())], quiet())
+}
+
+fn attach(pool: &Pool, store: &Arc<MemoryStore>) -> Volume {
+    let backing = Backing::from_store(store.clone());
+    pool.attach(backing).expect("attach")
+}
+
+/// Two blocks and a delta in one transaction whose fence never happened, by a process that is then
+/// killed; all its stores are visible.
+fn killed_before_the_fence(
+    options: &PoolOptions,
+    model: ShadowModel,
+) -> (Arc<Shadow>, Arc<MemoryStore>) {
+    let shadow = Arc::new(Shadow::new(MEMBER_BYTES as u64, model));
+    let store = Arc::new(MemoryStore::new(64 * BLOCK as u64));
+    let regions = vec![Region::on_shadow(shadow.clone())];
+    let pool = Pool::create_on(regions, options).expect("create");
+    let volume = attach(&pool, &store);
+    for number in 0..3 {
+        put(&volume, number, &block(number, 1));
+    }
+    shadow.set_fence_failure(FenceFailure::From(0));
+    let mut transaction = volume.begin();
+    for number in 0..2 {
+        let bytes = block(number, 2);
+        transaction.write(number, &bytes).expect("write");
+    }
+    let at = 2 * BLOCK as u64 + 40;
+    transaction.write_at(at, b"delta").expect("write");
+    transaction.commit().expect_err("it was killed in there");
+    shadow.set_fence_failure(FenceFailure::Never);
+    (shadow, store)
+}
+
+fn contents(volume: &Volume) -> Vec<Vec<u8>> {
+    let read = |number| get(volume, number).expect("read");
+    (0..3).map(read).collect()
+}
+
+#[test]
+fn what_was_served_after_a_kill_survives_a_power_cut() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    for model in [ShadowModel::Lines, ShadowModel::Pages] {
+        for strict in [false, true] {
+            let mut options = tiny();
+            options.format.strict = strict;
+            let (shadow, store) = killed_before_the_fence(&options, model);
+            let pool = pool_of(&shadow).expect("open");
+            let served = contents(&attach(&pool, &store));
+            assert_eq!(served[0] == block(0, 2), !strict, "{model:?}");
+            drop(pool);
+            for _ in 0..50 {
+                let image = shadow.crash_state().sample(&mut rng);
+                let pool = open(&[image], quiet()).expect("open");
+                let found = contents(&attach(&pool, &store));
+                assert!(found == served, "{model:?}, strict {strict}");
+            }
+        }
+    }
+}
+
+/// Recovery stops at each of its fences in turn, and the power is cut there: the transaction that it
+/// found is whole or absent, never half of it.
+#[test]
+fn a_power_cut_during_the_recovery_after_a_kill_leaves_all_or_nothing() {
+    let mut rng = fastrand::Rng::with_seed(2);
+    for model in [ShadowModel::Lines, ShadowModel::Pages] {
+        for fences in 0.. {
+            let (shadow, store) = killed_before_the_fence(&tiny(), model);
+            shadow.set_fence_failure(FenceFailure::From(fences));
+            let is_through = pool_of(&shadow).is_ok();
+            for _ in 0..200 {
+                let image = shadow.crash_state().sample(&mut rng);
+                let pool = open(&[image], quiet()).expect("open");
+                let found = contents(&attach(&pool, &store));
+                let are_new: Vec<bool> = (0..3)
+                    .zip(&found)
+                    .map(|(number, bytes)| *bytes != block(number, 1))
+                    .collect();
+                let is_whole = are_new.iter().all(|new| *new == are_new[0]);
+                assert!(is_whole, "{model:?}, {fences} fences: {are_new:?}");
+            }
+            if is_through {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forged_delta_for_a_slot_beyond_the_end_is_damage() {
+    let rig = Rig::new(&tiny(), 1);
+    let volume = rig.attach();
+    put(&volume, 1, &block(1, 1));
+    rig.pool.checkpoint().expect("checkpoint");
+    let mut transaction = volume.begin();
+    let at = BLOCK as u64 + 40;
+    transaction.write_at(at, b"delta").expect("write");
+    transaction.commit().expect("commit");
+    let mut image = rig.images().remove(0);
+    let plan = Plan::of(&image);
+    let salt = plan.salt(&image);
+    for (at, bytes) in plan.records(&image, salt) {
+        image[at + 44..at + 48].fill(0xFF);
+        let crc = record_crc(&image[at..at + bytes], salt);
+        image[at + 24..at + 28].copy_from_slice(&crc.to_le_bytes());
+    }
+    let error = open(&[image], quiet()).expect_err("damaged");
+    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+}
