@@ -5,6 +5,8 @@
 //! those of a larger transaction are streamed into private slots as they come. Waiting for space
 //! happens with nothing held.
 
+mod direct;
+
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -19,6 +21,8 @@ use crate::reclaim::Need;
 use crate::slots::Stock;
 use crate::volume::Volume;
 use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, Workspace, apply_edits, buffer};
+
+pub(crate) use direct::write_blocks;
 
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
 /// wait for the memory that costs as much as copying about this many.
@@ -550,62 +554,6 @@ impl<'v> Transaction<'v> {
         tallies.blocks_written(blocks);
         tallies.payload_bytes(payload);
     }
-}
-
-/// Commits whole blocks straight from the caller's memory.
-pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
-    let core = &*volume.core;
-    core.writable()?;
-    volume.check_blocks(block, data.len())?;
-    let mut transaction = volume.begin();
-    core.check_transaction_bytes(data.len() as u64)?;
-    let block_bytes = core.block_bytes();
-    let work = &mut transaction.work;
-    work.changes.extend(
-        (block..)
-            .zip((0..data.len()).step_by(block_bytes))
-            .map(|(block, at)| {
-                let key = volume.key(block);
-                let place = core.place(key);
-                core.prefetch(place, key);
-                let action = Action::Fresh {
-                    slot: NO_SLOT,
-                    at,
-                    valid_bytes: None,
-                };
-                Change {
-                    key,
-                    place,
-                    action,
-                    based_on: None,
-                }
-            }),
-    );
-    let blocks = work.changes.len() as u64;
-    loop {
-        let need = if transaction.give_slots_to_fresh() {
-            let stock = transaction.stock.as_ref().expect("it gave the slots");
-            let work = &mut *transaction.work;
-            match core.commit(&work.changes, data, stock, &mut work.scratch) {
-                Ok(Outcome::Done(_)) => break,
-                Ok(_) => transaction.return_slots(),
-                Err(error) => {
-                    transaction.return_slots();
-                    return Err(error);
-                }
-            }
-            Need::Entry
-        } else {
-            Need::Slots(blocks)
-        };
-        transaction.stock = None;
-        core.make_space(need)?;
-    }
-    let tallies = core.tallies.mine();
-    tallies.commits(1);
-    tallies.blocks_written(blocks);
-    tallies.payload_bytes(data.len() as u64);
-    Ok(())
 }
 
 impl Drop for Transaction<'_> {
