@@ -154,3 +154,32 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::{Backing, MemoryStore, Pool, PoolOptions, Region};
+
+    /// A checkpoint that was interrupted between looking at the lanes' ends and drawing its bound
+    /// covers more records than it lets go; if nothing else is drawn, the next one lets them go.
+    #[test]
+    fn covered_records_leave_the_log_also_if_nothing_came_after_them() {
+        let mut options = PoolOptions::default();
+        options.format.block_bytes = 128;
+        options.format.unit_bytes = 256;
+        options.format.volumes = 2;
+        options.format.lanes = Some(1);
+        options.format.lane_bytes = Some(512);
+        options.runtime.background = false;
+        let pool = Pool::create_on(vec![Region::shadow(64 << 10)], &options).expect("create");
+        let store = Arc::new(MemoryStore::new(4096));
+        let volume = pool.attach(Backing::from_store(store)).expect("attach");
+        while volume.core.lanes.used_per_mille() < 900 {
+            volume.write(1, &[1; 128]).expect("write");
+        }
+        volume.core.checkpoint.lock().expect("no panic").sequence =
+            volume.core.lanes.last_sequence();
+        volume.write(1, &[2; 128]).expect("the log has room again");
+    }
+}

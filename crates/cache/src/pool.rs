@@ -302,8 +302,8 @@ impl Pool {
         let core = &self.core;
         let found = volumes::read_attached(&core.media)
             .into_iter()
-            .find(|found| found.id == volume.id())
-            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached")))?;
+            .find(|found| found.id == volume.id() && Arc::ptr_eq(core, &volume.core))
+            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached to this pool")))?;
         // While it is still in use, so that little is left for later.
         volume.flush()?;
         core.live.remove(found.id);

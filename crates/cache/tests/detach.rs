@@ -57,6 +57,16 @@ fn a_volume_that_comes_back_is_another_one() {
 }
 
 #[test]
+fn another_pool_does_not_take_it_for_its_own() {
+    let (one, other) = (Rig::new(&tiny(), 1), Rig::new(&tiny(), 1));
+    let (volume, theirs) = (one.attach(), other.attach());
+    assert_eq!(volume.id(), theirs.id());
+    assert!(is_refused(other.pool.detach(volume.clone())));
+    try_put(&volume, 1, 1).expect("still attached");
+    try_put(&theirs, 1, 1).expect("this one, too");
+}
+
+#[test]
 fn a_detach_that_fails_leaves_the_volume_in_use() {
     let rig = Rig::new(&tiny(), 1);
     drop(rig.attach());
