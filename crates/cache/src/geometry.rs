@@ -167,6 +167,10 @@ impl Geometry {
         {
             return impossible(format!("lanes of {} bytes", self.lane_bytes));
         }
+        // Recovery numbers the log's bytes with 32 bits.
+        if u64::from(self.lanes) * self.lane_bytes > u64::from(u32::MAX) {
+            return impossible(format!("{} lanes of {} bytes", self.lanes, self.lane_bytes));
+        }
         let slots = u64::from(self.slots_per_member) * u64::from(self.members);
         if slots == 0
             || slots > SLOTS_MAX

@@ -188,8 +188,8 @@ pub(crate) struct Record {
     pub(crate) acknowledged: u64,
     first_element: u32,
     elements: u32,
-    payload_start: usize,
-    payload_end: usize,
+    payload_start: u32,
+    payload_end: u32,
 }
 
 /// The whole records of one or more lanes, packed: recovery reads many thousands of them.
@@ -219,14 +219,15 @@ pub(crate) fn lines_of(word: u64) -> u64 {
     word >> 48
 }
 
-/// Whether the bytes of a record are what was written.
-pub(crate) fn is_whole(salt: Salt, raw: &[u8]) -> bool {
-    let Some(crc) = raw.get(CRC_AT..CRC_AT + 4) else {
+/// Whether the bytes of a record are what was written. Clears the CRC in them, which it is
+/// computed without.
+pub(crate) fn is_whole(salt: Salt, raw: &mut [u8]) -> bool {
+    let Some(field) = raw.get_mut(CRC_AT..CRC_AT + 4) else {
         return false;
     };
-    let seed = forebay_pmem::crc32c_append(salt.crc_seed(), &raw[..CRC_AT]);
-    let seed = forebay_pmem::crc32c_append(seed, &[0; 4]);
-    forebay_pmem::crc32c_append(seed, &raw[CRC_AT + 4..]).to_le_bytes() == *crc
+    let crc = [field[0], field[1], field[2], field[3]];
+    field.fill(0);
+    forebay_pmem::crc32c_append(salt.crc_seed(), raw).to_le_bytes() == crc
 }
 
 impl Log {
@@ -263,8 +264,8 @@ impl Log {
             acknowledged: sequence.saturating_sub(word(16) & 0xFFFF_FFFF),
             first_element: first_element as u32,
             elements: count as u32,
-            payload_start,
-            payload_end: self.payload.len(),
+            payload_start: payload_start as u32,
+            payload_end: self.payload.len() as u32,
         });
         true
     }
@@ -290,14 +291,20 @@ impl Log {
         self.payload.clear();
     }
 
+    /// Makes room for so many records with an element each.
+    pub(crate) fn reserve(&mut self, records: usize) {
+        self.records.reserve(records);
+        self.elements.reserve(records);
+    }
+
     /// Appends another lane's log.
     pub(crate) fn append(&mut self, other: Log) {
         let (elements, payload) = (self.elements.len(), self.payload.len());
         self.records
             .extend(other.records.into_iter().map(|record| Record {
                 first_element: record.first_element + elements as u32,
-                payload_start: record.payload_start + payload,
-                payload_end: record.payload_end + payload,
+                payload_start: record.payload_start + payload as u32,
+                payload_end: record.payload_end + payload as u32,
                 ..record
             }));
         self.elements.extend(other.elements);
@@ -311,7 +318,7 @@ impl Log {
 
     /// A record's elements, each with its redo bytes (empty but for deltas).
     pub(crate) fn parts(&self, record: &Record) -> impl Iterator<Item = (&Element, &[u8])> {
-        let mut rest = &self.payload[record.payload_start..record.payload_end];
+        let mut rest = &self.payload[record.payload_start as usize..record.payload_end as usize];
         self.elements(record).iter().map(move |element| {
             let (redo, tail) = rest.split_at(element.redo_bytes().min(rest.len()));
             rest = tail;
@@ -374,7 +381,7 @@ mod tests {
         let position = tagged_position(stamp.salt, 3, 1024, 128, tag, lap);
         assert_eq!(position, Some(stamp.position));
         assert_eq!(tagged_position(stamp.salt, 2, 1024, 128, tag, lap), None);
-        assert!(is_whole(stamp.salt, &raw));
+        assert!(is_whole(stamp.salt, &mut raw.clone()));
         let mut log = Log::default();
         assert!(log.add(3, stamp.position, &raw));
         let mut both = Log::default();
@@ -413,8 +420,8 @@ mod tests {
         for bit in 64..raw.len() * 8 {
             let mut flipped = raw.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!is_whole(stamp.salt, &flipped), "bit {bit}");
+            assert!(!is_whole(stamp.salt, &mut flipped), "bit {bit}");
         }
-        assert!(!is_whole(Salt(1), &raw));
+        assert!(!is_whole(Salt(1), &mut raw));
     }
 }

@@ -34,8 +34,10 @@ pub(super) fn judge(
         torn_records(media, log, notes)
     };
     notes.report.records_dropped = dropped.len() as u64;
-    log.records
-        .retain(|record| !dropped.contains(&record.sequence));
+    if !dropped.is_empty() {
+        log.records
+            .retain(|record| !dropped.contains(&record.sequence));
+    }
     log.sort();
     Ok(())
 }
@@ -113,16 +115,20 @@ fn unproven_records(log: &Log) -> Vec<&Record> {
         .map(|record| record.acknowledged)
         .max()
         .unwrap_or(0);
-    let mut last_of_lane: HashMap<u32, &Record> = HashMap::new();
+    let mut last_of_lane: Vec<Option<&Record>> = Vec::new();
     for record in records {
-        let last = last_of_lane.entry(record.lane).or_insert(record);
-        if record.sequence > last.sequence {
-            *last = record;
+        let lane = record.lane as usize;
+        if last_of_lane.len() <= lane {
+            last_of_lane.resize(lane + 1, None);
+        }
+        if last_of_lane[lane].is_none_or(|last| record.sequence > last.sequence) {
+            last_of_lane[lane] = Some(record);
         }
     }
     // All others are `followed`.
     let mut candidates: Vec<&Record> = last_of_lane
-        .into_values()
+        .into_iter()
+        .flatten()
         .filter(|record| record.sequence > watermark)
         .collect();
     let newest = if mutated(Mutant::NewestToOldestDropped) {

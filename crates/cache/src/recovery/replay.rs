@@ -4,6 +4,8 @@
 //! a delta counts only if its position still maps the slot it was made for, with nothing whole in
 //! between. Otherwise it would land in somebody else's block.
 
+use std::collections::BTreeMap;
+
 use crate::entry::{BadEntry, Entry, Kind};
 use crate::error::Result;
 use crate::index::HOME_ENTRIES;
@@ -33,24 +35,36 @@ enum RedoBytes<'r> {
     ValidBytes(usize),
 }
 
-/// What the records say of one position.
-#[derive(Default)]
-struct Position<'r> {
-    entry: Option<Entry>,
-    redo: Vec<Redo<'r>>,
-}
-
 /// The positions that some record names.
 struct Positions<'r> {
+    /// One bit for each settled position, to which older records have nothing to add: most are
+    /// older than what settles theirs, and a look at the bit is all that they cost.
+    settled: Vec<u64>,
     /// For each entry of the table its place in `named` plus one, or 0.
     places: Vec<u32>,
-    named: Vec<Position<'r>>,
+    /// What the newest record says; free where the key left.
+    named: Vec<Entry>,
+    /// What is to be stored into the slots of some positions, newest first.
+    redo: BTreeMap<u32, Vec<Redo<'r>>>,
 }
 
 impl<'r> Positions<'r> {
-    fn get(&self, index: u32) -> Option<&Position<'r>> {
+    fn new(entries: u32, records: usize) -> Positions<'r> {
+        Positions {
+            settled: vec![0; (entries as usize).div_ceil(64)],
+            places: vec![0; entries as usize],
+            named: Vec::with_capacity(records.min(entries as usize)),
+            redo: BTreeMap::new(),
+        }
+    }
+    fn is_settled(&self, index: u32) -> bool {
+        self.settled
+            .get(index as usize / 64)
+            .is_some_and(|word| word >> (index % 64) & 1 != 0)
+    }
+    fn get(&self, index: u32) -> Option<Entry> {
         let place = self.places[index as usize].checked_sub(1)?;
-        Some(&self.named[place as usize])
+        Some(self.named[place as usize])
     }
     fn prefetch(&self, index: u32) {
         let place = self
@@ -61,13 +75,39 @@ impl<'r> Positions<'r> {
             forebay_pmem::prefetch(&self.named[place as usize]);
         }
     }
-    fn of(&mut self, index: u32) -> &mut Position<'r> {
-        let place = &mut self.places[index as usize];
+
+    /// The next older element of a position that is not settled.
+    fn take(&mut self, element: &Element, bytes: &'r [u8]) {
+        let place = &mut self.places[element.index as usize];
         if *place == 0 {
-            self.named.push(Position::default());
+            let is_tombstone = element.is_tombstone();
+            self.named.push(if is_tombstone {
+                Entry::FREE
+            } else {
+                element.entry
+            });
             *place = self.named.len() as u32;
         }
-        &mut self.named[*place as usize - 1]
+        let now = self.named[*place as usize - 1];
+        let is_same = now.slot() == element.entry.slot() && now.key() == element.entry.key();
+        let what = match (now.slot().filter(|_| is_same), element.shape) {
+            (Some(slot), Shape::Delta { offset, .. }) => Redo {
+                slot,
+                what: RedoBytes::Delta {
+                    offset: usize::from(offset),
+                    bytes,
+                },
+            },
+            (Some(slot), Shape::Append { valid_bytes }) => Redo {
+                slot,
+                what: RedoBytes::ValidBytes(valid_bytes as usize),
+            },
+            _ => {
+                self.settled[element.index as usize / 64] |= 1 << (element.index % 64);
+                return;
+            }
+        };
+        self.redo.entry(element.index).or_default().push(what);
     }
 }
 
@@ -79,18 +119,23 @@ pub(super) fn replay(
 ) -> Result<Mappings> {
     let positions = final_positions(media, log, notes)?;
     let mut used_slots = vec![0u64; (media.geometry.slots() as usize).div_ceil(64)];
-    let mut mappings = Vec::new();
+    let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
     // Whoever is refused finds the file as it was.
-    let mut stores = Stores::new();
+    let mut stores = Stores::with_capacity(positions.named.len());
     for index in 0..media.geometry.entries {
         positions.prefetch(index + PREFETCH_DISTANCE);
         let entry = match positions.get(index) {
-            Some(position) => {
-                if !mutated(Mutant::NamedBaseEntriesKept) || position.entry.is_some() {
-                    stores.push((index, position.entry.unwrap_or(Entry::FREE)));
+            Some(named) => {
+                let is_kept = mutated(Mutant::NamedBaseEntriesKept) && named.is_free();
+                if !is_kept {
+                    stores.push((index, named));
                 }
-                let kept = mutated(Mutant::NamedBaseEntriesKept).then(|| media.load_entry(index));
-                let entry = position.entry.or(kept.filter(|entry| !entry.is_free()));
+                let entry = if is_kept {
+                    media.load_entry(index)
+                } else {
+                    named
+                };
+                let entry = (!entry.is_free()).then_some(entry);
                 entry
                     .map(|entry| of_known_volume(index, entry, volumes, &mut stores, notes))
                     .transpose()?
@@ -111,30 +156,26 @@ pub(super) fn replay(
         mappings.push((index, entry));
     }
     store_all(media, &stores);
-    for position in &positions.named {
-        apply(media, position, notes);
+    for redo in positions.redo.values() {
+        apply(media, redo, notes);
     }
     notes.report.blocks = mappings.len() as u64;
     Ok(mappings)
 }
 
-/// Runs the records in order of sequence; what is left is each named position's last word.
+/// Runs the records from the newest to the oldest: the first one to name a position says what it
+/// holds; older deltas count for as long as the slot is the same and nothing whole comes up.
 fn final_positions<'r>(media: &Media, log: &'r Log, notes: &mut Notes) -> Result<Positions<'r>> {
-    let mut positions = Positions {
-        places: vec![0; media.geometry.entries as usize],
-        named: Vec::new(),
-    };
-    let mut ordered: Vec<&Record> = log.records.iter().collect();
+    let mut positions = Positions::new(media.geometry.entries, log.records.len());
+    let mut ordered: Vec<&Record> = log.records.iter().rev().collect();
     if mutated(Mutant::OlderRecordReplayedLast) {
         ordered.reverse();
     }
+    let mut parts = Vec::new();
     for record in ordered {
-        for (element, redo) in log.parts(record) {
-            if let Err(what) = check_element(media, element, redo.len()) {
-                notes.damage(format!("record of sequence {}: {what}", record.sequence))?;
-                continue;
-            }
-            let position = positions.of(element.index);
+        parts.clear();
+        parts.extend(log.parts(record));
+        for (element, redo) in parts.drain(..).rev() {
             if mutated(Mutant::DeltaReplayedOnSlot)
                 && let (Shape::Delta { offset, .. }, Some(slot)) =
                     (element.shape, element.entry.slot())
@@ -142,39 +183,17 @@ fn final_positions<'r>(media: &Media, log: &'r Log, notes: &mut Notes) -> Result
                 media.store_slot(slot, usize::from(offset), redo);
                 media.flush_slot(slot, usize::from(offset), redo.len());
             }
-            position.take(element, redo);
+            if positions.is_settled(element.index) {
+                continue;
+            }
+            if let Err(what) = check_element(media, element, redo.len()) {
+                notes.damage(format!("record of sequence {}: {what}", record.sequence))?;
+                continue;
+            }
+            positions.take(element, redo);
         }
     }
     Ok(positions)
-}
-
-impl<'r> Position<'r> {
-    fn take(&mut self, element: &Element, bytes: &'r [u8]) {
-        let slot = element.entry.slot();
-        let same_slot = slot.is_some()
-            && self
-                .entry
-                .is_some_and(|now| now.slot() == slot && now.key() == element.entry.key());
-        if element.shape == Shape::Whole || !same_slot {
-            self.redo.clear();
-        }
-        self.entry = (!element.is_tombstone()).then_some(element.entry);
-        let Some(slot) = slot else { return };
-        match element.shape {
-            Shape::Whole => {}
-            Shape::Delta { offset, .. } => {
-                let what = RedoBytes::Delta {
-                    offset: usize::from(offset),
-                    bytes,
-                };
-                self.redo.push(Redo { slot, what });
-            }
-            Shape::Append { valid_bytes } => {
-                let what = RedoBytes::ValidBytes(valid_bytes as usize);
-                self.redo.push(Redo { slot, what });
-            }
-        }
-    }
 }
 
 /// Refuses what no commit writes, whatever got past the CRC.
@@ -278,8 +297,8 @@ fn store_all(media: &Media, stores: &Stores) {
     }
 }
 
-fn apply(media: &Media, position: &Position<'_>, notes: &mut Notes) {
-    for redo in &position.redo {
+fn apply(media: &Media, newest_first: &[Redo<'_>], notes: &mut Notes) {
+    for redo in newest_first.iter().rev() {
         match redo.what {
             RedoBytes::Delta { offset, bytes } => {
                 media.store_slot(redo.slot, offset, bytes);

@@ -22,7 +22,9 @@ pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes
     let mut all = Log::default();
     let mut hole = None;
     let ring = Ring::of(&media.geometry);
-    for mut log in scan_lanes(media, salt) {
+    let logs = scan_lanes(media, salt);
+    all.reserve(logs.iter().map(|log| log.records.len()).sum());
+    for mut log in logs {
         log.records.sort_unstable_by_key(|record| record.position);
         hole = hole.or_else(|| find_hole(ring, &log.records, checkpoint));
         log.records.retain(|record| record.sequence > checkpoint);
@@ -106,7 +108,7 @@ pub(crate) fn read_record(
     }
     raw.resize(bytes as usize, 0);
     region.read(base + offset, raw);
-    (is_whole(salt, raw) || mutated(Mutant::RecordCrcSkipped)).then_some(position)
+    (is_whole(salt, raw.as_mut_slice()) || mutated(Mutant::RecordCrcSkipped)).then_some(position)
 }
 
 /// A lane's record is fenced before the next one is written, so before a whole one there is
