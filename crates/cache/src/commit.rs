@@ -7,7 +7,7 @@
 use crate::change::{Action, Change, Outcome, record_bound};
 use crate::core::Core;
 use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Slim};
 use crate::index::Place;
 use crate::lanes::{HeldLane, thread_hint};
 use crate::layout::LINE_BYTES;
@@ -22,7 +22,7 @@ const REFRESH_PERIOD: u32 = 16;
 
 impl Core {
     /// Commits changes that bring no new blocks.
-    pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Result<Outcome> {
+    pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Slim<Outcome> {
         let stock = self.slots.stock(thread_hint());
         self.commit(changes, &[], &stock, &mut Scratch::default())
     }
@@ -37,7 +37,7 @@ impl Core {
         data: &[u8],
         stock: &Stock<'_>,
         scratch: &mut Scratch,
-    ) -> Result<Outcome> {
+    ) -> Slim<Outcome> {
         self.writable()?;
         if changes.is_empty() {
             return Ok(Outcome::Done(0));
@@ -49,16 +49,16 @@ impl Core {
                 break lane;
             }
             if self.lanes.are_worn_out(bytes) {
-                return Err(Error::WornOut { path: self.path() });
+                return Err(Box::new(Error::WornOut { path: self.path() }));
             }
             self.checkpoint()?;
         };
         self.lock_all(changes, scratch);
         let outcome = self.commit_locked(changes, data, &lane, scratch, stock);
-        if !matches!(outcome, Ok(Outcome::Done(_))) {
+        let Ok(Outcome::Done(_)) = outcome else {
             self.unlock_all(scratch);
             return outcome;
-        }
+        };
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
             scratch
@@ -99,7 +99,7 @@ impl Core {
         lane: &HeldLane<'_>,
         scratch: &mut Scratch,
         stock: &Stock<'_>,
-    ) -> Result<Outcome> {
+    ) -> Slim<Outcome> {
         // Whoever held this lane or one of these locks may have let go because its fence failed: a
         // record of ours would prove to recovery that it did not.
         self.writable()?;

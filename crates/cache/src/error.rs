@@ -7,6 +7,18 @@ use forebay_pmem::PmemError;
 /// The result of everything in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A result that is returned in registers. After a fence everything stored waits in the CPU's store
+/// buffer behind the block's non-temporal stores; a result copied through memory would be loaded
+/// wider than it was stored and so wait for all of them.
+pub(crate) type Slim<T> = std::result::Result<T, Box<Error>>;
+
+impl From<Box<Error>> for Error {
+    #[cold]
+    fn from(error: Box<Error>) -> Error {
+        *error
+    }
+}
+
 /// An error of the cache. Bugs are assertions; everything here can happen to a correct program.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

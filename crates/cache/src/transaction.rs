@@ -13,7 +13,7 @@ use std::ops::Range;
 use crate::change::{Action, Change, Outcome, Patch, record_bound};
 use crate::core::Core;
 use crate::entry::Kind;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Slim};
 use crate::lanes::thread_hint;
 use crate::layout::PARTIAL_TRAILER_BYTES;
 use crate::media::encode_partial_len;
@@ -240,7 +240,7 @@ impl<'v> Transaction<'v> {
 
     /// The commonest transaction, one whole block, without the preparations of larger ones. False
     /// if it is none, or if it did not go at once.
-    fn commit_single(&mut self) -> Result<bool> {
+    fn commit_single(&mut self) -> Slim<bool> {
         let [operation] = &self.work.operations[..] else {
             return Ok(false);
         };
@@ -282,7 +282,7 @@ impl<'v> Transaction<'v> {
     }
 
     /// One try: prepares what depends on the present, waits for slots if need be, commits.
-    fn attempt(&mut self) -> Result<Outcome> {
+    fn attempt(&mut self) -> Slim<Outcome> {
         let core = self.core();
         let data_bytes = self.work.data.len();
         self.prepare(true)?;
@@ -306,6 +306,7 @@ impl<'v> Transaction<'v> {
             self.hold_nothing();
             core.make_space(Need::Slots(wanted))
                 .map(|()| Outcome::Stale)
+                .map_err(Box::new)
         };
         if !matches!(outcome, Ok(Outcome::Done(_))) {
             // What was rebuilt is rebuilt again; what came in meanwhile (`unstage`) stays.

@@ -45,7 +45,7 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
                 Ok(_) => transaction.return_slots(),
                 Err(error) => {
                     transaction.return_slots();
-                    return Err(error);
+                    return Err(error.into());
                 }
             }
             Need::Entry
