@@ -78,6 +78,17 @@ pub(crate) fn read(region: &Region, geometry: &Geometry, pool_uuid: &[u8; 16]) -
     })
 }
 
+/// Whether the line that life `number` will be written to holds something that is no line.
+pub(crate) fn is_place_damaged(
+    region: &Region,
+    geometry: &Geometry,
+    pool_uuid: &[u8; 16],
+    number: u64,
+) -> bool {
+    let found = life_line(region, geometry, pool_uuid, (number % 2) as usize);
+    matches!(found, Found::Damaged)
+}
+
 fn life_line(region: &Region, geometry: &Geometry, uuid: &[u8; 16], which: usize) -> Found {
     let mut raw = [0; LIFE_BYTES];
     region.read(geometry.life_line(which), &mut raw);

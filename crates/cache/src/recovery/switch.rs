@@ -4,7 +4,8 @@
 //! was written earlier has a valid tag, so nothing rejected or stale ever comes alive.
 
 use crate::error::Result;
-use crate::layout::{CheckpointLine, LINE_BYTES, LifeLine};
+use crate::layout::{CheckpointLine, LIFE_BYTES, LINE_BYTES, LifeLine};
+use crate::life;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::record::Salt;
@@ -34,6 +35,7 @@ pub(crate) fn start_life(
     } else {
         fresh_salt()?
     };
+    clear_torn_place(media, &pool_uuid, life)?;
     let checkpoint = CheckpointLine {
         life,
         salt: salt.0,
@@ -74,6 +76,26 @@ pub(crate) fn start_life(
         sequence,
         next_checkpoint_line: checkpoint_line ^ 1,
     })
+}
+
+/// A life line that a crash tore lives on through its checkpoint line, and its place stays torn
+/// until it is this life's turn. Beside the checkpoint line that is written next it would say that
+/// this life has begun, so it goes first.
+fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], life: u64) -> Result<()> {
+    let offset = media.geometry.life_line((life % 2) as usize);
+    let mut is_cleared = false;
+    for member in media.members() {
+        if life::is_place_damaged(member, &media.geometry, pool_uuid, life) {
+            member.store(offset, &[0; LIFE_BYTES]);
+            member.flush(offset, LIFE_BYTES);
+            is_cleared = true;
+        }
+    }
+    if is_cleared {
+        // Orders the clearing before the checkpoint line of the life to come.
+        media.fence()?;
+    }
+    Ok(())
 }
 
 /// Tells the other members that the switch is done: from here on a first member that is still in
