@@ -58,6 +58,7 @@ step() {
 
 step tests cargo test "${PROFILE[@]}" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
 step model cargo test "${PROFILE[@]}" -j"$JOBS" -p forebay-model -- --nocapture
+step loom scripts/loom.sh
 step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
 step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
