@@ -17,8 +17,9 @@ use crate::plan::{Scratch, Step, freed_slot, push_elements};
 use crate::record::{self, Stamp};
 use crate::slots::Stock;
 
-/// Commits between two refreshes of the acknowledged watermark that rides in records.
-const REFRESH_PERIOD: u32 = 16;
+/// Every so many sequences the acknowledged watermark that rides in records is refreshed. Counted by
+/// the sequence: a counter of its own would be one more line that all threads write to.
+const REFRESH_PERIOD: u64 = 16;
 
 impl Core {
     /// Commits changes that bring no new blocks.
@@ -174,7 +175,9 @@ impl Core {
     }
 
     fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
-        self.refresh_watermark_sometimes();
+        if sequence.is_multiple_of(REFRESH_PERIOD) {
+            self.lanes.refresh_acknowledged();
+        }
         let stamp = Stamp {
             salt: self.salt,
             lane: lane.number,
@@ -191,19 +194,6 @@ impl Core {
         );
         let offset = self.media.geometry.lane_offset(lane.number) + lane.offset;
         self.media.main().stream(offset, &scratch.record);
-    }
-
-    #[inline]
-    fn refresh_watermark_sometimes(&self) {
-        use crate::sync::Ordering::Relaxed;
-        // A race merely refreshes once more or once less.
-        let left = self.commits_until_refresh.load(Relaxed);
-        if left == 0 {
-            self.lanes.refresh_acknowledged();
-            self.commits_until_refresh.store(REFRESH_PERIOD, Relaxed);
-        } else {
-            self.commits_until_refresh.store(left - 1, Relaxed);
-        }
     }
 
     /// Step 6. After it the transaction survives every crash.

@@ -1,7 +1,6 @@
 //! The pool's shared state, and the few questions everybody asks of it.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, RwLock};
 
 use crate::entry::{Entry, Key, Kind};
@@ -63,7 +62,6 @@ pub(crate) struct Core {
     pub(crate) bell: crate::bell::Bell,
     /// What the write-back pipeline keeps between rounds.
     pub(crate) write_back: crate::writeback::WriteBack,
-    pub(crate) commits_until_refresh: AtomicU32,
 }
 
 impl Core {

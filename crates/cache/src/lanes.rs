@@ -32,9 +32,22 @@ pub(crate) struct Lanes {
     /// Records start at multiples of this: a line, or a page where the medium is a plain file.
     align: u64,
     /// The next sequence to be drawn.
-    next_sequence: AtomicU64,
+    next_sequence: Padded,
     /// Every sequence up to this one is known to be published; lags behind.
-    acknowledged: AtomicU64,
+    acknowledged: Padded,
+}
+
+/// A word that all threads write, on a line of its own: what stands beside it is read by all.
+#[repr(align(128))]
+struct Padded(AtomicU64);
+
+impl std::ops::Deref for Padded {
+    type Target = AtomicU64;
+
+    #[inline]
+    fn deref(&self) -> &AtomicU64 {
+        &self.0
+    }
 }
 
 thread_local! {
@@ -75,8 +88,8 @@ impl Lanes {
             lanes: (0..lanes).map(|_| Lane::new()).collect(),
             lane_bytes,
             align,
-            next_sequence: AtomicU64::new(last_sequence + 1),
-            acknowledged: AtomicU64::new(last_sequence),
+            next_sequence: Padded(AtomicU64::new(last_sequence + 1)),
+            acknowledged: Padded(AtomicU64::new(last_sequence)),
         }
     }
 

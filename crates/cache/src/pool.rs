@@ -529,7 +529,6 @@ impl Core {
             tallies: Tallies::default(),
             write_back: WriteBack::default(),
             bell: Bell::new(dirty_high),
-            commits_until_refresh: AtomicU32::new(0),
             options,
             media,
         };
