@@ -47,6 +47,24 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
+    /// No numbers yet, and no offsets.
+    const UNPLACED: Geometry = Geometry {
+        block_bytes: 0,
+        unit_bytes: 0,
+        members: 0,
+        member_bytes: 0,
+        volumes: 0,
+        lanes: 0,
+        lane_bytes: 0,
+        entries: 0,
+        slots_per_member: 0,
+        volume_table: 0,
+        commit_words: 0,
+        entry_table: 0,
+        lane_area: 0,
+        slot_area: 0,
+    };
+
     /// Plans a new pool of `members` members of `member_bytes` each.
     pub(crate) fn plan(
         options: &FormatOptions,
@@ -97,7 +115,7 @@ impl Geometry {
     ) -> Geometry {
         // A few more entries than slots: zero entries have no slot, shared slots have several.
         let entries = (slots + slots / 8 + 4).next_multiple_of(LINE_BYTES / ENTRY_BYTES);
-        let mut geometry = Geometry {
+        Geometry {
             block_bytes: options.block_bytes,
             unit_bytes: options.unit_bytes,
             members,
@@ -107,19 +125,14 @@ impl Geometry {
             lane_bytes,
             entries: entries as u32,
             slots_per_member: (slots / u64::from(members)) as u32,
-            volume_table: 0,
-            commit_words: 0,
-            entry_table: 0,
-            lane_area: 0,
-            slot_area: 0,
-        };
-        geometry.lay_out();
-        geometry
+            ..Geometry::UNPLACED
+        }
+        .laid_out()
     }
 
     /// The plan that a superblock describes.
     pub(crate) fn from_superblock(superblock: &Superblock) -> Geometry {
-        let mut geometry = Geometry {
+        Geometry {
             block_bytes: superblock.block_bytes,
             unit_bytes: superblock.unit_bytes,
             members: superblock.members,
@@ -129,17 +142,13 @@ impl Geometry {
             lane_bytes: superblock.lane_bytes,
             entries: superblock.entries,
             slots_per_member: superblock.slots_per_member,
-            volume_table: 0,
-            commit_words: 0,
-            entry_table: 0,
-            lane_area: 0,
-            slot_area: 0,
-        };
-        geometry.lay_out();
-        geometry
+            ..Geometry::UNPLACED
+        }
+        .laid_out()
     }
 
-    fn lay_out(&mut self) {
+    /// The same numbers with every offset in its place.
+    fn laid_out(mut self) -> Geometry {
         let unit = u64::from(self.unit_bytes.max(1));
         let round = |offset: u64| offset.saturating_add(unit - 1) / unit * unit;
         self.commit_words = unit.saturating_mul(5);
@@ -153,6 +162,7 @@ impl Geometry {
         let block = u64::from(self.block_bytes.max(1));
         self.slot_area =
             round(self.lane_area.saturating_add(lanes)).saturating_add(block - 1) / block * block;
+        self
     }
 
     /// Refuses numbers that no pool has: whatever a file says, nothing below indexes outside it.

@@ -1,6 +1,6 @@
 //! Walks over everything: checking all blocks, dropping a volume's.
 
-use crate::change::{Action, Change};
+use crate::change::Change;
 use crate::core::Core;
 use crate::entry::Entry;
 use crate::error::{Error, Result};
@@ -80,18 +80,8 @@ impl Core {
     }
 
     fn evict_all(&self, batch: &mut Vec<Entry>) -> Result<()> {
-        // A tiny pool's lanes hold small records only.
-        let room = (self.lanes.lane_bytes() / 2 / 24).saturating_sub(2).max(1) as usize;
-        for part in batch.chunks(room) {
-            let mut changes: Vec<Change> = part
-                .iter()
-                .map(|entry| Change {
-                    key: entry.key(),
-                    place: self.place(entry.key()),
-                    action: Action::Evict { entry: *entry },
-                    based_on: None,
-                })
-                .collect();
+        for part in batch.chunks(self.evictions_per_record()) {
+            let mut changes: Vec<Change> = part.iter().map(|entry| self.eviction(*entry)).collect();
             changes.sort_unstable_by_key(|change| change.key);
             // A block that left and came back meanwhile was seen at both places.
             changes.dedup_by_key(|change| change.key);

@@ -8,6 +8,7 @@ use crate::change::{Action, Change, Outcome};
 use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
+use crate::layout::ELEMENT_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
 
@@ -41,7 +42,7 @@ impl Core {
             // Nothing is clean: a scan would look at every block for nothing.
             return Ok(0);
         }
-        let lane_fits = (self.lanes.lane_bytes() / 2 / 24).saturating_sub(2).max(1) as usize;
+        let lane_fits = self.evictions_per_record();
         let mut victims = Vec::new();
         self.replacement.victims(
             wanted.min(EVICT_BATCH_MAX).min(lane_fits),
@@ -74,7 +75,15 @@ impl Core {
         }
     }
 
-    fn eviction(&self, entry: Entry) -> Change {
+    /// How many tombstones a record holds: a tiny pool's lanes take small records only.
+    pub(crate) fn evictions_per_record(&self) -> usize {
+        (self.lanes.lane_bytes() / 2 / ELEMENT_BYTES as u64)
+            .saturating_sub(2)
+            .max(1) as usize
+    }
+
+    /// The change that lets a block go, if it is still this entry and clean.
+    pub(crate) fn eviction(&self, entry: Entry) -> Change {
         let key = entry.key();
         Change {
             key,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::backing::Backing;
-use crate::change::{Action, Change, Outcome};
+use crate::change::Outcome;
 use crate::core::{Core, STATE_DIRTY};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
@@ -482,14 +482,7 @@ impl Core {
             self.tallies.mine().corrupt(1);
             return Err(self.corrupt(key));
         }
-        let action = Action::Evict { entry };
-        let change = Change {
-            key,
-            place: self.place(key),
-            action,
-            based_on: None,
-        };
-        if self.commit_mappings(&[change])? == Outcome::Done(1) {
+        if self.commit_mappings(&[self.eviction(entry)])? == Outcome::Done(1) {
             self.tallies.mine().healed(1);
         }
         Ok(())
