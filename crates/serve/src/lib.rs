@@ -15,6 +15,7 @@
 pub mod block_device;
 pub mod control;
 pub mod fuse_disk;
+pub mod latency;
 pub mod memory_device;
 pub mod mount_point;
 pub mod volume_device;
@@ -22,5 +23,6 @@ pub mod volume_device;
 pub use block_device::{BlockDevice, DeviceError};
 pub use control::{ControlServer, control_path, request};
 pub use fuse_disk::{DiskMount, DiskOptions};
+pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;
 pub use volume_device::VolumeDevice;
