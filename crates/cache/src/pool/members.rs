@@ -1,0 +1,68 @@
+//! A new pool's members: files made, devices taken, whatever was in them gone.
+
+use std::path::Path;
+
+use forebay_pmem::Region;
+
+use crate::error::{Error, Result};
+use crate::geometry::Geometry;
+use crate::layout::LINE_BYTES;
+use crate::options::PoolOptions;
+use crate::superblock;
+
+pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region> {
+    let region_options = &options.runtime.region;
+    if !path.exists() {
+        return Ok(Region::create(path, options.member_bytes, region_options)?);
+    }
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    if is_file {
+        if !options.force {
+            return Err(Error::Refused {
+                path: path.to_path_buf(),
+                found: "the file exists already".into(),
+                todo: "name another one, or use force to overwrite it".into(),
+            });
+        }
+        remove_unlocked(path)?;
+        return Ok(Region::create(path, options.member_bytes, region_options)?);
+    }
+    let region = Region::open(path, region_options)?;
+    if !options.force && !superblock::is_blank(&region) {
+        return Err(Error::Refused {
+            path: path.to_path_buf(),
+            found: "the device is not blank".into(),
+            todo: "use force to overwrite it".into(),
+        });
+    }
+    Ok(region)
+}
+
+/// Removes a file that nobody serves, whatever is in it.
+fn remove_unlocked(path: &Path) -> Result<()> {
+    let removed = std::fs::File::open(path).and_then(|file| {
+        file.try_lock()?;
+        std::fs::remove_file(path)
+    });
+    removed.map_err(|error| Error::Refused {
+        path: path.to_path_buf(),
+        found: format!("the file there cannot be replaced: {error}"),
+        todo: "end the process that uses it, or name another file".into(),
+    })
+}
+
+/// Zeroes everything but the slots, so that nothing old looks like ours.
+pub(super) fn clear_metadata(regions: &[Region], geometry: &Geometry) -> Result<()> {
+    let zeroes = vec![0; 1 << 16];
+    for region in regions {
+        let end = geometry.slot_area / LINE_BYTES * LINE_BYTES;
+        let mut offset = 0;
+        while offset < end {
+            let len = (zeroes.len() as u64).min(end - offset);
+            region.stream(offset, &zeroes[..len as usize]);
+            offset += len;
+        }
+        region.fence()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! Pools: created, opened, filled with volumes, closed.
+
+mod attach;
+mod members;
+mod start;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use forebay_pmem::{Counters, Region};
+
+use crate::core::Core;
+use crate::error::{Error, Result};
+use crate::geometry::Geometry;
+use crate::life::Life;
+use crate::media::Media;
+use crate::options::{PoolOptions, RuntimeOptions, VerifyPolicy};
+use crate::pipeline::Background;
+use crate::recovery::{self, Mappings, NewLife, RecoveryReport};
+use crate::stats::Stats;
+use crate::superblock::{self, Assembly};
+use crate::volumes;
+use members::{clear_metadata, member_region};
+
+/// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
+/// safely in the pool.
+pub struct Pool {
+    core: Arc<Core>,
+    pool_uuid: [u8; 16],
+    recovery: RecoveryReport,
+    attach: Mutex<()>,
+    // Last, so that its threads end before the rest goes.
+    background: Option<Background>,
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Pool {} (life {})",
+            self.core.path().display(),
+            self.core.life
+        )
+    }
+}
+
+impl Pool {
+    /// Makes a new, empty pool and opens it. Files that exist are refused without `force`.
+    ///
+    /// Errors: options that do not fit, no space, a file in the way, a locked file.
+    pub fn create(options: &PoolOptions) -> Result<Pool> {
+        let members = u32::try_from(options.paths.len()).unwrap_or(u32::MAX);
+        if members == 0 {
+            return Err(Error::Options(
+                "a pool has at least one member; name a file".into(),
+            ));
+        }
+        // Plan first: a plan that fails must not leave files behind.
+        Geometry::plan(&options.format, members, options.member_bytes)?;
+        let mut made = Vec::new();
+        let pool = options
+            .paths
+            .iter()
+            .map(|path| member_region(path, options).inspect(|_| made.push(path)))
+            .collect::<Result<Vec<Region>>>()
+            .and_then(|regions| Pool::create_on(regions, options));
+        if pool.is_err() {
+            // Devices stay, of course.
+            for path in made.into_iter().filter(|path| path.is_file()) {
+                // What failed is what the caller has to hear of, not this.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        pool
+    }
+
+    /// As `create`, over regions that are mapped already (tests use shadow regions).
+    pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<Pool> {
+        let member_bytes = regions.iter().map(Region::len).min().unwrap_or(0);
+        let geometry = Geometry::plan(&options.format, regions.len() as u32, member_bytes)?;
+        clear_metadata(&regions, &geometry)?;
+        let pool_uuid = superblock::format(&regions, &geometry, &options.format)?;
+        let media = Media::new(regions, geometry, options.format.checksums);
+        let strict = options.format.strict || !options.format.checksums;
+        let life = recovery::start_life(&media, pool_uuid, 1, crate::record::Salt(0), 0, 0)?;
+        let report = RecoveryReport::default();
+        Pool::start(
+            media,
+            pool_uuid,
+            strict,
+            life,
+            Vec::new(),
+            report,
+            options.runtime.clone(),
+        )
+    }
+
+    /// Opens a pool by the paths of all its members, in any order, and recovers it.
+    ///
+    /// Errors: foreign, truncated, newer, mixed or missing members; damage; a pool in use.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pool> {
+        Pool::open_with(paths, RuntimeOptions::default())
+    }
+
+    /// As `open`, with options.
+    pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<Pool> {
+        let regions = paths
+            .iter()
+            .map(|path| Ok(Region::open(path.as_ref(), &options.region)?))
+            .collect::<Result<Vec<_>>>()?;
+        Pool::open_on(regions, options)
+    }
+
+    /// As `open`, over regions that are mapped already.
+    pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<Pool> {
+        let Assembly {
+            regions,
+            geometry,
+            pool_uuid,
+            strict,
+            checksums,
+        } = superblock::assemble(regions)?;
+        let media = Media::new(regions, geometry, checksums);
+        let volumes: Vec<u32> = volumes::read_attached(&media)
+            .iter()
+            .map(|v| v.id)
+            .collect();
+        let recovered =
+            recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)?;
+        let Life {
+            number,
+            salt,
+            checkpoint_line,
+            ..
+        } = recovered.current;
+        let next = recovery::start_life(
+            &media,
+            pool_uuid,
+            number + 1,
+            salt,
+            recovered.last_sequence,
+            checkpoint_line ^ 1,
+        )?;
+        let (mappings, report) = (recovered.mappings, recovered.report);
+        Pool::start(media, pool_uuid, strict, next, mappings, report, options)
+    }
+
+    /// What opening would find and do, without changing the files. Of a pool that another process
+    /// serves it is a rough picture, and the report says so.
+    ///
+    /// Errors: as `open`.
+    pub fn dry_run<P: AsRef<Path>>(paths: &[P]) -> Result<(RecoveryReport, Stats)> {
+        let regions = paths
+            .iter()
+            .map(|path| Ok(Region::open_read_only(path.as_ref())?))
+            .collect::<Result<Vec<_>>>()?;
+        let in_use = regions.iter().any(Region::is_open_elsewhere);
+        let options = RuntimeOptions {
+            background: false,
+            accept_loss: true,
+            ..RuntimeOptions::default()
+        };
+        let mut pool = Pool::open_on(regions, options)?;
+        if in_use {
+            // What was read while it was being changed tells of no damage.
+            pool.recovery.in_use = true;
+            pool.recovery.damage.clear();
+        }
+        Ok((pool.recovery.clone(), pool.stats()))
+    }
+
+    fn start(
+        media: Media,
+        pool_uuid: [u8; 16],
+        strict: bool,
+        life: NewLife,
+        mappings: Mappings,
+        recovery: RecoveryReport,
+        options: RuntimeOptions,
+    ) -> Result<Pool> {
+        let core = Arc::new(Core::start(media, strict, life, &mappings, options));
+        let background = core.options.background.then(|| Background::start(&core));
+        Ok(Pool {
+            core,
+            pool_uuid,
+            recovery,
+            attach: Mutex::new(()),
+            background,
+        })
+    }
+
+    /// How the pool stands and what it did.
+    pub fn stats(&self) -> Stats {
+        self.core.stats(&self.recovery)
+    }
+    /// Lines, fences and bytes persisted since the members were mapped, by all threads.
+    pub fn counters(&self) -> Counters {
+        self.core.media.counters()
+    }
+    /// What recovery found when this pool was opened.
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.recovery
+    }
+    /// The pool's identity.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.pool_uuid
+    }
+    /// What the medium of the first member survives, in plain words.
+    pub fn survives(&self) -> &'static str {
+        self.core.media.main().kind().survives()
+    }
+    /// The most bytes one transaction can hold: 4 MiB or an eighth of the pool.
+    pub fn transaction_limit_bytes(&self) -> u64 {
+        self.core.media.geometry.transaction_limit_bytes()
+    }
+    /// When reads compare data with checks; can be changed at any time.
+    pub fn set_verify(&self, policy: VerifyPolicy) {
+        self.core.set_verify(policy);
+    }
+    /// Makes everything acknowledged durable in place and empties the log.
+    ///
+    /// Errors: a fence failed.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.core.checkpoint()
+    }
+    /// Evicts up to `wanted` clean blocks; returns how many. Background threads do this unasked.
+    ///
+    /// Errors: a fence failed.
+    pub fn reclaim_once(&self, wanted: usize) -> Result<usize> {
+        self.core.reclaim_once(wanted)
+    }
+    /// Writes one batch of dirty blocks back; returns how many. Background threads do this unasked.
+    ///
+    /// Errors: a backing failed or a block is corrupt; nothing is lost, the rest was written.
+    pub fn write_back_once(&self) -> Result<usize> {
+        self.core.write_back_once()
+    }
+    /// Reads every cached block and compares it with its check. `progress` hears (done, of all
+    /// entries) now and then. Returns how many are good, and volume and block of the bad ones.
+    pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
+        self.core.check_all(&mut progress)
+    }
+
+    /// Ends the threads, empties the log, and closes. Dirty blocks stay in the pool.
+    ///
+    /// Errors: a fence failed; the next open recovers.
+    pub fn close(mut self) -> Result<()> {
+        self.background = None;
+        self.core.checkpoint()
+    }
+}

@@ -1,0 +1,123 @@
+//! From a recovered medium to a running pool: everything in DRAM is made anew.
+
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
+
+use forebay_pmem::PersistenceDomain;
+
+use crate::bell::Bell;
+use crate::core::{CheckpointState, Core, STATE_DIRTY};
+use crate::entry::Entry;
+use crate::groups::Groups;
+use crate::health::Health;
+use crate::index::Index;
+use crate::lanes::Lanes;
+use crate::layout::LINE_BYTES;
+use crate::live::LiveVolumes;
+use crate::media::Media;
+use crate::options::{RuntimeOptions, VerifyPolicy};
+use crate::recovery::NewLife;
+use crate::slots::Slots;
+use crate::stats::Tallies;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::volume::VolumeState;
+use crate::volumes;
+use crate::writeback::WriteBack;
+
+/// Lane records of a plain file start on fresh pages.
+const PAGE_BYTES: u64 = 4096;
+
+impl Core {
+    pub(super) fn start(
+        media: Media,
+        strict: bool,
+        life: NewLife,
+        mappings: &[(u32, Entry)],
+        options: RuntimeOptions,
+    ) -> Core {
+        let geometry = media.geometry;
+        let mut used_entries = vec![0u64; (geometry.entries as usize).div_ceil(64)];
+        let mut used_slots = vec![0u64; (geometry.slots() as usize).div_ceil(64)];
+        let set = |words: &mut [u64], bit: u32| words[bit as usize / 64] |= 1 << (bit % 64);
+        for (index, entry) in mappings {
+            set(&mut used_entries, *index);
+            if let Some(slot) = entry.slot() {
+                set(&mut used_slots, slot);
+            }
+        }
+        let is_set = |words: &[u64], bit: u32| words[bit as usize / 64] >> (bit % 64) & 1 != 0;
+        let page_domain = media
+            .members()
+            .iter()
+            .any(|m| m.domain() == PersistenceDomain::Page);
+        let align = if page_domain && geometry.unit_bytes as u64 >= PAGE_BYTES {
+            PAGE_BYTES
+        } else {
+            LINE_BYTES
+        };
+        let dirty_high =
+            u64::from(geometry.slots()) * u64::from(options.dirty_high_per_mille) / 1000;
+        let core = Core {
+            index: Index::with_used(geometry.entries, |entry| is_set(&used_entries, entry)),
+            slots: Slots::new(geometry.slots(), geometry.lanes, |slot| {
+                is_set(&used_slots, slot)
+            }),
+            lanes: Lanes::new(geometry.lanes, geometry.lane_bytes, align, life.sequence),
+            states: (0..geometry.entries).map(|_| AtomicU8::new(0)).collect(),
+            dirty: Groups::new(geometry.entries),
+            dirty_count: AtomicU64::new(0),
+            table_lines: (0..geometry.entries.div_ceil(4 * 64))
+                .map(|_| AtomicU64::new(0))
+                .collect(),
+            checkpoint: Mutex::new(CheckpointState {
+                next_line: life.next_checkpoint_line,
+                sequence: life.sequence,
+                count: 0,
+            }),
+            replacement: options.replacement.build(geometry.entries as usize),
+            volumes: RwLock::new(vec![None; geometry.volumes as usize]),
+            live: LiveVolumes::new(geometry.volumes),
+            salt: life.salt,
+            life: life.life,
+            strict,
+            verify: AtomicBool::new(options.verify == VerifyPolicy::Always),
+            poisoned: AtomicBool::new(false),
+            tallies: Tallies::default(),
+            write_back: WriteBack::default(),
+            bell: Bell::new(dirty_high),
+            options,
+            media,
+        };
+        core.know_volumes();
+        core.know_mappings(mappings);
+        core
+    }
+
+    fn know_volumes(&self) {
+        let mut volumes = self.volumes.write().unwrap_or_else(|e| e.into_inner());
+        for known in volumes::read_attached(&self.media) {
+            self.live.add(known.id);
+            volumes[known.place as usize] = Some(Arc::new(VolumeState {
+                id: known.id,
+                path: known.identity.path,
+                size_bytes: known.identity.size_bytes,
+                backing: OnceLock::new(),
+                health: Health::default(),
+                zeroings: AtomicU32::new(0),
+            }));
+        }
+    }
+
+    fn know_mappings(&self, mappings: &[(u32, Entry)]) {
+        self.replacement
+            .insert_all(&mut mappings.iter().map(|(index, _)| *index));
+        for (index, entry) in mappings {
+            self.index.link(self.place(entry.key()), *index);
+            if !entry.is_clean() {
+                self.set_state(*index, STATE_DIRTY);
+                self.dirty_count.fetch_add(1, Ordering::Relaxed);
+                self.dirty.insert(*index);
+            }
+        }
+    }
+}
