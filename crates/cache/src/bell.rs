@@ -3,6 +3,10 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use crate::options::RuntimeOptions;
+use crate::pace::Pace;
+use crate::tuning::Watermarks;
+
 #[derive(Default)]
 struct State {
     stopping: bool,
@@ -15,27 +19,38 @@ pub(crate) struct Bell {
     state: Mutex<State>,
     work: Condvar,
     space: Condvar,
-    dirty_high: u64,
+    /// How fast writers may go.
+    pub(crate) pace: Pace,
+    pub(crate) watermarks: Watermarks,
 }
 
 impl Bell {
-    /// Rings for work when more than `dirty_high` blocks are dirty.
-    pub(crate) fn new(dirty_high: u64) -> Bell {
+    /// The bell of a pool of so many slots.
+    pub(crate) fn new(slots: u64, block_bytes: u64, options: &RuntimeOptions) -> Bell {
+        let kept_free = slots * u64::from(options.free_low_per_mille) / 1000;
         Bell {
             state: Mutex::default(),
             work: Condvar::new(),
             space: Condvar::new(),
-            dirty_high,
+            pace: Pace::new(slots.saturating_sub(kept_free), block_bytes),
+            watermarks: Watermarks::new(options),
         }
     }
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The number of dirty blocks rose to `now`. Cheap but for the moment it crosses the mark.
+    /// The number of dirty blocks rose to `now`, by the calling thread. Cheap up to the low mark.
     #[inline]
     pub(crate) fn dirty_rose(&self, now: u64) {
-        if now == self.dirty_high + 1 {
+        if now > self.pace.low() {
+            self.dirty_rose_above_low(now);
+        }
+    }
+    #[cold]
+    fn dirty_rose_above_low(&self, now: u64) {
+        self.pace.charge();
+        if now == self.pace.low() + 1 {
             self.ring_work();
         }
     }
@@ -66,6 +81,14 @@ impl Bell {
             .wait_timeout_while(state, at_most, |s| !s.stopping && s.work_rings == seen)
             .unwrap_or_else(|e| e.into_inner());
         (state.work_rings, state.stopping)
+    }
+    /// Sleeps, unless the pool is being closed.
+    pub(crate) fn pause(&self, at_most: Duration) {
+        let state = self.state();
+        drop(
+            self.work
+                .wait_timeout_while(state, at_most, |s| !s.stopping),
+        );
     }
     /// The number of space rings so far; take it before looking for space.
     pub(crate) fn space_rings(&self) -> u64 {

@@ -69,9 +69,10 @@ pub struct RuntimeOptions {
     pub replacement: ReplacementPolicy,
     /// Run flusher and reclaimer threads. Without, the caller drives them.
     pub background: bool,
-    /// Write-back starts when more than this many per mille of the slots are dirty.
+    /// At this many per mille of the slots dirty, writers go as fast as the backing takes blocks.
     pub dirty_high_per_mille: u32,
-    /// Write-back rests when no more than this many per mille are dirty.
+    /// Write-back works, and writers are slowed, while more than this many per mille are dirty. Both
+    /// can be changed later: [`Pool::set_watermarks`](crate::Pool::set_watermarks).
     pub dirty_low_per_mille: u32,
     /// Reclaim keeps at least this many per mille of the slots free.
     pub free_low_per_mille: u32,
@@ -90,7 +91,7 @@ impl Default for RuntimeOptions {
             verify: VerifyPolicy::Always,
             replacement: ReplacementPolicy::Sieve,
             background: true,
-            dirty_high_per_mille: 600,
+            dirty_high_per_mille: 900,
             dirty_low_per_mille: 500,
             free_low_per_mille: 20,
             throttle_deadline: Duration::from_secs(30),

@@ -60,26 +60,51 @@ impl Core {
         }
     }
 
-    fn slots_of(&self, per_mille: u32) -> u64 {
+    pub(crate) fn slots_of(&self, per_mille: u32) -> u64 {
         u64::from(self.media.geometry.slots()) * u64::from(per_mille) / 1000
     }
 
-    /// The flusher's work after a ring: down to the low watermark once above the high one, and
-    /// for as long as writers wait for space.
-    fn flush_stage(&self) {
-        let high = self.slots_of(self.options.dirty_high_per_mille);
-        let low = self.slots_of(self.options.dirty_low_per_mille).min(high);
+    /// A writer that outran the backing waits for what it made dirty (`pace`). It holds nothing.
+    #[cold]
+    pub(crate) fn keep_pace(&self) {
         let dirty = || self.dirty_count.load(Ordering::Relaxed);
+        let waited = self.bell.pace.pay(dirty, || self.bell.is_stopping());
+        if let Some(waited) = waited {
+            let tallies = self.tallies.mine();
+            tallies.paced(1);
+            tallies.paced_us(waited.as_micros() as u64);
+        }
+    }
+
+    /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
+    fn flush_stage(&self) {
+        let pace = &self.bell.pace;
+        let is_above = || self.dirty_count.load(Ordering::Relaxed) > pace.low();
         let retry_due = self.next_retry().is_some_and(|wait| wait.is_zero());
         let waited_for = || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
-        if dirty() <= high && !retry_due && !waited_for() {
-            return;
-        }
-        while (retry_due || dirty() > low || waited_for()) && !self.bell.is_stopping() {
+        while (retry_due || is_above() || waited_for()) && !self.bell.is_stopping() {
+            let started = Instant::now();
             let round = self.write_back_round();
             if !round.progressed() && !round.more {
                 break;
             }
+            self.keep_flush_rate((round.cleaned + round.redirtied) as usize, started);
+        }
+        if !is_above() {
+            pace.forgive();
+        }
+    }
+
+    /// Rests until what was written since `started` is within the flush rate limit, as it is set now.
+    fn keep_flush_rate(&self, blocks: usize, started: Instant) {
+        let bytes = (blocks * self.block_bytes()) as f64;
+        while let Some(limit) = self.bell.pace.limit() {
+            let due = Duration::from_secs_f64(bytes / limit as f64);
+            let left = due.saturating_sub(started.elapsed());
+            if left.is_zero() || self.bell.is_stopping() {
+                return;
+            }
+            self.bell.pause(left.min(TICK));
         }
     }
 

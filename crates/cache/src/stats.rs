@@ -91,6 +91,10 @@ tallies!(
     corrupt,
     /// Times a writer had to wait for space.
     throttled,
+    /// Times a writer was slowed because it outran the backing.
+    paced,
+    /// How long that took in all, in microseconds.
+    paced_us,
 );
 
 /// One volume, as `Pool::stats` tells it.

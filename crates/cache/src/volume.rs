@@ -109,8 +109,11 @@ impl Volume {
         Key::new(self.state.id, block)
     }
 
-    /// Starts a transaction on this volume.
+    /// Starts a transaction on this volume. A writer that outruns the backing is delayed here.
     pub fn begin(&self) -> Transaction<'_> {
+        if self.core.bell.pace.is_on() {
+            self.core.keep_pace();
+        }
         Transaction::new(self)
     }
 

@@ -11,7 +11,7 @@
 //! concerns exactly the blocks of its round.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::backing::{AlignedBuffer, Backing, WriteRun};
 use crate::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
@@ -120,12 +120,20 @@ impl Core {
             self.retry_degraded();
             workbench.backlog = self.take_dirty();
         }
-        let rest = workbench.backlog.len().saturating_sub(self.round_blocks());
+        let rest = workbench
+            .backlog
+            .len()
+            .saturating_sub(self.steady_round_blocks());
         let indices = workbench.backlog.split_off(rest);
+        let started = Instant::now();
         let mut round = self.round(&mut workbench.buffer, &indices, |volume| {
             self.is_due(volume)
         });
         round.more = rest > 0;
+        if round.progressed() {
+            let written = round.cleaned + round.redirtied;
+            self.bell.pace.measure(written, started.elapsed());
+        }
         round
     }
 
@@ -199,6 +207,20 @@ impl Core {
     /// Blocks of a round at most.
     pub(crate) fn round_blocks(&self) -> usize {
         (ROUND_BYTES_MAX / self.block_bytes()).clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
+    }
+
+    /// Blocks of a background round: fewer in front of a slow backing, so that the dirty level
+    /// moves in small steps.
+    fn steady_round_blocks(&self) -> usize {
+        if !self.options.background {
+            return self.round_blocks();
+        }
+        let in_a_tenth = (self.bell.pace.blocks_per_s() / 10) as usize;
+        let at_least = match self.bell.pace.limit() {
+            Some(_) => 1,
+            None => *ROUND_BLOCKS.start(),
+        };
+        in_a_tenth.clamp(at_least, self.round_blocks())
     }
 
     fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {

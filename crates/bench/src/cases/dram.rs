@@ -21,6 +21,7 @@ pub fn per_block(bench: &Bench) -> Result<Vec<Row>> {
     let mut options = pools::options(file.path(), bench.pool_bytes);
     // Nothing is written back: opening finds the pool full and dirty.
     options.runtime.dirty_high_per_mille = 1000;
+    options.runtime.dirty_low_per_mille = 1000;
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     std::fs::File::create(disk.path())?.set_len(blocks * BLOCK_BYTES as u64)?;

@@ -32,6 +32,7 @@ pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
         kill_one(file.path(), bytes)?;
         let mut options = pools::options(file.path(), bytes).runtime;
         options.dirty_high_per_mille = 1000;
+        options.dirty_low_per_mille = 1000;
         let start = Instant::now();
         let pool = Pool::open_with(&[file.path()], options)?;
         let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -82,6 +83,7 @@ pub fn victim(path: &Path, bytes: u64) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let mut options = pools::options(path, bytes);
     options.runtime.dirty_high_per_mille = 1000;
+    options.runtime.dirty_low_per_mille = 1000;
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;

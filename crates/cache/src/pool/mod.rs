@@ -189,6 +189,10 @@ impl Pool {
         })
     }
 
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
     /// How the pool stands and what it did.
     pub fn stats(&self) -> Stats {
         self.core.stats(&self.recovery)

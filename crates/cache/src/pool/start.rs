@@ -55,8 +55,6 @@ impl Core {
         } else {
             LINE_BYTES
         };
-        let dirty_high =
-            u64::from(geometry.slots()) * u64::from(options.dirty_high_per_mille) / 1000;
         let core = Core {
             index: Index::with_used(geometry.entries, |entry| is_set(&used_entries, entry)),
             slots: Slots::new(geometry.slots(), geometry.lanes, |slot| {
@@ -84,10 +82,15 @@ impl Core {
             poisoned: AtomicBool::new(false),
             tallies: Tallies::default(),
             write_back: WriteBack::default(),
-            bell: Bell::new(dirty_high),
+            bell: Bell::new(
+                u64::from(geometry.slots()),
+                u64::from(geometry.block_bytes),
+                &options,
+            ),
             options,
             media,
         };
+        core.apply_watermarks();
         core.know_volumes();
         core.know_mappings(mappings);
         core
