@@ -107,7 +107,7 @@ media_struct!(
         version: u32,
         member: u32,
         members: u32,
-        /// Bit 0: strict two-fence commits. Bit 1: no data checksums.
+        /// Bit 0: strict two-fence commits. Bit 1: no data checksums. Bit 2: made for tests.
         flags: u32,
         pool_uuid: [u8; 16],
         member_uuid: [u8; 16],
@@ -127,8 +127,10 @@ media_struct!(
 pub(crate) const FLAG_STRICT: u32 = 1;
 /// `Superblock::flags`: entries carry no CRC of the data.
 pub(crate) const FLAG_NO_CHECKSUMS: u32 = 2;
+/// The pool was made for tests and may be broken on purpose.
+pub(crate) const FLAG_TEST: u32 = 4;
 /// All flags this version knows.
-pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS;
+pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST;
 
 media_struct!(
     /// Two per member, used in turn; the valid one with the greater life is current.

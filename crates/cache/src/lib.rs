@@ -21,6 +21,7 @@ mod commit;
 mod core;
 mod entry;
 mod error;
+mod faults;
 mod geometry;
 mod groups;
 mod health;

@@ -22,6 +22,8 @@ pub struct FormatOptions {
     pub volumes: u32,
     /// Distance between metadata lines that are written in turn; a page, smaller only for tests.
     pub unit_bytes: u32,
+    /// The pool is for tests and may be broken on purpose.
+    pub test: bool,
 }
 
 impl Default for FormatOptions {
@@ -34,6 +36,7 @@ impl Default for FormatOptions {
             lane_bytes: None,
             volumes: 64,
             unit_bytes: 4096,
+            test: false,
         }
     }
 }

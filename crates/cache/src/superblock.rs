@@ -7,8 +7,8 @@ use forebay_pmem::Region;
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
 use crate::layout::{
-    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAGS_KNOWN, FORMAT_VERSION, MAGIC, SUPERBLOCK_BYTES,
-    Superblock,
+    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN, FORMAT_VERSION, MAGIC,
+    SUPERBLOCK_BYTES, Superblock,
 };
 use crate::life;
 use crate::options::FormatOptions;
@@ -63,13 +63,14 @@ pub(crate) fn format(
     } else {
         FLAG_NO_CHECKSUMS
     };
+    let test = if options.test { FLAG_TEST } else { 0 };
     for (member, region) in regions.iter().enumerate() {
         let superblock = Superblock {
             magic: MAGIC,
             version: FORMAT_VERSION,
             member: member as u32,
             members: geometry.members,
-            flags: strict | no_checksums,
+            flags: strict | no_checksums | test,
             pool_uuid,
             member_uuid: fresh_uuid()?,
             member_bytes: geometry.member_bytes,
