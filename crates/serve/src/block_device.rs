@@ -48,6 +48,56 @@ impl DeviceError {
     }
 }
 
+/// What a request does to its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// What is known of a range without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExtentState {
+    /// It may hold anything.
+    Data,
+    /// It reads as zeroes, though room may be allocated for it.
+    Zero,
+    /// It reads as zeroes and nothing is allocated for it.
+    Hole,
+}
+
+/// A range of one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Bytes, at least 1.
+    pub length: u64,
+    /// What is known of them.
+    pub state: ExtentState,
+}
+
+/// Adds `length` bytes of `state` to a list of consecutive extents, as part of the last one if that
+/// has the same state; false where that would be one more than `extents_max`.
+pub(crate) fn push_extent(
+    extents: &mut Vec<Extent>,
+    length: u64,
+    state: ExtentState,
+    extents_max: usize,
+) -> bool {
+    if let Some(last) = extents.last_mut()
+        && last.state == state
+    {
+        last.length += length;
+        return true;
+    }
+    let has_room = extents.len() < extents_max;
+    if has_room {
+        extents.push(Extent { length, state });
+    }
+    has_room
+}
+
 /// A disk of a fixed size. Offsets and lengths are bytes, of any alignment.
 pub trait BlockDevice: Send + Sync + 'static {
     /// Size of the disk in bytes; constant while it is served.
@@ -72,6 +122,26 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Confirms that what was acknowledged is durable, or says why it no longer can. It has nothing
     /// to write: a front end may answer later flushes itself.
     fn flush(&self) -> Result<(), DeviceError>;
+
+    /// Whether a request would be served from memory at once, neither waiting for a slow device nor
+    /// for room. It is advice for whoever must not be held up: things may change right after.
+    fn is_quick(&self, _access: Access, _offset: u64, _length: u64) -> bool {
+        true
+    }
+
+    /// What is known of a range without reading it: at most `extents_max` (at least 1) consecutive
+    /// extents from `offset` on, which cover all of the range or, where they would be more, the
+    /// start of it. What may not read as zeroes is never said to be zero.
+    fn extents(
+        &self,
+        offset: u64,
+        length: u64,
+        _extents_max: usize,
+    ) -> Result<Vec<Extent>, DeviceError> {
+        self.check_range(offset, length)?;
+        let state = ExtentState::Data;
+        Ok(vec![Extent { length, state }])
+    }
 
     /// Refuses a range that is not wholly inside the disk.
     fn check_range(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
@@ -109,5 +179,16 @@ impl<D: BlockDevice> BlockDevice for Arc<D> {
     }
     fn flush(&self) -> Result<(), DeviceError> {
         (**self).flush()
+    }
+    fn is_quick(&self, access: Access, offset: u64, length: u64) -> bool {
+        (**self).is_quick(access, offset, length)
+    }
+    fn extents(
+        &self,
+        offset: u64,
+        length: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, DeviceError> {
+        (**self).extents(offset, length, extents_max)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::block_device::{BlockDevice, DeviceError};
+use crate::block_device::{Access, BlockDevice, DeviceError, Extent};
 
 /// Steps of a power of two, as a power of two.
 const STEP_BITS: u32 = 5;
@@ -314,6 +314,17 @@ impl<D: BlockDevice> BlockDevice for MeteredDevice<D> {
     }
     fn flush(&self) -> Result<(), DeviceError> {
         self.meters.flush.meter(0, || self.device.flush())
+    }
+    fn is_quick(&self, access: Access, offset: u64, length: u64) -> bool {
+        self.device.is_quick(access, offset, length)
+    }
+    fn extents(
+        &self,
+        offset: u64,
+        length: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, DeviceError> {
+        self.device.extents(offset, length, extents_max)
     }
 }
 

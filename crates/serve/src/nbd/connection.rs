@@ -1,0 +1,281 @@
+//! The transmission: one thread receives many requests at once and answers the short ones itself,
+//! into one buffer that goes out with one call; what may take long goes to workers and holds up
+//! nothing else.
+//!
+//! Guarantees: a write is applied only once all of its data has come; a length is believed only as
+//! far as [`PAYLOAD_BYTES_MAX`]; a connection that ends leaves nothing behind.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Scope;
+
+use crate::block_device::Access;
+use crate::nbd::execute::Executor;
+use crate::nbd::handshake::Negotiated;
+use crate::nbd::inbox::Inbox;
+use crate::nbd::jobs::{Job, Jobs};
+use crate::nbd::reply::ReplyBuffer;
+use crate::nbd::request::{Operation, Refusal, Request, Rights};
+use crate::nbd::stats::count;
+use crate::nbd::transport::Transport;
+
+/// Longer reads and writes go to a worker, where copying them delays nobody, in bytes.
+pub(crate) const INLINE_BYTES_MAX: u32 = 128 << 10;
+
+/// Replies are sent at the latest when they have this many bytes.
+const REPLIES_BYTES_MAX: usize = 256 << 10;
+
+/// Times that a connection which is to end still looks for requests that came before it was told
+/// so: a client that never pauses must not keep it alive.
+const ENDING_RECEIVES_MAX: usize = 64;
+
+/// What the threads of a connection share.
+struct Connection<'c> {
+    transport: &'c dyn Transport,
+    negotiated: &'c Negotiated,
+    rights: Rights,
+    executor: Executor<'c>,
+    jobs: Jobs,
+    workers_max: usize,
+    /// Held while a whole number of replies is sent.
+    sending: Mutex<()>,
+    is_dead: &'c AtomicBool,
+}
+
+/// Serves what was negotiated until the client leaves, breaks the protocol, or is told to go.
+/// Everything that it asked for has been carried out on return.
+pub(crate) fn serve(transport: &dyn Transport, negotiated: &Negotiated, workers_max: usize) {
+    let is_dead = AtomicBool::new(false);
+    let device = &*negotiated.export.device;
+    let connection = Connection {
+        transport,
+        negotiated,
+        rights: Rights {
+            size_bytes: device.size_bytes(),
+            structured: negotiated.structured,
+            block_status: negotiated.block_status,
+        },
+        executor: Executor {
+            device,
+            structured: negotiated.structured,
+            tallies: &negotiated.link.tallies,
+            is_dead: &is_dead,
+        },
+        jobs: Jobs::default(),
+        workers_max,
+        sending: Mutex::new(()),
+        is_dead: &is_dead,
+    };
+    std::thread::scope(|scope| {
+        let mut receiver = Receiver {
+            connection: &connection,
+            scope,
+            inbox: Inbox::new(transport),
+            replies: ReplyBuffer::default(),
+        };
+        receiver.run();
+        connection.jobs.close();
+    });
+}
+
+impl Connection<'_> {
+    /// Sends all replies in the buffer and empties it; false if nobody receives them any more.
+    fn send(&self, replies: &mut ReplyBuffer) -> bool {
+        if replies.used() > 0 && !self.is_dead.load(Ordering::Relaxed) {
+            let sending = self.sending.lock().unwrap_or_else(|e| e.into_inner());
+            if self.transport.send(replies.filled()).is_err() {
+                self.is_dead.store(true, Ordering::Relaxed);
+                // Wakes the receiver, which may wait for a client that is only half gone.
+                self.negotiated.link.cut();
+            }
+            drop(sending);
+        }
+        replies.truncate(0);
+        !self.is_dead.load(Ordering::Relaxed)
+    }
+
+    fn work(&self) {
+        let mut replies = ReplyBuffer::default();
+        while let Some(job) = self.jobs.next() {
+            self.finish(job, &mut replies);
+        }
+    }
+
+    fn finish(&self, job: Job, replies: &mut ReplyBuffer) {
+        let Job {
+            request,
+            operation,
+            payload,
+        } = job;
+        // Reads for nobody are spared; what changes the disk was asked for and is done.
+        let is_wanted = !self.is_dead.load(Ordering::Relaxed) || operation != Operation::Read;
+        if is_wanted {
+            self.executor
+                .execute(&request, operation, &payload, replies);
+        }
+        drop(payload);
+        self.send(replies);
+        let in_flight = &self.executor.tallies.requests_in_flight;
+        self.jobs.release(job_bytes(&request), in_flight);
+    }
+}
+
+/// Bytes that a job holds in memory.
+fn job_bytes(request: &Request) -> u32 {
+    use crate::nbd::protocol::command;
+    match request.command {
+        command::READ | command::WRITE => request.length,
+        _ => 0,
+    }
+}
+
+/// The thread that receives.
+struct Receiver<'s, 'c> {
+    connection: &'s Connection<'c>,
+    scope: &'s Scope<'s, 'c>,
+    inbox: Inbox<'c>,
+    replies: ReplyBuffer,
+}
+
+/// Whether the connection goes on.
+type GoesOn = bool;
+
+impl<'s, 'c> Receiver<'s, 'c>
+where
+    'c: 's,
+{
+    fn run(&mut self) {
+        let mut ending_receives = 0;
+        loop {
+            while let Some(header) = self.inbox.peek_request() {
+                let Some(request) = Request::parse(header) else {
+                    // Out of step: nothing that follows could be told from data.
+                    count(&self.connection.executor.tallies.errors, 1);
+                    self.connection.send(&mut self.replies);
+                    return;
+                };
+                if !self.handle(&request) {
+                    self.connection.send(&mut self.replies);
+                    return;
+                }
+            }
+            if !self.connection.send(&mut self.replies) {
+                return;
+            }
+            if self.connection.negotiated.link.is_ending() {
+                ending_receives += 1;
+                if ending_receives > ENDING_RECEIVES_MAX {
+                    return;
+                }
+            }
+            if !self.inbox.receive() {
+                return;
+            }
+        }
+    }
+
+    fn handle(&mut self, request: &Request) -> GoesOn {
+        let connection = self.connection;
+        match request.judge(connection.rights) {
+            Ok(Operation::Disconnect) => false,
+            Ok(operation) if self.is_quick(request, operation) => {
+                self.handle_now(request, operation)
+            }
+            Ok(operation) => self.hand_over(request, operation),
+            Err(refusal) => self.refuse(request, &refusal),
+        }
+    }
+
+    fn is_quick(&self, request: &Request, operation: Operation) -> bool {
+        let connection = self.connection;
+        let access = match operation {
+            Operation::Flush => return true,
+            Operation::Read => Access::Read,
+            Operation::Write => Access::Write,
+            _ => return connection.workers_max == 0,
+        };
+        let is_short = request.length <= INLINE_BYTES_MAX;
+        let device = connection.executor.device;
+        is_short
+            && (connection.workers_max == 0
+                || device.is_quick(access, request.offset, u64::from(request.length)))
+    }
+
+    fn handle_now(&mut self, request: &Request, operation: Operation) -> GoesOn {
+        let payload_bytes = request.payload_bytes() as usize;
+        if !self.wait_for(payload_bytes) {
+            return false;
+        }
+        let payload = self.inbox.request_payload(payload_bytes);
+        self.connection
+            .executor
+            .execute(request, operation, payload, &mut self.replies);
+        self.inbox.consume_request(payload_bytes);
+        self.replies.used() < REPLIES_BYTES_MAX || self.connection.send(&mut self.replies)
+    }
+
+    /// Waits until a request's data is there; what is answered is sent before.
+    fn wait_for(&mut self, payload_bytes: usize) -> GoesOn {
+        while !self.inbox.has_payload(payload_bytes) {
+            if !self.connection.send(&mut self.replies) || !self.inbox.receive() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn hand_over(&mut self, request: &Request, operation: Operation) -> GoesOn {
+        let connection = self.connection;
+        // Whoever waits for room or for data must not keep answers back meanwhile.
+        if !connection.send(&mut self.replies) {
+            return false;
+        }
+        let in_flight = &connection.executor.tallies.requests_in_flight;
+        connection.jobs.reserve(job_bytes(request), in_flight);
+        self.inbox.consume_request(0);
+        let Some(payload) = self.inbox.take(request.payload_bytes() as usize) else {
+            connection.jobs.release(job_bytes(request), in_flight);
+            return false;
+        };
+        let job = Job {
+            request: *request,
+            operation,
+            payload,
+        };
+        if connection.workers_max == 0 {
+            connection.finish(job, &mut self.replies);
+            return !connection.is_dead.load(Ordering::Relaxed);
+        }
+        if connection.jobs.push(job, connection.workers_max) {
+            self.start_worker();
+        }
+        true
+    }
+
+    fn start_worker(&mut self) {
+        let connection = self.connection;
+        let spawned = std::thread::Builder::new()
+            .name("nbd-worker".into())
+            .spawn_scoped(self.scope, move || connection.work());
+        if spawned.is_err() && connection.jobs.worker_failed() {
+            // No thread to be had: slower, but served.
+            while let Some(job) = connection.jobs.try_next() {
+                connection.finish(job, &mut self.replies);
+            }
+        }
+    }
+
+    /// Answers with an error, and passes over the data that comes with the request.
+    fn refuse(&mut self, request: &Request, refusal: &Refusal) -> GoesOn {
+        self.connection
+            .executor
+            .refuse(request, refusal, &mut self.replies);
+        self.inbox.consume_request(0);
+        let payload_bytes = request.payload_bytes();
+        if self.inbox.skip(payload_bytes as usize) {
+            return true;
+        }
+        // The rest has not come yet: the client hears of its mistake first.
+        self.connection.send(&mut self.replies) && self.inbox.skip_rest()
+    }
+}

@@ -1,0 +1,40 @@
+//! Disks over NBD, the network block device protocol: fixed newstyle, structured replies.
+//!
+//! ```text
+//!   NbdServer  accepts, limits, drains          Exports  names -> BlockDevice
+//!       |  a thread for each connection            |
+//!   handshake (option_data)  ----------------------+
+//!       |  Negotiated
+//!   connection (inbox, request, jobs, reply)  -- execute --> BlockDevice
+//!       |  Transport
+//!   socket, tls
+//! ```
+//!
+//! All connections see one coherent disk, and every answered write is durable; see `docs/nbd.md`.
+
+mod address;
+mod connection;
+mod execute;
+mod exports;
+mod handshake;
+mod inbox;
+mod jobs;
+mod link;
+mod option_data;
+mod protocol;
+mod reply;
+mod request;
+mod server;
+mod socket;
+mod stats;
+#[doc(hidden)]
+pub mod testing;
+mod tls;
+mod transport;
+
+pub use address::{NbdAddress, NbdAddressError};
+pub use exports::{ExportError, Exports};
+pub use server::{NbdError, NbdOptions, NbdServer};
+pub use stats::NbdStats;
+pub use tls::TlsFiles;
+pub use transport::Transport;

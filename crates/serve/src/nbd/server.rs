@@ -1,0 +1,354 @@
+//! The server: a listening socket, a thread for each connection, an orderly end.
+//!
+//! Guarantees: connections beyond the stated number are turned away with a reason and the others
+//! are served on; a client that dawdles in the handshake is dropped; running out of descriptors or
+//! threads delays new clients and harms nobody else; `drain` answers what has been asked.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
+
+use crate::nbd::address::NbdAddress;
+use crate::nbd::connection;
+use crate::nbd::exports::Exports;
+use crate::nbd::handshake::{Handshake, Negotiated, Outcome, Security};
+use crate::nbd::link::{Link, Links};
+use crate::nbd::socket::{Listener, Socket};
+use crate::nbd::stats::{NbdStats, Tallies, count};
+use crate::nbd::tls::{self, TlsFiles, TlsTransport};
+use crate::nbd::transport::Transport;
+
+/// Rest after accept failed, which it does for as long as there are no descriptors.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Clients that are told at the same time that there are too many; others are only cut off.
+const REFUSALS_MAX: usize = 16;
+
+/// How long a dropped server waits for requests that a device is still at.
+const DROP_GRACE: Duration = Duration::from_secs(5);
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct NbdOptions {
+    /// Encrypts, and lets in only clients that show a certificate of one of our authorities.
+    /// Without, TCP listens on loopback only.
+    pub tls: Option<TlsFiles>,
+    /// Clients served at the same time (at least 1); more are turned away.
+    pub connections_max: usize,
+    /// How long a client may take from the connection to its request for an export.
+    pub handshake_timeout: Duration,
+    /// Threads that a connection may have for requests that take long; they start as needed. With
+    /// 0 such requests hold up the others.
+    pub workers_per_connection: usize,
+}
+
+impl Default for NbdOptions {
+    fn default() -> NbdOptions {
+        NbdOptions {
+            tls: None,
+            connections_max: 64,
+            handshake_timeout: Duration::from_secs(10),
+            workers_per_connection: 8,
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NbdError {
+    /// It cannot listen there.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Where.
+        address: NbdAddress,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the TLS configuration is missing or wrong.
+    #[error("TLS: {source}")]
+    Tls {
+        /// Which and why.
+        source: io::Error,
+    },
+}
+
+/// A running server. Dropping it cuts its connections off and removes its socket.
+pub struct NbdServer {
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    exports: Arc<Exports>,
+    options: NbdOptions,
+    tls: Option<Arc<ServerConfig>>,
+    listener: Listener,
+    is_stopping: AtomicBool,
+    /// What the acceptor sleeps on after an error.
+    stop_lock: Mutex<()>,
+    stopping: Condvar,
+    links: Links,
+    refusals: AtomicUsize,
+    connections_total: AtomicU64,
+    connections_refused: AtomicU64,
+    handshakes_failed: AtomicU64,
+    accept_errors: AtomicU64,
+    /// What connections that have ended did.
+    ended: Mutex<Tallies>,
+}
+
+impl std::fmt::Debug for NbdServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NbdServer on {}", self.address())
+    }
+}
+
+impl NbdServer {
+    /// Listens on `address` and serves what is and will be in `exports`.
+    ///
+    /// # Errors
+    /// The address cannot be listened on (TCP beyond loopback without TLS included), or a file of
+    /// the TLS configuration is wrong.
+    pub fn start(
+        exports: Arc<Exports>,
+        address: &NbdAddress,
+        options: NbdOptions,
+    ) -> Result<NbdServer, NbdError> {
+        let listen_error = |source| NbdError::Listen {
+            address: address.clone(),
+            source,
+        };
+        let tls = options.tls.as_ref().map(tls::configure).transpose();
+        let tls = tls.map_err(|source| NbdError::Tls { source })?;
+        let listener = Listener::bind(address, tls.is_some()).map_err(listen_error)?;
+        let shared = Arc::new(Shared {
+            exports,
+            options,
+            tls,
+            listener,
+            is_stopping: AtomicBool::new(false),
+            stop_lock: Mutex::new(()),
+            stopping: Condvar::new(),
+            links: Links::default(),
+            refusals: AtomicUsize::new(0),
+            connections_total: AtomicU64::new(0),
+            connections_refused: AtomicU64::new(0),
+            handshakes_failed: AtomicU64::new(0),
+            accept_errors: AtomicU64::new(0),
+            ended: Mutex::default(),
+        });
+        let acceptor = std::thread::Builder::new()
+            .name("nbd-accept".into())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || shared.accept_all()
+            });
+        match acceptor {
+            Ok(thread) => Ok(NbdServer {
+                shared,
+                acceptor: Some(thread),
+            }),
+            Err(source) => {
+                shared.listener.stop();
+                Err(listen_error(source))
+            }
+        }
+    }
+
+    /// Where it listens, with the real port where 0 was asked for.
+    pub fn address(&self) -> &NbdAddress {
+        self.shared.listener.address()
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> NbdStats {
+        let shared = &*self.shared;
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let mut stats = NbdStats {
+            connections_open: shared.links.count() as u64,
+            connections_total: load(&shared.connections_total),
+            connections_refused: load(&shared.connections_refused),
+            handshakes_failed: load(&shared.handshakes_failed),
+            accept_errors: load(&shared.accept_errors),
+            ..NbdStats::default()
+        };
+        let ended = shared.ended.lock().unwrap_or_else(|e| e.into_inner());
+        ended.add_to(&mut stats);
+        shared.links.each(|link| link.tallies.add_to(&mut stats));
+        stats
+    }
+
+    /// Ends in order: no new connections, requests that have reached us are answered, then the
+    /// connections are closed. True if that was done by the deadline; else those left are cut off.
+    pub fn drain(&self, deadline: Duration) -> bool {
+        let shared = &*self.shared;
+        shared.stop_accepting();
+        shared.links.close();
+        let is_drained = shared.links.wait_for_none(deadline);
+        if !is_drained {
+            shared.links.each(Link::cut);
+        }
+        is_drained
+    }
+}
+
+impl Drop for NbdServer {
+    fn drop(&mut self) {
+        self.shared.stop_accepting();
+        if let Some(thread) = self.acceptor.take() {
+            let _ = thread.join();
+        }
+        self.shared.links.close();
+        self.shared.links.each(Link::cut);
+        self.shared.links.wait_for_none(DROP_GRACE);
+    }
+}
+
+impl Shared {
+    fn stop_accepting(&self) {
+        let guard = self.stop_lock.lock().unwrap_or_else(|e| e.into_inner());
+        if !self.is_stopping.swap(true, Ordering::SeqCst) {
+            self.listener.stop();
+        }
+        self.stopping.notify_all();
+        drop(guard);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    fn accept_all(self: Arc<Shared>) {
+        while !self.is_stopping() {
+            match self.listener.accept() {
+                Ok(socket) => self.admit(socket),
+                Err(_) => self.rest(),
+            }
+        }
+    }
+
+    /// After accept failed: the reason may pass, and must not be asked for again and again.
+    fn rest(&self) {
+        let guard = self.stop_lock.lock().unwrap_or_else(|e| e.into_inner());
+        if !self.is_stopping() {
+            count(&self.accept_errors, 1);
+            let _ = self.stopping.wait_timeout(guard, ACCEPT_RETRY_INTERVAL);
+        }
+    }
+
+    fn admit(self: &Arc<Shared>, socket: Socket) {
+        count(&self.connections_total, 1);
+        let is_refused = self.links.count() >= self.options.connections_max.max(1);
+        if is_refused {
+            count(&self.connections_refused, 1);
+            if self.refusals.fetch_add(1, Ordering::Relaxed) >= REFUSALS_MAX {
+                self.refusals.fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+        }
+        let link = Arc::new(Link::new(Some(Arc::new(socket))));
+        // Joined here, not in the thread: the next client must see that the place is taken.
+        if !is_refused && !self.links.join(&link) {
+            return;
+        }
+        let place = Place {
+            shared: Arc::clone(self),
+            link,
+            is_refused,
+        };
+        let spawned = std::thread::Builder::new()
+            .name("nbd".into())
+            .spawn(move || place.occupy());
+        if spawned.is_err() {
+            // No thread to be had: this client is cut off, the next one is in a while.
+            self.rest();
+        }
+    }
+}
+
+/// A client's place among those served or refused, given up when it is dropped.
+struct Place {
+    shared: Arc<Shared>,
+    link: Arc<Link>,
+    is_refused: bool,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let shared = &*self.shared;
+        if self.is_refused {
+            shared.refusals.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        // Under the lock, so that nobody adds this connection up twice or not at all.
+        let ended = shared.ended.lock().unwrap_or_else(|e| e.into_inner());
+        self.link.tallies.fold_into(&ended);
+        shared.links.leave(&self.link);
+    }
+}
+
+impl Place {
+    fn occupy(self) {
+        let shared = &*self.shared;
+        let Some(socket) = self.link.socket() else {
+            return;
+        };
+        let result = self.negotiate(socket);
+        match result {
+            Ok(Some((transport, negotiated))) => {
+                let workers = shared.options.workers_per_connection;
+                connection::serve(&*transport, &negotiated, workers);
+                transport.finish();
+            }
+            Ok(None) => {}
+            // A client that cannot negotiate concerns nobody else.
+            Err(_) => count(&shared.handshakes_failed, 1),
+        }
+        socket.shutdown();
+    }
+
+    /// The handshake, through TLS where the client asks for that; `None` where it asks for nothing
+    /// more, or is turned away.
+    fn negotiate(
+        &self,
+        socket: &Arc<Socket>,
+    ) -> io::Result<Option<(Box<dyn Transport>, Negotiated)>> {
+        let shared = &*self.shared;
+        let deadline = Instant::now() + shared.options.handshake_timeout;
+        socket.set_deadline(Some(deadline))?;
+        let refusal = self.is_refused.then(|| {
+            format!(
+                "the server has {} connections already, which is its limit; try again later",
+                shared.options.connections_max.max(1)
+            )
+        });
+        let mut handshake = Handshake {
+            exports: &shared.exports,
+            link: &self.link,
+            refusal: refusal.as_deref(),
+            security: match shared.tls {
+                Some(_) => Security::TlsAwaited,
+                None => Security::Plain,
+            },
+            no_zeroes: false,
+        };
+        handshake.greet(socket)?;
+        let mut transport: Box<dyn Transport> = Box::new(Arc::clone(socket));
+        let mut outcome = handshake.negotiate(&*transport)?;
+        if let (Outcome::StartTls, Some(config)) = (&outcome, &shared.tls) {
+            transport = Box::new(TlsTransport::accept(config, Arc::clone(socket))?);
+            handshake.security = Security::Tls;
+            outcome = handshake.negotiate(&*transport)?;
+        }
+        let Outcome::Open(negotiated) = outcome else {
+            transport.finish();
+            return Ok(None);
+        };
+        socket.set_deadline(None)?;
+        Ok(Some((transport, negotiated)))
+    }
+}

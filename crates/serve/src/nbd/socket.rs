@@ -1,0 +1,206 @@
+//! A connected socket, Unix or TCP, and a listening one; the same calls serve both.
+//!
+//! A Unix socket is made in a private directory and moved into place, so that nobody else can
+//! connect before its mode is set. TCP listens beyond loopback only where TLS guards it.
+
+use std::io;
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
+
+use crate::control::bind_private;
+use crate::nbd::address::NbdAddress;
+use crate::nbd::transport::Transport;
+
+/// One connection's socket.
+pub(crate) struct Socket {
+    descriptor: OwnedFd,
+    /// Until when the peer may take for what is received or sent.
+    deadline: Mutex<Option<Instant>>,
+}
+
+impl Socket {
+    pub(crate) fn new(descriptor: OwnedFd) -> Socket {
+        Socket {
+            descriptor,
+            deadline: Mutex::new(None),
+        }
+    }
+
+    /// What has arrived can still be received; what arrives from now on need not be.
+    pub(crate) fn shutdown_read(&self) {
+        // It fails only where the peer has closed, which is as good.
+        let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Read);
+    }
+
+    /// Nothing is received or sent any more; whoever waits for either returns.
+    pub(crate) fn shutdown(&self) {
+        let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
+    }
+
+    /// Applies the deadline to the next call; fails where it has passed.
+    fn arm(&self) -> io::Result<bool> {
+        let deadline = *self.deadline.lock().unwrap_or_else(|e| e.into_inner());
+        let Some(deadline) = deadline else {
+            return Ok(false);
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(timed_out());
+        }
+        self.set_timeouts(Some(left.max(Duration::from_millis(1))))?;
+        Ok(true)
+    }
+
+    fn set_timeouts(&self, timeout: Option<Duration>) -> io::Result<()> {
+        for kind in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+            sockopt::set_socket_timeout(&self.descriptor, kind, timeout)?;
+        }
+        Ok(())
+    }
+}
+
+fn timed_out() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the peer took too long")
+}
+
+/// What a system call's error means with a deadline or without.
+fn explain(errno: Errno, is_armed: bool) -> io::Error {
+    match errno {
+        Errno::AGAIN if is_armed => timed_out(),
+        other => other.into(),
+    }
+}
+
+impl Transport for Socket {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        let is_armed = self.arm()?;
+        loop {
+            match rustix::net::recv(&self.descriptor, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) => return Ok(count),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(explain(errno, is_armed)),
+            }
+        }
+    }
+
+    fn send(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let is_armed = self.arm()?;
+            match rustix::net::send(&self.descriptor, rest, SendFlags::NOSIGNAL) {
+                Ok(count) => rest = &rest[count..],
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(explain(errno, is_armed)),
+            }
+        }
+        Ok(())
+    }
+
+    fn set_deadline(&self, deadline: Option<Instant>) -> io::Result<()> {
+        *self.deadline.lock().unwrap_or_else(|e| e.into_inner()) = deadline;
+        match deadline {
+            None => self.set_timeouts(None),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// A listening socket.
+pub(crate) struct Listener {
+    descriptor: OwnedFd,
+    address: NbdAddress,
+    /// Which file the socket is, so that nobody else's is removed.
+    inode: Option<u64>,
+}
+
+impl Listener {
+    /// Listens on `address`. A Unix socket that nobody listens on any more is replaced.
+    pub(crate) fn bind(address: &NbdAddress, is_guarded: bool) -> io::Result<Listener> {
+        match address {
+            NbdAddress::Unix(path) => Listener::bind_unix(path.clone()),
+            NbdAddress::Tcp { host, port } => Listener::bind_tcp(host, *port, is_guarded),
+        }
+    }
+
+    fn bind_unix(path: PathBuf) -> io::Result<Listener> {
+        use std::os::unix::fs::FileTypeExt;
+        if let Ok(found) = std::fs::symlink_metadata(&path) {
+            if !found.file_type().is_socket() {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    format!("{} is there and is no socket", path.display()),
+                ));
+            }
+            if std::os::unix::net::UnixStream::connect(&path).is_ok() {
+                return Err(io::Error::new(
+                    io::ErrorKind::AddrInUse,
+                    format!("somebody listens on {}", path.display()),
+                ));
+            }
+        }
+        let listener = bind_private(&path)?;
+        let inode = std::fs::symlink_metadata(&path)?.ino();
+        Ok(Listener {
+            descriptor: listener.into(),
+            address: NbdAddress::Unix(path),
+            inode: Some(inode),
+        })
+    }
+
+    fn bind_tcp(host: &str, port: u16, is_guarded: bool) -> io::Result<Listener> {
+        let addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
+        let open = addresses.iter().find(|address| !address.ip().is_loopback());
+        if let (Some(open), false) = (open, is_guarded) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!(
+                    "{} is not loopback, and without TLS anybody who reaches it could read and \
+                     write the disk; listen on 127.0.0.1 or ::1, or configure TLS",
+                    open.ip()
+                ),
+            ));
+        }
+        let listener = TcpListener::bind(&addresses[..])?;
+        let bound = listener.local_addr()?;
+        Ok(Listener {
+            descriptor: listener.into(),
+            address: NbdAddress::Tcp {
+                host: bound.ip().to_string(),
+                port: bound.port(),
+            },
+            inode: None,
+        })
+    }
+
+    pub(crate) fn address(&self) -> &NbdAddress {
+        &self.address
+    }
+
+    /// Waits for the next client.
+    pub(crate) fn accept(&self) -> io::Result<Socket> {
+        let descriptor = rustix::net::accept_with(self.descriptor.as_fd(), SocketFlags::CLOEXEC)?;
+        if matches!(self.address, NbdAddress::Tcp { .. }) {
+            sockopt::set_tcp_nodelay(&descriptor, true)?;
+            // A peer that vanished without a word must not keep its place for ever.
+            sockopt::set_socket_keepalive(&descriptor, true)?;
+        }
+        Ok(Socket::new(descriptor))
+    }
+
+    /// Nobody is accepted any more: `accept` fails from now on, also where it waits.
+    pub(crate) fn stop(&self) {
+        let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
+        if let (NbdAddress::Unix(path), Some(inode)) = (&self.address, self.inode)
+            && std::fs::symlink_metadata(path).is_ok_and(|found| found.ino() == inode)
+        {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
