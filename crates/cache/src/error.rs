@@ -115,6 +115,15 @@ pub enum Error {
         /// The first member of the pool.
         path: PathBuf,
     },
+    /// A drain was stopped by whoever watched it. What was written stays written, the rest is dirty as
+    /// before, and nothing else changed.
+    #[error("{}: stopped with {dirty_blocks} dirty blocks left; the volume is as before", path.display())]
+    Cancelled {
+        /// The volume's backing.
+        path: PathBuf,
+        /// Blocks that were not written back.
+        dirty_blocks: u64,
+    },
     /// The volume is not, or no longer, what the caller thinks.
     #[error("volume: {0}")]
     Volume(String),

@@ -35,11 +35,13 @@ pub enum Mutant {
     StrictWordIgnored,
     AppendPublishedBeforeFence,
     ZeroWithoutRecord,
+    DetachedBeforeEmptied,
+    SizeBeforeItsLine,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 27] = {
+    pub const ALL: [Mutant; 29] = {
         use Mutant::*;
         [
             CommitFenceRemoved,
@@ -69,6 +71,8 @@ impl Mutant {
             StrictWordIgnored,
             AppendPublishedBeforeFence,
             ZeroWithoutRecord,
+            DetachedBeforeEmptied,
+            SizeBeforeItsLine,
         ]
     };
 

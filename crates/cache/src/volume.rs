@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use crate::backing::Backing;
+use crate::backing::{Backing, Limited};
 use crate::change::Outcome;
 use crate::core::{Core, STATE_DIRTY};
 use crate::entry::{Entry, Key};
@@ -15,7 +15,7 @@ use crate::lanes::thread_hint;
 use crate::mutants::{Mutant, mutated};
 use crate::options::VerifyPolicy;
 use crate::stats::VolumeStats;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::transaction::Transaction;
 
 /// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
@@ -27,8 +27,11 @@ const DISCARD_BLOCKS_MAX: u64 = 512;
 pub(crate) struct VolumeState {
     pub(crate) id: u32,
     pub(crate) path: PathBuf,
-    pub(crate) size_bytes: u64,
+    /// Grows; whoever asks meanwhile sees the one or the other.
+    pub(crate) size_bytes: AtomicU64,
     pub(crate) backing: OnceLock<Backing>,
+    /// The same as `backing`: what may be used of it.
+    pub(crate) limited: OnceLock<Arc<Limited>>,
     pub(crate) health: Health,
     /// Bulk discards that have zeroed the backing and not synced it yet.
     pub(crate) zeroings: AtomicU32,
@@ -55,7 +58,7 @@ impl VolumeState {
         VolumeStats {
             id: self.id,
             path: self.path.clone(),
-            size_bytes: self.size_bytes,
+            size_bytes: self.size_bytes.load(Ordering::Relaxed),
             attached: backing.is_some(),
             degraded: self.health.is_degraded(),
             last_error: self.health.last_error(),
@@ -90,7 +93,7 @@ impl Volume {
     }
     /// Bytes of the volume.
     pub fn size_bytes(&self) -> u64 {
-        self.state.size_bytes
+        self.state.size_bytes.load(Ordering::Relaxed)
     }
     /// Bytes of a block.
     pub fn block_size(&self) -> usize {

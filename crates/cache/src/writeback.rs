@@ -142,11 +142,24 @@ impl Core {
     /// # Errors
     /// The backing's, or the first corrupt block; the rest was written all the same.
     pub(crate) fn flush_volume(&self, volume: &VolumeState) -> Result<()> {
+        self.flush_volume_watched(volume, &mut |_| Ok(()))
+    }
+
+    /// The same. `watch` hears before each round, and at the end, how many blocks are left; its error
+    /// ends the work.
+    pub(crate) fn flush_volume_watched(
+        &self,
+        volume: &VolumeState,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         let mut dirty: Vec<u32> = self.dirty_entries(volume.id).collect();
         // Cached: an entry may get another key while the sort is at it.
         dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
         let mut failure = None;
+        let mut left = dirty.len();
         for chunk in dirty.chunks(self.round_blocks()) {
+            watch(left)?;
+            left -= chunk.len();
             let mut workbench = self.begin_round();
             let round = self.round(&mut workbench.buffer, chunk, |other| other.id == volume.id);
             failure = failure.or(round.error);
@@ -154,7 +167,7 @@ impl Core {
                 break;
             }
         }
-        failure.map_or(Ok(()), Err)
+        failure.map_or_else(|| watch(left), Err)
     }
 
     /// Puts all dirty blocks of a volume into the queue, when its backing is (back) there; returns
@@ -223,7 +236,7 @@ impl Core {
         in_a_tenth.clamp(at_least, self.round_blocks())
     }
 
-    fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
         (0..self.states.len() as u32).filter(move |index| {
             self.state(*index) & STATE_DIRTY != 0
                 && self.media.load_entry(*index).key().volume() == id

@@ -3,6 +3,7 @@
 
 mod fixtures;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fixtures::{BLOCK, Rig, block, get, open, put, quiet, tiny};
@@ -129,4 +130,59 @@ fn writers_at_work_during_a_detach_lose_nothing_that_was_acknowledged() {
         assert_eq!(rig.pool.stats().cached_blocks, 0);
         open(&rig.images(), quiet()).expect("open");
     }
+}
+
+fn dirty(volume: &Volume, blocks: u64) {
+    for number in 0..blocks {
+        put(volume, number, &block(number, 1));
+    }
+}
+
+#[test]
+fn a_detach_tells_how_much_is_left_and_can_be_stopped() {
+    let rig = Rig::new(&tiny(), 1);
+    let volume = rig.attach();
+    dirty(&volume, 20);
+    let stopped = rig.pool.detach_watched(volume.clone(), &mut |progress| {
+        assert_eq!((progress.dirty_blocks, progress.written_blocks), (20, 0));
+        assert!(progress.remaining().is_none());
+        ControlFlow::Break(())
+    });
+    assert!(matches!(
+        stopped,
+        Err(Error::Cancelled {
+            dirty_blocks: 20,
+            ..
+        })
+    ));
+    put(&volume, 1, &block(1, 2));
+    let mut left = Vec::new();
+    let done = rig.pool.detach_watched(volume, &mut |progress| {
+        left.push(progress.dirty_blocks);
+        assert_eq!(progress.dirty_blocks + progress.written_blocks, 20);
+        ControlFlow::Continue(())
+    });
+    done.expect("detach");
+    assert_eq!((left.first(), left.last()), (Some(&20), Some(&0)));
+    assert!(rig.store.snapshot()[BLOCK..2 * BLOCK] == block(1, 2));
+    assert!(rig.pool.volumes().is_empty());
+}
+
+/// The second stop is the last moment: its users are cut off already.
+#[test]
+fn a_detach_that_is_stopped_late_leaves_the_volume_in_use() {
+    let rig = Rig::new(&tiny(), 1);
+    let volume = rig.attach();
+    dirty(&volume, 5);
+    let mut clean_twice = 0;
+    let stopped = rig.pool.detach_watched(volume.clone(), &mut |progress| {
+        clean_twice += u32::from(progress.dirty_blocks == 0);
+        match clean_twice {
+            2 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    assert!(matches!(stopped, Err(Error::Cancelled { .. })));
+    put(&volume, 1, &block(1, 2));
+    rig.pool.detach(volume).expect("detach");
 }

@@ -61,6 +61,10 @@ impl BackingStore for FaultyStore {
         self.inner.size_bytes()
     }
 
+    fn refresh_size(&self) -> io::Result<u64> {
+        self.inner.refresh_size()
+    }
+
     fn identity(&self) -> BackingIdentity {
         self.inner.identity()
     }

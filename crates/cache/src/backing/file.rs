@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES, is_direct_aligned, is_range_aligned};
@@ -39,7 +40,9 @@ impl Default for FileBackingOptions {
 
 /// An open file or block device, locked against other processes.
 pub struct FileStore {
+    /// As it was when it was opened.
     identity: BackingIdentity,
+    size_bytes: AtomicU64,
     buffered: File,
     direct: Option<File>,
     ring: Option<Mutex<Ring>>,
@@ -123,6 +126,7 @@ impl FileStore {
             None
         };
         Ok(Self {
+            size_bytes: AtomicU64::new(size_bytes),
             identity,
             buffered,
             direct,
@@ -211,11 +215,21 @@ impl FileStore {
 
 impl BackingStore for FileStore {
     fn size_bytes(&self) -> u64 {
-        self.identity.size_bytes
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    fn refresh_size(&self) -> io::Result<u64> {
+        // Everything else names its offset, so moving the descriptor's own disturbs nobody.
+        let found = (&self.buffered).seek(SeekFrom::End(0))?;
+        self.size_bytes.fetch_max(found, Ordering::Relaxed);
+        Ok(found)
     }
 
     fn identity(&self) -> BackingIdentity {
-        self.identity.clone()
+        BackingIdentity {
+            size_bytes: self.size_bytes(),
+            ..self.identity.clone()
+        }
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {

@@ -11,7 +11,8 @@ use super::{BackingCounters, BackingIdentity, BackingStore, WriteRun, clipped_le
 /// Bytes under a lock. Everything written is durable at once.
 pub struct MemoryStore {
     bytes: Mutex<Vec<u8>>,
-    size_bytes: u64,
+    /// What callers may use of them: the store may have grown since anybody looked.
+    size_bytes: AtomicU64,
     number: u64,
     counters: LiveCounters,
 }
@@ -34,7 +35,7 @@ impl MemoryStore {
     #[must_use]
     pub fn from_bytes(bytes: Vec<u8>) -> Self {
         Self {
-            size_bytes: bytes.len() as u64,
+            size_bytes: AtomicU64::new(bytes.len() as u64),
             bytes: Mutex::new(bytes),
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             counters: LiveCounters::default(),
@@ -47,6 +48,12 @@ impl MemoryStore {
         self.lock().clone()
     }
 
+    /// Gives it another size: it keeps its content as far as that reaches, and is zero beyond. Nobody
+    /// uses what it gains before [`BackingStore::refresh_size`].
+    pub fn resize(&self, size_bytes: u64) {
+        self.lock().resize(size_bytes as usize, 0);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
         // Bytes have no invariant that a panicking holder could have broken.
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
@@ -55,19 +62,25 @@ impl MemoryStore {
 
 impl BackingStore for MemoryStore {
     fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.size_bytes.load(Ordering::Relaxed)
+    }
+
+    fn refresh_size(&self) -> io::Result<u64> {
+        let found = self.lock().len() as u64;
+        self.size_bytes.fetch_max(found, Ordering::Relaxed);
+        Ok(found)
     }
 
     fn identity(&self) -> BackingIdentity {
         BackingIdentity {
             path: PathBuf::from(format!("memory-{}", self.number)),
             inode: self.number,
-            size_bytes: self.size_bytes,
+            size_bytes: self.size_bytes(),
         }
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let inside = clipped_len(self.size_bytes, offset, out.len());
+        let inside = clipped_len(self.size_bytes(), offset, out.len());
         self.counters.count_read(inside);
         let (head, tail) = out.split_at_mut(inside);
         if inside > 0 {
@@ -82,7 +95,7 @@ impl BackingStore for MemoryStore {
         let mut bytes = self.lock();
         runs.iter()
             .map(|run| {
-                let inside = clipped_len(self.size_bytes, run.offset, run.bytes.len());
+                let inside = clipped_len(self.size_bytes(), run.offset, run.bytes.len());
                 self.counters.count_write(run.offset, inside);
                 if inside > 0 {
                     let start = run.offset as usize;
@@ -96,7 +109,7 @@ impl BackingStore for MemoryStore {
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
         self.counters.count_zeroing();
         let len = usize::try_from(len_bytes).unwrap_or(usize::MAX);
-        let inside = clipped_len(self.size_bytes, offset, len);
+        let inside = clipped_len(self.size_bytes(), offset, len);
         if inside > 0 {
             let start = offset as usize;
             self.lock()[start..start + inside].fill(0);

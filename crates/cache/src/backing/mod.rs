@@ -11,6 +11,7 @@ mod aligned;
 mod counters;
 mod faulty;
 mod file;
+mod limited;
 mod memory;
 mod uring;
 
@@ -18,6 +19,7 @@ pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES};
 pub use counters::BackingCounters;
 pub use faulty::FaultyStore;
 pub use file::{FileBackingOptions, FileStore};
+pub(crate) use limited::Limited;
 pub use memory::MemoryStore;
 
 use std::io;
@@ -52,6 +54,15 @@ pub struct WriteRun<'a> {
 pub trait BackingStore: Send + Sync {
     /// Size in bytes; it need not be a multiple of anything.
     fn size_bytes(&self) -> u64;
+
+    /// Looks again how large the store is, and from now on uses what it has gained. Returns the size
+    /// found, which [`BackingStore::size_bytes`] tells too unless the store shrank.
+    ///
+    /// # Errors
+    /// The device's own.
+    fn refresh_size(&self) -> io::Result<u64> {
+        Ok(self.size_bytes())
+    }
 
     /// What is checked when a volume is attached to this store again.
     fn identity(&self) -> BackingIdentity;

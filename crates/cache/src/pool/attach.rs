@@ -1,22 +1,24 @@
-//! Volumes come and go: attached to their backing, detached from the pool for good.
+//! Volumes come: a backing is attached as the volume that it was before, or as a new one.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
-use crate::backing::{Backing, BackingIdentity};
+use crate::backing::{Backing, BackingIdentity, Limited};
+use crate::core::Core;
 use crate::entry::BLOCK_BITS;
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::pool::Pool;
+use crate::sync::{AtomicU32, AtomicU64};
 use crate::volume::{Volume, VolumeState};
 use crate::volumes::{self, Description};
 
 impl Pool {
-    /// Attaches a backing: the volume that it was before, or a new one.
+    /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
+    /// keeps its volume's size until [`Pool::grow_volume`].
     ///
-    /// Errors: no room in the volume table; the backing changed its size since.
+    /// Errors: no room in the volume table; the backing shrank or is another one since.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
-        let _one_at_a_time = self.attach.lock().unwrap_or_else(|e| e.into_inner());
+        let _one_at_a_time = self.lock_table();
         let core = &self.core;
         let identity = backing.identity();
         check_size(&identity, core.block_bytes())?;
@@ -39,35 +41,25 @@ impl Pool {
         sync_backing(&backing, &identity)?;
         let id = volumes::next_id(place, before.as_ref());
         volumes::write(&core.media, place, id, &identity, true)?;
-        let state = Arc::new(VolumeState {
-            id,
-            path: identity.path,
-            size_bytes: identity.size_bytes,
-            backing: OnceLock::from(backing),
-            health: Health::default(),
-            zeroings: AtomicU32::new(0),
-        });
+        let state = Arc::new(VolumeState::new(id, &identity));
+        state.set_backing(backing, identity.size_bytes)?;
         self.set_volume(place, Some(state.clone()));
         core.live.add(id);
-        Ok(Volume {
-            core: core.clone(),
-            state,
-        })
+        Ok(self.volume_of(state))
     }
 
     fn attach_again(
         &self,
-        known: &volumes::Description,
+        known: &Description,
         identity: BackingIdentity,
         backing: Backing,
     ) -> Result<Volume> {
-        if known.identity != identity {
+        let (size_bytes, inode) = (known.identity.size_bytes, known.identity.inode);
+        if inode != identity.inode || identity.size_bytes < size_bytes {
             return Err(Error::Volume(format!(
-                "{}: this pool caches a backing of that name with {} bytes (inode {}), but found {} \
-                 bytes (inode {}); bring the old one back, or detach it first",
+                "{}: this pool caches a backing of that name with {size_bytes} bytes (inode {inode}), \
+                 but found {} bytes (inode {}); bring the old one back, or detach it first",
                 identity.path.display(),
-                known.identity.size_bytes,
-                known.identity.inode,
                 identity.size_bytes,
                 identity.inode
             )));
@@ -76,71 +68,91 @@ impl Pool {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
         sync_backing(&backing, &identity)?;
-        state.backing.set(backing).map_err(|_| {
-            Error::Volume(format!(
-                "{}: it is attached already",
-                identity.path.display()
-            ))
-        })?;
+        state.set_backing(backing, size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         state.health.succeeded();
         self.core.announce_dirty(state.id);
         self.core.bell.ring_work();
-        Ok(Volume {
-            core: self.core.clone(),
-            state,
-        })
+        Ok(self.volume_of(state))
     }
 
     /// The volumes that the pool knows, with or without an attached backing.
     pub fn volumes(&self) -> Vec<Volume> {
         let volumes = self.core.volumes.read().unwrap_or_else(|e| e.into_inner());
         let known = volumes.iter().flatten();
-        known
-            .map(|state| Volume {
-                core: self.core.clone(),
-                state: state.clone(),
-            })
-            .collect()
+        known.map(|state| self.volume_of(state.clone())).collect()
     }
 
-    /// Writes everything of a volume back, drops its blocks and forgets it. Writes through other
-    /// clones of the volume fail from some moment on; what was acknowledged before is in the backing.
-    ///
-    /// Errors: the backing failed; the volume is still attached then and nothing is lost.
-    pub fn detach(&self, volume: Volume) -> Result<()> {
-        let _one_at_a_time = self.attach.lock().unwrap_or_else(|e| e.into_inner());
-        let core = &self.core;
-        let found = volumes::read_attached(&core.media)
-            .into_iter()
-            .find(|found| found.id == volume.id() && Arc::ptr_eq(core, &volume.core))
-            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached to this pool")))?;
-        // While it is still in use, so that little is left for later.
-        volume.flush()?;
-        core.live.remove(found.id);
-        core.index.wait_for_holders();
-        let gone = self.forget(&volume, &found);
-        if gone.is_err() {
-            core.live.add(found.id);
+    /// The volume with this id.
+    pub fn volume(&self, id: u32) -> Option<Volume> {
+        self.core.volume(id).map(|state| self.volume_of(state))
+    }
+
+    fn volume_of(&self, state: Arc<VolumeState>) -> Volume {
+        Volume {
+            core: self.core.clone(),
+            state,
         }
-        gone
     }
 
-    /// Nobody changes the volume any more: its last blocks go, then its place is free.
-    fn forget(&self, volume: &Volume, found: &Description) -> Result<()> {
-        volume.flush()?;
-        self.core.drop_volume_blocks(&volume.state)?;
-        // The tombstones must be in the table before the id may be used again.
-        self.core.checkpoint()?;
-        let Description { place, id, .. } = *found;
-        volumes::write(&self.core.media, place, id, &found.identity, false)?;
-        self.set_volume(place, None);
-        Ok(())
+    /// The volume table changes under this lock. Nothing of a volume's size is done under it: others
+    /// come and go meanwhile.
+    pub(super) fn lock_table(&self) -> MutexGuard<'_, ()> {
+        // Held across fences, at which a checker may switch threads.
+        forebay_pmem::lock_or_yield(&self.attach)
     }
 
-    fn set_volume(&self, place: u32, state: Option<Arc<VolumeState>>) {
+    /// What the table says of a volume of this pool.
+    pub(super) fn description(&self, volume: &Volume) -> Result<Description> {
+        volumes::read_attached(&self.core.media)
+            .into_iter()
+            .find(|found| found.id == volume.id() && Arc::ptr_eq(&self.core, &volume.core))
+            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached to this pool")))
+    }
+
+    pub(super) fn set_volume(&self, place: u32, state: Option<Arc<VolumeState>>) {
         let mut volumes = self.core.volumes.write().unwrap_or_else(|e| e.into_inner());
         volumes[place as usize] = state;
+    }
+}
+
+impl VolumeState {
+    /// A volume without a backing.
+    pub(super) fn new(id: u32, identity: &BackingIdentity) -> VolumeState {
+        VolumeState {
+            id,
+            path: identity.path.clone(),
+            size_bytes: AtomicU64::new(identity.size_bytes),
+            backing: OnceLock::new(),
+            limited: OnceLock::new(),
+            health: Health::default(),
+            zeroings: AtomicU32::new(0),
+        }
+    }
+
+    fn set_backing(&self, backing: Backing, size_bytes: u64) -> Result<()> {
+        let limited = Arc::new(Limited::new(backing, size_bytes));
+        let attached_already =
+            |_| Error::Volume(format!("{}: it is attached already", self.path.display()));
+        self.limited
+            .set(limited.clone())
+            .map_err(attached_already)?;
+        let backing = Backing::from_store(limited);
+        self.backing
+            .set(backing)
+            .map_err(|_| unreachable!("it is set together with its limit"))
+    }
+}
+
+impl Core {
+    /// Makes the volumes of the table known, still without their backings.
+    pub(super) fn know_volumes(&self) {
+        let mut volumes = self.volumes.write().unwrap_or_else(|e| e.into_inner());
+        for known in volumes::read_attached(&self.media) {
+            self.live.add(known.id);
+            let state = VolumeState::new(known.id, &known.identity);
+            volumes[known.place as usize] = Some(Arc::new(state));
+        }
     }
 }
 
@@ -153,7 +165,7 @@ fn sync_backing(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
     })
 }
 
-fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {
+pub(super) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {
     let blocks = identity.size_bytes.div_ceil(block_bytes as u64);
     if blocks == 0 || blocks > 1 << BLOCK_BITS {
         return Err(Error::Volume(format!(

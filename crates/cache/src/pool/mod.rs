@@ -1,6 +1,9 @@
 //! Pools: created, opened, filled with volumes, closed.
 
 mod attach;
+mod detach;
+mod drain;
+mod grow_volume;
 mod members;
 mod start;
 
@@ -20,6 +23,7 @@ use crate::recovery::{self, Mappings, NewLife, RecoveryReport};
 use crate::stats::Stats;
 use crate::superblock::{self, Assembly};
 use crate::volumes;
+pub use drain::{DrainProgress, DrainWatcher};
 use members::{clear_metadata, member_region};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty

@@ -1,7 +1,6 @@
 //! From a recovered medium to a running pool: everything in DRAM is made anew.
 
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Mutex, RwLock};
 
 use forebay_pmem::PersistenceDomain;
 
@@ -9,7 +8,6 @@ use crate::bell::Bell;
 use crate::core::{CheckpointState, Core, STATE_DIRTY};
 use crate::entry::Entry;
 use crate::groups::Groups;
-use crate::health::Health;
 use crate::index::Index;
 use crate::lanes::Lanes;
 use crate::layout::LINE_BYTES;
@@ -20,8 +18,6 @@ use crate::recovery::NewLife;
 use crate::slots::Slots;
 use crate::stats::Tallies;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use crate::volume::VolumeState;
-use crate::volumes;
 use crate::writeback::WriteBack;
 
 /// Lane records of a plain file start on fresh pages.
@@ -94,21 +90,6 @@ impl Core {
         core.know_volumes();
         core.know_mappings(mappings);
         core
-    }
-
-    fn know_volumes(&self) {
-        let mut volumes = self.volumes.write().unwrap_or_else(|e| e.into_inner());
-        for known in volumes::read_attached(&self.media) {
-            self.live.add(known.id);
-            volumes[known.place as usize] = Some(Arc::new(VolumeState {
-                id: known.id,
-                path: known.identity.path,
-                size_bytes: known.identity.size_bytes,
-                backing: OnceLock::new(),
-                health: Health::default(),
-                zeroings: AtomicU32::new(0),
-            }));
-        }
     }
 
     fn know_mappings(&self, mappings: &[(u32, Entry)]) {

@@ -1,0 +1,111 @@
+//! A store of which only the first bytes belong to the volume.
+//!
+//! A backing may be larger than its volume: it grew, and nobody has grown the volume yet. What lies
+//! beyond the volume's end is somebody else's until then, and no write-back may touch it.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun, clipped_len};
+
+/// The first bytes of a store.
+pub(crate) struct Limited {
+    inner: Backing,
+    limit_bytes: AtomicU64,
+}
+
+impl Limited {
+    /// The first `limit_bytes` of `inner`.
+    pub(crate) fn new(inner: Backing, limit_bytes: u64) -> Limited {
+        Limited {
+            inner,
+            limit_bytes: AtomicU64::new(limit_bytes),
+        }
+    }
+
+    /// Lets more of the store be used.
+    pub(crate) fn raise(&self, limit_bytes: u64) {
+        self.limit_bytes.fetch_max(limit_bytes, Ordering::Relaxed);
+    }
+}
+
+impl BackingStore for Limited {
+    fn size_bytes(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    fn refresh_size(&self) -> io::Result<u64> {
+        self.inner.refresh_size()
+    }
+
+    fn identity(&self) -> BackingIdentity {
+        self.inner.identity()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let (inside, beyond) = out.split_at_mut(clipped_len(self.size_bytes(), offset, out.len()));
+        beyond.fill(0);
+        self.inner.read_at(offset, inside)
+    }
+
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        let size_bytes = self.size_bytes();
+        let is_inside = |run: &WriteRun<'_>| run.offset + run.bytes.len() as u64 <= size_bytes;
+        if runs.iter().all(is_inside) {
+            return self.inner.write_runs(runs);
+        }
+        let clipped = runs.iter().map(|run| WriteRun {
+            offset: run.offset,
+            bytes: &run.bytes[..clipped_len(size_bytes, run.offset, run.bytes.len())],
+        });
+        self.inner.write_runs(&clipped.collect::<Vec<_>>())
+    }
+
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        let inside = len_bytes.min(self.size_bytes().saturating_sub(offset));
+        self.inner.zero_range(offset, inside)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
+    fn counters(&self) -> BackingCounters {
+        self.inner.counters()
+    }
+
+    fn transport(&self) -> String {
+        self.inner.transport()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::backing::MemoryStore;
+
+    #[test]
+    fn nothing_beyond_the_limit_is_read_or_written_until_it_is_raised() {
+        let store = Arc::new(MemoryStore::from_bytes(vec![7; 10]));
+        let limited = Limited::new(Backing::from_store(store.clone()), 6);
+        let mut out = [9; 4];
+        limited.read_at(4, &mut out).expect("read");
+        assert_eq!(out, [7, 7, 0, 0]);
+        let run = |bytes| WriteRun { offset: 4, bytes };
+        limited
+            .write_runs(&[run(&[1; 4])])
+            .remove(0)
+            .expect("write");
+        assert_eq!(store.snapshot(), [7, 7, 7, 7, 1, 1, 7, 7, 7, 7]);
+        limited.zero_range(5, 5).expect("zero");
+        assert_eq!(store.snapshot(), [7, 7, 7, 7, 1, 0, 7, 7, 7, 7]);
+        limited.raise(8);
+        limited
+            .write_runs(&[run(&[2; 6])])
+            .remove(0)
+            .expect("write");
+        assert_eq!(store.snapshot(), [7, 7, 7, 7, 2, 2, 2, 2, 7, 7]);
+    }
+}

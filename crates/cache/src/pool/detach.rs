@@ -1,0 +1,82 @@
+//! Volumes go: drained, emptied, and only then taken out of the table.
+//!
+//! A crash on the way leaves the volume attached with whatever it still has in the pool, or, once its
+//! place in the table is free, everything on its backing.
+
+use std::ops::ControlFlow;
+
+use crate::error::Result;
+use crate::mutants::{Mutant, mutated};
+use crate::pool::Pool;
+use crate::pool::drain::{Drain, DrainWatcher};
+use crate::volume::Volume;
+use crate::volumes::{self, Description};
+
+/// Drains while the volume is still in use, at most.
+const PASSES_MAX: usize = 4;
+/// With no more dirty blocks than this its users are cut off, and wait for the last of them.
+const DIRTY_BLOCKS_LEFT: usize = 256;
+
+impl Pool {
+    /// Writes everything of a volume back, drops its blocks and forgets it. Writes through other
+    /// clones of the volume fail from some moment on; what was acknowledged before is in the backing,
+    /// and synced. A clean volume goes at once.
+    ///
+    /// Errors: the backing failed; the volume is still attached then and nothing is lost.
+    pub fn detach(&self, volume: Volume) -> Result<()> {
+        self.detach_watched(volume, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As `detach`, with somebody watching who may stop it; other volumes are used, attached and
+    /// detached meanwhile.
+    ///
+    /// Errors: as `detach`; [`Error::Cancelled`](crate::Error::Cancelled) where the watcher said so:
+    /// the volume is attached and in use as before.
+    pub fn detach_watched(&self, volume: Volume, watcher: &mut DrainWatcher<'_>) -> Result<()> {
+        let core = &self.core;
+        self.description(&volume)?;
+        let mut drain = Drain::new(watcher);
+        // While it is still in use, so that little is left for later.
+        for _ in 0..PASSES_MAX {
+            drain.pass(&volume)?;
+            if core.dirty_entries(volume.id()).count() <= DIRTY_BLOCKS_LEFT {
+                break;
+            }
+        }
+        let _one_at_a_time = self.lock_table();
+        let found = self.description(&volume)?;
+        core.live.remove(found.id);
+        core.index.wait_for_holders();
+        let gone = self.forget(&volume, &found, &mut drain);
+        if gone.is_err() {
+            core.live.add(found.id);
+        }
+        gone
+    }
+
+    /// Nobody changes the volume any more: its last blocks go, then its place is free.
+    fn forget(
+        &self,
+        volume: &Volume,
+        found: &Description,
+        drain: &mut Drain<'_, '_>,
+    ) -> Result<()> {
+        let core = &self.core;
+        drain.pass(volume)?;
+        let Description { place, id, .. } = *found;
+        if mutated(Mutant::DetachedBeforeEmptied) {
+            volumes::write(&core.media, place, id, &found.identity, false)?;
+        }
+        core.drop_volume_blocks(&volume.state)?;
+        // The tombstones must be in the table before the id may be used again.
+        core.checkpoint()?;
+        if let Ok(backing) = volume.state.backing() {
+            let epoch = volume.state.health.sync_epoch();
+            let synced = volume.state.health.sync_since(epoch, backing);
+            synced.map_err(|source| volume.state.backing_error(source))?;
+        }
+        volumes::write(&core.media, place, id, &found.identity, false)?;
+        self.set_volume(place, None);
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! A volume grows to the size that its backing has now.
+//!
+//! The new size is one line of the volume table, durable before anybody may write beyond the old end;
+//! a crash leaves the old size or the new one.
+
+use crate::backing::BackingIdentity;
+use crate::core::STATE_DIRTY;
+use crate::error::{Error, Result};
+use crate::mutants::{Mutant, mutated};
+use crate::pool::Pool;
+use crate::pool::attach::check_size;
+use crate::sync::Ordering;
+use crate::volume::Volume;
+use crate::volumes;
+
+/// How often the block with the old end is sent away; it comes back while it is in use.
+const ATTEMPTS_MAX: usize = 64;
+
+impl Pool {
+    /// Gives a volume the size that its backing has now, while it is in use; returns that size. New
+    /// blocks hold what the backing has there.
+    ///
+    /// Errors: the backing shrank (a volume never does), or is not attached, or failed; the volume
+    /// is as before.
+    pub fn grow_volume(&self, volume: &Volume) -> Result<u64> {
+        let _one_at_a_time = self.lock_table();
+        let core = &self.core;
+        let found = self.description(volume)?;
+        let state = &volume.state;
+        let backing = state.backing()?;
+        let failed = |source| state.backing_error(source);
+        let old_bytes = found.identity.size_bytes;
+        let size_bytes = backing.refresh_size().map_err(failed)?;
+        if size_bytes < old_bytes {
+            return Err(Error::Volume(format!(
+                "{}: the backing has {size_bytes} bytes, the volume {old_bytes}; a volume cannot \
+                 shrink: restore the backing's size",
+                state.path.display()
+            )));
+        }
+        if size_bytes == old_bytes {
+            return Ok(size_bytes);
+        }
+        let identity = BackingIdentity {
+            size_bytes,
+            ..found.identity
+        };
+        check_size(&identity, core.block_bytes())?;
+        // That it grew must be durable before what is written there can be clean.
+        backing.sync().map_err(failed)?;
+        self.let_use(volume, old_bytes, size_bytes)?;
+        if mutated(Mutant::SizeBeforeItsLine) {
+            state.size_bytes.store(size_bytes, Ordering::Relaxed);
+        }
+        volumes::write(&core.media, found.place, found.id, &identity, true)?;
+        state.size_bytes.store(size_bytes, Ordering::Relaxed);
+        Ok(size_bytes)
+    }
+
+    /// Raises the limit of what is used of the backing. Where the old end lies within a block, the
+    /// backing may hold something behind it that a cached copy of that block does not have, so the
+    /// limit rises when there is none and, under the block's lock, nobody brings one in.
+    fn let_use(&self, volume: &Volume, old_bytes: u64, size_bytes: u64) -> Result<()> {
+        let core = &self.core;
+        let raise = || {
+            let limited = volume.state.limited.get();
+            limited.expect("it has a backing").raise(size_bytes);
+        };
+        let block_bytes = core.block_bytes() as u64;
+        if old_bytes.is_multiple_of(block_bytes) {
+            raise();
+            return Ok(());
+        }
+        let key = volume.key(old_bytes / block_bytes);
+        let place = core.place(key);
+        for _ in 0..ATTEMPTS_MAX {
+            core.index.lock(place.stripe);
+            let cached = core.find(place, key);
+            if cached.is_none() {
+                raise();
+                // Whoever has read the block from the backing until now must read it again.
+                core.index.begin_change(place.stripe);
+                core.index.end_change_and_unlock(place.stripe);
+                return Ok(());
+            }
+            core.index.unlock(place.stripe);
+            let Some((index, entry)) = cached else {
+                continue;
+            };
+            if core.state(index) & STATE_DIRTY != 0 {
+                volume.flush()?;
+            }
+            core.commit_mappings(&[core.eviction(entry)])?;
+        }
+        Err(Error::Volume(format!(
+            "{}: its last block is in constant use; grow it again in a quieter moment",
+            volume.state.path.display()
+        )))
+    }
+}
