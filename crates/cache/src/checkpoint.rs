@@ -43,13 +43,8 @@ impl Core {
             self.fence()?;
         }
         // Step 5. The older of two lines: a torn one leaves the other.
-        let line = CheckpointLine {
-            life: self.life,
-            salt: self.salt.0,
-            sequence,
-            reserved: [0; 36],
-            crc: 0,
-        };
+        let sizes = self.media.geometry.sizes();
+        let line = CheckpointLine::new(self.life, self.salt, sequence, sizes);
         let offset = self.media.geometry.checkpoint_line(state.next_line);
         self.media.main().store(offset, &line.encode());
         self.media.main().flush(offset, LINE_BYTES as usize);

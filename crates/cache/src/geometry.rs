@@ -46,6 +46,16 @@ pub(crate) struct Geometry {
     pub slot_area: u64,
 }
 
+/// What of a plan changes when a pool grows. Life and checkpoint lines carry it, so that the switch
+/// to a new life is also the switch to a larger plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes {
+    pub member_bytes: u64,
+    pub entries: u32,
+    pub slots_per_member: u32,
+    pub lane_lines: u32,
+}
+
 impl Geometry {
     /// No numbers yet, and no offsets.
     const UNPLACED: Geometry = Geometry {
@@ -145,6 +155,54 @@ impl Geometry {
             ..Geometry::UNPLACED
         }
         .laid_out()
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        Sizes {
+            member_bytes: self.member_bytes,
+            entries: self.entries,
+            slots_per_member: self.slots_per_member,
+            lane_lines: (self.lane_bytes / LINE_BYTES) as u32,
+        }
+    }
+
+    /// The plan of the same pool with these sizes. What lies before the entry table stays in place.
+    pub(crate) fn with_sizes(&self, sizes: Sizes) -> Geometry {
+        Geometry {
+            member_bytes: sizes.member_bytes,
+            entries: sizes.entries,
+            slots_per_member: sizes.slots_per_member,
+            lane_bytes: u64::from(sizes.lane_lines) * LINE_BYTES,
+            ..*self
+        }
+        .laid_out()
+    }
+
+    /// The plan of the same pool with members of `member_bytes`. A log that was planned by default
+    /// grows too.
+    pub(crate) fn grown(&self, member_bytes: u64) -> Result<Geometry> {
+        if member_bytes < self.member_bytes {
+            return Err(Error::Options(format!(
+                "{member_bytes} bytes a member; they have {} and a pool cannot shrink",
+                self.member_bytes
+            )));
+        }
+        let plan = |member_bytes, lane_bytes| {
+            let options = FormatOptions {
+                block_bytes: self.block_bytes,
+                lanes: Some(self.lanes),
+                lane_bytes,
+                volumes: self.volumes,
+                unit_bytes: self.unit_bytes,
+                ..FormatOptions::default()
+            };
+            Geometry::plan(&options, self.members, member_bytes)
+        };
+        let by_default = plan(self.member_bytes, None);
+        let is_default =
+            by_default.is_ok_and(|by_default| by_default.lane_bytes == self.lane_bytes);
+        let lane_bytes = (!is_default).then_some(self.lane_bytes);
+        Ok(self.with_sizes(plan(member_bytes, lane_bytes)?.sizes()))
     }
 
     /// The same numbers with every offset in its place.
@@ -305,6 +363,25 @@ mod tests {
         assert!(share > 0.975, "{share}");
         assert_eq!(geometry.transaction_limit_bytes(), 4 << 20);
         assert_eq!(geometry.slot_area % 4096, 0);
+    }
+
+    #[test]
+    fn a_grown_plan_is_that_of_a_larger_pool_behind_the_same_beginning() {
+        let small = Geometry::plan(&FormatOptions::default(), 2, 64 << 20).expect("plan");
+        let large = small.grown(1 << 30).expect("grow");
+        assert_eq!(large.entry_table, small.entry_table);
+        assert_eq!(large, small.with_sizes(large.sizes()));
+        assert_eq!(large.lanes, small.lanes);
+        assert!(large.lane_bytes > small.lane_bytes);
+        assert!(large.slots() > 15 * small.slots());
+        assert_eq!(large.grown(1 << 30).expect("as it is"), large);
+        assert!(large.grown((1 << 30) - 1).is_err());
+        let options = FormatOptions {
+            lane_bytes: Some(1 << 20),
+            ..FormatOptions::default()
+        };
+        let chosen = Geometry::plan(&options, 1, 64 << 20).expect("plan");
+        assert_eq!(chosen.grown(1 << 30).expect("grow").lane_bytes, 1 << 20);
     }
 
     #[test]

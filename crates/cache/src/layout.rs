@@ -141,7 +141,13 @@ media_struct!(
         salt: u64,
         /// The sequence that the previous life ended with; this life's are greater.
         sequence: u64,
-        reserved: [u8; 20],
+        /// How large the pool is in this life: it grows between lives. The superblock says how it was
+        /// made.
+        member_bytes: u64,
+        entries: u32,
+        slots_per_member: u32,
+        /// Bytes of a lane's log, in lines.
+        lane_lines: u32,
         crc: u32,
     }
 );
@@ -151,7 +157,12 @@ media_struct!(
         life: u64,
         salt: u64,
         sequence: u64,
-        reserved: [u8; 36],
+        /// As in the life line, in case that is damaged.
+        member_bytes: u64,
+        entries: u32,
+        slots_per_member: u32,
+        lane_lines: u32,
+        reserved: [u8; 16],
         crc: u32,
     }
 );
@@ -202,7 +213,10 @@ mod tests {
             life: 3,
             salt: 0x1122_3344_5566_7788,
             sequence: 99,
-            reserved: [0; 20],
+            member_bytes: 1 << 30,
+            entries: 1 << 20,
+            slots_per_member: 1 << 19,
+            lane_lines: 64,
             crc: 0,
         };
         let bytes = line.encode();

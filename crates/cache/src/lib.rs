@@ -62,7 +62,7 @@ pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
 pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
-pub use pool::{DrainProgress, DrainWatcher, Pool};
+pub use pool::{DrainProgress, DrainWatcher, OpenBacking, Pool};
 pub use recovery::RecoveryReport;
 pub use stats::{Stats, TallySums, VolumeStats};
 pub use transaction::Transaction;

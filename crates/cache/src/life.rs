@@ -6,7 +6,7 @@
 
 use forebay_pmem::Region;
 
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Sizes};
 use crate::layout::{CheckpointLine, LIFE_BYTES, LifeLine};
 use crate::record::{SEQUENCE_MAX, Salt};
 
@@ -18,6 +18,7 @@ const LIFE_MAX: u64 = 1 << 62;
 pub(crate) struct Life {
     pub(crate) number: u64,
     pub(crate) salt: Salt,
+    pub(crate) sizes: Sizes,
     /// S: records up to it are in the table.
     pub(crate) checkpoint: u64,
     /// The checkpoint line that the next life may not overwrite.
@@ -25,6 +26,58 @@ pub(crate) struct Life {
     /// A checkpoint line of this life is there. On members but the first it says that the pool was
     /// served in this life, see `start_life`.
     pub(crate) is_confirmed: bool,
+}
+
+impl LifeLine {
+    /// The line that begins life `life` of a pool of `sizes`; its checkpoint line tells the same.
+    pub(crate) fn new(pool_uuid: [u8; 16], own: &CheckpointLine) -> LifeLine {
+        LifeLine {
+            pool_uuid,
+            life: own.life,
+            salt: own.salt,
+            sequence: own.sequence,
+            member_bytes: own.member_bytes,
+            entries: own.entries,
+            slots_per_member: own.slots_per_member,
+            lane_lines: own.lane_lines,
+            crc: 0,
+        }
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            member_bytes: self.member_bytes,
+            entries: self.entries,
+            slots_per_member: self.slots_per_member,
+            lane_lines: self.lane_lines,
+        }
+    }
+}
+
+impl CheckpointLine {
+    /// The line that says S = `sequence` of life `life`.
+    pub(crate) fn new(life: u64, salt: Salt, sequence: u64, sizes: Sizes) -> CheckpointLine {
+        CheckpointLine {
+            life,
+            salt: salt.0,
+            sequence,
+            member_bytes: sizes.member_bytes,
+            entries: sizes.entries,
+            slots_per_member: sizes.slots_per_member,
+            lane_lines: sizes.lane_lines,
+            reserved: [0; 16],
+            crc: 0,
+        }
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes {
+            member_bytes: self.member_bytes,
+            entries: self.entries,
+            slots_per_member: self.slots_per_member,
+            lane_lines: self.lane_lines,
+        }
+    }
 }
 
 /// What stands where a life line belongs.
@@ -53,9 +106,9 @@ pub(crate) fn read(region: &Region, geometry: &Geometry, pool_uuid: &[u8; 16]) -
         .filter(|checkpoint| checkpoint.life > number)
         .filter(|checkpoint| matches!(lines[(checkpoint.life % 2) as usize], Found::Damaged))
         .max_by_key(|checkpoint| checkpoint.life);
-    let (number, salt, start) = match (orphan, newest) {
-        (Some(orphan), _) => (orphan.life, orphan.salt, None),
-        (None, Some(line)) => (line.life, line.salt, Some(line.sequence)),
+    let (number, salt, sizes, start) = match (orphan, newest) {
+        (Some(orphan), _) => (orphan.life, orphan.salt, orphan.sizes(), None),
+        (None, Some(line)) => (line.life, line.salt, line.sizes(), Some(line.sequence)),
         (None, None) => return None,
     };
     let own = checkpoints
@@ -72,6 +125,7 @@ pub(crate) fn read(region: &Region, geometry: &Geometry, pool_uuid: &[u8; 16]) -
     Some(Life {
         number,
         salt: Salt(salt),
+        sizes,
         checkpoint,
         checkpoint_line,
         is_confirmed: own.is_some(),

@@ -30,6 +30,10 @@ impl Media {
             checksums,
         }
     }
+    /// The same members under another plan.
+    pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
+        Media::new(self.members.into_vec(), geometry, self.checksums)
+    }
     /// The member that holds the metadata.
     #[inline]
     pub(crate) fn main(&self) -> &Region {

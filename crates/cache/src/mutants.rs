@@ -37,11 +37,12 @@ pub enum Mutant {
     ZeroWithoutRecord,
     DetachedBeforeEmptied,
     SizeBeforeItsLine,
+    GrownOverOldLog,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 29] = {
+    pub const ALL: [Mutant; 30] = {
         use Mutant::*;
         [
             CommitFenceRemoved,
@@ -73,6 +74,7 @@ impl Mutant {
             ZeroWithoutRecord,
             DetachedBeforeEmptied,
             SizeBeforeItsLine,
+            GrownOverOldLog,
         ]
     };
 

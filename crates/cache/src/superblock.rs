@@ -128,6 +128,7 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
     }
     let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
     check_lives(&regions, &geometry, &pool_uuid)?;
+    let geometry = current_sizes(&regions, &geometry, &pool_uuid)?;
     Ok(Assembly {
         regions,
         geometry,
@@ -185,17 +186,7 @@ fn read_member(region: Region) -> Result<Member> {
             "open it with the release that wrote it",
         ));
     }
-    if region.len() < superblock.member_bytes {
-        return Err(refused(
-            &path,
-            format!(
-                "{} bytes of the pool's {}: truncated",
-                region.len(),
-                superblock.member_bytes
-            ),
-            "restore the whole file from a copy",
-        ));
-    }
+    check_length(&region, superblock.member_bytes)?;
     Ok(Member { region, superblock })
 }
 
@@ -258,6 +249,40 @@ fn check_place(members: &[Member], member: &Member, position: usize) -> Result<(
         path,
         format!("it is member {number} of {count}; member {position} is missing"),
         "name every member of the pool",
+    ))
+}
+
+/// The plan of the current life: the superblock's, or a larger one if the pool has grown.
+fn current_sizes(regions: &[Region], made: &Geometry, pool_uuid: &[u8; 16]) -> Result<Geometry> {
+    let Some(life) = life::read(&regions[0], made, pool_uuid) else {
+        // Recovery says what is wrong with it.
+        return Ok(*made);
+    };
+    let geometry = made.with_sizes(life.sizes);
+    if let Err(error) = geometry.check() {
+        return Err(refused(
+            regions[0].path(),
+            format!("its life line is impossible: {error}"),
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    for region in regions {
+        check_length(region, geometry.member_bytes)?;
+    }
+    Ok(geometry)
+}
+
+fn check_length(region: &Region, member_bytes: u64) -> Result<()> {
+    if region.len() >= member_bytes {
+        return Ok(());
+    }
+    Err(refused(
+        region.path(),
+        format!(
+            "{} bytes of the pool's {member_bytes}: truncated",
+            region.len()
+        ),
+        "restore the whole file from a copy",
     ))
 }
 

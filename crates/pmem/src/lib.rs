@@ -28,6 +28,7 @@ pub mod yield_point;
 pub use counters::{Counters, THREAD_SHARDS, thread_counters, thread_shard};
 pub use crc::{crc32c, crc32c_append, crc32c_combine_delta};
 pub use error::{PmemError, PmemErrorKind};
+pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
 pub use region::Region;
 pub use yield_point::{lock_or_yield, set_yield_hook, yield_point};

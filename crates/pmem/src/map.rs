@@ -166,20 +166,26 @@ fn metadata(file: &File, path: &Path) -> Result<std::fs::Metadata, PmemError> {
 
 /// Gives the file `len` bytes backed by blocks, so that a full disk is an error now.
 fn reserve(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
+    reserve_from(file, 0, len, path)
+}
+
+/// The same for the bytes from `start` on, up to the end at `len`.
+fn reserve_from(file: &File, start: u64, len: u64, path: &Path) -> Result<(), PmemError> {
     let no_space = |error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error);
     let Ok(signed_len) = i64::try_from(len) else {
         return Err(PmemError::new(PmemErrorKind::NoSpace { len }, path));
     };
+    let from = start as i64;
     loop {
         // SAFETY: a plain system call on our own descriptor.
-        if unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, signed_len) } == 0 {
+        if unsafe { libc::fallocate(file.as_raw_fd(), 0, from, signed_len - from) } == 0 {
             return Ok(());
         }
         let error = io::Error::last_os_error();
         return match error.raw_os_error() {
             Some(libc::EINTR) => continue,
             Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT | libc::ENOMEM) => Err(no_space(error)),
-            Some(libc::EOPNOTSUPP) => write_zeroes(file, len).map_err(no_space),
+            Some(libc::EOPNOTSUPP) => write_zeroes(file, start, len).map_err(no_space),
             _ => Err(PmemError::io("reserve its space", path, error)),
         };
     }
@@ -202,9 +208,39 @@ fn reserve_holes(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
     })
 }
 
-fn write_zeroes(file: &File, len: u64) -> io::Result<()> {
+/// Gives a file that nobody has open at least `len` bytes, the new ones zero and reserved. A device
+/// has the size that it has.
+///
+/// # Errors
+/// It is not there, locked by somebody else, or has no room; the file is as before.
+pub fn extend(path: &Path, len: u64) -> Result<(), PmemError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| PmemError::io("open it", path, error))?;
+    lock(&file, libc::LOCK_EX, path)?;
+    let metadata = metadata(&file, path)?;
+    let before = metadata.len();
+    if !metadata.is_file() || before >= len {
+        return Ok(());
+    }
+    let no_space = |error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error);
+    let extended = file
+        .set_len(len)
+        .map_err(no_space)
+        .and_then(|()| reserve_from(&file, before, len, path))
+        .and_then(|()| sync_creation(&file, path));
+    if extended.is_err() {
+        // What failed is what the caller has to hear of, not this.
+        let _ = file.set_len(before);
+    }
+    extended
+}
+
+fn write_zeroes(file: &File, start: u64, len: u64) -> io::Result<()> {
     let zeroes = vec![0; ZERO_CHUNK_BYTES];
-    let mut offset = 0;
+    let mut offset = start;
     while offset < len {
         let chunk = (len - offset).min(ZERO_CHUNK_BYTES as u64);
         file.write_all_at(&zeroes[..chunk as usize], offset)?;

@@ -1,5 +1,6 @@
 //! A new pool's members: files made, devices taken, whatever was in them gone.
 
+use std::ops::Range;
 use std::path::Path;
 
 use forebay_pmem::Region;
@@ -53,12 +54,16 @@ fn remove_unlocked(path: &Path) -> Result<()> {
 
 /// Zeroes everything but the slots, so that nothing old looks like ours.
 pub(super) fn clear_metadata(regions: &[Region], geometry: &Geometry) -> Result<()> {
+    clear(regions, 0..geometry.slot_area / LINE_BYTES * LINE_BYTES)
+}
+
+/// Zeroes these bytes, whole lines, of every member, durably.
+pub(super) fn clear(regions: &[Region], bytes: Range<u64>) -> Result<()> {
     let zeroes = vec![0; 1 << 16];
     for region in regions {
-        let end = geometry.slot_area / LINE_BYTES * LINE_BYTES;
-        let mut offset = 0;
-        while offset < end {
-            let len = (zeroes.len() as u64).min(end - offset);
+        let mut offset = bytes.start;
+        while offset < bytes.end {
+            let len = (zeroes.len() as u64).min(bytes.end - offset);
             region.stream(offset, &zeroes[..len as usize]);
             offset += len;
         }

@@ -3,6 +3,7 @@
 mod attach;
 mod detach;
 mod drain;
+mod grow;
 mod grow_volume;
 mod members;
 mod start;
@@ -24,6 +25,7 @@ use crate::stats::Stats;
 use crate::superblock::{self, Assembly};
 use crate::volumes;
 pub use drain::{DrainProgress, DrainWatcher};
+pub use grow::OpenBacking;
 use members::{clear_metadata, member_region};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty

@@ -36,24 +36,11 @@ pub(crate) fn start_life(
         fresh_salt()?
     };
     clear_torn_place(media, &pool_uuid, life)?;
-    let checkpoint = CheckpointLine {
-        life,
-        salt: salt.0,
-        sequence,
-        reserved: [0; 36],
-        crc: 0,
-    };
+    let checkpoint = CheckpointLine::new(life, salt, sequence, media.geometry.sizes());
     let offset = media.geometry.checkpoint_line(checkpoint_line);
     media.main().store(offset, &checkpoint.encode());
     media.main().flush(offset, LINE_BYTES as usize);
-    let line = LifeLine {
-        pool_uuid,
-        life,
-        salt: salt.0,
-        sequence,
-        reserved: [0; 20],
-        crc: 0,
-    };
+    let line = LifeLine::new(pool_uuid, &checkpoint);
     let offset = media.geometry.life_line((life % 2) as usize);
     // The other members follow or precede member 0 by one life; it alone decides.
     for member in &media.members()[1..] {
