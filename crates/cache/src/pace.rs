@@ -21,8 +21,8 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 const WAIT_MIN: Duration = Duration::from_micros(50);
 /// A delayed writer looks this often whether the level has fallen.
 const LOOK: Duration = Duration::from_millis(5);
-/// What a backing is taken to do before it has been measured: cautious for anything but a disk.
-const GUESS_BYTES_PER_S: u64 = 256 << 20;
+/// What a backing is taken to do before it has been measured, which the first short round does.
+const GUESS_BYTES_PER_S: u64 = 64 << 20;
 /// How far back the measurement looks.
 const MEMORY: Duration = Duration::from_secs(2);
 /// How full the pool may be, as a share of the way from the high watermark to its end, before a
@@ -221,6 +221,11 @@ impl Pace {
             .limit()
             .map_or(u64::MAX, |limit| limit / self.block_bytes);
         measured.min(limit).max(1)
+    }
+
+    /// Whether a round has told what the backing does.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.measured_blocks_per_s.load(Ordering::Relaxed) > 0
     }
 
     /// As measured, in bytes; 0 before the first round.

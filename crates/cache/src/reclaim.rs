@@ -118,7 +118,7 @@ impl Core {
     /// deadline. The caller holds nothing.
     pub(crate) fn make_space(&self, need: Need) -> Result<()> {
         let started = Instant::now();
-        self.tallies.mine().throttled(1);
+        let mut has_waited = false;
         loop {
             let rings = self.bell.space_rings();
             self.writable()?;
@@ -139,6 +139,9 @@ impl Core {
                     waited_ms: waited.as_millis() as u64,
                     dirty_blocks: self.dirty_count.load(Ordering::Relaxed),
                 });
+            }
+            if !std::mem::replace(&mut has_waited, true) {
+                self.tallies.mine().throttled(1);
             }
             self.wait_for_write_back(rings, self.options.throttle_deadline - waited)?;
         }

@@ -228,8 +228,13 @@ impl Core {
         if !self.options.background {
             return self.round_blocks();
         }
-        let in_a_tenth = (self.bell.pace.blocks_per_s() / 10) as usize;
-        let at_least = match self.bell.pace.limit() {
+        let pace = &self.bell.pace;
+        let in_a_tenth = match pace.is_measured() || pace.limit().is_some() {
+            true => (pace.blocks_per_s() / 10) as usize,
+            // Short: writers are waiting to hear how fast the backing is.
+            false => *ROUND_BLOCKS.start(),
+        };
+        let at_least = match pace.limit() {
             Some(_) => 1,
             None => *ROUND_BLOCKS.start(),
         };

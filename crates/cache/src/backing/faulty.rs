@@ -1,8 +1,10 @@
-//! A store that fails on command, for tests of what the cache does about it.
+//! A store that fails on command, or works as slowly as it is told, for tests of what the cache does
+//! about it.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
 
@@ -12,6 +14,10 @@ pub struct FaultyStore {
     failing_reads: AtomicU64,
     failing_writes: AtomicU64,
     failing_syncs: AtomicU64,
+    errno: AtomicI32,
+    write_bytes_per_s: AtomicU64,
+    /// When the device is done with what it was given so far.
+    busy_until: Mutex<Option<Instant>>,
 }
 
 impl FaultyStore {
@@ -23,22 +29,35 @@ impl FaultyStore {
             failing_reads: AtomicU64::new(0),
             failing_writes: AtomicU64::new(0),
             failing_syncs: AtomicU64::new(0),
+            errno: AtomicI32::new(libc::EIO),
+            write_bytes_per_s: AtomicU64::new(0),
+            busy_until: Mutex::new(None),
         }
     }
 
-    /// The next `count` reads fail with EIO; `u64::MAX` until told otherwise.
+    /// The next `count` reads fail; `u64::MAX` until told otherwise.
     pub fn fail_reads(&self, count: u64) {
         self.failing_reads.store(count, Ordering::SeqCst);
     }
 
-    /// The next `count` write runs fail with EIO and do not reach the store.
+    /// The next `count` write runs fail and do not reach the store.
     pub fn fail_writes(&self, count: u64) {
         self.failing_writes.store(count, Ordering::SeqCst);
     }
 
-    /// The next `count` syncs fail with EIO and do not reach the store.
+    /// The next `count` syncs fail and do not reach the store.
     pub fn fail_syncs(&self, count: u64) {
         self.failing_syncs.store(count, Ordering::SeqCst);
+    }
+
+    /// What requests that are to fail fail with; EIO until told otherwise.
+    pub fn fail_with(&self, errno: i32) {
+        self.errno.store(errno, Ordering::SeqCst);
+    }
+
+    /// Takes no more than so many bytes a second from now on; 0 means as fast as it can.
+    pub fn limit_write_rate(&self, bytes_per_s: u64) {
+        self.write_bytes_per_s.store(bytes_per_s, Ordering::SeqCst);
     }
 
     fn fails(remaining: &AtomicU64) -> bool {
@@ -51,8 +70,27 @@ impl FaultyStore {
             .is_ok()
     }
 
-    fn eio() -> io::Error {
-        io::Error::from_raw_os_error(libc::EIO)
+    fn failure(&self) -> io::Error {
+        io::Error::from_raw_os_error(self.errno.load(Ordering::SeqCst))
+    }
+
+    /// Keeps the caller for as long as a device of that rate would be busy with the bytes.
+    fn take_time(&self, len: usize) {
+        let rate = self.write_bytes_per_s.load(Ordering::SeqCst);
+        if rate == 0 {
+            return;
+        }
+        let took = Duration::from_secs_f64(len as f64 / rate as f64);
+        let now = Instant::now();
+        let done = {
+            let mut busy = self
+                .busy_until
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let done = busy.map_or(now, |busy| busy.max(now)) + took;
+            *busy.insert(done)
+        };
+        std::thread::sleep(done - now);
     }
 }
 
@@ -71,16 +109,17 @@ impl BackingStore for FaultyStore {
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         if Self::fails(&self.failing_reads) {
-            return Err(Self::eio());
+            return Err(self.failure());
         }
         self.inner.read_at(offset, out)
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        self.take_time(runs.iter().map(|run| run.bytes.len()).sum());
         runs.iter()
             .map(|run| {
                 if Self::fails(&self.failing_writes) {
-                    return Err(Self::eio());
+                    return Err(self.failure());
                 }
                 self.inner.write_runs(std::slice::from_ref(run)).remove(0)
             })
@@ -89,14 +128,14 @@ impl BackingStore for FaultyStore {
 
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
         if Self::fails(&self.failing_writes) {
-            return Err(Self::eio());
+            return Err(self.failure());
         }
         self.inner.zero_range(offset, len_bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
         if Self::fails(&self.failing_syncs) {
-            return Err(Self::eio());
+            return Err(self.failure());
         }
         self.inner.sync()
     }

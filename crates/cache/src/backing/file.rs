@@ -43,9 +43,13 @@ pub struct FileStore {
     /// As it was when it was opened.
     identity: BackingIdentity,
     size_bytes: AtomicU64,
+    /// Whether the file had a name when it was opened, as any but one made to be nameless has.
+    is_linked: bool,
     buffered: File,
     direct: Option<File>,
     ring: Option<Mutex<Ring>>,
+    /// Why there is no ring although one was wanted.
+    ring_error: Option<io::Error>,
     counters: LiveCounters,
 }
 
@@ -120,19 +124,46 @@ impl FileStore {
         } else {
             None
         };
-        let ring = if options.io_uring {
-            Ring::new().ok().map(Mutex::new)
-        } else {
-            None
+        let (ring, ring_error) = match options.io_uring.then(Ring::new) {
+            Some(Ok(ring)) => (Some(Mutex::new(ring)), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
         };
         Ok(Self {
+            is_linked: metadata.nlink() > 0,
             size_bytes: AtomicU64::new(size_bytes),
             identity,
             buffered,
             direct,
             ring,
+            ring_error,
             counters: LiveCounters::default(),
         })
+    }
+
+    /// Refuses to write to what is not what was attached. A file that was removed takes every write
+    /// and is gone with the process; one that was cut short would grow again, with a hole of zeroes.
+    ///
+    /// # Errors
+    /// With what happened and what to do about it.
+    fn check_presence(&self) -> io::Result<()> {
+        let is_device = self.identity.inode == 0;
+        let (links, len) = if is_device {
+            (1, (&self.buffered).seek(SeekFrom::End(0))?)
+        } else {
+            let metadata = self.buffered.metadata()?;
+            (metadata.nlink(), metadata.len())
+        };
+        if len < self.size_bytes() {
+            return Err(io::Error::other(shrunk_message(&self.identity.path)));
+        }
+        if links == 0 && self.is_linked {
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                removed_message(&self.identity.path, &self.buffered),
+            ));
+        }
+        Ok(())
     }
 
     /// Where the part that may go direct ends, of `len` bytes at `offset`, both within the file.
@@ -247,6 +278,9 @@ impl BackingStore for FileStore {
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        if self.check_presence().is_err() {
+            return runs.iter().map(|_| self.check_presence()).collect();
+        }
         let inside: Vec<&[u8]> = runs
             .iter()
             .map(|run| &run.bytes[..clipped_len(self.size_bytes(), run.offset, run.bytes.len())])
@@ -292,6 +326,7 @@ impl BackingStore for FileStore {
         if len == 0 {
             return Ok(());
         }
+        self.check_presence()?;
         for mode in [libc::FALLOC_FL_PUNCH_HOLE, libc::FALLOC_FL_ZERO_RANGE] {
             if let Ok(()) = fallocate(
                 &self.buffered,
@@ -309,7 +344,9 @@ impl BackingStore for FileStore {
 
     fn sync(&self) -> io::Result<()> {
         self.counters.count_sync();
-        self.buffered.sync_data()
+        self.buffered.sync_data()?;
+        // Only what is still there afterwards has what was written before.
+        self.check_presence()
     }
 
     fn counters(&self) -> BackingCounters {
@@ -323,7 +360,11 @@ impl BackingStore for FileStore {
                 .unwrap_or_else(PoisonError::into_inner)
                 .is_broken()
         });
-        let engine = if ring_works { "io_uring" } else { "pwrite" };
+        let engine = match &self.ring_error {
+            _ if ring_works => "io_uring".to_owned(),
+            Some(error) => format!("pwrite (no io_uring: {error})"),
+            None => "pwrite".to_owned(),
+        };
         let caching = if self.direct.is_some() {
             "O_DIRECT"
         } else {
@@ -355,6 +396,17 @@ fn shrunk_message(path: &Path) -> String {
     format!(
         "{} is shorter than when it was attached; restore its size before using it",
         path.display()
+    )
+}
+
+fn removed_message(path: &Path, file: &File) -> String {
+    use std::os::fd::AsRawFd;
+    format!(
+        "{} was removed; nothing is written to it any more. While this process runs, its bytes can \
+         still be copied from /proc/{}/fd/{}",
+        path.display(),
+        std::process::id(),
+        file.as_raw_fd()
     )
 }
 

@@ -219,6 +219,38 @@ fn a_file_that_shrank_says_so() {
             .contains("shorter than when it was attached"),
         "{error}"
     );
+    // A write would make it longer again, with zeroes where there was data.
+    let runs = [WriteRun {
+        offset: 4096,
+        bytes: &[1; 4096],
+    }];
+    let refused = backing.write_runs(&runs).remove(0).unwrap_err();
+    assert!(refused.to_string().contains("shorter"), "{refused}");
+    backing.zero_range(4096, 4096).unwrap_err();
+    backing.sync().unwrap_err();
+    assert_eq!(file.as_file().metadata().unwrap().len(), 4096);
+    file.as_file().set_len(8192).unwrap();
+    all_ok(backing.write_runs(&runs));
+    backing.sync().unwrap();
+}
+
+#[test]
+fn a_file_that_was_removed_takes_no_more_and_can_be_rescued() {
+    let file = file_of(&[7; 8192]);
+    let backing = Backing::file(file.path()).unwrap();
+    file.close().unwrap();
+    let runs = [WriteRun {
+        offset: 0,
+        bytes: &[1; 4096],
+    }];
+    let refused = backing.write_runs(&runs).remove(0).unwrap_err();
+    assert!(refused.to_string().contains("was removed"), "{refused}");
+    let sync = backing.sync().unwrap_err().to_string();
+    let rescue = &sync[sync.find("/proc/").unwrap()..];
+    assert_eq!(fs::read(rescue).unwrap(), [7; 8192]);
+    let mut out = [0; 4096];
+    backing.read_at(0, &mut out).unwrap();
+    assert_eq!(out, [7; 4096]);
 }
 
 #[test]
