@@ -16,7 +16,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cache", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
     ("check", &["forebay", "forebay-pmem"]),
-    ("bench", &["forebay", "forebay-pmem"]),
+    ("bench", &["forebay", "forebay-pmem", "forebay-serve"]),
     ("serve", &["forebay"]),
     (
         "cli",

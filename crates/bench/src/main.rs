@@ -69,6 +69,13 @@ enum Command {
     /// The process that a case kills
     #[command(hide = true)]
     Victim { pool: PathBuf, bytes: u64 },
+    /// The process that serves a pool over NBD
+    #[command(hide = true)]
+    NbdServer {
+        pool: PathBuf,
+        socket: PathBuf,
+        bytes: u64,
+    },
     /// The process that `counts` runs under valgrind
     #[command(hide = true)]
     CountLoop {
@@ -89,6 +96,11 @@ fn main() -> ExitCode {
     let result = match &arguments.command {
         Some(Command::Counts { update }) => counts::run(*update),
         Some(Command::Victim { pool, bytes }) => cases::victim(pool, *bytes),
+        Some(Command::NbdServer {
+            pool,
+            socket,
+            bytes,
+        }) => cases::nbd_server(pool, socket, *bytes),
         Some(Command::CountLoop {
             operation,
             times,

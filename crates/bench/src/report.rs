@@ -51,7 +51,7 @@ impl Bar {
 }
 
 /// Name, the bar, and the goal where it is higher.
-const BARS: [(&str, Bar, Option<f64>); 15] = [
+const BARS: [(&str, Bar, Option<f64>); 19] = [
     ("commit_1x4k_fences", Bar::AtMost(1.1), None),
     ("commit_1x4k_lines", Bar::AtMost(66.5), None),
     ("commit_16x4k_lines_per_block", Bar::AtMost(65.4), None),
@@ -67,6 +67,10 @@ const BARS: [(&str, Bar, Option<f64>); 15] = [
     ("dram_bytes_per_block", Bar::AtMost(40.0), Some(24.0)),
     ("recovery_ms_per_gib", Bar::AtMost(60.0), None),
     ("replacement_hit_ratio_vs_lru", Bar::AtLeast(1.0), None),
+    ("nbd_read_qd1_vs_qsd", Bar::AtLeast(1.0), None),
+    ("nbd_read_qd32_vs_qsd", Bar::AtLeast(1.0), None),
+    ("nbd_write_qd1_vs_qsd", Bar::AtLeast(1.0), None),
+    ("nbd_write_qd32_vs_qsd", Bar::AtLeast(1.0), None),
 ];
 
 /// The rows as a table: those with a bar first.

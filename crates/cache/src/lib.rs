@@ -21,6 +21,7 @@ mod commit;
 mod core;
 mod entry;
 mod error;
+mod extents;
 mod faults;
 mod geometry;
 mod groups;
@@ -58,6 +59,7 @@ mod writeback;
 
 pub use backing::*;
 pub use error::{Error, Result};
+pub use extents::BlockState;
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };

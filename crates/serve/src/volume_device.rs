@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 
-use forebay::Volume;
+use forebay::{BlockState, Volume};
 
-use crate::block_device::{BlockDevice, DeviceError};
+use crate::block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState, push_extent};
 
 /// A volume, seen as bytes.
 #[derive(Debug)]
@@ -93,6 +93,10 @@ impl VolumeDevice {
 
     /// One transaction that stores `data` at byte `offset`.
     fn commit_write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        if !data.is_empty() && (offset | data.len() as u64) & (self.block_bytes - 1) == 0 {
+            // Whole blocks stream from the caller's memory into their slots.
+            return Ok(self.volume.write(offset / self.block_bytes, data)?);
+        }
         let mut transaction = self.volume.begin();
         transaction.write_at(offset, data)?;
         transaction.commit()?;
@@ -151,7 +155,54 @@ impl BlockDevice for VolumeDevice {
     }
 
     fn flush(&self) -> Result<(), DeviceError> {
-        Ok(())
+        Ok(self.volume.check_durable()?)
+    }
+
+    fn is_quick(&self, access: Access, offset: u64, length: u64) -> bool {
+        let Some(end) = offset.checked_add(length) else {
+            return false;
+        };
+        let blocks = offset / self.block_bytes..end.div_ceil(self.block_bytes);
+        match access {
+            Access::Read => self.volume.is_resident(blocks),
+            Access::Write => {
+                // The rest of a block that is written in part has to be read.
+                let parts = Parts::of(&(offset..end), self.block_bytes);
+                let is_at_hand = |part: &Range<u64>| {
+                    let block = part.start / self.block_bytes;
+                    part.is_empty() || self.volume.is_resident(block..block + 1)
+                };
+                self.volume.has_room(blocks.end - blocks.start)
+                    && is_at_hand(&parts.head)
+                    && is_at_hand(&parts.tail)
+            }
+        }
+    }
+
+    fn extents(
+        &self,
+        offset: u64,
+        length: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, DeviceError> {
+        self.check_range(offset, length)?;
+        let end = offset + length;
+        let blocks = offset / self.block_bytes..end.div_ceil(self.block_bytes);
+        let mut extents = Vec::new();
+        let (mut at, mut block) = (offset, blocks.start);
+        self.volume.block_states(blocks, |count, state| {
+            block += count;
+            let next = (block * self.block_bytes).min(end);
+            let state = match state {
+                BlockState::Data => ExtentState::Data,
+                BlockState::Zero => ExtentState::Zero,
+                BlockState::Hole => ExtentState::Hole,
+            };
+            let has_room = push_extent(&mut extents, next - at, state, extents_max);
+            at = next;
+            has_room
+        })?;
+        Ok(extents)
     }
 }
 

@@ -4,10 +4,12 @@ mod commits;
 mod dram;
 mod ladder;
 mod lines;
+mod nbd;
 mod reads;
 mod recovery;
 mod replacement;
 
+pub use nbd::serve as nbd_server;
 pub use recovery::victim;
 
 use std::time::Duration;
@@ -114,5 +116,14 @@ pub const CASES: &[Case] = &[
     Case {
         rows: &["replacement_hit_ratio_vs_lru"],
         run: replacement::against_lru,
+    },
+    Case {
+        rows: &[
+            "nbd_read_qd1_vs_qsd",
+            "nbd_read_qd32_vs_qsd",
+            "nbd_write_qd1_vs_qsd",
+            "nbd_write_qd32_vs_qsd",
+        ],
+        run: nbd::against_qemu,
     },
 ];

@@ -15,7 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use super::aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES, is_direct_aligned, is_range_aligned};
 use super::counters::LiveCounters;
 use super::uring::{Ring, RingWrite};
-use super::{BackingCounters, BackingError, BackingIdentity, BackingStore, WriteRun, clipped_len};
+use super::{
+    BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, WriteRun, clipped_len,
+    holes,
+};
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -347,6 +350,10 @@ impl BackingStore for FileStore {
         self.buffered.sync_data()?;
         // Only what is still there afterwards has what was written before.
         self.check_presence()
+    }
+
+    fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {
+        holes::run_at(&self.buffered, offset, len_bytes)
     }
 
     fn counters(&self) -> BackingCounters {

@@ -11,6 +11,7 @@ mod aligned;
 mod counters;
 mod faulty;
 mod file;
+mod holes;
 mod limited;
 mod memory;
 mod uring;
@@ -19,6 +20,7 @@ pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES};
 pub use counters::BackingCounters;
 pub use faulty::FaultyStore;
 pub use file::{FileBackingOptions, FileStore};
+pub use holes::BackingRun;
 pub(crate) use limited::Limited;
 pub use memory::MemoryStore;
 
@@ -89,6 +91,12 @@ pub trait BackingStore: Send + Sync {
     /// The device's own. The kernel may have dropped the pages it could not write, so a caller must
     /// treat every write since the last good sync as not done.
     fn sync(&self) -> io::Result<()>;
+
+    /// What is known of the bytes from `offset` on without reading them: a run of at least one and at
+    /// most `len_bytes` bytes. A hole reads as zeroes; of anything else nothing is known.
+    fn run_at(&self, _offset: u64, len_bytes: u64) -> BackingRun {
+        BackingRun::unknown(len_bytes)
+    }
 
     /// What this store has done so far.
     fn counters(&self) -> BackingCounters;

@@ -1,0 +1,159 @@
+//! The one NBD client that both servers are measured with: simple replies, a fixed queue depth, as
+//! many requests in one call as there are, no threads.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::Result;
+use crate::payload::{BLOCK_BYTES, Blocks, Payload};
+
+const REQUEST_MAGIC: u32 = 0x2560_9513;
+const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
+const REPLY_BYTES: usize = 16;
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
+
+/// What every operation is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A block is read.
+    Read,
+    /// A block is written, and flushed when that is answered.
+    WriteAndFlush,
+}
+
+/// A connection with an export open.
+pub struct Client {
+    stream: UnixStream,
+    /// Blocks of the export.
+    pub blocks: u64,
+    outgoing: Vec<u8>,
+    incoming: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// What each request in flight asked for; its place is the request's cookie.
+    slots: Vec<u16>,
+}
+
+impl Client {
+    /// Opens the export called "disk" of the server on `socket`.
+    pub fn open(socket: &Path, depth: usize) -> Result<Client> {
+        let mut stream = UnixStream::connect(socket)?;
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting)?;
+        if &greeting[..16] != b"NBDMAGICIHAVEOPT" {
+            return Err("this is no NBD server".into());
+        }
+        let name = b"disk";
+        let mut hello = 3_u32.to_be_bytes().to_vec();
+        hello.extend(b"IHAVEOPT\0\0\0\x01\0\0\0\x04");
+        hello.extend(name);
+        stream.write_all(&hello)?;
+        let mut export = [0; 10];
+        stream.read_exact(&mut export)?;
+        let size_bytes = u64::from_be_bytes(export[..8].try_into()?);
+        Ok(Client {
+            stream,
+            blocks: size_bytes / BLOCK_BYTES as u64,
+            outgoing: Vec::new(),
+            incoming: vec![0; depth * (REPLY_BYTES + BLOCK_BYTES)],
+            start: 0,
+            end: 0,
+            slots: vec![0; depth],
+        })
+    }
+
+    fn request(&mut self, slot: usize, command: u16, block: u64) {
+        self.slots[slot] = command;
+        let (offset, length) = match command {
+            FLUSH => (0, 0),
+            _ => (block * BLOCK_BYTES as u64, BLOCK_BYTES as u32),
+        };
+        let out = &mut self.outgoing;
+        out.extend(REQUEST_MAGIC.to_be_bytes());
+        out.extend(u32::from(command).to_be_bytes());
+        out.extend((slot as u64).to_be_bytes());
+        out.extend(offset.to_be_bytes());
+        out.extend(length.to_be_bytes());
+    }
+
+    /// Does `count` operations on random blocks, as many at a time as the queue is deep.
+    pub fn run(
+        &mut self,
+        work: Work,
+        count: u64,
+        blocks: &mut Blocks,
+        payload: &mut Payload,
+    ) -> Result<()> {
+        let depth = self.slots.len().min(count as usize);
+        let (mut started, mut done) = (0, 0);
+        for slot in 0..depth {
+            self.begin(work, slot, blocks, payload);
+            started += 1;
+        }
+        while done < count {
+            self.stream.write_all(&self.outgoing)?;
+            self.outgoing.clear();
+            self.receive()?;
+            while let Some(slot) = self.next_reply()? {
+                if self.slots[slot] == WRITE {
+                    self.request(slot, FLUSH, 0);
+                    continue;
+                }
+                done += 1;
+                if started < count {
+                    self.begin(work, slot, blocks, payload);
+                    started += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, work: Work, slot: usize, blocks: &mut Blocks, payload: &mut Payload) {
+        match work {
+            Work::Read => self.request(slot, READ, blocks.next()),
+            Work::WriteAndFlush => {
+                self.request(slot, WRITE, blocks.next());
+                self.outgoing.extend_from_slice(payload.next());
+            }
+        }
+    }
+
+    fn receive(&mut self) -> Result<()> {
+        self.incoming.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let count = self.stream.read(&mut self.incoming[self.end..])?;
+        if count == 0 {
+            return Err("the server has closed the connection".into());
+        }
+        self.end += count;
+        Ok(())
+    }
+
+    /// The slot of the next reply, if all of it is here.
+    fn next_reply(&mut self) -> Result<Option<usize>> {
+        let here = &self.incoming[self.start..self.end];
+        if here.len() < REPLY_BYTES {
+            return Ok(None);
+        }
+        let magic = u32::from_be_bytes(here[..4].try_into()?);
+        let errno = u32::from_be_bytes(here[4..8].try_into()?);
+        let slot = u64::from_be_bytes(here[8..16].try_into()?) as usize;
+        if magic != SIMPLE_REPLY_MAGIC || errno != 0 || slot >= self.slots.len() {
+            return Err(format!("a reply with magic {magic:x}, error {errno}, slot {slot}").into());
+        }
+        let data = if self.slots[slot] == READ {
+            BLOCK_BYTES
+        } else {
+            0
+        };
+        if here.len() < REPLY_BYTES + data {
+            return Ok(None);
+        }
+        self.start += REPLY_BYTES + data;
+        Ok(Some(slot))
+    }
+}
