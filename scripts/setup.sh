@@ -85,6 +85,7 @@ for purpose in "${@:-build}"; do
         want_command fio fio
         want_command jq jq
         want_command sqlite3 sqlite3
+        want_command fio fio
         want_command losetup mount
         ;;
     test)
@@ -92,6 +93,7 @@ for purpose in "${@:-build}"; do
         want_command mkfs.ext4 e2fsprogs
         want_command losetup mount
         want_command sqlite3 sqlite3
+        want_command fio fio
         want_command valgrind valgrind
         ;;
     bench)

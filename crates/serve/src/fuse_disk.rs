@@ -3,7 +3,7 @@
 //! Guarantees: a write the kernel saw acknowledged is in the device; the kernel caches nothing of
 //! ours, so that another user of the device never reads stale bytes; fsync costs nothing, because
 //! there is nothing left to do. A request that comes whole goes down whole; the kernel splits what
-//! is longer than [`MAX_REQUEST_BYTES`].
+//! is longer than [`MAX_REQUEST_BYTES`] or its own limit.
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -21,8 +21,9 @@ use fuser::{
 use crate::block_device::{BlockDevice, DeviceError};
 use crate::mount_point::{self, MOUNT_SOURCE};
 
-/// The largest read or write the kernel may send in one request: its own limit of 256 pages.
-pub const MAX_REQUEST_BYTES: u32 = 1 << 20;
+/// The largest read or write that is asked for in one request: the most that one transaction holds.
+/// The kernel has a limit of its own, 256 pages unless `fs.fuse.max_pages_limit` says more.
+pub const MAX_REQUEST_BYTES: u32 = 4 << 20;
 
 /// Requests the kernel may have under way in the background; asynchronous direct I/O counts here.
 const MAX_BACKGROUND_REQUESTS: u16 = 128;

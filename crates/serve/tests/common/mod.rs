@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use forebay_serve::{BlockDevice, DiskMount, DiskOptions};
+use forebay::{Backing, Pool, PoolOptions};
+use forebay_serve::{BlockDevice, DiskMount, DiskOptions, VolumeDevice};
 
 /// Says, past the capture of test output, that a test could not run here; `make test` counts it.
 pub fn skip(test: &str, why: &str) {
@@ -77,8 +78,13 @@ pub struct LoopDevice {
 
 impl LoopDevice {
     pub fn new(file: &Path, is_direct: bool) -> Self {
+        Self::with_sectors(file, is_direct, 512)
+    }
+
+    pub fn with_sectors(file: &Path, is_direct: bool, sector_bytes: u32) -> Self {
         let output = Command::new("losetup")
             .args(["--find", "--show"])
+            .arg(format!("--sector-size={sector_bytes}"))
             .arg(format!(
                 "--direct-io={}",
                 if is_direct { "on" } else { "off" }
@@ -90,7 +96,7 @@ impl LoopDevice {
         assert!(output.status.success(), "losetup failed: {message}");
         let path = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim());
         // An older loop driver falls back in silence, and the test would not test what it says.
-        let name = path.file_name().unwrap().to_str().unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let dio = std::fs::read_to_string(format!("/sys/block/{name}/loop/dio")).unwrap();
         let looped = LoopDevice { path };
         assert_eq!(
@@ -98,6 +104,9 @@ impl LoopDevice {
             is_direct,
             "direct I/O of the loop device"
         );
+        let sectors = format!("/sys/block/{name}/queue/logical_block_size");
+        let sectors = std::fs::read_to_string(sectors).unwrap();
+        assert_eq!(sectors.trim(), sector_bytes.to_string(), "sector size");
         looped
     }
 }
@@ -139,5 +148,26 @@ pub fn fill_pattern(buffer: &mut [u8], seed: u64) {
             .wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let word = (word ^ (word >> 31)).to_le_bytes();
         chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+}
+
+/// A volume over memory, in a pool of its own in /dev/shm, with background threads.
+pub struct TestVolume {
+    pub device: Arc<VolumeDevice>,
+    pub pool: Pool,
+    _folder: tempfile::TempDir,
+}
+
+impl TestVolume {
+    pub fn new(pool_bytes: u64, disk_bytes: u64) -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let options = PoolOptions::new(folder.path().join("pool"), pool_bytes);
+        let pool = Pool::create(&options).unwrap();
+        let volume = pool.attach(Backing::memory(disk_bytes)).unwrap();
+        TestVolume {
+            device: Arc::new(VolumeDevice::new(volume)),
+            pool,
+            _folder: folder,
+        }
     }
 }
