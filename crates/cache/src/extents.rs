@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use forebay_pmem::{PersistenceDomain, Region};
+
 use crate::entry::Kind;
 use crate::error::Result;
 use crate::volume::Volume;
@@ -14,7 +16,7 @@ use crate::volume::Volume;
 /// Blocks whose entries are looked at before their backing is.
 const WINDOW_BLOCKS: u64 = 4096;
 
-/// Slots that must be free beside those that a write needs, before it is said to find room: others
+/// Slots that must be free beside those that a write needs, before it is said to be ready: others
 /// write too.
 const ROOM_RESERVE_SLOTS: u64 = 64;
 
@@ -41,10 +43,13 @@ impl Volume {
             })
     }
 
-    /// Whether a write of so many blocks would find free slots now, and so would not wait for
-    /// reclaim or write-back. Others may take them right after.
-    pub fn has_room(&self, blocks: u64) -> bool {
-        self.core.slots.free_count() >= blocks + ROOM_RESERVE_SLOTS
+    /// Whether a write of so many blocks would wait for nothing slow: there are free slots now, so
+    /// that it needs no reclaim or write-back, and a fence is no sync of a file. Others may take the
+    /// slots right after.
+    pub fn is_ready_for_write(&self, blocks: u64) -> bool {
+        let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
+        self.core.media.members().iter().all(is_memory)
+            && self.core.slots.free_count() >= blocks + ROOM_RESERVE_SLOTS
     }
 
     /// Confirms that what was acknowledged is durable.

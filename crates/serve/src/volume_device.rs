@@ -172,7 +172,7 @@ impl BlockDevice for VolumeDevice {
                     let block = part.start / self.block_bytes;
                     part.is_empty() || self.volume.is_resident(block..block + 1)
                 };
-                self.volume.has_room(blocks.end - blocks.start)
+                self.volume.is_ready_for_write(blocks.end - blocks.start)
                     && is_at_hand(&parts.head)
                     && is_at_hand(&parts.tail)
             }

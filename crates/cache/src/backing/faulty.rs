@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
+use super::{BackingCounters, BackingIdentity, BackingRun, BackingStore, WriteRun};
 
 /// Passes everything to another store, except for as many requests as it was told to fail.
 pub struct FaultyStore {
@@ -138,6 +138,10 @@ impl BackingStore for FaultyStore {
             return Err(self.failure());
         }
         self.inner.sync()
+    }
+
+    fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {
+        self.inner.run_at(offset, len_bytes)
     }
 
     fn counters(&self) -> BackingCounters {

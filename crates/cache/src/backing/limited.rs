@@ -6,7 +6,9 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun, clipped_len};
+use super::{
+    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, WriteRun, clipped_len,
+};
 
 /// The first bytes of a store.
 pub(crate) struct Limited {
@@ -68,6 +70,10 @@ impl BackingStore for Limited {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {
+        self.inner.run_at(offset, len_bytes)
     }
 
     fn counters(&self) -> BackingCounters {
