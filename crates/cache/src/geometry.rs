@@ -95,24 +95,29 @@ impl Geometry {
         } else {
             lane_bytes
         };
-        // Slots by estimate, then shrunk until everything fits.
-        let mut slots = (member_bytes / block).min(SLOTS_MAX / u64::from(members));
-        loop {
-            if slots == 0 {
-                return Err(Error::Options(format!(
-                    "{member_bytes} bytes per member leave no room for a single block beside the log"
-                )));
-            }
+        // The most slots with which everything fits.
+        let with = |slots| {
             let total = slots * u64::from(members);
-            let candidate =
-                Geometry::place(options, members, member_bytes, lanes, lane_bytes, total);
-            let used = candidate.slot_area.saturating_add(slots * block);
-            if used <= member_bytes {
-                candidate.check()?;
-                return Ok(candidate);
+            Geometry::place(options, members, member_bytes, lanes, lane_bytes, total)
+        };
+        let fits = |slots| with(slots).slot_area.saturating_add(slots * block) <= member_bytes;
+        let (mut slots, mut too_many) = (0, SLOTS_MAX / u64::from(members) + 1);
+        while slots + 1 < too_many {
+            let middle = slots.midpoint(too_many);
+            if fits(middle) {
+                slots = middle;
+            } else {
+                too_many = middle;
             }
-            slots = slots.saturating_sub((used - member_bytes).div_ceil(block + 32).max(1));
         }
+        if slots == 0 {
+            return Err(Error::Options(format!(
+                "{member_bytes} bytes per member leave no room for a single block beside the log"
+            )));
+        }
+        let plan = with(slots);
+        plan.check()?;
+        Ok(plan)
     }
 
     fn place(

@@ -36,7 +36,7 @@ pub enum Mutant {
     AppendPublishedBeforeFence,
     ZeroWithoutRecord,
     DetachedBeforeEmptied,
-    SizeBeforeItsLine,
+    SizeWithoutItsLine,
     GrownOverOldLog,
 }
 
@@ -73,7 +73,7 @@ impl Mutant {
             AppendPublishedBeforeFence,
             ZeroWithoutRecord,
             DetachedBeforeEmptied,
-            SizeBeforeItsLine,
+            SizeWithoutItsLine,
             GrownOverOldLog,
         ]
     };

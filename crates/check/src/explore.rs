@@ -2,7 +2,7 @@
 //! each crash could leave, and goes on from some of them.
 
 use crate::judge::{Found, image_hash, judge, recover};
-use crate::life::{Life, Plan, live};
+use crate::life::{Begins, Life, Plan, live};
 use crate::oracle::{BlockStates, Contents, Oracle};
 use crate::pool::Templates;
 use crate::scenario::{Script, Shape, random_script};
@@ -76,6 +76,9 @@ struct Chapter {
     legal: HashSet<BlockStates>,
     script: Script,
     policy: Policy,
+    begins: Begins,
+    /// What a pool that this one is made over may hold: until it is gone it is still there.
+    replaced: HashSet<BlockStates>,
     number: usize,
 }
 
@@ -106,6 +109,8 @@ impl<T: Tally> Explorer<'_, T> {
             legal,
             script,
             policy,
+            begins: Begins::Opened,
+            replaced: HashSet::new(),
             number: 0,
         };
         self.live_and_crash(&mut story, chapter).map_err(violation)
@@ -117,6 +122,8 @@ impl<T: Tally> Explorer<'_, T> {
             legal,
             script,
             policy,
+            begins,
+            replaced,
             number,
         } = chapter;
         let capture = Capture {
@@ -132,6 +139,7 @@ impl<T: Tally> Explorer<'_, T> {
             policy,
             capture,
             name: story.name.clone(),
+            begins,
             number,
             closes: seed.is_multiple_of(3),
             seed,
@@ -159,7 +167,10 @@ impl<T: Tally> Explorer<'_, T> {
                 }
             }
             seen = case.events;
-            let legal = oracle.legal();
+            let mut legal = oracle.legal();
+            if !case.is_made {
+                legal.extend(replaced.iter().cloned());
+            }
             let context = |error| {
                 format!(
                     "life {number}, crash before \"{}\" (event {seen}): {error}",
@@ -192,7 +203,7 @@ impl<T: Tally> Explorer<'_, T> {
                     image.media[0].clear();
                     image.media[0].extend_from_slice(bytes);
                     case.sample_stores(&mut story.rng, &mut image);
-                    verdict = self.judge_image(story, &image, legal);
+                    verdict = self.judge_image(story, &image, legal, case.is_made);
                 }
             });
             verdict?;
@@ -200,19 +211,31 @@ impl<T: Tally> Explorer<'_, T> {
             let samples = if number == 0 { 3 } else { 2 };
             for _ in 0..samples {
                 case.sample(&mut story.rng, &mut image);
-                self.judge_image(story, &image, legal)?;
+                self.judge_image(story, &image, legal, case.is_made)?;
             }
         }
-        if number < LIVES_MAX && story.rng.u8(..) < if number == 0 { 6 } else { 3 } {
+        if number < LIVES_MAX && case.is_made && story.rng.u8(..) < if number == 0 { 6 } else { 3 }
+        {
             case.sample(&mut story.rng, &mut image);
             let script = random_script(&mut story.rng, &story.shape);
             let policy = Policy::random(&mut story.rng, script.len(), 100);
-            let legal = legal.clone();
+            let begins = match story.rng.u8(..16) {
+                0 => Begins::Created,
+                roll if roll < 8 && story.shape.grows => Begins::Grown,
+                _ => Begins::Opened,
+            };
+            let (legal, replaced) = match begins {
+                // What the old pool held goes with it.
+                Begins::Created => (HashSet::from([story.initial_state(&image)]), legal.clone()),
+                Begins::Opened | Begins::Grown => (legal.clone(), HashSet::new()),
+            };
             let chapter = Chapter {
                 start: image,
                 legal,
                 script,
                 policy,
+                begins,
+                replaced,
                 number: number + 1,
             };
             self.live_and_crash(story, chapter)?;
@@ -225,6 +248,7 @@ impl<T: Tally> Explorer<'_, T> {
         story: &mut Story,
         image: &Image,
         legal: &HashSet<BlockStates>,
+        is_made: bool,
     ) -> Result<(), String> {
         let hash = image_hash(image);
         story.images += 1;
@@ -238,6 +262,7 @@ impl<T: Tally> Explorer<'_, T> {
         }
         match &self.recovered[&hash] {
             Ok(found) => judge(&story.shape, found, legal, &story.contents),
+            Err(refusal) if !is_made && !refusal.starts_with("panic") => Ok(()),
             Err(error) => Err(format!("recovery: {error}")),
         }
     }

@@ -69,9 +69,16 @@ fn recover_once(
     })?;
     let mut found = Vec::with_capacity(shape.blocks());
     for volume in 0..shape.volumes {
+        let handle = pool.volume(volume);
         for block in 0..shape.volume_blocks {
             let mut bytes = vec![0; shape.block_bytes];
-            let read = pool.read(volume, block, &mut bytes);
+            if block as u64 >= handle.blocks() {
+                // The volume ends before it; the backing goes on.
+                let start = block * shape.block_bytes;
+                found.push(image.stores[volume][start..start + shape.block_bytes].to_vec());
+                continue;
+            }
+            let read = handle.read(block as u64, &mut bytes);
             read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
             found.push(bytes);
         }

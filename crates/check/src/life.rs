@@ -1,7 +1,7 @@
 //! One life of a pool: opened from an image, worked on by a script's actors, watched throughout.
 
 use crate::oracle::{Operation, Outcome, Patch};
-use crate::pool::{OpenPool, open};
+use crate::pool::{OpenPool, create_over, open, open_grown};
 use crate::scenario::{Change, Item, Script, Shape, Step};
 use crate::scheduler::{Policy, Scheduler, Stopped};
 use crate::world::{Capture, Image, Record, World};
@@ -29,6 +29,8 @@ pub struct Plan<'a> {
     pub capture: Capture,
     /// The scenario that this is part of.
     pub name: String,
+    /// How the pool comes to life.
+    pub begins: Begins,
     /// Lives that were lived before, on the way to `start`.
     pub number: usize,
     /// Whether the pool is closed in the end, not just left.
@@ -37,6 +39,17 @@ pub struct Plan<'a> {
     pub seed: u64,
     /// Whether every event is put in words.
     pub traced: bool,
+}
+
+/// How a life begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// The pool is opened.
+    Opened,
+    /// It grows to all of its medium.
+    Grown,
+    /// It is made anew over what was there.
+    Created,
 }
 
 /// How it went.
@@ -58,19 +71,24 @@ pub fn live(plan: Plan<'_>) -> Life {
         policy,
         capture,
         name,
+        begins,
         number,
         closes,
         seed,
         traced,
     } = plan;
     let world = Arc::new(World::new(shape, start, capture, seed, traced));
+    world.set_made(begins != Begins::Created);
     world.watch();
     let mut steps = 0;
-    let opened = caught(|| {
-        open(shape, number as u64, world.regions(), |volume| {
-            world.backing(volume)
-        })
+    let (regions, life) = (world.regions(), number as u64);
+    let backing = |volume| world.backing(volume);
+    let opened = caught(|| match begins {
+        Begins::Opened => open(shape, life, regions, backing),
+        Begins::Grown => open_grown(shape, life, regions, backing),
+        Begins::Created => create_over(shape, life, regions, backing),
     });
+    world.set_made(true);
     let failure = match opened {
         Ok(Ok(pool)) => {
             let failure = work(&world, shape, &pool, script, (policy, name), &mut steps);
@@ -191,6 +209,8 @@ impl Actor<'_> {
             Step::Reclaim(blocks) => pool.reclaim(*blocks),
             Step::Checkpoint => pool.checkpoint(),
             Step::Flush(volume) => pool.volume(*volume).flush(),
+            Step::Detach(volume) => pool.detach(*volume, self.world.backing(*volume)),
+            Step::GrowVolume(volume) => pool.grow_volume(*volume),
             Step::FailStore {
                 volume,
                 writes,
@@ -209,8 +229,11 @@ impl Actor<'_> {
 
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, error: forebay::Error) -> Result<(), String> {
-        use forebay::Error::{Backing, Media, NoSpace, Poisoned};
+        use forebay::Error::{Backing, Media, NoSpace, OutOfRange, Poisoned, Volume};
+        let has_small_volumes = self.shape.first_blocks < self.shape.volume_blocks;
         match error {
+            Volume(_) if self.pool.has_detached() => Ok(()),
+            OutOfRange { .. } if has_small_volumes => Ok(()),
             // A script may well fill the pool.
             Backing { .. } | NoSpace { .. } => Ok(()),
             Media(_) | Poisoned { .. } if self.world.has_failed_fences() => Ok(()),
@@ -253,6 +276,7 @@ impl Actor<'_> {
             block: self.shape.block_index(volume, block),
             found: Vec::new(),
         });
+        // After the call: a read through the handle of a volume that is gone is as old as the handle.
         let handle = self.pool.volume(volume);
         let done = if count == 1 {
             handle.read(block as u64, &mut buffer)
@@ -276,7 +300,8 @@ impl Actor<'_> {
 
     /// A discard behind transactions: every sector for itself, and open if it fails.
     fn discard(&mut self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
-        if self.world.open_for_good() >= OPEN_MAX {
+        let has_room = (block + count) as u64 <= self.pool.volume(volume).blocks();
+        if self.world.open_for_good() >= OPEN_MAX || !has_room {
             return Ok(());
         }
         let sector_bytes = self.shape.sector_bytes();

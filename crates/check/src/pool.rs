@@ -7,13 +7,18 @@ use forebay::{Pool, PoolOptions, Volume};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// A pool with its volumes attached; nothing happens in it but what is asked for.
 pub struct OpenPool {
     pool: Pool,
-    volumes: Vec<Volume>,
+    /// The newest handles; a volume that was detached and attached again is another one.
+    volumes: Vec<Mutex<Volume>>,
+    has_detached: AtomicBool,
 }
 
 /// Options for a pool of `shape`.
@@ -49,6 +54,44 @@ pub fn open(
     attach(shape, pool, backing)
 }
 
+/// As `open`, of a pool that grows to all of its medium first.
+pub fn open_grown(
+    shape: &Shape,
+    life: u64,
+    regions: Vec<Region>,
+    backing: impl Fn(usize) -> Backing,
+) -> Result<OpenPool, String> {
+    forebay::testing::set_thread_hint(0);
+    forebay::testing::set_random_seed(Some(life));
+    let mut by_name = |path: &Path| {
+        let mut all = (0..shape.volumes).map(&backing);
+        let found = all.find(|backing| backing.identity().path == path);
+        found.ok_or_else(|| forebay::Error::Volume(format!("no backing {}", path.display())))
+    };
+    let pool = Pool::grow_on(
+        regions,
+        shape.medium_bytes(),
+        &mut by_name,
+        &mut |_| ControlFlow::Continue(()),
+        options(shape).runtime,
+    );
+    let pool = pool.map_err(|error| format!("grow: {error}"))?;
+    attach(shape, pool, backing)
+}
+
+/// As `open`, of a pool that is made anew over whatever the regions hold.
+pub fn create_over(
+    shape: &Shape,
+    life: u64,
+    regions: Vec<Region>,
+    backing: impl Fn(usize) -> Backing,
+) -> Result<OpenPool, String> {
+    forebay::testing::set_thread_hint(0);
+    forebay::testing::set_random_seed(Some(life));
+    let pool = Pool::create_on(regions, &options(shape)).map_err(|error| error.to_string())?;
+    attach(shape, pool, backing)
+}
+
 fn attach(
     shape: &Shape,
     pool: Pool,
@@ -57,23 +100,46 @@ fn attach(
     let volumes = (0..shape.volumes).map(|volume| pool.attach(backing(volume)));
     let volumes: Result<Vec<Volume>, _> = volumes.collect();
     let volumes = volumes.map_err(|error| format!("attach: {error}"))?;
-    Ok(OpenPool { pool, volumes })
+    Ok(OpenPool {
+        pool,
+        volumes: volumes.into_iter().map(Mutex::new).collect(),
+        has_detached: AtomicBool::new(false),
+    })
 }
 
 impl OpenPool {
     /// A volume.
-    pub fn volume(&self, volume: usize) -> &Volume {
-        &self.volumes[volume]
+    pub fn volume(&self, volume: usize) -> Volume {
+        self.lock(volume).clone()
+    }
+
+    fn lock(&self, volume: usize) -> MutexGuard<'_, Volume> {
+        let volume = &self.volumes[volume];
+        volume.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Detaches a volume and attaches its backing again.
+    pub fn detach(&self, volume: usize, backing: Backing) -> forebay::Result<()> {
+        self.has_detached.store(true, Ordering::Relaxed);
+        self.pool.detach(self.volume(volume))?;
+        let attached = self.pool.attach(backing)?;
+        *self.lock(volume) = attached;
+        Ok(())
+    }
+
+    /// Whether handles of volumes may be those of volumes that are gone.
+    pub fn has_detached(&self) -> bool {
+        self.has_detached.load(Ordering::Relaxed)
+    }
+
+    /// Gives a volume all of its backing.
+    pub fn grow_volume(&self, volume: usize) -> forebay::Result<()> {
+        self.pool.grow_volume(&self.volume(volume)).map(drop)
     }
 
     /// Blocks that one transaction can change.
     pub fn transaction_blocks_max(&self) -> usize {
-        self.pool.transaction_limit_bytes() as usize / self.volumes[0].block_size()
-    }
-
-    /// Reads a block.
-    pub fn read(&self, volume: usize, block: usize, buffer: &mut [u8]) -> forebay::Result<()> {
-        self.volumes[volume].read(block as u64, buffer)
+        self.pool.transaction_limit_bytes() as usize / self.lock(0).block_size()
     }
 
     /// One round of write-back.
@@ -141,7 +207,12 @@ fn create(shape: &Shape) -> Result<Image, String> {
         chances: 0,
         limit: 0,
     };
-    let world = World::new(shape, &image, idle, 0, false);
+    // The volumes are attached before their backings are as large as they will be.
+    let mut small = image.clone();
+    for bytes in &mut small.stores {
+        bytes.truncate(shape.first_blocks * shape.block_bytes);
+    }
+    let world = World::new(shape, &small, idle, 0, false);
     let shadows: Vec<Arc<Shadow>> = (0..shape.members)
         .map(|_| Arc::new(Shadow::new(shape.member_bytes(), shape.model())))
         .collect();
@@ -154,9 +225,11 @@ fn create(shape: &Shape) -> Result<Image, String> {
     if shape.starts_attached {
         drop(attach(shape, pool, |volume| world.backing(volume))?);
     }
-    let media = shadows
-        .iter()
-        .map(|shadow| shadow.crash_state().durable().to_vec());
+    let media = shadows.iter().map(|shadow| {
+        let mut bytes = shadow.crash_state().durable().to_vec();
+        bytes.resize(shape.medium_bytes() as usize, 0);
+        bytes
+    });
     Ok(Image {
         media: media.collect(),
         stores: image.stores,

@@ -20,8 +20,10 @@ pub struct Shape {
     pub slots: usize,
     /// Volumes, each with a backing of its own.
     pub volumes: usize,
-    /// Blocks of each volume.
+    /// Blocks of each backing, and of its volume once that has grown.
     pub volume_blocks: usize,
+    /// Blocks of each volume while it has not grown.
+    pub first_blocks: usize,
     /// Lanes.
     pub lanes: u32,
     /// Bytes of a lane's log.
@@ -30,6 +32,8 @@ pub struct Shape {
     pub fill_on_read: bool,
     /// The volumes are attached before the first life.
     pub starts_attached: bool,
+    /// There is room for the pool to grow.
+    pub grows: bool,
 }
 
 impl Shape {
@@ -55,15 +59,23 @@ impl Shape {
             [512, 768, 1024, 2048][rng.usize(..4)]
         };
         let volumes = rng.usize(1..=2);
+        let volume_blocks = rng.usize(3..=(slots * 3 / 2 / volumes).min(20));
+        let starts_attached = rng.u8(..8) > 0;
+        let has_small_volumes = starts_attached && rng.u8(..4) == 0;
         Shape {
             block_bytes,
             strict: !checksums || rng.u8(..4) == 0,
             checksums,
             pages,
-            members: if rng.u8(..6) == 0 { 2 } else { 1 },
+            members: [1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3][rng.usize(..12)],
             slots,
             volumes,
-            volume_blocks: rng.usize(3..=(slots * 3 / 2 / volumes).min(20)),
+            volume_blocks,
+            first_blocks: if has_small_volumes {
+                rng.usize(1..volume_blocks)
+            } else {
+                volume_blocks
+            },
             lanes,
             // Two deltas of a big block would not fit a record otherwise.
             lane_bytes: if block_bytes > 128 {
@@ -72,7 +84,8 @@ impl Shape {
                 lane_bytes
             },
             fill_on_read: rng.bool(),
-            starts_attached: rng.u8(..8) > 0,
+            starts_attached,
+            grows: rng.u8(..6) == 0,
         }
     }
 
@@ -87,10 +100,12 @@ impl Shape {
             slots: 24,
             volumes: 1,
             volume_blocks: 4,
+            first_blocks: 4,
             lanes: 2,
             lane_bytes: 512,
             fill_on_read: false,
             starts_attached: true,
+            grows: false,
         }
     }
 
@@ -108,11 +123,24 @@ impl Shape {
         if self.pages { 4096 } else { 256 }
     }
 
-    /// Bytes of each member.
+    /// Bytes of each member as the pool is made.
     pub fn member_bytes(&self) -> u64 {
+        self.bytes_for(self.slots)
+    }
+
+    /// Bytes of each member's medium, which the pool may grow to.
+    pub fn medium_bytes(&self) -> u64 {
+        self.bytes_for(if self.grows {
+            self.slots * 3 / 2
+        } else {
+            self.slots
+        })
+    }
+
+    fn bytes_for(&self, slots: usize) -> u64 {
         let unit = self.unit_bytes() as u64;
         let round = |bytes: u64| bytes.next_multiple_of(unit);
-        let slots = self.slots.next_multiple_of(self.members) as u64;
+        let slots = slots.next_multiple_of(self.members) as u64;
         let entries = (slots + slots / 8 + 4).next_multiple_of(4);
         let fixed = round(unit * 5 + u64::from(self.lanes) * 64)
             + round(self.volumes as u64 * 1024)
@@ -203,6 +231,10 @@ pub enum Step {
     Checkpoint,
     /// Drain a volume.
     Flush(usize),
+    /// Detach a volume, and attach its backing again as a new one.
+    Detach(usize),
+    /// Let a volume have all of its backing.
+    GrowVolume(usize),
     /// So many of the next writes and syncs of a backing fail.
     FailStore {
         volume: usize,
@@ -344,8 +376,11 @@ fn housekeeping(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     match rng.u8(..48) {
         0..=15 => Step::WriteBack,
         16..=27 => Step::Reclaim(rng.usize(1..4)),
+        // Only the first time does something.
+        28..=33 if shape.first_blocks < shape.volume_blocks => Step::GrowVolume(volume),
         28..=38 => Step::Checkpoint,
         39..=42 => Step::Flush(volume),
+        43 if rng.bool() => Step::Detach(volume),
         43 => Step::FailFence {
             after: rng.u32(..6),
         },

@@ -6,7 +6,7 @@
 use crate::scenario::{Change, Item, Script, Shape, Step};
 
 /// What an actor does in a systematic script.
-const MOVES: [fn(u64) -> Step; 9] = [
+const MOVES: [fn(u64) -> Step; 11] = [
     |seed| write(0, Change::Whole(seed)),
     |seed| Step::Transaction {
         volume: 0,
@@ -33,6 +33,8 @@ const MOVES: [fn(u64) -> Step; 9] = [
     |_| Step::Checkpoint,
     |_| Step::WriteBack,
     |_| Step::Reclaim(2),
+    |_| Step::Detach(0),
+    |_| Step::GrowVolume(0),
     |_| Step::Read {
         volume: 0,
         block: 3,
@@ -94,5 +96,12 @@ pub fn script(number: usize) -> (Shape, Script) {
     let second = vec![MOVES[b](2000), write(0, Change::Whole(5000))];
     let mut shape = Shape::smallest(strict);
     shape.fill_on_read = true;
+    let steps = first.iter().chain(&second);
+    if steps
+        .into_iter()
+        .any(|step| matches!(step, Step::GrowVolume(_)))
+    {
+        shape.first_blocks -= 1;
+    }
     (shape, vec![first, second])
 }

@@ -32,6 +32,8 @@ pub struct CrashCase {
     pub events: usize,
     /// What was about to happen.
     pub moment: String,
+    /// The pool had been made. Before that, recovery may refuse what it finds.
+    pub is_made: bool,
 }
 
 /// Which moments are noted.
@@ -66,6 +68,7 @@ pub struct World {
     stores: Vec<Arc<CrashStore>>,
     recorder: Mutex<Recorder>,
     has_failed_fences: AtomicBool,
+    is_made: AtomicBool,
 }
 
 /// What a life leaves behind.
@@ -110,6 +113,7 @@ impl World {
                 trace: traced.then(Vec::new),
             }),
             has_failed_fences: AtomicBool::new(false),
+            is_made: AtomicBool::new(true),
         }
     }
 
@@ -142,6 +146,11 @@ impl World {
     /// Whether fences were made to fail.
     pub fn has_failed_fences(&self) -> bool {
         self.has_failed_fences.load(Ordering::Relaxed)
+    }
+
+    /// Says whether the pool has been made.
+    pub fn set_made(&self, is_made: bool) {
+        self.is_made.store(is_made, Ordering::Relaxed);
     }
 
     /// Starts to note crashes, and to let the scheduler switch, around every store, stream,
@@ -224,6 +233,7 @@ impl World {
                 .collect(),
             events,
             moment,
+            is_made: self.is_made.load(Ordering::Relaxed),
         }
     }
 

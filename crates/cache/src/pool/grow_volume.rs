@@ -49,10 +49,9 @@ impl Pool {
         // That it grew must be durable before what is written there can be clean.
         backing.sync().map_err(failed)?;
         self.let_use(volume, old_bytes, size_bytes)?;
-        if mutated(Mutant::SizeBeforeItsLine) {
-            state.size_bytes.store(size_bytes, Ordering::Relaxed);
+        if !mutated(Mutant::SizeWithoutItsLine) {
+            volumes::write(&core.media, found.place, found.id, &identity, true)?;
         }
-        volumes::write(&core.media, found.place, found.id, &identity, true)?;
         state.size_bytes.store(size_bytes, Ordering::Relaxed);
         Ok(size_bytes)
     }

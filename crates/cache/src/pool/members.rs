@@ -6,8 +6,6 @@ use std::path::Path;
 use forebay_pmem::Region;
 
 use crate::error::{Error, Result};
-use crate::geometry::Geometry;
-use crate::layout::LINE_BYTES;
 use crate::options::PoolOptions;
 use crate::superblock;
 
@@ -52,12 +50,7 @@ fn remove_unlocked(path: &Path) -> Result<()> {
     })
 }
 
-/// Zeroes everything but the slots, so that nothing old looks like ours.
-pub(super) fn clear_metadata(regions: &[Region], geometry: &Geometry) -> Result<()> {
-    clear(regions, 0..geometry.slot_area / LINE_BYTES * LINE_BYTES)
-}
-
-/// Zeroes these bytes, whole lines, of every member, durably.
+/// Zeroes these bytes, whole lines, of every member, durably: nothing old in them looks like ours.
 pub(super) fn clear(regions: &[Region], bytes: Range<u64>) -> Result<()> {
     let zeroes = vec![0; 1 << 16];
     for region in regions {

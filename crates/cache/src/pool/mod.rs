@@ -16,6 +16,7 @@ use forebay_pmem::{Counters, Region};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
+use crate::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::life::Life;
 use crate::media::Media;
 use crate::options::{PoolOptions, RuntimeOptions, VerifyPolicy};
@@ -26,7 +27,7 @@ use crate::superblock::{self, Assembly};
 use crate::volumes;
 pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
-use members::{clear_metadata, member_region};
+use members::{clear, member_region};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
 /// safely in the pool.
@@ -84,7 +85,9 @@ impl Pool {
     pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<Pool> {
         let member_bytes = regions.iter().map(Region::len).min().unwrap_or(0);
         let geometry = Geometry::plan(&options.format, regions.len() as u32, member_bytes)?;
-        clear_metadata(&regions, &geometry)?;
+        // First what makes a pool of it: half of what was there before is no pool.
+        clear(&regions, 0..SUPERBLOCK_BYTES as u64)?;
+        clear(&regions, 0..geometry.slot_area / LINE_BYTES * LINE_BYTES)?;
         let pool_uuid = superblock::format(&regions, &geometry, &options.format)?;
         let media = Media::new(regions, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
