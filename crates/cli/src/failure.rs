@@ -3,17 +3,43 @@
 use std::fmt;
 use std::io;
 
-/// Why a command did not do what it was asked. Exit code 2 is clap's: the arguments make no sense.
+use forebay_serve::{ClientError, RefusalKind};
+
+/// Every exit code and what it says; `--help`, the man pages and `docs/operating.md` repeat it.
+pub const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "done"),
+    (1, "failed"),
+    (2, "wrong arguments, or a wrong config file"),
+    (3, "the pool or its data is damaged or foreign"),
+    (
+        4,
+        "in use: another process owns the pool, or somebody uses the disk",
+    ),
+    (5, "no daemon serves the pool"),
+    (
+        6,
+        "the daemon ended before its disks were out of use; nothing acknowledged is lost",
+    ),
+    (7, "called off with Ctrl-C; the daemon is as it was"),
+];
+
+/// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {
     /// Something failed on the way: exit code 1.
     Failed(String),
+    /// The arguments or the config file make no sense: exit code 2, as clap's own.
+    Arguments(String),
     /// The pool or its data is damaged, foreign or incomplete: exit code 3.
     Damaged(String),
-    /// Another process owns the pool: exit code 4.
+    /// Another process owns the pool, or somebody uses the disk: exit code 4.
     InUse(String),
     /// No daemon serves the pool: exit code 5.
     NotServed(String),
+    /// The daemon was made to end while its disks were in use: exit code 6.
+    Forced(String),
+    /// The person called it off: exit code 7.
+    Cancelled(String),
 }
 
 impl Failure {
@@ -21,9 +47,12 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Failed(_) => 1,
+            Failure::Arguments(_) => 2,
             Failure::Damaged(_) => 3,
             Failure::InUse(_) => 4,
             Failure::NotServed(_) => 5,
+            Failure::Forced(_) => 6,
+            Failure::Cancelled(_) => 7,
         }
     }
 }
@@ -31,9 +60,12 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Failed(message)
+        | Failure::Arguments(message)
         | Failure::Damaged(message)
         | Failure::InUse(message)
-        | Failure::NotServed(message)) = self;
+        | Failure::NotServed(message)
+        | Failure::Forced(message)
+        | Failure::Cancelled(message)) = self;
         formatter.write_str(message)
     }
 }
@@ -57,6 +89,7 @@ impl From<forebay::Error> for Failure {
             Error::Refused { .. } | Error::Damaged { .. } | Error::Corrupt { .. } => {
                 Failure::Damaged(message)
             }
+            Error::Cancelled { .. } => Failure::Cancelled(message),
             _ => Failure::Failed(message),
         }
     }
@@ -65,5 +98,48 @@ impl From<forebay::Error> for Failure {
 impl From<forebay::BackingError> for Failure {
     fn from(error: forebay::BackingError) -> Self {
         Failure::Failed(error.to_string())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let message = error.to_string();
+        match error {
+            ClientError::Refused(refusal) => match refusal.kind {
+                RefusalKind::InUse => Failure::InUse(message),
+                RefusalKind::Cancelled => Failure::Cancelled(message),
+                RefusalKind::Invalid => Failure::Arguments(message),
+                _ => Failure::Failed(message),
+            },
+            ClientError::Connection { .. } => Failure::Failed(message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_a_documented_code() {
+        let page = include_str!("../../../docs/operating.md");
+        for (code, meaning) in EXIT_CODES {
+            assert!(
+                page.contains(&format!("| {code} | {meaning} |")),
+                "docs/operating.md lacks the row of exit code {code}: {meaning}"
+            );
+        }
+        let failures = [
+            Failure::Failed,
+            Failure::Arguments,
+            Failure::Damaged,
+            Failure::InUse,
+            Failure::NotServed,
+            Failure::Forced,
+            Failure::Cancelled,
+        ];
+        for (failure, (code, _)) in failures.iter().zip(&EXIT_CODES[1..]) {
+            assert_eq!(failure(String::new()).exit_code(), *code);
+        }
     }
 }

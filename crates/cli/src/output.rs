@@ -5,7 +5,6 @@ use std::io::Write;
 use serde_json::Value;
 
 const BOLD: &str = "\x1b[1m";
-const YELLOW: &str = "\x1b[33m";
 const RED: &str = "\x1b[31m";
 const RESET: &str = "\x1b[0m";
 
@@ -14,14 +13,6 @@ const RESET: &str = "\x1b[0m";
 /// An error, on standard error.
 pub fn error(message: &str) {
     let _ = writeln!(anstream::stderr(), "{RED}{BOLD}forebay:{RESET} {message}");
-}
-
-/// Something a person should know before relying on the result, on standard error.
-pub fn warning(message: &str) {
-    let _ = writeln!(
-        anstream::stderr(),
-        "{YELLOW}{BOLD}warning:{RESET} {message}"
-    );
 }
 
 /// One line of result for a person.

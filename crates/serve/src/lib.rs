@@ -18,11 +18,13 @@ pub mod fuse_disk;
 pub mod latency;
 pub mod memory_device;
 pub mod mount_point;
+pub mod nbd;
 pub mod volume_device;
 
-pub use block_device::{BlockDevice, DeviceError};
-pub use control::{ControlServer, control_path, request};
+pub use block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState};
+pub use control::{Client, ClientError, ControlServer, Refusal, RefusalKind, Request, control_path};
 pub use fuse_disk::{DiskMount, DiskOptions};
 pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;
+pub use nbd::{NbdAddress, NbdOptions, NbdServer};
 pub use volume_device::VolumeDevice;

@@ -19,6 +19,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         block_bytes,
         strict: options.strict || options.no_checksums,
         checksums: !options.no_checksums,
+        test: options.test,
         ..FormatOptions::default()
     };
     let pool = Pool::create(&pool_options)?;

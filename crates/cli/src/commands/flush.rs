@@ -1,24 +1,26 @@
 //! `forebay flush`: everything dirty goes to its backing, through the daemon or, on an idle pool, here.
 
 use forebay::{Backing, Pool};
+use forebay_serve::{Client, Request, control_path};
 use serde_json::json;
 
 use crate::arguments::FlushOptions;
 use crate::failure::Failure;
-use crate::output;
+use crate::{control, output};
 
-/// Drains the pool.
+/// Drains the pool, or one disk of it.
 pub fn run(options: &FlushOptions) -> Result<(), Failure> {
-    let path = forebay_serve::control_path(&options.pool[0]);
-    if let Some(answer) = forebay_serve::request(&path, "flush")? {
-        let result = answer.map_err(Failure::Failed)?;
+    let pool = &options.pool[0];
+    if let Some(mut client) = Client::connect(&control_path(pool))? {
+        let request = Request::new("flush").with("volume", options.volume.clone());
+        let result = control::ask_patiently(&mut client, &request)?;
         output::object(&result, options.json);
         return Ok(());
     }
     let Some(backing) = &options.backing else {
         return Err(Failure::NotServed(format!(
             "no daemon serves {}; name the backing with --backing to flush the idle pool to it",
-            options.pool[0].display()
+            pool.display()
         )));
     };
     let pool = Pool::open(&options.pool)?;

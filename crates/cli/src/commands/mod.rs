@@ -1,11 +1,16 @@
 //! One file a command.
 
+pub mod attach;
 pub mod bench;
 pub mod check;
 pub mod create;
 pub mod demo;
+pub mod detach;
+pub mod fault;
 pub mod flush;
 pub mod info;
+pub mod manual;
 pub mod recover;
-pub mod serve;
+pub mod resize;
+pub mod set;
 pub mod stat;

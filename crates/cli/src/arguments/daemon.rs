@@ -1,0 +1,237 @@
+//! Options of the daemon and of the commands that ask it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::config::{Settings, Tunables};
+use crate::size;
+
+/// A daemon to run.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  mkdir -p /mnt/forebay
+  forebay serve --pool /dev/shm/pool --backing disk.img --fuse /mnt/forebay --nbd unix:/run/forebay.nbd
+  forebay serve --config /etc/forebay/forebay.toml
+A config file has the same names as the flags, and a [[volume]] table for each further disk; a flag \
+wins over the file. The first SIGTERM or Ctrl-C drains and ends, and waits for disks that are in use \
+until the deadline; the second ends at once. Nothing acknowledged is lost either way.")]
+pub struct ServeOptions {
+    /// TOML file with the settings.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The settings on the command line.
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
+/// A pool that a daemon serves.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay stat /dev/shm/pool --json")]
+pub struct DaemonArgument {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A disk to serve, too.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay attach /dev/shm/pool --backing second.img --name second --fuse /mnt/second
+Where the daemon listens for NBD clients, the disk is exported there under its name.")]
+pub struct AttachOptions {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// The image file or block device behind the disk.
+    #[arg(long, value_name = "PATH")]
+    pub backing: PathBuf,
+    /// What the disk is called; the backing's file name if not given.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Existing directory to mount the disk in.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub fuse: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A disk to let go.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay detach /dev/shm/pool second
+What is dirty goes to the backing first, with progress; Ctrl-C leaves the disk served. A disk that \
+somebody uses is refused (exit code 4).")]
+pub struct DetachOptions {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// The disk's name.
+    pub volume: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to watch.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay top /dev/shm/pool
+  forebay top /dev/shm/pool --once
+Keys: q or Esc ends.")]
+pub struct TopOptions {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// Seconds between two looks.
+    #[arg(long, default_value_t = 1.0, value_parser = parse_interval)]
+    pub interval: f64,
+    /// Print one screen of text after one interval, and end.
+    #[arg(long)]
+    pub once: bool,
+    /// Print one JSON object after one interval, and end.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<f64, String> {
+    let range = 0.1..=60.0;
+    match text.parse() {
+        Ok(seconds) if range.contains(&seconds) => Ok(seconds),
+        _ => Err(format!(
+            "'{text}' is not a number of seconds from 0.1 to 60"
+        )),
+    }
+}
+
+/// What to drain.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay flush /dev/shm/pool                        asks the daemon that serves it
+  forebay flush /dev/shm/pool --volume second        one disk of it
+  forebay flush /dev/shm/pool --backing disk.img     an idle pool")]
+pub struct FlushOptions {
+    /// Members of the pool, the first one first.
+    #[arg(required = true)]
+    pub pool: Vec<PathBuf>,
+    /// Only this disk of the daemon's.
+    #[arg(long, value_name = "NAME", conflicts_with = "backing")]
+    pub volume: Option<String>,
+    /// The backing to drain to, where no daemon has it.
+    #[arg(long, value_name = "PATH")]
+    pub backing: Option<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to change.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay set /dev/shm/pool --dirty-low 30 --dirty-high 50
+  forebay set /dev/shm/pool --flush-rate 100M
+Without options it shows the settings. They last until the daemon ends; the config file keeps them.")]
+pub struct SetOptions {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// The settings.
+    #[command(flatten)]
+    pub tunables: Tunables,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to grow.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay resize /dev/shm/pool --size 2G
+  truncate -s 20G disk.img && forebay resize /dev/shm/pool --volume disk.img
+A pool grows while nobody serves it; what is dirty goes to the backings first. A disk grows while it \
+is served, to the size that its backing has now. Nothing shrinks.")]
+pub struct ResizeOptions {
+    /// Members of the pool, the first one first.
+    #[arg(required = true)]
+    pub pool: Vec<PathBuf>,
+    /// The new size of each member, like 2G.
+    #[arg(long, value_parser = size::parse, required_unless_present = "volume", conflicts_with = "volume")]
+    pub size: Option<u64>,
+    /// The disk that follows its backing.
+    #[arg(long, value_name = "NAME")]
+    pub volume: Option<String>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to break.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay create /dev/shm/test --size 64M --test
+  forebay fault /dev/shm/test fail-backing disk.img --writes 10
+  forebay fault /dev/shm/test flip-bit disk.img --block 7
+Pools that were not made with --test are refused.")]
+pub struct FaultOptions {
+    /// First member of the pool.
+    pub pool: PathBuf,
+    /// What to break.
+    #[command(subcommand)]
+    pub fault: Fault,
+    /// Print one JSON object.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The faults.
+#[derive(Debug, Subcommand)]
+pub enum Fault {
+    /// Flip one bit of a cached block, as a failing memory would.
+    FlipBit {
+        /// The disk's name.
+        volume: String,
+        /// The block's number.
+        #[arg(long)]
+        block: u64,
+        /// Which bit of the block.
+        #[arg(long, default_value_t = 0)]
+        bit: u64,
+    },
+    /// Have the next requests to a backing fail with EIO; numbers not given are not changed.
+    FailBacking {
+        /// The disk's name.
+        volume: String,
+        /// Reads that fail.
+        #[arg(long, value_name = "NUMBER")]
+        reads: Option<u64>,
+        /// Writes that fail.
+        #[arg(long, value_name = "NUMBER")]
+        writes: Option<u64>,
+        /// Syncs that fail.
+        #[arg(long, value_name = "NUMBER")]
+        syncs: Option<u64>,
+    },
+}
+
+/// Which shell.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay completions bash > /etc/bash_completion.d/forebay")]
+pub struct CompletionsOptions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Where the man pages go.
+#[derive(Debug, Args)]
+pub struct ManOptions {
+    /// The directory; it is made where it is missing.
+    pub directory: PathBuf,
+}
+
+/// What may be unmounted on request.
+#[derive(Debug, Args)]
+pub struct UnmounterOptions {
+    /// The mount points.
+    pub mounts: Vec<PathBuf>,
+}

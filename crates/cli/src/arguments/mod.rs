@@ -1,0 +1,93 @@
+//! The command line: every option, with an example for each command.
+
+mod daemon;
+mod pool;
+
+pub use daemon::*;
+pub use pool::*;
+
+use clap::{Parser, Subcommand};
+
+/// A crash-consistent persistent-memory cache in front of disks and files.
+#[derive(Debug, Parser)]
+#[command(
+    name = "forebay",
+    version,
+    after_help = after_help()
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+fn after_help() -> String {
+    let codes: Vec<String> = crate::failure::EXIT_CODES
+        .iter()
+        .map(|(code, meaning)| format!("  {code}  {meaning}"))
+        .collect();
+    format!(
+        "Exit codes:
+{}
+
+Example, a disk with fast fsync in front of an image file:
+  forebay create /dev/shm/pool --size 512M
+  forebay serve --pool /dev/shm/pool --backing disk.img --fuse /mnt/forebay
+  losetup --find --show /mnt/forebay/disk",
+        codes.join("\n")
+    )
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a pool, and say what its medium survives.
+    Create(CreateOptions),
+    /// Show a pool's format and content, without changing it.
+    Info(PoolArgument),
+    /// Serve the disks of a pool until told to stop.
+    Serve(ServeOptions),
+    /// Have a running daemon serve one more disk.
+    Attach(AttachOptions),
+    /// Have a running daemon drain a disk and let it go.
+    Detach(DetachOptions),
+    /// Ask a running daemon for its counters.
+    Stat(DaemonArgument),
+    /// Watch a running daemon.
+    Top(TopOptions),
+    /// Write everything dirty back to the backing and sync it.
+    Flush(FlushOptions),
+    /// Change settings of a running daemon.
+    Set(SetOptions),
+    /// Grow a pool that nobody serves, or a disk that a daemon serves.
+    Resize(ResizeOptions),
+    /// Break something in a test pool.
+    Fault(FaultOptions),
+    /// Verify every block of an idle pool, without changing it.
+    Check(PoolArgument),
+    /// Recover an idle pool after a crash; serve does the same by itself.
+    Recover(RecoverOptions),
+    /// Measure this machine and the library on it.
+    Bench(BenchOptions),
+    /// Commit, kill, recover, verify: the main job without root, over the library alone.
+    Demo(DemoOptions),
+    /// Print the completions of a shell.
+    Completions(CompletionsOptions),
+    /// Write the man pages.
+    #[command(hide = true)]
+    Man(ManOptions),
+    /// Unmount for a daemon that gave up the right to.
+    #[command(hide = true)]
+    Unmounter(UnmounterOptions),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,105 @@
+//! Options of the commands that look at a pool by itself.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::size;
+
+/// A pool to make.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay create /dev/shm/pool --size 1G
+  forebay create /mnt/pmem0/pool --size 64G --strict")]
+pub struct CreateOptions {
+    /// File or device of the first member.
+    pub pool: PathBuf,
+    /// Size of each member, like 512M or 1G.
+    #[arg(long, value_parser = size::parse)]
+    pub size: u64,
+    /// File or device of a further member, of the same size.
+    #[arg(long = "member", value_name = "PATH")]
+    pub members: Vec<PathBuf>,
+    /// Bytes of a block: 4096 to 65536, a power of two.
+    #[arg(long, default_value = "4096", value_parser = size::parse)]
+    pub block_size: u64,
+    /// Two fences a commit: recovery trusts the commit word alone.
+    #[arg(long)]
+    pub strict: bool,
+    /// Do not keep checksums of blocks; the pool is then strict.
+    #[arg(long)]
+    pub no_checksums: bool,
+    /// Make a pool for tests: forebay fault may break it.
+    #[arg(long)]
+    pub test: bool,
+    /// Overwrite what is there.
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A pool to look at.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay info /dev/shm/pool --json")]
+pub struct PoolArgument {
+    /// Files or devices of the pool, every member.
+    #[arg(required = true)]
+    pub pool: Vec<PathBuf>,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How to recover.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay recover --dry-run /dev/shm/pool")]
+pub struct RecoverOptions {
+    /// Members of the pool.
+    #[arg(required = true)]
+    pub pool: Vec<PathBuf>,
+    /// Only say what recovery would find and do; change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay bench --directory /dev/shm --seconds 3")]
+pub struct BenchOptions {
+    /// Where the pool to measure is made, and removed afterwards.
+    #[arg(long, default_value = "/dev/shm")]
+    pub directory: PathBuf,
+    /// Size of that pool.
+    #[arg(long, default_value = "256M", value_parser = size::parse)]
+    pub size: u64,
+    /// Seconds a case.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where to show it.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay demo --pool /dev/shm/demo-pool --directory .")]
+pub struct DemoOptions {
+    /// The pool to make, and to remove afterwards.
+    #[arg(long)]
+    pub pool: PathBuf,
+    /// Where the backing is made, and removed afterwards, and report.json is left.
+    #[arg(long)]
+    pub directory: PathBuf,
+    /// Be the process that is killed.
+    #[arg(long, hide = true)]
+    pub writer: bool,
+}

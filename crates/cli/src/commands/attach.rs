@@ -1,0 +1,31 @@
+//! `forebay attach`: one more disk of a running daemon.
+
+use std::path::{Path, PathBuf};
+
+use forebay_serve::Request;
+
+use crate::arguments::AttachOptions;
+use crate::failure::Failure;
+use crate::{control, output};
+
+/// Has the daemon serve the disk.
+pub fn run(options: &AttachOptions) -> Result<(), Failure> {
+    let request = Request::new("attach")
+        .with("backing", text(&options.backing)?)
+        .with("name", options.name.clone())
+        .with("fuse", options.fuse.as_deref().map(text).transpose()?);
+    let result = control::ask(&options.pool, &request)?;
+    output::object(&result, options.json);
+    Ok(())
+}
+
+/// A path as the daemon, which works elsewhere, understands it.
+fn text(path: &Path) -> Result<String, Failure> {
+    let absolute: PathBuf = std::path::absolute(path)?;
+    absolute.into_os_string().into_string().map_err(|path| {
+        Failure::Arguments(format!(
+            "{} is not UTF-8, which the control socket needs; use another name",
+            Path::new(&path).display()
+        ))
+    })
+}

@@ -1,0 +1,44 @@
+//! `forebay resize`: a pool that nobody serves grows here, a disk grows in the daemon.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+
+use forebay::{DrainProgress, Pool};
+use forebay_serve::Request;
+use serde_json::json;
+
+use crate::arguments::ResizeOptions;
+use crate::control::DrainBar;
+use crate::failure::Failure;
+use crate::{control, output};
+
+/// Grows what was named.
+pub fn run(options: &ResizeOptions) -> Result<(), Failure> {
+    let Some(volume) = &options.volume else {
+        return grow_pool(options);
+    };
+    let request = Request::new("grow-volume").with("volume", volume.clone());
+    let result = control::ask(&options.pool[0], &request)?;
+    output::object(&result, options.json);
+    Ok(())
+}
+
+fn grow_pool(options: &ResizeOptions) -> Result<(), Failure> {
+    let size_bytes = options.size.unwrap_or_default();
+    let is_called_off = control::called_off_flag()?;
+    let mut bar = DrainBar::default();
+    let mut watcher = |drain: &DrainProgress| {
+        bar.show(&control::drain_report(drain));
+        if is_called_off.load(Ordering::SeqCst) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    let grown = Pool::grow(&options.pool, size_bytes, &mut watcher);
+    bar.clear();
+    grown?;
+    let report = json!({"pool": options.pool, "member_bytes": size_bytes});
+    output::object(&report, options.json);
+    Ok(())
+}

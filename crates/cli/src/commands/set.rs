@@ -1,0 +1,14 @@
+//! `forebay set`: settings of a running daemon.
+
+use forebay_serve::Request;
+
+use crate::arguments::SetOptions;
+use crate::failure::Failure;
+use crate::{control, output};
+
+/// Changes what was named, and shows what is in force.
+pub fn run(options: &SetOptions) -> Result<(), Failure> {
+    let result = control::ask(&options.pool, &options.tunables.fill(Request::new("set")))?;
+    output::object(&result, options.json);
+    Ok(())
+}

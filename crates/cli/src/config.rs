@@ -1,0 +1,566 @@
+//! What the daemon is told: by flags, by a config file, by both.
+//!
+//! One struct describes both, so that the file's keys are the flags' names. A flag wins over the
+//! file; a key that is not known is refused with its name and line, and never ignored.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use forebay_serve::nbd::NbdAddress;
+use forebay_serve::{Refusal, RefusalKind, Request};
+use serde::de::{self, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use crate::failure::Failure;
+use crate::size;
+
+/// The longest config file that is read.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// A line for people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// What is worth a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// And what will.
+    Warn,
+    /// And what the daemon does on request.
+    Info,
+    /// And what it does by itself.
+    Debug,
+}
+
+/// When a read compares the data with its checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verify {
+    /// Every read.
+    Always,
+    /// Only write-back, partial updates and check.
+    Never,
+}
+
+/// Which blocks leave first when space is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// SIEVE, the default.
+    Sieve,
+    /// Least recently used.
+    Lru,
+}
+
+/// What can be changed while the daemon runs, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct Tunables {
+    /// Percent of the pool that may be dirty before writers are slowed.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub dirty_low: Option<u8>,
+    /// Percent of the pool at which writers go as fast as the backing takes their blocks.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub dirty_high: Option<u8>,
+    /// Bytes a second that write-back may write, like 100M; 0 for no limit.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub flush_rate: Option<u64>,
+    /// When reads are compared with their checksums.
+    #[arg(long, value_enum)]
+    pub verify: Option<Verify>,
+    /// Which blocks leave first.
+    #[arg(long, value_enum)]
+    pub replacement: Option<Replacement>,
+}
+
+impl Tunables {
+    /// Adds what is set to a request.
+    pub fn fill(&self, request: Request) -> Request {
+        request
+            .with("dirty_low", self.dirty_low)
+            .with("dirty_high", self.dirty_high)
+            .with("flush_rate", self.flush_rate)
+            .with("verify", self.verify.map(|value| value.to_name()))
+            .with("replacement", self.replacement.map(|value| value.to_name()))
+    }
+
+    /// Reads them back.
+    ///
+    /// Errors: an unknown parameter or a wrong value.
+    pub fn of_request(request: &Request) -> Result<Tunables, Refusal> {
+        request.knows_only(&[
+            "dirty_low",
+            "dirty_high",
+            "flush_rate",
+            "verify",
+            "replacement",
+        ])?;
+        Ok(Tunables {
+            dirty_low: percent(request, "dirty_low")?,
+            dirty_high: percent(request, "dirty_high")?,
+            flush_rate: request.number("flush_rate")?,
+            verify: choice(request, "verify")?,
+            replacement: choice(request, "replacement")?,
+        })
+    }
+}
+
+trait ToName {
+    fn to_name(&self) -> String;
+}
+
+impl<T: ValueEnum> ToName for T {
+    fn to_name(&self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+fn percent(request: &Request, name: &str) -> Result<Option<u8>, Refusal> {
+    match request.number(name)? {
+        None => Ok(None),
+        Some(number @ 0..=100) => Ok(Some(number as u8)),
+        Some(number) => Err(Refusal::new(
+            RefusalKind::Invalid,
+            format!("\"{name}\" is {number}; it is a percentage from 0 to 100"),
+        )),
+    }
+}
+
+fn choice<T: ValueEnum>(request: &Request, name: &str) -> Result<Option<T>, Refusal> {
+    let parse = |text| T::from_str(text, false);
+    request.text(name)?.map(parse).transpose().map_err(|_| {
+        let names: Vec<String> = T::value_variants().iter().map(ToName::to_name).collect();
+        Refusal::new(
+            RefusalKind::Invalid,
+            format!("\"{name}\" is one of {}", names.join(", ")),
+        )
+    })
+}
+
+/// Flags of `forebay serve` and keys of its config file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Settings {
+    /// A member of the pool; once for each member.
+    #[arg(long, value_name = "PATH")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub pool: Vec<PathBuf>,
+    /// The image file or block device behind the disk.
+    #[arg(long, value_name = "PATH")]
+    pub backing: Option<PathBuf>,
+    /// What the disk is called, for clients and commands; the backing's file name if not given.
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Existing directory to mount the disk in; it is then the file `disk` there.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub fuse: Option<PathBuf>,
+    /// Listen for NBD clients: unix:PATH or tcp:HOST:PORT. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    #[serde(deserialize_with = "addresses")]
+    pub nbd: Vec<NbdAddress>,
+    /// NBD connections served at the same time; more are refused.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    pub nbd_connections: Option<u16>,
+    /// Certificate chain of the NBD server (PEM); NBD over TCP then speaks TLS only.
+    #[arg(long, value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// Private key of that certificate (PEM).
+    #[arg(long, value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+    /// Certificates of the authorities that sign clients (PEM); a client without one is refused.
+    #[arg(long, value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+    /// Threads that serve requests of a FUSE disk [default: 8].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
+    /// Let every user of this machine reach the mounts.
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Become this user once everything that needs root is open.
+    #[arg(long)]
+    pub user: Option<String>,
+    /// Seconds that ending may take before it is done at once [default: 30].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
+    pub shutdown_deadline: Option<u64>,
+    /// How log lines on standard error look [default: text].
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// What is worth a log line [default: info].
+    #[arg(long, value_enum)]
+    pub log_level: Option<LogLevel>,
+    /// Percent of the pool that may be dirty before writers are slowed.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub dirty_low: Option<u8>,
+    /// Percent of the pool at which writers go as fast as the backing takes their blocks.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub dirty_high: Option<u8>,
+    /// Bytes a second that write-back may write, like 100M; 0 for no limit.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[serde(deserialize_with = "size_or_number")]
+    pub flush_rate: Option<u64>,
+    /// When reads are compared with their checksums [default: always].
+    #[arg(long, value_enum)]
+    pub verify: Option<Verify>,
+    /// Which blocks leave first when space is needed [default: sieve].
+    #[arg(long, value_enum)]
+    pub replacement: Option<Replacement>,
+    /// Further disks; only a file has them.
+    #[arg(skip)]
+    pub volume: Vec<VolumeSettings>,
+}
+
+/// One disk: a `[[volume]]` of the config file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct VolumeSettings {
+    /// The image file or block device behind it.
+    pub backing: PathBuf,
+    /// What it is called.
+    pub name: Option<String>,
+    /// Where it is mounted.
+    pub fuse: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Reads a config file; relative paths in it are relative to its folder.
+    ///
+    /// Errors: it cannot be read, is no TOML, has unknown keys or wrong values.
+    pub fn read(path: &Path) -> Result<Settings, Failure> {
+        let named = |error: String| Failure::Arguments(format!("{}{error}", path.display()));
+        let metadata = std::fs::metadata(path).map_err(|error| named(format!(": {error}")))?;
+        if metadata.len() > FILE_BYTES_MAX {
+            return Err(named(format!(
+                ": {} bytes; a config file may have {FILE_BYTES_MAX}",
+                metadata.len()
+            )));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| named(format!(": {error}")))?;
+        let mut settings = Settings::parse(&text)
+            .map_err(|error| named(format!(":{}: {}", error.line, error.message)))?;
+        let folder = std::path::absolute(path)?;
+        settings.resolve(folder.parent().unwrap_or(Path::new("/")));
+        Ok(settings)
+    }
+
+    /// Reads the text of a config file.
+    ///
+    /// Errors: the line and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Settings, ConfigError> {
+        let settings: Settings = toml::from_str(text).map_err(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            ConfigError {
+                line: line_of(text, start),
+                message: error.message().trim().replace('\n', "; "),
+            }
+        })?;
+        settings
+            .check_ranges()
+            .map_err(|(key, message)| ConfigError {
+                line: line_of_key(text, key),
+                message: format!("{key}: {message}"),
+            })?;
+        Ok(settings)
+    }
+
+    /// What clap checks on the command line.
+    fn check_ranges(&self) -> Result<(), (&'static str, String)> {
+        let refuse = |key, value: u64, range: &str| {
+            Err((key, format!("{value} is out of range; it is {range}")))
+        };
+        for (key, percent) in [
+            ("dirty-low", self.dirty_low),
+            ("dirty-high", self.dirty_high),
+        ] {
+            if let Some(percent @ 101..) = percent {
+                return refuse(key, percent.into(), "a percentage from 0 to 100");
+            }
+        }
+        match self.threads {
+            Some(threads @ (0 | 257..)) => return refuse("threads", threads.into(), "1 to 256"),
+            _ if self.nbd_connections == Some(0) => {
+                return refuse("nbd-connections", 0, "1 to 65535");
+            }
+            _ => {}
+        }
+        match self.shutdown_deadline {
+            Some(seconds @ 86401..) => refuse("shutdown-deadline", seconds, "0 to 86400"),
+            _ => Ok(()),
+        }
+    }
+
+    fn resolve(&mut self, folder: &Path) {
+        let single = [
+            &mut self.backing,
+            &mut self.fuse,
+            &mut self.tls_certificate,
+            &mut self.tls_key,
+            &mut self.tls_client_ca,
+        ];
+        let optional = single.into_iter().flatten();
+        let volumes = self.volume.iter_mut();
+        let inner = volumes.flat_map(|v| std::iter::once(&mut v.backing).chain(v.fuse.as_mut()));
+        let sockets = self.nbd.iter_mut().filter_map(|address| match address {
+            NbdAddress::Unix(path) => Some(path),
+            NbdAddress::Tcp { .. } => None,
+        });
+        for path in self
+            .pool
+            .iter_mut()
+            .chain(optional)
+            .chain(inner)
+            .chain(sockets)
+        {
+            *path = folder.join(&*path);
+        }
+    }
+
+    /// These settings where they say something, else those of the file.
+    #[must_use]
+    pub fn or(self, file: Settings) -> Settings {
+        fn list<T>(flags: Vec<T>, file: Vec<T>) -> Vec<T> {
+            if flags.is_empty() { file } else { flags }
+        }
+        // A disk on the command line is the one that is meant, not one more.
+        let volume = if self.backing.is_some() {
+            Vec::new()
+        } else {
+            file.volume
+        };
+        Settings {
+            pool: list(self.pool, file.pool),
+            backing: self.backing.or(file.backing),
+            name: self.name.or(file.name),
+            fuse: self.fuse.or(file.fuse),
+            nbd: list(self.nbd, file.nbd),
+            nbd_connections: self.nbd_connections.or(file.nbd_connections),
+            tls_certificate: self.tls_certificate.or(file.tls_certificate),
+            tls_key: self.tls_key.or(file.tls_key),
+            tls_client_ca: self.tls_client_ca.or(file.tls_client_ca),
+            threads: self.threads.or(file.threads),
+            allow_other: self.allow_other || file.allow_other,
+            user: self.user.or(file.user),
+            shutdown_deadline: self.shutdown_deadline.or(file.shutdown_deadline),
+            log_format: self.log_format.or(file.log_format),
+            log_level: self.log_level.or(file.log_level),
+            dirty_low: self.dirty_low.or(file.dirty_low),
+            dirty_high: self.dirty_high.or(file.dirty_high),
+            flush_rate: self.flush_rate.or(file.flush_rate),
+            verify: self.verify.or(file.verify),
+            replacement: self.replacement.or(file.replacement),
+            volume,
+        }
+    }
+
+    /// Those of them that can be changed later.
+    pub fn tunables(&self) -> Tunables {
+        Tunables {
+            dirty_low: self.dirty_low,
+            dirty_high: self.dirty_high,
+            flush_rate: self.flush_rate,
+            verify: self.verify,
+            replacement: self.replacement,
+        }
+    }
+
+    /// Every disk: the one of the flags, or of the keys outside of tables, first.
+    ///
+    /// Errors: a name or a mount without a disk.
+    pub fn volumes(&self) -> Result<Vec<VolumeSettings>, Failure> {
+        let first = match &self.backing {
+            Some(backing) => Some(VolumeSettings {
+                backing: backing.clone(),
+                name: self.name.clone(),
+                fuse: self.fuse.clone(),
+            }),
+            None if self.name.is_some() || self.fuse.is_some() => {
+                return Err(Failure::Arguments(
+                    "a name or a FUSE mount belongs to a backing; name it with --backing".into(),
+                ));
+            }
+            None => None,
+        };
+        Ok(first.into_iter().chain(self.volume.clone()).collect())
+    }
+}
+
+/// What is wrong with a config file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub message: String,
+}
+
+fn line_of(text: &str, byte: usize) -> usize {
+    let before = text.as_bytes().iter().take(byte);
+    before.filter(|byte| **byte == b'\n').count() + 1
+}
+
+fn line_of_key(text: &str, key: &str) -> usize {
+    let is_key = |line: &str| line.trim_start().starts_with(key);
+    text.lines().position(is_key).map_or(1, |index| index + 1)
+}
+
+/// A string, or an array of strings.
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let texts = deserializer.deserialize_any(Texts)?;
+    Ok(texts.into_iter().map(PathBuf::from).collect())
+}
+
+fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NbdAddress>, D::Error> {
+    let texts = deserializer.deserialize_any(Texts)?;
+    let parsed = texts
+        .iter()
+        .map(|text| text.parse().map_err(de::Error::custom));
+    parsed.collect()
+}
+
+struct Texts;
+
+impl<'de> Visitor<'de> for Texts {
+    type Value = Vec<String>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a text or a list of texts")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(vec![text.to_owned()])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<String>, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = items.next_element()? {
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+}
+
+fn size_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_any(Size).map(Some)
+}
+
+struct Size;
+
+impl Visitor<'_> for Size {
+    type Value = u64;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("bytes, as a number or like \"100M\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        size::parse(text).map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
+        u64::try_from(number).map_err(|_| E::custom("a size is not negative"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../packaging/forebay.toml");
+
+    #[test]
+    fn the_packaged_example_is_valid_and_every_line_of_it_too() {
+        let settings = Settings::parse(EXAMPLE).unwrap();
+        assert!(!settings.pool.is_empty());
+        // The commented lines are settings as well: `#key = value`, prose has a space.
+        let all = EXAMPLE
+            .lines()
+            .map(|line| match line.strip_prefix('#') {
+                Some(setting) if !setting.starts_with(' ') => setting,
+                _ => line,
+            })
+            .collect::<Vec<_>>()
+            .join("\n");
+        let settings = Settings::parse(&all).unwrap_or_else(|error| panic!("{error:?}\n{all}"));
+        assert_eq!(settings.volume.len(), 2);
+    }
+
+    #[test]
+    fn the_keys_are_the_flags() {
+        use clap::CommandFactory;
+        let command = crate::arguments::Arguments::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        for flag in serve.get_arguments().filter_map(clap::Arg::get_long) {
+            if flag == "config" {
+                continue;
+            }
+            let error = Settings::parse(&format!("{flag} = {{ x = 1 }}")).unwrap_err();
+            assert!(
+                !error.message.contains("unknown field"),
+                "{flag} is no key of the file: {}",
+                error.message
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name_with_its_line() {
+        let error = Settings::parse("pool = \"p\"\n\nbackin = \"x\"\n").unwrap_err();
+        assert_eq!(error.line, 3);
+        assert!(error.message.contains("`backin`"), "{}", error.message);
+        let nested = "pool = \"p\"\n[[volume]]\nbacking = \"x\"\nfusee = \"y\"\n";
+        let error = Settings::parse(nested).unwrap_err();
+        assert_eq!(error.line, 4, "{}", error.message);
+        assert!(error.message.contains("`fusee`"), "{}", error.message);
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_their_line() {
+        for (text, line, part) in [
+            ("threads = 0", 1, "1 to 256"),
+            ("\ndirty-high = 101", 2, "percentage"),
+            ("\n\nflush-rate = \"3 apples\"", 3, "apples"),
+            ("nbd = [\"udp:1\"]", 1, "unix:PATH"),
+            ("verify = \"sometimes\"", 1, "sometimes"),
+            ("pool = 7", 1, "a text or a list"),
+            ("pool = \"a\"\npool = \"b\"", 2, "duplicate"),
+        ] {
+            let error = Settings::parse(text).unwrap_err();
+            assert_eq!(error.line, line, "{text}: {}", error.message);
+            assert!(error.message.contains(part), "{text}: {}", error.message);
+        }
+    }
+
+    #[test]
+    fn flags_win_over_the_file() {
+        let file =
+            "pool = [\"a\", \"b\"]\nthreads = 4\nflush-rate = \"1M\"\n[[volume]]\nbacking = \"x\"";
+        let file = Settings::parse(file).unwrap();
+        let flags = Settings {
+            threads: Some(2),
+            backing: Some("y".into()),
+            ..Settings::default()
+        };
+        let both = flags.or(file.clone());
+        assert_eq!(both.pool.len(), 2);
+        assert_eq!(both.threads, Some(2));
+        assert_eq!(both.flush_rate, Some(1 << 20));
+        let volumes = both.volumes().unwrap();
+        assert_eq!(volumes.len(), 1);
+        assert_eq!(volumes[0].backing, Path::new("y"));
+        let alone = Settings::default().or(file).volumes().unwrap();
+        assert_eq!(alone[0].backing, Path::new("x"));
+    }
+}

@@ -1,0 +1,295 @@
+//! What the daemon answers on its control socket; `docs/control-socket.md` lists it for others.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
+use forebay_serve::control::{Handler, Progress};
+use forebay_serve::{Refusal, RefusalKind, Request};
+use serde_json::{Value, json};
+
+use super::report;
+use super::service::{Served, Service, lock};
+use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
+use crate::control;
+use crate::failure::Failure;
+
+/// How long the requests of a removed export may take before their connection is cut.
+const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The commands that the daemon knows.
+const COMMANDS: &str = "stat, doors, sample, attach, detach, flush, set, grow-volume, fault";
+
+/// Answers for a service while it lasts.
+pub struct Answers(pub Weak<Service>);
+
+impl Handler for Answers {
+    fn handle(&self, request: &Request, progress: &mut dyn Progress) -> Result<Value, Refusal> {
+        // A client that watches must not keep the pool open when the daemon ends.
+        if request.command == "sample" {
+            return sample(&self.0, request, progress);
+        }
+        let service = self.0.upgrade().ok_or_else(is_ending)?;
+        let is_change = !matches!(request.command.as_str(), "stat" | "doors");
+        let result = answer(&service, request, progress);
+        if is_change {
+            match &result {
+                Ok(_) => tracing::info!(command = request.command, "done"),
+                Err(refusal) => tracing::warn!(command = request.command, %refusal, "refused"),
+            }
+        }
+        result
+    }
+}
+
+fn is_ending() -> Refusal {
+    Refusal::new(RefusalKind::Busy, "the daemon is ending")
+}
+
+fn answer(
+    service: &Arc<Service>,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
+    match request.command.as_str() {
+        "stat" => {
+            request.knows_only(&[])?;
+            Ok(report::stat(service))
+        }
+        "doors" => {
+            request.knows_only(&[])?;
+            Ok(json!({"doors": report::doors(service)}))
+        }
+        "attach" => attach(service, request),
+        "detach" => detach(service, request, progress),
+        "flush" => flush(service, request, progress),
+        "set" => set(service, request),
+        "grow-volume" => grow_volume(service, request),
+        "fault" => super::faults::inject(service, request),
+        other => Err(Refusal::new(
+            RefusalKind::UnknownCommand,
+            format!("the daemon knows {COMMANDS}, not {other}"),
+        )),
+    }
+}
+
+/// A failure of the daemon's own work, as the asking side sees it.
+fn refusal(failure: Failure) -> Refusal {
+    let kind = match &failure {
+        Failure::InUse(_) => RefusalKind::InUse,
+        Failure::Arguments(_) => RefusalKind::Invalid,
+        _ => RefusalKind::Failed,
+    };
+    Refusal::new(kind, failure.to_string())
+}
+
+fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
+    request.knows_only(&["backing", "name", "fuse"])?;
+    let settings = VolumeSettings {
+        backing: PathBuf::from(request.required_text("backing")?),
+        name: request.text("name")?.map(str::to_owned),
+        fuse: request.text("fuse")?.map(PathBuf::from),
+    };
+    let _changing = service.change()?;
+    let has_nbd = !lock(&service.servers).is_empty();
+    if settings.fuse.is_none() && !has_nbd {
+        return Err(Refusal::new(
+            RefusalKind::Invalid,
+            "the daemon listens for no NBD clients, so that nobody could reach the disk; name a \
+             directory with --fuse",
+        ));
+    }
+    let served = service.attach(&settings).map_err(refusal)?;
+    Ok(report::volume(service, &served))
+}
+
+fn detach(
+    service: &Arc<Service>,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
+    request.knows_only(&["volume"])?;
+    let _changing = service.change()?;
+    let served = service.find(request.required_text("volume")?)?;
+    refuse_connected(service, &served)?;
+    // While it is served: this takes the time, and can be called off.
+    let volume = served.disk.inner().volume();
+    let mut watcher = |drain: &DrainProgress| watch(progress, drain);
+    volume.flush_watched(&mut watcher).map_err(core_refusal)?;
+    let mounted_on = served.mounted_on();
+    service.unmount(&served, false).map_err(|error| {
+        if error.kind() == io::ErrorKind::ResourceBusy {
+            Refusal::new(
+                RefusalKind::InUse,
+                format!(
+                    "{} is mounted and in use; unmount what is on it and detach its loop device",
+                    served.name
+                ),
+            )
+        } else {
+            Refusal::failed(error)
+        }
+    })?;
+    service
+        .exports
+        .remove_and_wait(&served.name, EXPORT_DEADLINE);
+    service.forget(&served);
+    let detached = service.pool.detach_watched(volume.clone(), &mut watcher);
+    if let Err(error) = detached {
+        let reopened = service.open_doors(&served, mounted_on.as_deref());
+        service.remember(Arc::clone(&served));
+        let note = reopened
+            .err()
+            .map(|error| format!("; its doors stay closed: {error}"));
+        let mut refusal = core_refusal(error);
+        refusal.message.push_str(&note.unwrap_or_default());
+        return Err(refusal);
+    }
+    Ok(json!({"detached": served.name, "backing": served.backing}))
+}
+
+fn refuse_connected(service: &Service, served: &Served) -> Result<(), Refusal> {
+    match service.exports.connections(&served.name) {
+        None | Some(0) => Ok(()),
+        Some(connections) => Err(Refusal::new(
+            RefusalKind::InUse,
+            format!(
+                "{} has {connections} NBD connections; disconnect them first",
+                served.name
+            ),
+        )),
+    }
+}
+
+fn flush(
+    service: &Arc<Service>,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
+    request.knows_only(&["volume"])?;
+    let served = match request.text("volume")? {
+        Some(name) => vec![service.find(name)?],
+        None => service.served(),
+    };
+    for served in served {
+        let mut watcher = |drain: &DrainProgress| watch(progress, drain);
+        let volume = served.disk.inner().volume();
+        volume.flush_watched(&mut watcher).map_err(core_refusal)?;
+    }
+    Ok(json!({"flushed": true}))
+}
+
+/// Tells the asking side how far a drain is, and stops the drain when that side went away.
+fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> {
+    match progress.report(control::drain_report(drain)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// The core's error, as the asking side sees it.
+fn core_refusal(error: forebay::Error) -> Refusal {
+    let kind = match &error {
+        forebay::Error::Cancelled { .. } => RefusalKind::Cancelled,
+        _ => RefusalKind::Failed,
+    };
+    Refusal::new(kind, error.to_string())
+}
+
+/// Puts settings in force.
+pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
+    let invalid = |error: forebay::Error| Refusal::new(RefusalKind::Invalid, error.to_string());
+    let now = pool.tuning();
+    if tunables.dirty_low.is_some() || tunables.dirty_high.is_some() {
+        let per_mille = |percent: u8| u32::from(percent) * 10;
+        let low = tunables
+            .dirty_low
+            .map_or(now.dirty_low_per_mille, per_mille);
+        let high = tunables
+            .dirty_high
+            .map_or(now.dirty_high_per_mille, per_mille);
+        pool.set_watermarks(low, high).map_err(invalid)?;
+    }
+    if let Some(bytes_per_s) = tunables.flush_rate {
+        pool.set_flush_rate_limit(bytes_per_s);
+    }
+    if let Some(verify) = tunables.verify {
+        pool.set_verify(verify_policy(verify));
+    }
+    if tunables.replacement.is_some() {
+        return Err(Refusal::new(
+            RefusalKind::Invalid,
+            "the replacement policy is chosen when the daemon starts",
+        ));
+    }
+    Ok(())
+}
+
+/// The core's name for it.
+pub fn verify_policy(verify: Verify) -> VerifyPolicy {
+    match verify {
+        Verify::Always => VerifyPolicy::Always,
+        Verify::Never => VerifyPolicy::Never,
+    }
+}
+
+/// The core's name for it.
+pub fn replacement_policy(replacement: Replacement) -> ReplacementPolicy {
+    match replacement {
+        Replacement::Sieve => ReplacementPolicy::Sieve,
+        Replacement::Lru => ReplacementPolicy::Lru,
+    }
+}
+
+fn set(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
+    let tunables = Tunables::of_request(request)?;
+    let _changing = service.change()?;
+    tune(&service.pool, &tunables)?;
+    Ok(report::settings(&service.pool))
+}
+
+fn grow_volume(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
+    request.knows_only(&["volume"])?;
+    let _changing = service.change()?;
+    let served = service.find(request.required_text("volume")?)?;
+    let volume = served.disk.inner().volume();
+    let before_bytes = volume.size_bytes();
+    let size_bytes = service.pool.grow_volume(volume).map_err(core_refusal)?;
+    Ok(json!({
+        "volume": served.name,
+        "size_bytes": size_bytes,
+        "grown_bytes": size_bytes - before_bytes,
+    }))
+}
+
+/// Samples for a screen: one at once, then one an interval, until the asking side goes away or has
+/// `count` of them.
+fn sample(
+    service: &Weak<Service>,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
+    request.knows_only(&["interval_ms", "count"])?;
+    let interval = request.number("interval_ms")?.unwrap_or(1000);
+    if !(100..=60_000).contains(&interval) {
+        return Err(Refusal::new(
+            RefusalKind::Invalid,
+            format!("\"interval_ms\" is {interval}; it is from 100 to 60000"),
+        ));
+    }
+    let count = request.number("count")?.unwrap_or(u64::MAX);
+    let mut sampler = report::Sampler::default();
+    for number in 0..count {
+        if number > 0 {
+            std::thread::sleep(Duration::from_millis(interval));
+        }
+        let service = service.upgrade().ok_or_else(is_ending)?;
+        let sample = sampler.sample(&service);
+        drop(service);
+        progress.report(sample)?;
+    }
+    Ok(json!({"samples": count}))
+}

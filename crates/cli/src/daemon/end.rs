@@ -1,0 +1,76 @@
+//! What makes the daemon end, and the deadline after which it ends whatever hangs.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::Failure;
+
+/// What the daemon waits for.
+#[derive(Debug)]
+pub enum Event {
+    /// A person or the service manager wants it to end.
+    Signal,
+    /// The disk of this name was unmounted, by us or by somebody else.
+    Unmounted(String),
+}
+
+/// Has the signals that mean the end arrive as events.
+pub fn forward_signals(sender: Sender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for _ in signals.forever() {
+                if sender.send(Event::Signal).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// A broken assertion leaves a pool that is consistent in the medium and perhaps not in this
+/// process: end like a crash, at once, rather than serve on with a thread missing.
+pub fn end_on_panic() {
+    let default_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        default_hook(panic);
+        std::process::abort();
+    }));
+}
+
+/// Ends the process if it is not dropped in time, since a backing that does not answer cannot be
+/// hurried. What was acknowledged is in the pool; the next daemon recovers it.
+#[derive(Debug)]
+pub struct LastResort {
+    _in_time: Sender<()>,
+}
+
+impl LastResort {
+    /// Starts the clock. `before_end` runs before the process ends.
+    pub fn after(
+        deadline: Duration,
+        before_end: impl FnOnce() + Send + 'static,
+    ) -> io::Result<LastResort> {
+        let (sender, receiver): (Sender<()>, Receiver<()>) = channel();
+        std::thread::Builder::new()
+            .name("deadline".into())
+            .spawn(move || {
+                use std::sync::mpsc::RecvTimeoutError;
+                if receiver.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
+                    before_end();
+                    tracing::error!(
+                        "the deadline has passed while something still hangs; everything \
+                         acknowledged is safe in the pool"
+                    );
+                    let code = Failure::Forced(String::new()).exit_code();
+                    std::process::exit(i32::from(code));
+                }
+            })?;
+        Ok(LastResort { _in_time: sender })
+    }
+}

@@ -1,0 +1,57 @@
+//! Faults on request, in a pool that was made for tests and in no other.
+
+use std::sync::Arc;
+
+use forebay_serve::{Refusal, RefusalKind, Request};
+use serde_json::{Value, json};
+
+use super::service::Service;
+
+/// Breaks what the request names.
+pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
+    let invalid = |message: &str| Refusal::new(RefusalKind::Invalid, message);
+    if !service.pool.is_test() {
+        return Err(invalid(
+            "this pool holds real data; faults are for pools made with forebay create --test",
+        ));
+    }
+    let served = service.find(request.required_text("volume")?)?;
+    match request.required_text("fault")? {
+        "flip-bit" => {
+            request.knows_only(&["fault", "volume", "block", "bit"])?;
+            let block = request
+                .number("block")?
+                .ok_or_else(|| invalid("flip-bit needs \"block\", a number"))?;
+            let bit = request.number("bit")?.unwrap_or(0);
+            let volume = served.disk.inner().volume();
+            service
+                .pool
+                .flip_bit(volume, block, bit)
+                .map_err(|error| invalid(&error.to_string()))?;
+            Ok(json!({"flipped": {"volume": served.name, "block": block, "bit": bit}}))
+        }
+        "fail-backing" => {
+            request.knows_only(&["fault", "volume", "reads", "writes", "syncs"])?;
+            let faults = served
+                .faults
+                .as_ref()
+                .ok_or_else(|| invalid("this disk was attached without faults"))?;
+            let counts = ["reads", "writes", "syncs"].map(|name| request.number(name));
+            let [reads, writes, syncs] = counts;
+            let (reads, writes, syncs) = (reads?, writes?, syncs?);
+            if let Some(count) = reads {
+                faults.fail_reads(count);
+            }
+            if let Some(count) = writes {
+                faults.fail_writes(count);
+            }
+            if let Some(count) = syncs {
+                faults.fail_syncs(count);
+            }
+            Ok(json!({"failing": {"reads": reads, "writes": writes, "syncs": syncs}}))
+        }
+        other => Err(invalid(&format!(
+            "the faults are flip-bit and fail-backing, not {other}"
+        ))),
+    }
+}

@@ -1,0 +1,379 @@
+//! `forebay serve`: the daemon. It may be killed at any time; the next one recovers and serves on.
+//!
+//! Order at the start: the pool, the disks, the control socket, the doors, then root's rights go if
+//! that was asked for, then the service manager hears that all is ready. Order at the end: no more
+//! requests, no more commands, then the pool is closed. Dirty blocks stay in the pool: they are safe
+//! there, and ending must be quick.
+
+mod answers;
+mod end;
+mod faults;
+mod logging;
+mod notify;
+mod privileges;
+mod report;
+mod service;
+pub mod unmounter;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use forebay::{Pool, RuntimeOptions};
+use forebay_serve::nbd::{NbdAddress, NbdOptions, NbdServer, TlsFiles};
+use forebay_serve::{BlockDevice, ControlServer, DiskOptions, control_path};
+
+use crate::arguments::ServeOptions;
+use crate::config::Settings;
+use crate::failure::Failure;
+use crate::output;
+use answers::Answers;
+use end::{Event, LastResort};
+use notify::Notifier;
+use privileges::Target;
+use service::{Service, lock};
+use unmounter::Unmounter;
+
+/// How often a daemon that was told to end looks whether its disks are still in use.
+const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long ending may take if nobody says.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
+
+/// How much longer than the deadline the pool may take to close before the process just ends.
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
+
+/// Serves until told to stop.
+pub fn run(options: &ServeOptions) -> Result<(), Failure> {
+    let settings = read_settings(options)?;
+    logging::start(&settings);
+    end::end_on_panic();
+    // The kernel must not wait for our own disk when it needs memory while we write to the backing.
+    // Without the privilege the daemon still works; only this protection is missing.
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    raise_descriptor_limit();
+    let target = settings.user.as_deref().map(Target::of_name).transpose()?;
+    let notifier = Arc::new(Notifier::from_environment());
+    notifier.send("STATUS=Opening the pool");
+
+    let (sender, events) = channel();
+    let pool = Pool::open_with(&settings.pool, runtime_options(&settings)?)?;
+    let disk_options = DiskOptions {
+        threads: usize::from(settings.threads.unwrap_or(8)),
+        allow_other: settings.allow_other,
+        ..DiskOptions::default()
+    };
+    let service = Arc::new(Service::new(pool, disk_options, sender.clone()));
+    end::forward_signals(sender)?;
+    let control = control_path(&settings.pool[0]);
+    let control_server = ControlServer::new(&control, Arc::new(Answers(Arc::downgrade(&service))))?;
+    open_everything(&service, &settings)?;
+    if let Some(target) = &target {
+        target.give(&control)?;
+        give_up_root(&service, target)?;
+    }
+    announce(&service);
+    notifier.send("READY=1\nSTATUS=Serving");
+    notifier.watch({
+        let service = Arc::downgrade(&service);
+        move || {
+            service
+                .upgrade()
+                .is_some_and(|service| !service.pool.stats().poisoned)
+        }
+    });
+
+    let deadline = settings
+        .shutdown_deadline
+        .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
+    let ended = serve_until_end(&service, &events, &notifier, deadline);
+    drop(control_server);
+    close(service);
+    ended
+}
+
+fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
+    let flags = options.settings.clone();
+    let settings = match &options.config {
+        Some(path) => flags.or(Settings::read(path)?),
+        None => flags,
+    };
+    let refuse = |message: &str| Err(Failure::Arguments(message.to_owned()));
+    if settings.pool.is_empty() {
+        return refuse("no pool to serve; name its members with --pool");
+    }
+    let volumes = settings.volumes()?;
+    let has_mounts = volumes.iter().any(|volume| volume.fuse.is_some());
+    if !has_mounts && settings.nbd.is_empty() {
+        return refuse("nobody could reach a disk; open a door with --fuse or --nbd");
+    }
+    if settings.nbd.is_empty()
+        && let Some(volume) = volumes.iter().find(|volume| volume.fuse.is_none())
+    {
+        return Err(Failure::Arguments(format!(
+            "nobody could reach {}; give it a door with --fuse or --nbd",
+            volume.backing.display()
+        )));
+    }
+    tls_files(&settings)?;
+    Ok(settings)
+}
+
+fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
+    let Settings {
+        tls_certificate,
+        tls_key,
+        tls_client_ca,
+        ..
+    } = settings.clone();
+    match (tls_certificate, tls_key, tls_client_ca) {
+        (None, None, None) => Ok(None),
+        (Some(certificate), Some(private_key), Some(client_authorities)) => Ok(Some(TlsFiles {
+            certificate,
+            private_key,
+            client_authorities,
+        })),
+        _ => Err(Failure::Arguments(
+            "TLS needs --tls-certificate, --tls-key and --tls-client-ca, all three".into(),
+        )),
+    }
+}
+
+fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
+    let mut options = RuntimeOptions::default();
+    let per_mille = |percent: u8| u32::from(percent) * 10;
+    if let Some(low) = settings.dirty_low {
+        options.dirty_low_per_mille = per_mille(low);
+    }
+    if let Some(high) = settings.dirty_high {
+        options.dirty_high_per_mille = per_mille(high);
+    }
+    if options.dirty_low_per_mille > options.dirty_high_per_mille {
+        return Err(Failure::Arguments(format!(
+            "dirty-low is {} percent and dirty-high {}; the low one may not exceed the high one",
+            options.dirty_low_per_mille / 10,
+            options.dirty_high_per_mille / 10
+        )));
+    }
+    if let Some(verify) = settings.verify {
+        options.verify = answers::verify_policy(verify);
+    }
+    if let Some(replacement) = settings.replacement {
+        options.replacement = answers::replacement_policy(replacement);
+    }
+    Ok(options)
+}
+
+/// A thousand clients are a thousand descriptors; the default limit is about as many.
+fn raise_descriptor_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Without it fewer clients are served at a time.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+fn open_everything(service: &Arc<Service>, settings: &Settings) -> Result<(), Failure> {
+    if let Some(bytes_per_s) = settings.flush_rate {
+        service.pool.set_flush_rate_limit(bytes_per_s);
+    }
+    for volume in settings.volumes()? {
+        service.attach(&volume)?;
+    }
+    for volume in service.pool.stats().volumes {
+        if !volume.attached {
+            tracing::warn!(
+                backing = %volume.path.display(),
+                "the pool holds blocks of a backing that is not served; what is dirty of it stays in the pool"
+            );
+        }
+    }
+    let options = NbdOptions {
+        tls: tls_files(settings)?,
+        ..NbdOptions::default()
+    };
+    for address in &settings.nbd {
+        let server = NbdServer::start(
+            Arc::clone(&service.exports),
+            address,
+            NbdOptions {
+                connections_max: settings
+                    .nbd_connections
+                    .map_or(options.connections_max, usize::from),
+                ..options.clone()
+            },
+        )
+        .map_err(|error| Failure::Failed(error.to_string()))?;
+        if let NbdAddress::Tcp { .. } = address {
+            tracing::info!(address = %server.address(), tls = options.tls.is_some(), "listening on TCP");
+        }
+        lock(&service.servers).push(server);
+    }
+    Ok(())
+}
+
+fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
+    for server in lock(&service.servers).iter() {
+        if let NbdAddress::Unix(path) = server.address() {
+            target.give(path)?;
+        }
+    }
+    let mounts: Vec<PathBuf> = service
+        .served()
+        .iter()
+        .filter_map(|served| served.mounted_on())
+        .collect();
+    if !mounts.is_empty() {
+        service.use_unmounter(Unmounter::start(mounts)?);
+    }
+    target.assume()
+}
+
+/// Says where each disk is, for a script that waits for it, then that all of it is ready.
+fn announce(service: &Service) {
+    for served in service.served() {
+        let size_bytes = served.disk.size_bytes();
+        if let Some(directory) = served.mounted_on() {
+            let path = directory.join("disk");
+            output::line(&format!("serving {} ({size_bytes} bytes)", path.display()));
+        }
+        for server in lock(&service.servers).iter() {
+            output::line(&format!(
+                "serving {} over NBD at {} ({size_bytes} bytes)",
+                served.name,
+                server.address()
+            ));
+        }
+    }
+    output::line("ready");
+}
+
+/// Returns when the last door is closed. The first signal closes them, and goes on trying until
+/// nobody uses them; the second, or the deadline, insists.
+fn serve_until_end(
+    service: &Arc<Service>,
+    events: &Receiver<Event>,
+    notifier: &Notifier,
+    deadline: Duration,
+) -> Result<(), Failure> {
+    loop {
+        // The service holds a sender, so that this waits for as long as it takes.
+        match events.recv() {
+            Ok(Event::Unmounted(name)) => {
+                if service.was_unmounted(&name) {
+                    tracing::info!(volume = name, "unmounted by somebody else");
+                    if !service.has_doors() {
+                        tracing::info!("the last door is closed: ending");
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(Event::Signal) | Err(_) => break,
+        }
+    }
+    notifier.send("STOPPING=1\nSTATUS=Waiting for requests and for disks in use");
+    tracing::info!(deadline_s = deadline.as_secs(), "told to end: draining");
+    let insist = {
+        let service = Arc::downgrade(service);
+        move || {
+            if let Some(service) = service.upgrade() {
+                close_doors_by_force(&service);
+            }
+        }
+    };
+    let last_resort = LastResort::after(deadline + CLOSE_GRACE, insist)?;
+    let drained = close_doors(service, events, Instant::now() + deadline);
+    // From here on only the pool is left to close, which the process may do in its own time if it
+    // was given any.
+    std::mem::forget(last_resort);
+    drained
+}
+
+fn close_doors(
+    service: &Arc<Service>,
+    events: &Receiver<Event>,
+    deadline: Instant,
+) -> Result<(), Failure> {
+    let mut signals = 1;
+    let mut is_told = false;
+    let mut is_drained = true;
+    for server in std::mem::take(&mut *lock(&service.servers)) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        is_drained &= server.drain(left);
+    }
+    loop {
+        let in_use = unmount_all(service)?;
+        if in_use.is_empty() && is_drained {
+            return Ok(());
+        }
+        if in_use.is_empty() || signals > 1 || Instant::now() >= deadline {
+            close_doors_by_force(service);
+            return Err(Failure::Forced(format!(
+                "ended while in use: {}; whoever uses it gets errors from now on, and nothing \
+                 acknowledged is lost",
+                if in_use.is_empty() {
+                    "NBD connections".to_owned()
+                } else {
+                    in_use.join(", ")
+                }
+            )));
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::warn!(
+                disks = in_use.join(", "),
+                "in use, and served until they are not; unmount what is on them and detach their \
+                 loop devices, or signal again to end at once"
+            );
+        }
+        match events.recv_timeout(UNMOUNT_RETRY_INTERVAL) {
+            Ok(Event::Signal) => signals += 1,
+            Ok(Event::Unmounted(name)) => {
+                service.was_unmounted(&name);
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+    }
+}
+
+/// Unmounts what is not in use; returns what is.
+fn unmount_all(service: &Service) -> Result<Vec<String>, Failure> {
+    let mut in_use = Vec::new();
+    for served in service.served() {
+        match service.unmount(&served, false) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                let path = served.mounted_on().unwrap_or_default().join("disk");
+                in_use.push(path.display().to_string());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(in_use)
+}
+
+fn close_doors_by_force(service: &Service) {
+    for served in service.served() {
+        if let Err(error) = service.unmount(&served, true) {
+            tracing::error!(volume = served.name, %error, "not unmounted");
+        }
+    }
+}
+
+/// Closes the pool if nobody uses it any more; if somebody does, its next opening recovers it.
+fn close(service: Arc<Service>) {
+    let Some(service) = Arc::into_inner(service) else {
+        return;
+    };
+    let pool = Arc::clone(&service.pool);
+    drop(service);
+    if let Some(pool) = Arc::into_inner(pool)
+        && let Err(error) = pool.close()
+    {
+        tracing::error!(%error, "the pool was not closed; its next opening recovers it");
+    }
+}

@@ -1,0 +1,173 @@
+//! What the daemon says about itself, as JSON: for `stat`, `top` and whoever else asks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use forebay::Pool;
+use forebay_serve::latency::{DeviceSnapshot, RequestSnapshot};
+use forebay_serve::nbd::{NbdServer, NbdStats};
+use serde_json::{Value, json};
+
+use super::service::{Served, Service, lock};
+use crate::pool_report;
+
+/// How the pool stands, every disk, every door.
+pub fn stat(service: &Service) -> Value {
+    let mut report = pool_report::stat(&service.pool);
+    let served = service.served();
+    if let Some(volumes) = report["volumes"].as_array_mut() {
+        for volume in volumes {
+            let id = volume["id"].as_u64();
+            let found = served
+                .iter()
+                .find(|served| Some(u64::from(served.disk.inner().volume().id())) == id);
+            if let Some(served) = found {
+                describe(service, served, volume);
+                volume["requests"] = requests(&served.disk.meters().snapshot());
+            }
+        }
+    }
+    report["doors"] = doors(service);
+    report["settings"] = settings(&service.pool);
+    report["daemon"] = json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "uptime_s": service.started.elapsed().as_secs(),
+    });
+    report
+}
+
+/// One disk.
+pub fn volume(service: &Service, served: &Arc<Served>) -> Value {
+    let volume = served.disk.inner().volume();
+    let mut report = json!({
+        "id": volume.id(),
+        "backing": served.backing,
+        "size_bytes": volume.size_bytes(),
+    });
+    describe(service, served, &mut report);
+    report
+}
+
+fn describe(service: &Service, served: &Served, report: &mut Value) {
+    report["name"] = served.name.clone().into();
+    report["mounted_on"] = json!(served.mounted_on());
+    report["nbd_connections"] = json!(service.exports.connections(&served.name));
+}
+
+/// Where the disks can be reached.
+pub fn doors(service: &Service) -> Value {
+    let mut doors: Vec<Value> = lock(&service.servers).iter().map(nbd_door).collect();
+    for served in service.served() {
+        if let Some(directory) = served.mounted_on() {
+            doors.push(json!({"kind": "fuse", "address": directory, "volume": served.name}));
+        }
+    }
+    doors.into()
+}
+
+fn nbd_door(server: &NbdServer) -> Value {
+    let NbdStats {
+        connections_open,
+        connections_total,
+        connections_refused,
+        handshakes_failed,
+        accept_errors,
+        requests_in_flight,
+        reads,
+        read_bytes,
+        writes,
+        written_bytes,
+        flushes,
+        zeroings,
+        others,
+        errors,
+    } = server.stats();
+    json!({
+        "kind": "nbd",
+        "address": server.address().to_string(),
+        "connections_open": connections_open,
+        "connections_total": connections_total,
+        "connections_refused": connections_refused,
+        "handshakes_failed": handshakes_failed,
+        "accept_errors": accept_errors,
+        "requests_in_flight": requests_in_flight,
+        "reads": reads,
+        "read_bytes": read_bytes,
+        "writes": writes,
+        "written_bytes": written_bytes,
+        "flushes": flushes,
+        "zeroings": zeroings,
+        "others": others,
+        "errors": errors,
+    })
+}
+
+/// What can be changed, as it is.
+pub fn settings(pool: &Pool) -> Value {
+    let tuning = pool.tuning();
+    json!({
+        "dirty_low_per_mille": tuning.dirty_low_per_mille,
+        "dirty_high_per_mille": tuning.dirty_high_per_mille,
+        "flush_rate_limit_bytes_per_s": tuning.flush_rate_limit_bytes_per_s,
+        "write_back_bytes_per_s": tuning.write_back_bytes_per_s,
+    })
+}
+
+fn requests(snapshot: &DeviceSnapshot) -> Value {
+    json!({
+        "read": kind(&snapshot.read),
+        "write": kind(&snapshot.write),
+        "flush": kind(&snapshot.flush),
+        "discard": kind(&snapshot.discard),
+    })
+}
+
+fn kind(snapshot: &RequestSnapshot) -> Value {
+    let summary = snapshot.latencies.summary();
+    json!({
+        "count": summary.count,
+        "bytes": snapshot.bytes,
+        "errors": snapshot.errors,
+        "mean_ns": summary.mean_ns,
+        "p50_ns": summary.p50_ns,
+        "p99_ns": summary.p99_ns,
+        "p999_ns": summary.p999_ns,
+        "max_ns": summary.max_ns,
+    })
+}
+
+/// Takes samples one after the other: each has the requests since the one before, so that a screen
+/// shows the latencies of now and not of ever.
+#[derive(Default)]
+pub struct Sampler {
+    last: Option<(Instant, BTreeMap<String, DeviceSnapshot>)>,
+}
+
+impl Sampler {
+    /// The next sample: a `stat` whose volumes have `recent` requests, over `interval_ns` (0 in the
+    /// first sample).
+    pub fn sample(&mut self, service: &Service) -> Value {
+        let mut sample = stat(service);
+        let now = Instant::now();
+        let mut snapshots = BTreeMap::new();
+        for served in service.served() {
+            snapshots.insert(served.name.clone(), served.disk.meters().snapshot());
+        }
+        let (then, earlier) = self.last.take().unwrap_or((now, BTreeMap::new()));
+        if let Some(volumes) = sample["volumes"].as_array_mut() {
+            for volume in volumes {
+                let name = volume["name"].as_str().unwrap_or_default();
+                let recent = match (snapshots.get(name), earlier.get(name)) {
+                    (Some(snapshot), Some(earlier)) => snapshot.since(earlier),
+                    _ => DeviceSnapshot::default(),
+                };
+                volume["recent"] = requests(&recent);
+            }
+        }
+        sample["interval_ns"] = json!((now - then).as_nanos() as u64);
+        self.last = Some((now, snapshots));
+        sample
+    }
+}

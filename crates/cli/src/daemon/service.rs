@@ -1,0 +1,287 @@
+//! The daemon's state: one pool, the disks it serves, and their doors.
+//!
+//! Disks come and go one at a time, under `changes`; whoever only looks does not wait for that.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Instant;
+
+use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool};
+use forebay_serve::nbd::{Exports, NbdServer};
+use forebay_serve::{DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind, VolumeDevice};
+
+use super::end::Event;
+use super::unmounter::Unmounter;
+use crate::config::VolumeSettings;
+use crate::failure::Failure;
+
+/// The longest name of a disk.
+const NAME_BYTES_MAX: usize = 255;
+
+/// A volume whose requests are timed.
+pub type Disk = MeteredDevice<VolumeDevice>;
+
+/// A disk that is served.
+pub struct Served {
+    /// What clients and commands call it.
+    pub name: String,
+    /// Its backing.
+    pub backing: PathBuf,
+    /// The disk.
+    pub disk: Arc<Disk>,
+    /// Where it is mounted, if it is.
+    pub mount: Mutex<Option<DiskMount>>,
+    /// Makes its backing fail on request, in a test pool.
+    pub faults: Option<Arc<FaultyStore>>,
+}
+
+impl Served {
+    /// Where it is mounted.
+    pub fn mounted_on(&self) -> Option<PathBuf> {
+        let mount = lock(&self.mount);
+        mount.as_ref().map(|mount| mount.directory().to_path_buf())
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ({})", self.name, self.backing.display())
+    }
+}
+
+/// Everything that the daemon holds.
+pub struct Service {
+    /// The pool.
+    pub pool: Arc<Pool>,
+    /// The disks that NBD clients can open.
+    pub exports: Arc<Exports>,
+    /// The NBD doors.
+    pub servers: Mutex<Vec<NbdServer>>,
+    /// When the daemon began to serve.
+    pub started: Instant,
+    served: Mutex<Vec<Arc<Served>>>,
+    changes: Mutex<()>,
+    events: Sender<Event>,
+    disk_options: DiskOptions,
+    unmounter: Mutex<Option<Unmounter>>,
+}
+
+/// A poisoned lock guards plain data here; the daemon has ended anyway when a thread panics.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Service {
+    /// Serves nothing yet.
+    pub fn new(pool: Pool, disk_options: DiskOptions, events: Sender<Event>) -> Service {
+        Service {
+            pool: Arc::new(pool),
+            exports: Arc::new(Exports::new()),
+            servers: Mutex::default(),
+            started: Instant::now(),
+            served: Mutex::default(),
+            changes: Mutex::new(()),
+            events,
+            disk_options,
+            unmounter: Mutex::new(None),
+        }
+    }
+
+    /// The disks, in the order in which they came.
+    pub fn served(&self) -> Vec<Arc<Served>> {
+        lock(&self.served).clone()
+    }
+
+    /// The disk of that name.
+    ///
+    /// Errors: there is none; the message lists those that are.
+    pub fn find(&self, name: &str) -> Result<Arc<Served>, Refusal> {
+        let served = self.served();
+        let found = served.iter().find(|served| served.name == name);
+        found.cloned().ok_or_else(|| {
+            let names: Vec<&str> = served.iter().map(|served| served.name.as_str()).collect();
+            Refusal::new(
+                RefusalKind::NotFound,
+                format!(
+                    "no disk is called {name}; the daemon serves: {}",
+                    names.join(", ")
+                ),
+            )
+        })
+    }
+
+    /// The right to change which disks are served; whoever finds it taken is told to come again.
+    ///
+    /// Errors: somebody else has it.
+    pub fn change(&self) -> Result<MutexGuard<'_, ()>, Refusal> {
+        match self.changes.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => Err(Refusal::new(
+                RefusalKind::Busy,
+                "another disk is being attached or detached; ask again when that is done",
+            )),
+        }
+    }
+
+    /// Attaches a backing and opens its doors. The caller holds the right to change.
+    ///
+    /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used.
+    /// Nothing is served then that was not before.
+    pub fn attach(&self, settings: &VolumeSettings) -> Result<Arc<Served>, Failure> {
+        let name = match &settings.name {
+            Some(name) => checked_name(name)?,
+            None => name_of_backing(&settings.backing),
+        };
+        if self.served().iter().any(|served| served.name == name) {
+            return Err(Failure::Arguments(format!(
+                "there is a disk called {name} already; give {} another name",
+                settings.backing.display()
+            )));
+        }
+        let (backing, faults) = self.open_backing(&settings.backing)?;
+        let path = backing.identity().path;
+        let volume = self.pool.attach(backing)?;
+        let served = Arc::new(Served {
+            name,
+            backing: path,
+            disk: Arc::new(MeteredDevice::new(VolumeDevice::new(volume))),
+            mount: Mutex::new(None),
+            faults,
+        });
+        self.open_doors(&served, settings.fuse.as_deref())?;
+        lock(&self.served).push(Arc::clone(&served));
+        tracing::info!(
+            volume = served.name,
+            backing = %served.backing.display(),
+            "attached"
+        );
+        Ok(served)
+    }
+
+    fn open_backing(&self, path: &Path) -> Result<(Backing, Option<Arc<FaultyStore>>), Failure> {
+        if !self.pool.is_test() {
+            return Ok((Backing::file(path)?, None));
+        }
+        let store = FileStore::open(path, FileBackingOptions::default())?;
+        let faults = Arc::new(FaultyStore::new(Arc::new(store)));
+        Ok((Backing::from_store(faults.clone()), Some(faults)))
+    }
+
+    /// Mounts and exports a disk.
+    ///
+    /// Errors: the mount point; the disk is not exported then.
+    pub fn open_doors(&self, served: &Arc<Served>, fuse: Option<&Path>) -> Result<(), Failure> {
+        if let Some(directory) = fuse {
+            let (events, name) = (self.events.clone(), served.name.clone());
+            let mount = DiskMount::new(
+                Arc::clone(&served.disk),
+                directory,
+                &self.disk_options,
+                // Nobody listens any more only when the process is about to end.
+                move || events.send(Event::Unmounted(name)).unwrap_or_default(),
+            )?;
+            *lock(&served.mount) = Some(mount);
+        }
+        let description = served.backing.display().to_string();
+        let exported = self
+            .exports
+            .add(&served.name, &description, served.disk.clone());
+        exported.map_err(|error| Failure::Failed(error.to_string()))
+    }
+
+    /// The disk is no longer served; whatever its doors and the pool still hold is the caller's.
+    pub fn forget(&self, served: &Arc<Served>) {
+        lock(&self.served).retain(|other| !Arc::ptr_eq(other, served));
+    }
+
+    /// It is served again.
+    pub fn remember(&self, served: Arc<Served>) {
+        lock(&self.served).push(served);
+    }
+
+    /// Has `unmounter` unmount from now on, for what it knows.
+    pub fn use_unmounter(&self, unmounter: Unmounter) {
+        *lock(&self.unmounter) = Some(unmounter);
+    }
+
+    /// Unmounts a disk, if it is mounted.
+    ///
+    /// Errors: it is in use and `lazily` is not asked for; then it stays mounted.
+    pub fn unmount(&self, served: &Served, lazily: bool) -> std::io::Result<()> {
+        let mut place = lock(&served.mount);
+        let Some(mount) = place.as_ref() else {
+            return Ok(());
+        };
+        let by_helper = lock(&self.unmounter)
+            .as_ref()
+            .and_then(|unmounter| unmounter.unmount(mount.directory(), lazily));
+        by_helper.unwrap_or_else(|| mount.unmount(lazily))?;
+        match place.take() {
+            // A mount that hangs is not waited for.
+            Some(mount) if !lazily => mount.join(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Somebody unmounted a disk; false if it was this daemon itself.
+    pub fn was_unmounted(&self, name: &str) -> bool {
+        let found = self.served().into_iter().find(|other| other.name == name);
+        let Some(mount) = found.and_then(|served| lock(&served.mount).take()) else {
+            return false;
+        };
+        if let Err(error) = mount.join() {
+            tracing::warn!(volume = name, %error, "the mount ended with an error");
+        }
+        true
+    }
+
+    /// Whether anybody can still reach a disk.
+    pub fn has_doors(&self) -> bool {
+        let is_mounted = |served: &Arc<Served>| lock(&served.mount).is_some();
+        !lock(&self.servers).is_empty() || self.served().iter().any(is_mounted)
+    }
+}
+
+/// A name that the user chose.
+fn checked_name(name: &str) -> Result<String, Failure> {
+    let is_plain = |letter: char| !letter.is_control() && letter != '/';
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+        return Err(Failure::Arguments(format!(
+            "{name:?} is no name for a disk; it has 1 to {NAME_BYTES_MAX} bytes, no slash and no \
+             control characters"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+/// The file name of a backing, as far as it is a name.
+fn name_of_backing(backing: &Path) -> String {
+    let name = backing.file_name().unwrap_or(backing.as_os_str());
+    let replace = |letter: char| if letter.is_control() { '-' } else { letter };
+    let name: String = name.to_string_lossy().chars().map(replace).collect();
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        "disk".to_owned()
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_plain() {
+        assert_eq!(checked_name("my disk.img").unwrap(), "my disk.img");
+        let long = "x".repeat(NAME_BYTES_MAX + 1);
+        for wrong in ["", "a/b", "a\nb", long.as_str()] {
+            let error = checked_name(wrong).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{wrong:?}");
+        }
+        assert_eq!(name_of_backing(Path::new("/srv/disk.img")), "disk.img");
+        assert_eq!(name_of_backing(Path::new("/srv/a\tb")), "a-b");
+    }
+}

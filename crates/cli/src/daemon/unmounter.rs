@@ -1,0 +1,139 @@
+//! A small process that keeps the right to unmount when the daemon gives it up with `--user`.
+//!
+//! It knows the mount points from its command line and unmounts these alone, on a line from the
+//! daemon, or when the daemon is gone. It reads nothing else and opens nothing.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forebay_serve::mount_point;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::arguments::UnmounterOptions;
+use crate::failure::Failure;
+
+/// The process, on the daemon's side. It ends by itself when this is dropped.
+#[derive(Debug)]
+pub struct Unmounter {
+    mounts: Vec<PathBuf>,
+    pipes: Mutex<Pipes>,
+    process: Child,
+}
+
+#[derive(Debug)]
+struct Pipes {
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Unmounter {
+    /// Starts it, while this process still is root.
+    ///
+    /// Errors: it cannot be started.
+    pub fn start(mounts: Vec<PathBuf>) -> io::Result<Unmounter> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .arg("unmounter")
+            .args(&mounts)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Ctrl-C on the terminal is for the daemon, which then asks.
+            .process_group(0)
+            .spawn()?;
+        let answers = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        let pipes = Pipes {
+            requests: process.stdin.take(),
+            answers: BufReader::new(answers),
+        };
+        Ok(Unmounter {
+            mounts,
+            pipes: Mutex::new(pipes),
+            process,
+        })
+    }
+
+    /// Unmounts, if this is one of its mounts; `None` if it is not.
+    pub fn unmount(&self, directory: &Path, lazily: bool) -> Option<io::Result<()>> {
+        let number = self.mounts.iter().position(|mount| mount == directory)?;
+        Some(self.ask(number, lazily))
+    }
+
+    fn ask(&self, number: usize, lazily: bool) -> io::Result<()> {
+        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let requests = pipes.requests.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        let verb = if lazily { "lazily" } else { "unmount" };
+        writeln!(requests, "{verb} {number}")?;
+        let mut answer = String::new();
+        pipes.answers.read_line(&mut answer)?;
+        match answer.trim_end() {
+            "ok" => Ok(()),
+            "busy" => Err(io::ErrorKind::ResourceBusy.into()),
+            "" => Err(io::Error::other("the process that unmounts has ended")),
+            error => Err(io::Error::other(error.to_owned())),
+        }
+    }
+}
+
+impl Drop for Unmounter {
+    fn drop(&mut self) {
+        let pipes = self.pipes.get_mut().unwrap_or_else(PoisonError::into_inner);
+        pipes.requests = None;
+        let _ = self.process.wait();
+    }
+}
+
+/// The process itself.
+pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        // It ends with the daemon, not before it: a flag that nobody reads ignores the signal.
+        signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+    }
+    for request in io::stdin().lock().lines() {
+        let request = request?;
+        let answer = match parse(&request, &options.mounts) {
+            None => "not a request".to_owned(),
+            Some((mount, lazily)) => match mount_point::unmount(mount, lazily) {
+                Ok(()) => "ok".to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => "busy".to_owned(),
+                Err(error) => error.to_string().replace('\n', " "),
+            },
+        };
+        println!("{answer}");
+    }
+    for mount in &options.mounts {
+        let is_ours = mount_point::mounted_source(mount).ok().flatten();
+        if is_ours.as_deref() == Some(mount_point::MOUNT_SOURCE) {
+            // The daemon was killed: its users get errors instead of hanging on a dead mount.
+            let _ = mount_point::unmount(mount, true);
+        }
+    }
+    Ok(())
+}
+
+fn parse<'a>(request: &str, mounts: &'a [PathBuf]) -> Option<(&'a Path, bool)> {
+    let (verb, number) = request.split_once(' ')?;
+    let mount = mounts.get(number.parse::<usize>().ok()?)?;
+    match verb {
+        "unmount" => Some((mount, false)),
+        "lazily" => Some((mount, true)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_mounts_are_unmounted() {
+        let mounts = [PathBuf::from("/a"), PathBuf::from("/b")];
+        assert_eq!(parse("unmount 1", &mounts), Some((Path::new("/b"), false)));
+        assert_eq!(parse("lazily 0", &mounts), Some((Path::new("/a"), true)));
+        for nonsense in ["", "unmount", "unmount 2", "unmount /c", "remove 0"] {
+            assert_eq!(parse(nonsense, &mounts), None, "{nonsense}");
+        }
+    }
+}

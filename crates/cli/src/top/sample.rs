@@ -1,0 +1,300 @@
+//! What the screen shows, out of two samples of the daemon: rates from the counters' differences,
+//! everything else from the later one.
+
+use serde_json::{Value, json};
+
+/// Requests of one kind in the last interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Kind {
+    /// Requests a second.
+    pub per_s: f64,
+    /// Bytes a second.
+    pub bytes_per_s: f64,
+    /// The median latency.
+    pub p50_ns: u64,
+    /// What one in a hundred exceeds.
+    pub p99_ns: u64,
+    /// What one in a thousand exceeds.
+    pub p999_ns: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+/// A disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Disk {
+    /// What it is called, or its backing where it is not served.
+    pub name: String,
+    /// Whether its backing refuses writes.
+    pub is_degraded: bool,
+    /// The backing's last error.
+    pub last_error: String,
+    /// Reads.
+    pub read: Kind,
+    /// Writes.
+    pub write: Kind,
+}
+
+/// A door.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Door {
+    /// How it is reached.
+    pub address: String,
+    /// What happens there.
+    pub activity: String,
+}
+
+/// One screen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Screen {
+    /// How long the interval was.
+    pub interval_s: f64,
+    /// How long the daemon runs.
+    pub uptime_s: u64,
+    /// Blocks' room.
+    pub slots: u64,
+    /// Room that is free.
+    pub free_slots: u64,
+    /// Blocks that wait for their backing.
+    pub dirty_blocks: u64,
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// The watermarks, in per mille of the slots.
+    pub dirty_low_per_mille: u64,
+    /// See `dirty_low_per_mille`.
+    pub dirty_high_per_mille: u64,
+    /// Block reads of the interval that the pool served, of all of them; `None` without reads.
+    pub hit_ratio: Option<f64>,
+    /// Share of the log that awaits a checkpoint.
+    pub log_used_per_mille: u64,
+    /// Transactions a second.
+    pub commits_per_s: f64,
+    /// Fences a second.
+    pub fences_per_s: f64,
+    /// Checkpoints a second.
+    pub checkpoints_per_s: f64,
+    /// Blocks written back a second.
+    pub write_backs_per_s: f64,
+    /// Runs they were merged into, a second.
+    pub runs_per_s: f64,
+    /// Blocks evicted a second.
+    pub evictions_per_s: f64,
+    /// Blocks brought in a second.
+    pub fills_per_s: f64,
+    /// Waits of writers a second.
+    pub throttled_per_s: f64,
+    /// Failed writes and syncs of backings since the start.
+    pub write_back_errors: u64,
+    /// Bad copies fetched again since the start.
+    pub healed: u64,
+    /// Reads refused since the start because the only copy is bad.
+    pub corrupt: u64,
+    /// A fence failed.
+    pub is_poisoned: bool,
+    /// The disks.
+    pub disks: Vec<Disk>,
+    /// The doors.
+    pub doors: Vec<Door>,
+}
+
+fn number(value: &Value, path: &str) -> u64 {
+    value.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+fn text(value: &Value, path: &str) -> String {
+    let found = value.pointer(path).and_then(Value::as_str);
+    found.unwrap_or_default().to_owned()
+}
+
+impl Screen {
+    /// What changed from `before` to `now`.
+    pub fn between(before: &Value, now: &Value) -> Screen {
+        let interval_s = number(now, "/interval_ns") as f64 / 1e9;
+        let rate = |path: &str| {
+            let gone = number(now, path).saturating_sub(number(before, path));
+            if interval_s > 0.0 {
+                gone as f64 / interval_s
+            } else {
+                0.0
+            }
+        };
+        let (hits, misses) = (rate("/totals/read_hits"), rate("/totals/read_misses"));
+        Screen {
+            interval_s,
+            uptime_s: number(now, "/daemon/uptime_s"),
+            slots: number(now, "/slots"),
+            free_slots: number(now, "/free_slots"),
+            dirty_blocks: number(now, "/dirty_blocks"),
+            block_bytes: number(now, "/block_bytes"),
+            dirty_low_per_mille: number(now, "/settings/dirty_low_per_mille"),
+            dirty_high_per_mille: number(now, "/settings/dirty_high_per_mille"),
+            hit_ratio: (hits + misses > 0.0).then(|| hits / (hits + misses)),
+            log_used_per_mille: number(now, "/log_used_per_mille"),
+            commits_per_s: rate("/totals/commits"),
+            fences_per_s: rate("/counters/fences"),
+            checkpoints_per_s: rate("/checkpoints"),
+            write_backs_per_s: rate("/totals/write_backs"),
+            runs_per_s: rate("/totals/write_back_runs"),
+            evictions_per_s: rate("/totals/evictions"),
+            fills_per_s: rate("/totals/fills"),
+            throttled_per_s: rate("/totals/throttled"),
+            write_back_errors: number(now, "/totals/write_back_errors"),
+            healed: number(now, "/totals/healed"),
+            corrupt: number(now, "/totals/corrupt"),
+            is_poisoned: now["poisoned"] == true,
+            disks: each(&now["volumes"], |volume| disk(volume, interval_s)),
+            doors: each(&now["doors"], |door| shown_door(door, before, interval_s)),
+        }
+    }
+
+    /// The same for a script.
+    pub fn to_json(&self, now: &Value) -> Value {
+        json!({
+            "interval_s": self.interval_s,
+            "hit_ratio": self.hit_ratio,
+            "per_second": {
+                "commits": self.commits_per_s,
+                "fences": self.fences_per_s,
+                "checkpoints": self.checkpoints_per_s,
+                "write_backs": self.write_backs_per_s,
+                "write_back_runs": self.runs_per_s,
+                "evictions": self.evictions_per_s,
+                "fills": self.fills_per_s,
+                "throttled": self.throttled_per_s,
+            },
+            "sample": now,
+        })
+    }
+}
+
+fn each<T>(list: &Value, of: impl FnMut(&Value) -> T) -> Vec<T> {
+    list.as_array().into_iter().flatten().map(of).collect()
+}
+
+fn disk(volume: &Value, interval_s: f64) -> Disk {
+    let name = text(volume, "/name");
+    let kind = |path: &str| {
+        let number = |field: &str| number(volume, &format!("/recent/{path}/{field}"));
+        let rate = |field: &str| match interval_s {
+            0.0 => 0.0,
+            seconds => number(field) as f64 / seconds,
+        };
+        Kind {
+            per_s: rate("count"),
+            bytes_per_s: rate("bytes"),
+            p50_ns: number("p50_ns"),
+            p99_ns: number("p99_ns"),
+            p999_ns: number("p999_ns"),
+            errors: number("errors"),
+        }
+    };
+    Disk {
+        name: if name.is_empty() {
+            format!("({}, not served)", text(volume, "/path"))
+        } else {
+            name
+        },
+        is_degraded: volume["degraded"] == true,
+        last_error: text(volume, "/last_error"),
+        read: kind("read"),
+        write: kind("write"),
+    }
+}
+
+fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
+    let address = text(door, "/address");
+    if door["kind"] == "fuse" {
+        return Door {
+            address: format!("fuse {address}"),
+            activity: text(door, "/volume"),
+        };
+    }
+    let requests = |door: &Value| -> u64 {
+        ["reads", "writes", "flushes", "zeroings", "others"]
+            .iter()
+            .map(|name| door[name].as_u64().unwrap_or(0))
+            .sum()
+    };
+    let doors = before["doors"].as_array().into_iter().flatten();
+    let earlier = doors
+        .filter(|other| other["address"] == door["address"])
+        .map(requests)
+        .sum();
+    let rate = requests(door).saturating_sub(earlier) as f64 / interval_s.max(1e-9);
+    let mut activity = format!(
+        "{} clients, {:.0} requests/s, {} queued",
+        number(door, "/connections_open"),
+        if interval_s > 0.0 { rate } else { 0.0 },
+        number(door, "/requests_in_flight"),
+    );
+    for (name, meaning) in [("/errors", "errors"), ("/connections_refused", "refused")] {
+        let count = number(door, name);
+        if count > 0 {
+            activity.push_str(&format!(", {count} {meaning}"));
+        }
+    }
+    Door {
+        address: format!("nbd {address}"),
+        activity,
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Two samples a second apart, of a daemon that is at work.
+    pub fn samples() -> (Value, Value) {
+        let sample = |number: u64| {
+            let recent = json!({"count": 2000, "bytes": 8_192_000, "errors": 0,
+                "p50_ns": 4100, "p99_ns": 31_000, "p999_ns": 1_250_000});
+            json!({
+                "interval_ns": 1_000_000_000_u64 * number,
+                "slots": 10_000, "free_slots": 2_500, "dirty_blocks": 4_200, "block_bytes": 4096,
+                "log_used_per_mille": 120, "checkpoints": 3 * number, "poisoned": false,
+                "counters": {"fences": 2500 * number},
+                "totals": {"commits": 2000 * number, "read_hits": 1900 * number,
+                    "read_misses": 100 * number, "write_backs": 700 * number,
+                    "write_back_runs": 90 * number, "evictions": 50 * number,
+                    "fills": 100 * number, "throttled": 2 * number, "write_back_errors": 1,
+                    "healed": 0, "corrupt": 0},
+                "settings": {"dirty_low_per_mille": 500, "dirty_high_per_mille": 600},
+                "daemon": {"uptime_s": 3725},
+                "volumes": [
+                    {"id": 1, "name": "disk.img", "path": "/srv/disk.img", "degraded": false,
+                        "recent": {"read": recent, "write": recent}},
+                    {"id": 2, "name": "second", "path": "/srv/second.img", "degraded": true,
+                        "last_error": "Input/output error", "recent": {}},
+                ],
+                "doors": [
+                    {"kind": "nbd", "address": "unix:/run/forebay.nbd", "connections_open": 2,
+                        "reads": 2000 * number, "requests_in_flight": 3, "errors": 0,
+                        "connections_refused": 0},
+                    {"kind": "fuse", "address": "/mnt/forebay", "volume": "disk.img"},
+                ],
+            })
+        };
+        (sample(0), sample(1))
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_interval() {
+        let (before, now) = samples();
+        let screen = Screen::between(&before, &now);
+        assert_eq!(screen.commits_per_s, 2000.0);
+        assert_eq!(screen.hit_ratio, Some(0.95));
+        assert_eq!(screen.disks[0].read.per_s, 2000.0);
+        assert!(screen.disks[1].is_degraded);
+        assert!(screen.doors[0].activity.contains("2000 requests/s"));
+        assert_eq!(screen.doors[1].address, "fuse /mnt/forebay");
+    }
+
+    #[test]
+    fn whatever_comes_is_shown_somehow() {
+        for odd in [json!(null), json!([]), json!({"volumes": 7, "doors": [1]})] {
+            let screen = Screen::between(&odd, &odd);
+            assert_eq!(screen.hit_ratio, None);
+            assert_eq!(screen.commits_per_s, 0.0);
+        }
+    }
+}

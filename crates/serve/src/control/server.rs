@@ -1,0 +1,357 @@
+//! The daemon's side of the control socket: a private socket, a bounded number of clients, one
+//! request after the other on each.
+//!
+//! A client that sends nonsense, or nothing, or goes away concerns nobody else.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use serde_json::Value;
+
+use super::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, read_line};
+
+/// Clients served at the same time; more are told to come again.
+const CLIENTS_MAX: usize = 16;
+
+/// How long a client may take to send its next request, or to take an answer.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the listener rests when it cannot accept, which is for want of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where a request that takes long says how far it is.
+pub trait Progress {
+    /// Tells the asking side.
+    ///
+    /// Errors: it went away, and the request is to be called off.
+    fn report(&mut self, progress: Value) -> Result<(), Refusal>;
+}
+
+/// Answers requests. Called from several threads at once.
+pub trait Handler: Send + Sync {
+    /// The result of one request.
+    ///
+    /// Errors: why it was not done.
+    fn handle(&self, request: &Request, progress: &mut dyn Progress) -> Result<Value, Refusal>;
+}
+
+/// A listening control socket. Dropping it stops the listener and removes the socket.
+#[derive(Debug)]
+pub struct ControlServer {
+    path: PathBuf,
+    is_stopping: Arc<AtomicBool>,
+    listener: Option<JoinHandle<()>>,
+}
+
+impl ControlServer {
+    /// Listens on `path`. The caller owns the pool (holds its lock), so a socket found there was
+    /// left by a daemon that was killed, and is replaced.
+    ///
+    /// Errors: the socket cannot be made.
+    pub fn new(path: &Path, handler: Arc<dyn Handler>) -> io::Result<Self> {
+        let name_error = |error: io::Error| {
+            io::Error::new(
+                error.kind(),
+                format!(
+                    "the control socket {} cannot be made ({error}); a socket's path may have 107 bytes",
+                    path.display()
+                ),
+            )
+        };
+        let listener = bind_private(path).map_err(name_error)?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new().name("control".into()).spawn({
+            let is_stopping = Arc::clone(&is_stopping);
+            move || accept(&listener, &is_stopping, &handler)
+        })?;
+        Ok(ControlServer {
+            path: path.to_path_buf(),
+            is_stopping,
+            listener: Some(thread),
+        })
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        // The listener sleeps in accept; a connection wakes it. If that fails it is gone already.
+        let is_awake = UnixStream::connect(&self.path).is_ok();
+        if let (true, Some(thread)) = (is_awake, self.listener.take()) {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Binds a socket of mode 0600: in a private directory, then moved into place, so that nobody else
+/// can connect to it in the moment before its mode is set. What was at `path` is replaced.
+///
+/// Errors: the directory cannot be written, or the path is too long for a socket.
+pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let mut directory = path.as_os_str().to_owned();
+    directory.push(".d");
+    let directory = PathBuf::from(directory);
+    if directory.exists() {
+        fs::remove_dir_all(&directory)?;
+    }
+    fs::DirBuilder::new().mode(0o700).create(&directory)?;
+    let inside = directory.join("s");
+    let bound = UnixListener::bind(&inside).and_then(|listener| {
+        fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&inside, path)?;
+        Ok(listener)
+    });
+    fs::remove_dir_all(&directory)?;
+    bound
+}
+
+fn accept(listener: &UnixListener, is_stopping: &AtomicBool, handler: &Arc<dyn Handler>) {
+    let clients = Arc::new(AtomicUsize::new(0));
+    for stream in listener.incoming() {
+        if is_stopping.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(mut stream) = stream else {
+            std::thread::sleep(ACCEPT_PAUSE);
+            continue;
+        };
+        let busy = Reply::Refused(Refusal::new(
+            RefusalKind::Busy,
+            format!("the daemon answers {CLIENTS_MAX} clients already; ask again"),
+        ));
+        if clients.fetch_add(1, Ordering::SeqCst) >= CLIENTS_MAX {
+            clients.fetch_sub(1, Ordering::SeqCst);
+            let _ = stream.write_all(busy.to_line().as_bytes());
+            continue;
+        }
+        let place = Place(Arc::clone(&clients));
+        let handler = Arc::clone(handler);
+        let spawned = std::thread::Builder::new()
+            .name("control-client".into())
+            .spawn(move || {
+                let _place = place;
+                let _ = serve_stream(stream, &*handler);
+            });
+        if spawned.is_err() {
+            // Out of threads or memory; the client sees its connection closed.
+            std::thread::sleep(ACCEPT_PAUSE);
+        }
+    }
+}
+
+/// One of the places for clients, given back when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+fn serve_stream(stream: UnixStream, handler: &dyn Handler) -> io::Result<()> {
+    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    serve_client(&mut reader, &mut &stream, handler, &|| has_hung_up(&stream))
+}
+
+/// Whether the other side will send nothing more.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let mut byte = [0_u8; 1];
+    match rustix::net::recv(stream, &mut byte, flags) {
+        Ok((_, length)) => length == 0,
+        Err(error) => error != Errno::AGAIN && error != Errno::INTR,
+    }
+}
+
+/// Answers a client's requests until it ends, sends a line that is too long, or is too slow. A
+/// request that reports progress is called off when `has_hung_up` says that the client went away.
+///
+/// Errors: the stream's.
+pub fn serve_client(
+    reader: &mut impl BufRead,
+    writer: &mut impl Write,
+    handler: &dyn Handler,
+    has_hung_up: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    loop {
+        let line = match read_line(reader, REQUEST_BYTES_MAX) {
+            Ok(Some(line)) => line,
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    let refusal = Refusal::new(RefusalKind::Malformed, error.to_string());
+                    writer.write_all(Reply::Refused(refusal).to_line().as_bytes())?;
+                }
+                return Err(error);
+            }
+        };
+        let mut progress = ProgressLines {
+            writer: &mut *writer,
+            has_hung_up,
+        };
+        let result =
+            Request::parse(&line).and_then(|request| handler.handle(&request, &mut progress));
+        let reply = result.map_or_else(Reply::Refused, Reply::Done);
+        writer.write_all(reply.to_line().as_bytes())?;
+    }
+}
+
+struct ProgressLines<'a, W: Write> {
+    writer: &'a mut W,
+    has_hung_up: &'a dyn Fn() -> bool,
+}
+
+impl<W: Write> Progress for ProgressLines<'_, W> {
+    fn report(&mut self, progress: Value) -> Result<(), Refusal> {
+        let line = Reply::Progress(progress).to_line();
+        let is_told = self.writer.write_all(line.as_bytes()).is_ok();
+        if is_told && !(self.has_hung_up)() {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            RefusalKind::Cancelled,
+            "called off by the side that asked",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Client, ClientError, control_path};
+    use super::*;
+    use serde_json::json;
+
+    struct Echo;
+
+    impl Handler for Echo {
+        fn handle(&self, request: &Request, progress: &mut dyn Progress) -> Result<Value, Refusal> {
+            match request.command.as_str() {
+                "stat" => Ok(json!({"reads": 7})),
+                "count" => {
+                    for step in 0..request.number("to")?.unwrap_or(3) {
+                        progress.report(json!({"step": step}))?;
+                    }
+                    Ok(json!({}))
+                }
+                other => Err(Refusal::new(
+                    RefusalKind::UnknownCommand,
+                    format!("no command {other}"),
+                )),
+            }
+        }
+    }
+
+    fn echo_server(path: &Path) -> ControlServer {
+        ControlServer::new(path, Arc::new(Echo)).unwrap()
+    }
+
+    fn ask(path: &Path, command: &str) -> Result<Value, ClientError> {
+        let mut client = Client::connect(path).unwrap().unwrap();
+        client.request(&Request::new(command), |_| true)
+    }
+
+    #[test]
+    fn a_command_is_answered_and_an_unknown_one_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let _server = echo_server(&path);
+        assert_eq!(ask(&path, "stat").unwrap()["reads"], 7);
+        let refused = ask(&path, "dance").unwrap_err();
+        assert_eq!(refused.to_string(), "no command dance");
+    }
+
+    #[test]
+    fn progress_arrives_in_order_and_whoever_leaves_calls_it_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let _server = echo_server(&path);
+        let mut client = Client::connect(&path).unwrap().unwrap();
+        let mut steps = Vec::new();
+        let count = Request::new("count").with("to", 5);
+        client
+            .request(&count, |progress| {
+                steps.push(progress["step"].as_u64().unwrap());
+                true
+            })
+            .unwrap();
+        assert_eq!(steps, [0, 1, 2, 3, 4]);
+        // A request that would never end is called off by leaving it.
+        let endless = Request::new("count").with("to", u64::MAX);
+        let error = client.request(&endless, |_| false).unwrap_err();
+        assert!(error.to_string().contains("called off"), "{error}");
+        assert_eq!(ask(&path, "stat").unwrap()["reads"], 7);
+    }
+
+    #[test]
+    fn the_socket_is_private_and_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let server = echo_server(&path);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(server);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_socket_left_by_a_killed_daemon_is_nobody_and_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(Client::connect(&path).unwrap().is_none());
+        let _server = echo_server(&path);
+        assert!(ask(&path, "stat").is_ok());
+    }
+
+    #[test]
+    fn nonsense_is_answered_with_a_message_and_too_much_of_it_ends_the_connection() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let _server = echo_server(&path);
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(b"not json\n{}\n[]\n").unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        for _ in 0..3 {
+            let line = lines.next().unwrap().unwrap();
+            assert!(line.contains("\"malformed\""), "{line}");
+        }
+        // The server may hang up before it has read all of it.
+        let _ = stream.write_all(&vec![b'x'; REQUEST_BYTES_MAX as usize + 1000]);
+        let _ = lines.next();
+        assert!(lines.next().is_none_or(|line| line.is_err()));
+        assert!(ask(&path, "stat").is_ok());
+    }
+
+    #[test]
+    fn more_clients_than_places_are_told_so_and_places_come_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let _server = echo_server(&path);
+        let idle: Vec<_> = (0..CLIENTS_MAX)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        let refused = BufReader::new(UnixStream::connect(&path).unwrap())
+            .lines()
+            .next()
+            .unwrap()
+            .unwrap();
+        assert!(refused.contains("\"busy\""), "{refused}");
+        drop(idle);
+        // Places come back as soon as their threads have seen the end.
+        while ask(&path, "stat").is_err() {
+            std::thread::yield_now();
+        }
+    }
+}
