@@ -56,6 +56,7 @@ mod volume;
 mod volumes;
 mod workspace;
 mod writeback;
+mod zeroings;
 
 pub use backing::*;
 pub use error::{Error, Result};

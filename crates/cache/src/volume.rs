@@ -15,8 +15,9 @@ use crate::lanes::thread_hint;
 use crate::mutants::{Mutant, mutated};
 use crate::options::VerifyPolicy;
 use crate::stats::VolumeStats;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 use crate::transaction::Transaction;
+use crate::zeroings::Zeroings;
 
 /// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;
@@ -33,8 +34,8 @@ pub(crate) struct VolumeState {
     /// The same as `backing`: what may be used of it.
     pub(crate) limited: OnceLock<Arc<Limited>>,
     pub(crate) health: Health,
-    /// Bulk discards that have zeroed the backing and not synced it yet.
-    pub(crate) zeroings: AtomicU32,
+    /// What bulk discards have zeroed behind the cache and no sync has made durable.
+    pub(crate) zeroings: Zeroings,
 }
 
 impl VolumeState {
@@ -150,7 +151,7 @@ impl Volume {
         if self.core.read_hit(self.key(block), out, verify) {
             return Ok(());
         }
-        self.read_versioned(block, out, verify).map(drop)
+        self.read_versioned(block, out, false).map(drop)
     }
 
     /// Reads whole blocks as they all were at one moment: every transaction is seen whole or not.
@@ -285,7 +286,7 @@ impl Volume {
             return Ok(false);
         }
         core.tallies.mine().read_misses(1);
-        let is_settled = self.state.zeroings.load(Ordering::SeqCst) == 0;
+        let is_settled = self.state.zeroings.is_settled(key.block());
         if fill && is_settled && core.options.fill_on_read && core.writable().is_ok() {
             // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
             // backing gave are right all the same.
@@ -304,9 +305,9 @@ impl Volume {
         self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
         self.core.writable()?;
         // Until the sync, the zeroes that a reader finds behind the cache may go again in a crash.
-        self.state.zeroings.fetch_add(1, Ordering::SeqCst);
+        let zeroing = self.state.zeroings.begin(blocks.clone());
         let result = self.discard_all(blocks);
-        self.state.zeroings.fetch_sub(1, Ordering::SeqCst);
+        self.state.zeroings.end(zeroing, result.is_ok());
         result
     }
 

@@ -16,8 +16,8 @@ use super::aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES, is_direct_aligned, i
 use super::counters::LiveCounters;
 use super::uring::{Ring, RingWrite};
 use super::{
-    BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, WriteRun, clipped_len,
-    holes,
+    BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, WriteRun,
+    clipped_len, holes,
 };
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
@@ -163,7 +163,7 @@ impl FileStore {
         if links == 0 && self.is_linked {
             return Err(io::Error::new(
                 io::ErrorKind::NotFound,
-                removed_message(&self.identity.path, &self.buffered),
+                removed_message(&self.identity.path),
             ));
         }
         Ok(())
@@ -406,14 +406,11 @@ fn shrunk_message(path: &Path) -> String {
     )
 }
 
-fn removed_message(path: &Path, file: &File) -> String {
-    use std::os::fd::AsRawFd;
+fn removed_message(path: &Path) -> String {
     format!(
-        "{} was removed; nothing is written to it any more. While this process runs, its bytes can \
-         still be copied from /proc/{}/fd/{}",
-        path.display(),
-        std::process::id(),
-        file.as_raw_fd()
+        "{} was removed, so nothing is written to it any more, and it is gone when this process ends; \
+         copy the volume itself, which is whole, to a new image before that",
+        path.display()
     )
 }
 

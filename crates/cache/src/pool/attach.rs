@@ -8,9 +8,10 @@ use crate::entry::BLOCK_BITS;
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::pool::Pool;
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::AtomicU64;
 use crate::volume::{Volume, VolumeState};
 use crate::volumes::{self, Description};
+use crate::zeroings::Zeroings;
 
 impl Pool {
     /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
@@ -126,7 +127,7 @@ impl VolumeState {
             backing: OnceLock::new(),
             limited: OnceLock::new(),
             health: Health::default(),
-            zeroings: AtomicU32::new(0),
+            zeroings: Zeroings::default(),
         }
     }
 

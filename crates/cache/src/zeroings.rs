@@ -1,0 +1,149 @@
+//! Ranges that a bulk discard zeroes behind the cache and that no sync has made durable yet.
+//!
+//! A crash may take such zeroes back, so nothing is brought in from there: a clean block would stand
+//! on them (I7). After a failed sync nobody knows what the backing has; the range stays listed until
+//! a later discard of it succeeds, or the volume is attached anew.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::sync::{AtomicUsize, Ordering};
+
+/// Failed ranges that are kept apart; beyond that they become one that spans them all.
+const FAILED_MAX: usize = 64;
+
+struct Zeroing {
+    number: u64,
+    blocks: Range<u64>,
+    has_failed: bool,
+}
+
+#[derive(Default)]
+struct List {
+    begun: u64,
+    zeroings: Vec<Zeroing>,
+}
+
+/// The ranges of one volume.
+#[derive(Default)]
+pub(crate) struct Zeroings {
+    /// As many as are listed, so that readers need not lock where there are none.
+    count: AtomicUsize,
+    list: Mutex<List>,
+}
+
+impl Zeroings {
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called before anything of the range is zeroed; the number goes to [`Zeroings::end`].
+    pub(crate) fn begin(&self, blocks: Range<u64>) -> u64 {
+        let mut list = self.lock();
+        list.begun += 1;
+        let number = list.begun;
+        list.zeroings.push(Zeroing {
+            number,
+            blocks,
+            has_failed: false,
+        });
+        self.count.store(list.zeroings.len(), Ordering::SeqCst);
+        number
+    }
+
+    /// The zeroing is over: the whole range is durable, or nobody knows.
+    pub(crate) fn end(&self, number: u64, is_durable: bool) {
+        let mut list = self.lock();
+        let at = list.zeroings.iter().position(|one| one.number == number);
+        let ended = list.zeroings.swap_remove(at.expect("it has begun"));
+        if is_durable {
+            // No sync failed since it began, so what it covers failed before, and is mended.
+            list.zeroings
+                .retain(|one| !(one.has_failed && covers(&ended.blocks, &one.blocks)));
+        } else {
+            list.zeroings.push(Zeroing {
+                has_failed: true,
+                ..ended
+            });
+            merge_failed(&mut list.zeroings);
+        }
+        self.count.store(list.zeroings.len(), Ordering::SeqCst);
+    }
+
+    /// Whether what the backing has of a block will still be there after a crash.
+    pub(crate) fn is_settled(&self, block: u64) -> bool {
+        self.count.load(Ordering::SeqCst) == 0
+            || !self
+                .lock()
+                .zeroings
+                .iter()
+                .any(|one| one.blocks.contains(&block))
+    }
+}
+
+fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {
+    outer.start <= inner.start && inner.end <= outer.end
+}
+
+fn merge_failed(zeroings: &mut Vec<Zeroing>) {
+    let failed = || zeroings.iter().filter(|one| one.has_failed);
+    if failed().count() <= FAILED_MAX {
+        return;
+    }
+    let start = failed().map(|one| one.blocks.start).min();
+    let end = failed().map(|one| one.blocks.end).max();
+    let (Some(start), Some(end)) = (start, end) else {
+        return;
+    };
+    zeroings.retain(|one| !one.has_failed);
+    zeroings.push(Zeroing {
+        number: 0,
+        blocks: start..end,
+        has_failed: true,
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_unsettled_until_it_is_durable() {
+        let zeroings = Zeroings::default();
+        let number = zeroings.begin(10..20);
+        assert!(!zeroings.is_settled(10) && !zeroings.is_settled(19));
+        assert!(zeroings.is_settled(9) && zeroings.is_settled(20));
+        zeroings.end(number, true);
+        assert!(zeroings.is_settled(10));
+    }
+
+    #[test]
+    fn a_failed_range_waits_for_a_later_one_that_covers_it() {
+        let zeroings = Zeroings::default();
+        let failed = zeroings.begin(10..20);
+        zeroings.end(failed, false);
+        let under_way = zeroings.begin(10..20);
+        let part = zeroings.begin(10..15);
+        zeroings.end(part, true);
+        assert!(!zeroings.is_settled(12));
+        let whole = zeroings.begin(0..20);
+        zeroings.end(whole, true);
+        assert!(!zeroings.is_settled(12), "one is still under way");
+        zeroings.end(under_way, true);
+        assert!(zeroings.is_settled(12));
+    }
+
+    #[test]
+    fn many_failed_ranges_become_one() {
+        let zeroings = Zeroings::default();
+        for number in 0..1000 {
+            let zeroing = zeroings.begin(number * 10..number * 10 + 1);
+            zeroings.end(zeroing, false);
+        }
+        assert!(zeroings.lock().zeroings.len() <= FAILED_MAX + 1);
+        assert!((0..1000).all(|number| !zeroings.is_settled(number * 10)));
+        let all = zeroings.begin(0..10_000);
+        zeroings.end(all, true);
+        assert!(zeroings.is_settled(0));
+    }
+}
