@@ -12,7 +12,7 @@ use crate::live::LiveVolumes;
 use crate::media::Media;
 use crate::options::RuntimeOptions;
 use crate::record::Salt;
-use crate::replace::Replacement;
+use crate::replace::Switchable;
 use crate::slots::Slots;
 use crate::stats::Tallies;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -48,7 +48,7 @@ pub(crate) struct Core {
     /// One bit for each line of the entry table that the next checkpoint must flush.
     pub(crate) table_lines: Box<[AtomicU64]>,
     pub(crate) checkpoint: Mutex<CheckpointState>,
-    pub(crate) replacement: Box<dyn Replacement>,
+    pub(crate) replacement: Switchable,
     pub(crate) volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
     pub(crate) live: LiveVolumes,
     pub(crate) salt: Salt,

@@ -161,6 +161,11 @@ impl Lanes {
         let used: u64 = self.lanes.iter().map(Lane::used).sum();
         used * 1000 / (self.lane_bytes * self.lanes.len() as u64)
     }
+    /// The same of each lane.
+    pub(crate) fn each_used_per_mille(&self) -> Vec<u64> {
+        let used = self.lanes.iter().map(Lane::used);
+        used.map(|used| used * 1000 / self.lane_bytes).collect()
+    }
     /// The last sequence that was drawn.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.next_sequence.load(Ordering::Relaxed) - 1

@@ -64,6 +64,7 @@ pub use extents::BlockState;
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
+pub use maintenance::VolumeUsage;
 pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 pub use pool::{DrainProgress, DrainWatcher, OpenBacking, Pool};
 pub use recovery::RecoveryReport;

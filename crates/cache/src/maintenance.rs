@@ -1,14 +1,39 @@
 //! Walks over everything: checking all blocks, dropping a volume's.
 
 use crate::change::Change;
-use crate::core::Core;
+use crate::core::{Core, STATE_DIRTY};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::reclaim::EVICT_BATCH_MAX;
-use crate::volume::VolumeState;
+use crate::volume::{Volume, VolumeState};
 
 /// Blocks between two reports of progress.
 const PROGRESS_STEP: u32 = 4096;
+
+/// What a volume has in the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VolumeUsage {
+    /// Its blocks in the pool.
+    pub cached_blocks: u64,
+    /// Of these, blocks that its backing does not have yet.
+    pub dirty_blocks: u64,
+}
+
+impl Volume {
+    /// Counts the volume's blocks in the pool; takes a look at every entry of the table, so it is not
+    /// for every screen refresh of a large pool. Rough where others are at work.
+    pub fn usage(&self) -> VolumeUsage {
+        let mut usage = VolumeUsage::default();
+        for index in 0..self.core.media.geometry.entries {
+            let entry = self.core.media.load_entry(index);
+            if !entry.is_free() && entry.key().volume() == self.id() {
+                usage.cached_blocks += 1;
+                usage.dirty_blocks += u64::from(self.core.state(index) & STATE_DIRTY != 0);
+            }
+        }
+        usage
+    }
+}
 
 impl Core {
     /// Compares every cached block with its check; returns the good ones' number and the bad ones.

@@ -1,10 +1,14 @@
 //! What a pool has done and how it stands.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use forebay_pmem::{THREAD_SHARDS, thread_shard};
 
 use crate::core::Core;
+use crate::options::{ReplacementPolicy, VerifyPolicy};
+use crate::pool::Pool;
+use crate::recovery::RecoveryReport;
 use crate::sync::{AtomicU64, Ordering};
 
 macro_rules! tallies {
@@ -127,12 +131,40 @@ pub struct Stats {
     pub slots: u64,
     /// Blocks' room that is free.
     pub free_slots: u64,
+    /// Places of the entry table: every cached block takes one, a zeroed block nothing else.
+    pub entries: u64,
+    /// Places of the entry table that are free.
+    pub free_entries: u64,
     /// Blocks cached.
     pub cached_blocks: u64,
     /// Blocks that the backing does not have yet.
     pub dirty_blocks: u64,
+    /// The same as a share of the slots, per mille: what the watermarks are compared with.
+    pub dirty_per_mille: u64,
+    /// Dirty blocks that a backing is being given at this moment.
+    pub writing_blocks: u64,
+    /// Writers that wait for a free block at this moment.
+    pub waiting_writers: u64,
+    /// Volumes whose backing refuses writes at present.
+    pub degraded_volumes: u64,
     /// Share of the log that awaits a checkpoint, in per mille.
     pub log_used_per_mille: u64,
+    /// The same of each lane.
+    pub lanes_used_per_mille: Vec<u64>,
+    /// Files or devices that the pool consists of.
+    pub members: u32,
+    /// Bytes of each of them.
+    pub member_bytes: u64,
+    /// Bytes of each lane's log.
+    pub lane_bytes: u64,
+    /// Commits take two fences, and recovery believes commit words only.
+    pub strict: bool,
+    /// When reads verify.
+    pub verify: VerifyPolicy,
+    /// Who is evicted.
+    pub replacement: ReplacementPolicy,
+    /// How long the pool has been open; the totals are since then.
+    pub uptime: Duration,
     /// Checkpoints since the pool was opened.
     pub checkpoints: u64,
     /// How often this pool was opened.
@@ -144,39 +176,64 @@ pub struct Stats {
     /// Bytes of DRAM held by the structures that grow with the pool.
     pub dram_bytes: u64,
     /// What recovery did when the pool was opened.
-    pub recovery: crate::recovery::RecoveryReport,
+    pub recovery: RecoveryReport,
     /// What happened since.
     pub totals: TallySums,
     /// The volumes.
     pub volumes: Vec<VolumeStats>,
 }
 
-impl Core {
-    pub(crate) fn stats(&self, recovery: &crate::recovery::RecoveryReport) -> Stats {
-        let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
+impl Pool {
+    /// How the pool stands and what it did. Cheap: nothing is locked for longer than a look.
+    pub fn stats(&self) -> Stats {
+        let core = self.core();
+        let geometry = &core.media.geometry;
+        let (slots, entries) = (u64::from(geometry.slots()), u64::from(geometry.entries));
+        let cached_blocks = core.replacement.len() as u64;
+        let dirty_blocks = core.dirty_count.load(Ordering::Relaxed);
+        let volumes = core.volume_stats();
         Stats {
-            block_bytes: self.media.geometry.block_bytes,
-            slots: u64::from(self.media.geometry.slots()),
-            free_slots: self.slots.free_count(),
-            cached_blocks: self.replacement.len() as u64,
-            dirty_blocks: self.dirty_count.load(Ordering::Relaxed),
-            log_used_per_mille: self.lanes.used_per_mille(),
-            checkpoints: self
-                .checkpoint
-                .lock()
-                .unwrap_or_else(|e| e.into_inner())
-                .count,
-            life: self.life,
-            sequence: self.lanes.last_sequence(),
-            poisoned: self.poisoned.load(Ordering::Relaxed),
-            dram_bytes: self.dram_bytes(),
-            recovery: recovery.clone(),
-            totals: self.tallies.sum(),
-            volumes: volumes
-                .iter()
-                .flatten()
-                .map(|volume| volume.stats())
-                .collect(),
+            block_bytes: geometry.block_bytes,
+            slots,
+            free_slots: core.slots.free_count(),
+            entries,
+            free_entries: entries.saturating_sub(cached_blocks),
+            cached_blocks,
+            dirty_blocks,
+            dirty_per_mille: dirty_blocks * 1000 / slots,
+            writing_blocks: core.write_back.writing_blocks.load(Ordering::Relaxed) as u64,
+            waiting_writers: core.write_back.throttled_writers.load(Ordering::Relaxed) as u64,
+            degraded_volumes: volumes.iter().filter(|volume| volume.degraded).count() as u64,
+            log_used_per_mille: core.lanes.used_per_mille(),
+            lanes_used_per_mille: core.lanes.each_used_per_mille(),
+            members: geometry.members,
+            member_bytes: geometry.member_bytes,
+            lane_bytes: geometry.lane_bytes,
+            strict: core.strict,
+            verify: self.verify(),
+            replacement: self.replacement(),
+            uptime: self.opened_at.elapsed(),
+            checkpoints: core.checkpoints(),
+            life: core.life,
+            sequence: core.lanes.last_sequence(),
+            poisoned: core.poisoned.load(Ordering::Relaxed),
+            dram_bytes: core.dram_bytes(),
+            recovery: self.recovery.clone(),
+            totals: core.tallies.sum(),
+            volumes,
         }
+    }
+}
+
+impl Core {
+    fn volume_stats(&self) -> Vec<VolumeStats> {
+        let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
+        let known = volumes.iter().flatten();
+        known.map(|volume| volume.stats()).collect()
+    }
+
+    fn checkpoints(&self) -> u64 {
+        let state = self.checkpoint.lock();
+        state.unwrap_or_else(|e| e.into_inner()).count
     }
 }

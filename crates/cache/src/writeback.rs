@@ -19,7 +19,7 @@ use crate::entry::{Entry, Key, Kind};
 use crate::error::{Error, Result};
 use crate::groups::numbers;
 use crate::mutants::{Mutant, mutated};
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::volume::VolumeState;
 
 /// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
@@ -69,6 +69,8 @@ pub(crate) struct WriteBack {
     workbench: Mutex<Workbench>,
     /// Writers that wait for space.
     pub(crate) throttled_writers: AtomicUsize,
+    /// Blocks that a backing is being given just now, for reports.
+    pub(crate) writing_blocks: AtomicUsize,
 }
 
 /// What rounds work with.
@@ -337,7 +339,10 @@ impl Core {
             drop(self.send(volume, backing, &flights, buffer));
             return;
         }
+        let writing = &self.write_back.writing_blocks;
+        writing.store(flights.len(), Ordering::Relaxed);
         let sent = self.send(volume, backing, &flights, buffer);
+        writing.store(0, Ordering::Relaxed);
         self.settle_flights(&flights, sent.is_ok(), round);
         match sent {
             Ok(()) => {

@@ -211,6 +211,10 @@ impl Actor<'_> {
             Step::Flush(volume) => pool.volume(*volume).flush(),
             Step::Detach(volume) => pool.detach(*volume, self.world.backing(*volume)),
             Step::GrowVolume(volume) => pool.grow_volume(*volume),
+            Step::SwitchReplacement => {
+                pool.switch_replacement();
+                Ok(())
+            }
             Step::FailStore {
                 volume,
                 writes,

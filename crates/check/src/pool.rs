@@ -3,7 +3,7 @@
 use crate::scenario::Shape;
 use crate::world::{Capture, Image, World};
 use forebay::Backing;
-use forebay::{Pool, PoolOptions, Volume};
+use forebay::{Pool, PoolOptions, ReplacementPolicy, Volume};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
 use std::collections::HashMap;
@@ -140,6 +140,14 @@ impl OpenPool {
     /// Blocks that one transaction can change.
     pub fn transaction_blocks_max(&self) -> usize {
         self.pool.transaction_limit_bytes() as usize / self.lock(0).block_size()
+    }
+
+    /// Changes the replacement policy to the other one.
+    pub fn switch_replacement(&self) {
+        self.pool.set_replacement(match self.pool.replacement() {
+            ReplacementPolicy::Sieve => ReplacementPolicy::Lru,
+            ReplacementPolicy::Lru => ReplacementPolicy::Sieve,
+        });
     }
 
     /// One round of write-back.

@@ -235,6 +235,8 @@ pub enum Step {
     Detach(usize),
     /// Let a volume have all of its backing.
     GrowVolume(usize),
+    /// Change the replacement policy to the other one.
+    SwitchReplacement,
     /// So many of the next writes and syncs of a backing fail.
     FailStore {
         volume: usize,
@@ -381,6 +383,7 @@ fn housekeeping(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
         28..=38 => Step::Checkpoint,
         39..=42 => Step::Flush(volume),
         43 if rng.bool() => Step::Detach(volume),
+        44 if rng.bool() => Step::SwitchReplacement,
         43 => Step::FailFence {
             after: rng.u32(..6),
         },

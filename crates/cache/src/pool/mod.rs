@@ -6,10 +6,12 @@ mod drain;
 mod grow;
 mod grow_volume;
 mod members;
+mod settings;
 mod start;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use forebay_pmem::{Counters, Region};
 
@@ -19,7 +21,7 @@ use crate::geometry::Geometry;
 use crate::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
 use crate::life::Life;
 use crate::media::Media;
-use crate::options::{PoolOptions, RuntimeOptions, VerifyPolicy};
+use crate::options::{PoolOptions, RuntimeOptions};
 use crate::pipeline::Background;
 use crate::recovery::{self, Mappings, NewLife, RecoveryReport};
 use crate::stats::Stats;
@@ -34,7 +36,8 @@ use members::{clear, member_region};
 pub struct Pool {
     core: Arc<Core>,
     pool_uuid: [u8; 16],
-    recovery: RecoveryReport,
+    pub(crate) recovery: RecoveryReport,
+    pub(crate) opened_at: Instant,
     attach: Mutex<()>,
     // Last, so that its threads end before the rest goes.
     background: Option<Background>,
@@ -193,6 +196,7 @@ impl Pool {
             core,
             pool_uuid,
             recovery,
+            opened_at: Instant::now(),
             attach: Mutex::new(()),
             background,
         })
@@ -202,10 +206,6 @@ impl Pool {
         &self.core
     }
 
-    /// How the pool stands and what it did.
-    pub fn stats(&self) -> Stats {
-        self.core.stats(&self.recovery)
-    }
     /// Lines, fences and bytes persisted since the members were mapped, by all threads.
     pub fn counters(&self) -> Counters {
         self.core.media.counters()
@@ -225,10 +225,6 @@ impl Pool {
     /// The most bytes one transaction can hold: 4 MiB or an eighth of the pool.
     pub fn transaction_limit_bytes(&self) -> u64 {
         self.core.media.geometry.transaction_limit_bytes()
-    }
-    /// When reads compare data with checks; can be changed at any time.
-    pub fn set_verify(&self, policy: VerifyPolicy) {
-        self.core.set_verify(policy);
     }
     /// Makes everything acknowledged durable in place and empties the log.
     ///

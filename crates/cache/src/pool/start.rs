@@ -15,6 +15,7 @@ use crate::live::LiveVolumes;
 use crate::media::Media;
 use crate::options::{RuntimeOptions, VerifyPolicy};
 use crate::recovery::NewLife;
+use crate::replace::Switchable;
 use crate::slots::Slots;
 use crate::stats::Tallies;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -68,7 +69,7 @@ impl Core {
                 sequence: life.sequence,
                 count: 0,
             }),
-            replacement: options.replacement.build(geometry.entries as usize),
+            replacement: Switchable::new(options.replacement, geometry.entries as usize),
             volumes: RwLock::new(vec![None; geometry.volumes as usize]),
             live: LiveVolumes::new(geometry.volumes),
             salt: life.salt,

@@ -8,10 +8,12 @@
 mod links;
 mod lru;
 mod sieve;
+mod switchable;
 pub mod trace;
 
 pub use lru::Lru;
 pub use sieve::Sieve;
+pub(crate) use switchable::Switchable;
 
 use crate::options::ReplacementPolicy;
 
