@@ -25,7 +25,11 @@ fn fio(name: &str, path: &Path, engine: &str, block_sizes: &str) {
     let output = Command::new("fio")
         .args(["--name=verify", "--rw=randwrite", "--direct=1"])
         .args(["--iodepth=32", "--verify=crc32c", "--verify_fatal=1"])
-        .args(["--verify_backlog=512", "--randrepeat=1", "--eta=never"])
+        .args([
+            "--verify_backlog=512",
+            "--verify_state_save=0",
+            "--eta=never",
+        ])
         .arg(format!("--ioengine={engine}"))
         .arg(format!("--bssplit={block_sizes}"))
         .arg(format!("--size={DISK_BYTES}"))

@@ -1,0 +1,160 @@
+//! SIGKILL of a daemon: whoever waits for its disk gets an error, loop devices let go, and the next
+//! daemon serves from the same directory.
+
+mod common;
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use common::{AlignedBuffer, LoopDevice, no_loop, skip};
+use forebay_serve::{BlockDevice, DeviceError, DiskMount, DiskOptions, MemoryDevice};
+
+const DISK_BYTES: usize = 16 << 20;
+/// A write here or beyond is never answered.
+const STUCK_FROM: u64 = 12 << 20;
+/// How long a client may take to hear of the kill before the test calls it stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Names the mount point to the process that is to be killed.
+const VICTIM_VARIABLE: &str = "FOREBAY_TEST_VICTIM_DISK";
+
+/// Memory, the end of which is a device that does not answer.
+struct StuckDevice(MemoryDevice);
+
+impl BlockDevice for StuckDevice {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+    fn block_size(&self) -> u32 {
+        self.0.block_size()
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read_at(offset, buffer)
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        while offset >= STUCK_FROM {
+            std::thread::park();
+        }
+        self.0.write_at(offset, data)
+    }
+    fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.0.write_zeroes(offset, length)
+    }
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.0.discard(offset, length)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+}
+
+/// Not a test of its own: it is the process that the tests kill.
+#[test]
+fn victim_daemon() {
+    let Ok(directory) = std::env::var(VICTIM_VARIABLE) else {
+        return;
+    };
+    let (sender, ended) = channel();
+    let device = StuckDevice(MemoryDevice::new(DISK_BYTES, 4096));
+    let on_end = move || sender.send(()).unwrap_or_default();
+    let mount = DiskMount::new(
+        device,
+        Path::new(&directory),
+        &DiskOptions::default(),
+        on_end,
+    );
+    let _mount = mount.unwrap();
+    let _ = ended.recv();
+}
+
+fn start_victim(directory: &Path) -> (Child, PathBuf) {
+    let victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim_daemon", "--nocapture"])
+        .env(VICTIM_VARIABLE, directory)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let disk = directory.join("disk");
+    for _ in 0..2000 {
+        if disk.exists() {
+            return (victim, disk);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the victim did not mount");
+}
+
+fn open_direct(path: &Path) -> File {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_DIRECT)
+        .open(path)
+        .unwrap()
+}
+
+/// Writes from `offset` on until it fails; `begun` hears of the first one, the other of the error.
+fn write_until_it_fails(path: PathBuf, offset: u64) -> (Receiver<()>, Receiver<std::io::Error>) {
+    let (begin, begun) = channel();
+    let (end, ended) = channel();
+    std::thread::spawn(move || {
+        let file = open_direct(&path);
+        let mut buffer = AlignedBuffer::new(65_536);
+        begin.send(()).unwrap();
+        for round in 0.. {
+            let at = offset + round % 16 * 65_536;
+            if let Err(error) = file.write_all_at(buffer.as_mut(), at) {
+                drop(file);
+                return end.send(error).unwrap_or_default();
+            }
+        }
+    });
+    (begun, ended)
+}
+
+#[test]
+fn nobody_hangs_on_a_killed_daemon_and_the_next_one_serves() {
+    if let Some(why) = no_loop() {
+        return skip("nobody_hangs_on_a_killed_daemon", why);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (mut victim, disk) = start_victim(directory.path());
+    let looped = LoopDevice::new(&disk, true);
+    let clients = [
+        write_until_it_fails(disk.clone(), 0),
+        write_until_it_fails(disk.clone(), STUCK_FROM),
+        write_until_it_fails(looped.path.clone(), 4 << 20),
+        write_until_it_fails(looped.path.clone(), STUCK_FROM + (2 << 20)),
+    ];
+    for (begun, _) in &clients {
+        begun.recv_timeout(PATIENCE).unwrap();
+    }
+    // Long enough for the two stuck requests to be on their way; nothing depends on it.
+    std::thread::sleep(Duration::from_millis(50));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    for (_, ended) in &clients {
+        let error = ended.recv_timeout(PATIENCE).expect("it hears of the kill");
+        let errno = error.raw_os_error().unwrap();
+        assert!(
+            [libc::EIO, libc::ENOTCONN, libc::ECONNABORTED].contains(&errno),
+            "{error}"
+        );
+    }
+    let detached = Command::new("losetup").arg("-d").arg(&looped.path).output();
+    assert!(detached.unwrap().status.success());
+    std::mem::forget(looped);
+    let device = MemoryDevice::new(DISK_BYTES, 4096);
+    let mount = DiskMount::new(device, directory.path(), &DiskOptions::default(), || ()).unwrap();
+    let file = open_direct(&disk);
+    let mut buffer = AlignedBuffer::new(4096);
+    file.write_all_at(buffer.as_mut(), STUCK_FROM).unwrap();
+    file.read_exact_at(buffer.as_mut(), 0).unwrap();
+    drop(file);
+    // Lazily: the release of a closed file may still be on its way.
+    mount.unmount(true).unwrap();
+    mount.join().unwrap();
+}
