@@ -95,8 +95,17 @@ for purpose in "${@:-build}"; do
         want_command sqlite3 sqlite3
         want_command fio fio
         want_command valgrind valgrind
+        # The clients that the NBD server is tested with.
+        want_command nbdcopy libnbd-bin
+        want_command nbdsh python3-libnbd
+        want_command nbdkit nbdkit
+        want_command nbd-client nbd-client
+        want_command qemu-img qemu-utils
+        want_command qemu-storage-daemon qemu-system-common
         ;;
     bench)
+        # What our NBD server is measured beside.
+        want_command qemu-storage-daemon qemu-system-common
         want_header /usr/include/libpmem.h libpmem-dev
         want_header /usr/include/libpmemobj.h libpmemobj-dev
         want_header /usr/include/libpmemblk.h libpmemblk-dev

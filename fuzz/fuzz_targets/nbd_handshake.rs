@@ -1,0 +1,10 @@
+//! Whatever a client says in the NBD handshake: whole replies, never a panic.
+
+#![no_main]
+
+#[path = "../../crates/serve/tests/fixtures/mod.rs"]
+mod fixtures;
+#[path = "../../crates/serve/tests/nbd_client/mod.rs"]
+mod nbd_client;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fixtures::nbd_handshake::run(data));
