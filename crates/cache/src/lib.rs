@@ -4,6 +4,10 @@
 //! file that it caches. A [`Transaction`] changes several blocks or a few bytes of a volume, all or
 //! nothing, and is durable after one memory fence.
 //!
+//! A failed assertion is a bug of this crate. It may leave locks held, so that other threads wait for
+//! ever: a program that keeps data here ends then (`panic = "abort"`, or a hook that aborts, as the
+//! daemon has) and opens the pool again, which recovers as from a crash.
+//!
 //! The reading order of the sources is that of the pages in `docs/`: `layout` and `geometry` say
 //! what lies on the media, `commit`, `checkpoint` and `recovery` are the protocol of
 //! `docs/commit-and-recovery.md`, everything else serves them.
