@@ -16,6 +16,8 @@ use crate::sync::Ordering;
 
 /// How often a thread looks around without having been rung for.
 const TICK: Duration = Duration::from_millis(100);
+/// The same once nothing happens any more: an idle pool costs next to nothing.
+const IDLE_TICK: Duration = Duration::from_secs(1);
 /// A thread that wants to look again at once still leaves the processor to others.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The log is checkpointed in the background beyond this share, before committers have to. High,
@@ -191,14 +193,28 @@ impl Background {
     ) {
         let core = Arc::clone(&self.core);
         let run = move || {
-            let mut seen = 0;
+            let (mut seen, mut sequence, mut tick) = (0, 0, TICK);
             while let Ok(pause) = stage(&core) {
-                let pause = pause.clamp(PAUSE_MIN, TICK);
+                let pause = if pause < TICK {
+                    pause.max(PAUSE_MIN)
+                } else {
+                    tick
+                };
                 let (rings, stopping) = core.bell.wait_work(seen, pause);
                 if stopping {
                     return;
                 }
+                let last = (
+                    seen,
+                    std::mem::replace(&mut sequence, core.lanes.last_sequence()),
+                );
                 seen = rings;
+                let is_idle = last == (seen, sequence);
+                tick = if is_idle {
+                    (2 * tick).min(IDLE_TICK)
+                } else {
+                    TICK
+                };
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);

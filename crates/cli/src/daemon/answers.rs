@@ -219,11 +219,8 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
     if let Some(verify) = tunables.verify {
         pool.set_verify(verify_policy(verify));
     }
-    if tunables.replacement.is_some() {
-        return Err(Refusal::new(
-            RefusalKind::Invalid,
-            "the replacement policy is chosen when the daemon starts",
-        ));
+    if let Some(replacement) = tunables.replacement {
+        pool.set_replacement(replacement_policy(replacement));
     }
     Ok(())
 }

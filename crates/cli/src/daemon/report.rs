@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay::Pool;
+use forebay::{Pool, ReplacementPolicy, VerifyPolicy};
 use forebay_serve::latency::{DeviceSnapshot, RequestSnapshot};
 use forebay_serve::nbd::{NbdServer, NbdStats};
 use serde_json::{Value, json};
@@ -112,6 +112,14 @@ pub fn settings(pool: &Pool) -> Value {
         "dirty_high_per_mille": tuning.dirty_high_per_mille,
         "flush_rate_limit_bytes_per_s": tuning.flush_rate_limit_bytes_per_s,
         "write_back_bytes_per_s": tuning.write_back_bytes_per_s,
+        "verify": match pool.verify() {
+            VerifyPolicy::Always => "always",
+            VerifyPolicy::Never => "never",
+        },
+        "replacement": match pool.replacement() {
+            ReplacementPolicy::Sieve => "sieve",
+            ReplacementPolicy::Lru => "lru",
+        },
     })
 }
 

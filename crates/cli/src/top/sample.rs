@@ -38,7 +38,9 @@ pub struct Disk {
 /// A door.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Door {
-    /// How it is reached.
+    /// `nbd` or `fuse`.
+    pub kind: &'static str,
+    /// Where it is.
     pub address: String,
     /// What happens there.
     pub activity: String,
@@ -67,6 +69,12 @@ pub struct Screen {
     pub hit_ratio: Option<f64>,
     /// Share of the log that awaits a checkpoint.
     pub log_used_per_mille: u64,
+    /// The same of each lane.
+    pub lanes_used_per_mille: Vec<u64>,
+    /// Dirty blocks that a backing is being given now.
+    pub writing_blocks: u64,
+    /// Writers that wait for a free block now.
+    pub waiting_writers: u64,
     /// Transactions a second.
     pub commits_per_s: f64,
     /// Fences a second.
@@ -130,6 +138,11 @@ impl Screen {
             dirty_high_per_mille: number(now, "/settings/dirty_high_per_mille"),
             hit_ratio: (hits + misses > 0.0).then(|| hits / (hits + misses)),
             log_used_per_mille: number(now, "/log_used_per_mille"),
+            lanes_used_per_mille: each(&now["lanes_used_per_mille"], |lane| {
+                lane.as_u64().unwrap_or(0)
+            }),
+            writing_blocks: number(now, "/writing_blocks"),
+            waiting_writers: number(now, "/waiting_writers"),
             commits_per_s: rate("/totals/commits"),
             fences_per_s: rate("/counters/fences"),
             checkpoints_per_s: rate("/checkpoints"),
@@ -205,7 +218,8 @@ fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
     let address = text(door, "/address");
     if door["kind"] == "fuse" {
         return Door {
-            address: format!("fuse {address}"),
+            kind: "fuse",
+            address,
             activity: text(door, "/volume"),
         };
     }
@@ -234,7 +248,8 @@ fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
         }
     }
     Door {
-        address: format!("nbd {address}"),
+        kind: "nbd",
+        address,
         activity,
     }
 }
@@ -251,7 +266,8 @@ pub mod tests {
             json!({
                 "interval_ns": 1_000_000_000_u64 * number,
                 "slots": 10_000, "free_slots": 2_500, "dirty_blocks": 4_200, "block_bytes": 4096,
-                "log_used_per_mille": 120, "checkpoints": 3 * number, "poisoned": false,
+                "log_used_per_mille": 120, "lanes_used_per_mille": [0, 100, 380, 1000],
+                "writing_blocks": 64, "waiting_writers": 1, "checkpoints": 3 * number, "poisoned": false,
                 "counters": {"fences": 2500 * number},
                 "totals": {"commits": 2000 * number, "read_hits": 1900 * number,
                     "read_misses": 100 * number, "write_backs": 700 * number,
@@ -286,7 +302,7 @@ pub mod tests {
         assert_eq!(screen.disks[0].read.per_s, 2000.0);
         assert!(screen.disks[1].is_degraded);
         assert!(screen.doors[0].activity.contains("2000 requests/s"));
-        assert_eq!(screen.doors[1].address, "fuse /mnt/forebay");
+        assert_eq!(screen.doors[1].address, "/mnt/forebay");
     }
 
     #[test]

@@ -14,6 +14,9 @@ const STRONG: Style = Style::new().add_modifier(Modifier::BOLD);
 const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const FAINT: Style = Style::new().add_modifier(Modifier::DIM);
 
+/// Lanes that are shown.
+const LANES_MAX: usize = 8;
+
 /// Columns that a label takes.
 const LABEL_COLUMNS: usize = 10;
 
@@ -55,7 +58,8 @@ fn draw_body(frame: &mut Frame, area: Rect, screen: &Screen) {
     lines.push(Line::default());
     lines.push(Line::styled("doors", LABEL));
     for door in &screen.doors {
-        let address = Span::raw(format!("  {:<34}", shortened(&door.address, 32)));
+        let address = shortened(&door.address, 28);
+        let address = Span::raw(format!("  {:<5}{address:<29}", door.kind));
         lines.push(Line::from(vec![
             address,
             Span::styled(door.activity.clone(), FAINT),
@@ -126,13 +130,20 @@ fn pool_lines(screen: &Screen, columns: usize) -> Vec<Line<'static>> {
             vec![
                 Span::raw(bar(screen.log_used_per_mille, width, &[])),
                 Span::raw(format!(
-                    " {:>5.1} %  {:.1} checkpoints/s",
+                    " {:>5.1} %  {:.1} checkpoints/s  {}",
                     screen.log_used_per_mille as f64 / 10.0,
-                    screen.checkpoints_per_s
+                    screen.checkpoints_per_s,
+                    lane_digits(&screen.lanes_used_per_mille)
                 )),
             ],
         ),
     ]
+}
+
+/// Each lane as a digit from 0 to 9, as many as there is room for.
+fn lane_digits(lanes: &[u64]) -> String {
+    let digit = |lane: &u64| char::from(b'0' + (lane / 100).min(9) as u8);
+    lanes.iter().take(LANES_MAX).map(digit).collect()
 }
 
 /// A bar of `width` columns, filled to `per_mille`, with a line at each mark.
@@ -173,10 +184,18 @@ fn pipeline_lines(screen: &Screen) -> Vec<Line<'static>> {
         labelled(
             "writeback",
             vec![Span::raw(format!(
-                "{}   blocks/run {blocks_per_run}   evictions {}   waits {}",
+                "{}   under way {}   blocks/run {blocks_per_run}   evictions {}",
                 per_s(screen.write_backs_per_s),
-                per_s(screen.evictions_per_s),
-                per_s(screen.throttled_per_s)
+                screen.writing_blocks,
+                per_s(screen.evictions_per_s)
+            ))],
+        ),
+        labelled(
+            "writers",
+            vec![Span::raw(format!(
+                "{} waiting now, {}/s had to wait",
+                screen.waiting_writers,
+                shown_number(screen.throttled_per_s)
             ))],
         ),
     ]

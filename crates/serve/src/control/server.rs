@@ -5,7 +5,8 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,25 +95,47 @@ impl Drop for ControlServer {
 }
 
 /// Binds a socket of mode 0600: in a private directory, then moved into place, so that nobody else
-/// can connect to it in the moment before its mode is set. What was at `path` is replaced.
+/// can connect to it in the moment before its mode is set. A socket at `path` is replaced, whoever
+/// made it; anything else there is left alone.
 ///
-/// Errors: the directory cannot be written, or the path is too long for a socket.
+/// Errors: something else is at `path`, the directory cannot be written, or the path is too long for
+/// a socket.
 pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let mut directory = path.as_os_str().to_owned();
-    directory.push(".d");
-    let directory = PathBuf::from(directory);
-    if directory.exists() {
-        fs::remove_dir_all(&directory)?;
+    let found = fs::symlink_metadata(path).map(|metadata| metadata.file_type().is_socket());
+    if matches!(found, Ok(false)) {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "something that is no socket is there; name another path, or remove it",
+        ));
     }
-    fs::DirBuilder::new().mode(0o700).create(&directory)?;
+    // Whoever connects has no shorter way to say it.
+    std::os::unix::net::SocketAddr::from_pathname(path)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let directory = PathBuf::from(name);
+    // A daemon that was killed on the way left its directory, with its socket or without.
     let inside = directory.join("s");
-    let bound = UnixListener::bind(&inside).and_then(|listener| {
-        fs::set_permissions(&inside, fs::Permissions::from_mode(0o600))?;
+    let _ = fs::remove_file(&inside);
+    let _ = fs::remove_dir(&directory);
+    fs::DirBuilder::new().mode(0o700).create(&directory)?;
+    let bound = bind_inside(&directory).and_then(|listener| {
         fs::rename(&inside, path)?;
         Ok(listener)
     });
-    fs::remove_dir_all(&directory)?;
+    if bound.is_err() {
+        let _ = fs::remove_file(&inside);
+    }
+    fs::remove_dir(&directory)?;
     bound
+}
+
+fn bind_inside(directory: &Path) -> io::Result<UnixListener> {
+    let handle = fs::File::open(directory)?;
+    // A short name for it, since a socket's path may have 107 bytes only.
+    let short = PathBuf::from(format!("/proc/self/fd/{}/s", handle.as_raw_fd()));
+    let listener = UnixListener::bind(&short)?;
+    fs::set_permissions(&short, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 fn accept(listener: &UnixListener, is_stopping: &AtomicBool, handler: &Arc<dyn Handler>) {
@@ -303,6 +326,24 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         drop(server);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_left_alone_and_a_long_path_works_to_its_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("precious");
+        fs::write(&file, "data").unwrap();
+        let error = ControlServer::new(&file, Arc::new(Echo)).unwrap_err();
+        assert!(error.to_string().contains("no socket"), "{error}");
+        assert_eq!(fs::read(&file).unwrap(), b"data");
+        let room = 107 - directory.path().as_os_str().len() - 1;
+        let longest = directory.path().join("x".repeat(room));
+        let server = echo_server(&longest);
+        assert!(ask(&longest, "stat").is_ok());
+        drop(server);
+        let longer = directory.path().join("x".repeat(room + 1));
+        assert!(ControlServer::new(&longer, Arc::new(Echo)).is_err());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -1,0 +1,240 @@
+//! What changes while the daemon runs: disks that come, go and grow, settings, faults.
+
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::nbd::Client;
+use crate::place::{DISK_BYTES, Place, skips_without_fuse};
+
+#[test]
+fn disks_are_attached_and_detached_while_others_are_served() {
+    let place = Place::with_pool();
+    place.make_image("second.img");
+    let daemon = place.serve_nbd(&[]);
+    let socket = place.path("nbd.sock");
+    let mut first = Client::open(&socket, "disk.img").unwrap();
+    first.write(0, &[1; 4096]).unwrap();
+
+    let attach = ["attach", "POOL", "--backing", "./second.img"];
+    let report = place.ask(&[&attach[..], &["--name", "second"]].concat());
+    assert_eq!(report["name"], "second");
+    assert_eq!(place.run(&attach).code, 1, "it is attached already");
+    let taken = place.run(&[&attach[..], &["--name", "disk.img"]].concat());
+    assert_eq!(taken.code, 2, "{}", taken.stderr);
+
+    let mut second = Client::open(&socket, "second").unwrap();
+    second.write(8192, &[2; 4096]).unwrap();
+    let detach = ["detach", "POOL", "second"];
+    let refused = place.run(&detach);
+    assert_eq!(refused.code, 4, "somebody is connected: {}", refused.stderr);
+    drop(second);
+    while place.ask(&["stat", "POOL"])["volumes"][1]["nbd_connections"] != 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(place.ask(&detach)["detached"], "second");
+    let image = std::fs::read(place.path("second.img")).unwrap();
+    assert_eq!(
+        image[8192..12288],
+        [2; 4096],
+        "everything is in the backing"
+    );
+    assert!(Client::open(&socket, "second").is_err());
+    assert_eq!(place.run(&detach).code, 1, "it is not there any more");
+
+    assert_eq!(first.read(0, 4096).unwrap(), [1; 4096]);
+    // A new disk may have the name, and even the backing.
+    place.ask(&[&attach[..], &["--name", "second"]].concat());
+    daemon.end();
+}
+
+#[test]
+fn a_mounted_disk_in_use_is_not_detached() {
+    if skips_without_fuse("a_mounted_disk_in_use_is_not_detached") {
+        return;
+    }
+    let place = Place::with_pool();
+    place.make_image("second.img");
+    std::fs::create_dir(place.path("second")).unwrap();
+    let daemon = place.serve();
+    let attach = ["attach", "POOL", "--backing", "./second.img"];
+    let unreachable = place.run(&attach);
+    assert_eq!(unreachable.code, 2, "{}", unreachable.stderr);
+    place.ask(&[&attach[..], &["--fuse", "./second"]].concat());
+    let disk = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(place.path("second/disk"))
+        .unwrap();
+    disk.write_all_at(&[3; 4096], 0).unwrap();
+    let refused = place.run(&["detach", "POOL", "second.img"]);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
+    disk.write_all_at(&[4; 4096], 4096).unwrap();
+    drop(disk);
+    place.ask(&["detach", "POOL", "second.img"]);
+    assert!(!place.path("second/disk").exists());
+    daemon.end();
+}
+
+#[test]
+fn a_detach_that_is_called_off_leaves_the_disk_served() {
+    let place = Place::with_test_pool();
+    let daemon = place.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
+    let socket = place.path("nbd.sock");
+    let mut client = Client::open(&socket, "disk.img").unwrap();
+    for block in 0..512 {
+        client.write(block * 4096, &[5; 4096]).unwrap();
+    }
+    drop(client);
+    // A backing that fails every write keeps the drain from ending.
+    let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
+    place.ask(&[&fail[..], &["18446744073709551615"]].concat());
+    while place.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
+        std::thread::yield_now();
+    }
+    let detaching = place
+        .command(&["detach", "POOL", "disk.img"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let pid = rustix::process::Pid::from_child(&detaching);
+    let _ = rustix::process::kill_process(pid, Signal::INT);
+    let ended = detaching.wait_with_output().unwrap();
+    // Either it was called off, or the drain had given up by itself before that.
+    assert!(
+        matches!(ended.status.code(), Some(7 | 1) | None),
+        "{ended:?}"
+    );
+    let mut client = Client::open(&socket, "disk.img").unwrap();
+    assert_eq!(client.read(4096, 4096).unwrap(), [5; 4096]);
+    client.write(0, &[6; 4096]).unwrap();
+    drop(client);
+    place.ask(&[&fail[..], &["0"]].concat());
+    while place.run(&["detach", "POOL", "disk.img"]).code == 4 {
+        std::thread::yield_now();
+    }
+    let image = std::fs::read(place.path("disk.img")).unwrap();
+    assert_eq!(image[..4096], [6; 4096]);
+    assert_eq!(image[4096..8192], [5; 4096]);
+    daemon.end();
+}
+
+#[test]
+fn settings_are_shown_changed_and_checked() {
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&["--dirty-high", "70"]);
+    assert_eq!(place.ask(&["set", "POOL"])["dirty_high_per_mille"], 700);
+    let set = place.ask(&[
+        "set",
+        "POOL",
+        "--dirty-low",
+        "20",
+        "--dirty-high",
+        "30",
+        "--flush-rate",
+        "1M",
+        "--verify",
+        "never",
+        "--replacement",
+        "lru",
+    ]);
+    assert_eq!(set["dirty_low_per_mille"], 200);
+    assert_eq!(set["dirty_high_per_mille"], 300);
+    assert_eq!(set["flush_rate_limit_bytes_per_s"], 1 << 20);
+    assert_eq!(set["verify"], "never");
+    assert_eq!(set["replacement"], "lru");
+    assert_eq!(set, place.ask(&["stat", "POOL"])["settings"]);
+    let refused = place.run(&["set", "POOL", "--dirty-low", "40"]);
+    assert_eq!(refused.code, 2, "above the high one: {}", refused.stderr);
+    assert_eq!(place.run(&["set", "POOL", "--dirty-low", "140"]).code, 2);
+    daemon.end();
+}
+
+#[test]
+fn a_disk_grows_with_its_backing_and_a_pool_when_nobody_serves_it() {
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&[]);
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    client.write(0, &[7; 4096]).unwrap();
+    let image = std::fs::File::options()
+        .write(true)
+        .open(place.path("disk.img"))
+        .unwrap();
+    image.set_len(2 * DISK_BYTES).unwrap();
+    let grow = ["resize", "POOL", "--volume", "disk.img"];
+    let grown = place.ask(&grow);
+    assert_eq!(grown["size_bytes"], 2 * DISK_BYTES);
+    assert_eq!(place.ask(&grow)["grown_bytes"], 0);
+    let mut larger = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    larger.write(2 * DISK_BYTES - 4096, &[8; 4096]).unwrap();
+    assert_eq!(place.run(&["resize", "POOL", "--size", "16M"]).code, 4);
+    drop((client, larger));
+    daemon.end();
+
+    let slots = place.ask(&["info", "POOL"])["slots"].as_u64().unwrap();
+    place.ask(&["resize", "POOL", "--size", "16M"]);
+    let info = place.ask(&["info", "POOL"]);
+    assert!(info["slots"].as_u64().unwrap() > slots * 3 / 2, "{info}");
+    assert_eq!(info["dirty_blocks"], 0);
+    assert_ne!(place.run(&["resize", "POOL", "--size", "8M"]).code, 0);
+    let daemon = place.serve_nbd(&[]);
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    assert_eq!(client.read(0, 4096).unwrap(), [7; 4096]);
+    assert_eq!(client.read(2 * DISK_BYTES - 4096, 4096).unwrap(), [8; 4096]);
+    drop(client);
+    daemon.end();
+}
+
+#[test]
+fn faults_are_for_test_pools_and_are_reported() {
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&[]);
+    let flip = ["fault", "POOL", "flip-bit", "disk.img", "--block", "3"];
+    let refused = place.run(&flip);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("real data"), "{}", refused.stderr);
+    daemon.end();
+
+    let place = Place::with_test_pool();
+    let daemon = place.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
+    assert_eq!(place.run(&flip).code, 2, "the block is not cached");
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    client.write(3 * 4096, &[9; 4096]).unwrap();
+    place.ask(&flip);
+    assert!(client.read(3 * 4096, 4096).is_err(), "the only copy is bad");
+    client.write(3 * 4096, &[10; 4096]).unwrap();
+    assert_eq!(client.read(3 * 4096, 4096).unwrap(), [10; 4096]);
+
+    place.ask(&["fault", "POOL", "fail-backing", "disk.img", "--writes", "1"]);
+    let _ = place.run(&["flush", "POOL"]);
+    place.ask(&["flush", "POOL"]);
+    let stat = place.ask(&["stat", "POOL"]);
+    assert!(
+        stat["totals"]["write_back_errors"].as_u64().unwrap() >= 1,
+        "{stat}"
+    );
+    assert!(stat["totals"]["corrupt"].as_u64().unwrap() >= 1, "{stat}");
+    assert_eq!(stat["dirty_blocks"], 0);
+    drop(client);
+    daemon.end();
+}
+
+#[test]
+fn the_sockets_are_their_owners_alone() {
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&[]);
+    for name in ["pool.sock", "nbd.sock"] {
+        let mode = std::fs::metadata(place.path(name))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    daemon.end();
+    for name in ["pool.sock", "nbd.sock"] {
+        assert!(!place.path(name).exists(), "{name}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Config files: one pool, several disks and doors; errors with file, line and key.
+
+use crate::nbd::Client;
+use crate::place::Place;
+
+fn write(place: &Place, text: &str) {
+    std::fs::write(place.path("forebay.toml"), text).unwrap();
+}
+
+#[test]
+fn a_config_file_serves_several_disks_and_a_flag_wins_over_it() {
+    let place = Place::with_pool();
+    place.make_image("second.img");
+    write(
+        &place,
+        "pool = \"pool\"
+nbd = [\"unix:nbd.sock\", \"tcp:127.0.0.1:0\"]
+log-format = \"json\"
+dirty-high = 70
+flush-rate = \"8M\"
+
+[[volume]]
+backing = \"disk.img\"
+name = \"first\"
+
+[[volume]]
+backing = \"second.img\"
+",
+    );
+    let daemon = place.serve_with(&["--config", "./forebay.toml", "--dirty-high", "80"]);
+    assert_eq!(daemon.announced.len(), 4, "two disks at two doors");
+    for export in ["first", "second.img"] {
+        let mut client = Client::open(&place.path("nbd.sock"), export).unwrap();
+        client.write(0, export.as_bytes()).unwrap();
+        assert_eq!(client.read(0, export.len()).unwrap(), export.as_bytes());
+    }
+    let settings = &place.ask(&["stat", "POOL"])["settings"];
+    assert_eq!(settings["dirty_high_per_mille"], 800);
+    assert_eq!(settings["flush_rate_limit_bytes_per_s"], 8 << 20);
+    daemon.end();
+    let log = place.log();
+    assert!(!log.is_empty());
+    for line in log.lines() {
+        let entry: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert!(
+            entry["message"].is_string() && entry["level"].is_string(),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn wrong_config_files_are_refused_with_file_line_and_key() {
+    let place = Place::with_pool();
+    for (text, parts) in [
+        (
+            "pool = \"pool\"\nbackin = \"disk.img\"\n",
+            ["forebay.toml:2:", "`backin`"],
+        ),
+        ("pool = [\n", ["forebay.toml:", "array"]),
+        (
+            "pool = \"pool\"\nthreads = 0\n",
+            ["forebay.toml:2:", "threads"],
+        ),
+        (
+            "pool = \"pool\"\nbacking = \"disk.img\"\n",
+            ["--fuse", "--nbd"],
+        ),
+        ("nbd = \"unix:nbd.sock\"\n", ["no pool", "--pool"]),
+        (
+            "pool = \"pool\"\nnbd = \"unix:nbd.sock\"\ntls-key = \"key\"\n",
+            ["--tls-certificate", "all three"],
+        ),
+        (
+            "pool = \"pool\"\nnbd = \"unix:nbd.sock\"\nuser = \"no-such-user\"\n",
+            ["no-such-user", "no such user"],
+        ),
+    ] {
+        write(&place, text);
+        let refused = place.run(&["serve", "--config", "./forebay.toml"]);
+        assert_eq!(refused.code, 2, "{text}: {}", refused.stderr);
+        for part in parts {
+            assert!(refused.stderr.contains(part), "{text}: {}", refused.stderr);
+        }
+    }
+    let missing = place.run(&["serve", "--config", "./missing.toml"]);
+    assert_eq!(missing.code, 2);
+    assert!(
+        missing.stderr.contains("missing.toml"),
+        "{}",
+        missing.stderr
+    );
+}
+
+#[test]
+fn tcp_beyond_loopback_needs_tls() {
+    let place = Place::with_pool();
+    let refused = place.run(&[
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "tcp:0.0.0.0:0",
+    ]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("TLS"), "{}", refused.stderr);
+    assert!(!place.path("pool.sock").exists());
+}

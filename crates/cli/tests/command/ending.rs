@@ -1,0 +1,161 @@
+//! How a daemon ends: under load, while it is used, by force; and what is there afterwards.
+
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::Signal;
+
+use crate::nbd::Client;
+use crate::place::{Place, skips_without_fuse};
+
+/// Writes blocks one after the other, each with its number, until the daemon goes away; says in
+/// `acknowledged` how many were.
+fn load(place: &Place, acknowledged: &Arc<AtomicU64>) -> std::thread::JoinHandle<()> {
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let acknowledged = Arc::clone(acknowledged);
+    std::thread::spawn(move || {
+        for number in 1.. {
+            let block = number % 1024;
+            if client.write(block * 4096, &content(number)).is_err() {
+                return;
+            }
+            acknowledged.store(number, Ordering::SeqCst);
+        }
+    })
+}
+
+fn content(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(512)
+}
+
+fn wait_for(acknowledged: &AtomicU64, count: u64) {
+    while acknowledged.load(Ordering::SeqCst) < count {
+        std::thread::yield_now();
+    }
+}
+
+/// Everything up to the last acknowledged write is there; the one after it may be.
+fn verify(place: &Place, acknowledged: u64) {
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    for number in acknowledged.saturating_sub(1022).max(1)..=acknowledged {
+        let found = client.read(number % 1024 * 4096, 4096).unwrap();
+        let found = u64::from_le_bytes(found[..8].try_into().unwrap());
+        let is_next = found == number + 1024 && found == acknowledged + 1;
+        assert!(found == number || is_next, "write {number} is {found}");
+    }
+}
+
+#[test]
+fn sigterm_under_load_drains_and_exits_0_and_nothing_is_lost() {
+    let place = Place::with_pool();
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let daemon = place.serve_nbd(&[]);
+    let loads = load(&place, &acknowledged);
+    wait_for(&acknowledged, 2000);
+    daemon.end();
+    loads.join().unwrap();
+    let daemon = place.serve_nbd(&[]);
+    verify(&place, acknowledged.load(Ordering::SeqCst));
+    daemon.end();
+}
+
+#[test]
+fn sigkill_under_load_loses_nothing_and_the_next_daemon_serves() {
+    let place = Place::with_pool();
+    for _ in 0..3 {
+        let acknowledged = Arc::new(AtomicU64::new(0));
+        let daemon = place.serve_nbd(&[]);
+        let loads = load(&place, &acknowledged);
+        wait_for(&acknowledged, 1500);
+        daemon.signal(Signal::KILL);
+        loads.join().unwrap();
+        drop(daemon);
+        assert!(place.path("pool.sock").exists(), "nobody removed it");
+        assert_eq!(place.run(&["stat", "POOL"]).code, 5);
+        let daemon = place.serve_nbd(&[]);
+        verify(&place, acknowledged.load(Ordering::SeqCst));
+        daemon.end();
+    }
+}
+
+#[test]
+fn a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
+    if skips_without_fuse("a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6") {
+        return;
+    }
+    use std::os::unix::fs::FileExt;
+    let place = Place::with_pool();
+    let serve = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
+    let daemon = place.serve_with(&[&serve[..], &["--shutdown-deadline", "0"]].concat());
+    let disk = place.open_disk();
+    disk.write_all_at(&[0x77; 4096], 4096).unwrap();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(6));
+    assert!(
+        disk.write_all_at(&[0; 4096], 0).is_err(),
+        "nobody serves it"
+    );
+    drop(disk);
+    assert!(!place.path("mount/disk").exists(), "the mount is gone");
+    let daemon = place.serve();
+    let mut found = [0; 4096];
+    place.open_disk().read_exact_at(&mut found, 4096).unwrap();
+    assert_eq!(found, [0x77; 4096]);
+    daemon.end();
+}
+
+#[test]
+fn the_second_signal_ends_at_once() {
+    if skips_without_fuse("the_second_signal_ends_at_once") {
+        return;
+    }
+    let place = Place::with_pool();
+    let daemon = place.serve();
+    let disk = place.open_disk();
+    daemon.signal(Signal::TERM);
+    while !place.log().contains("in use") {
+        std::thread::yield_now();
+    }
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(6));
+    drop(disk);
+}
+
+#[test]
+fn of_two_daemons_on_one_pool_the_second_is_told_who_has_it() {
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&[]);
+    let second = place.run(&[
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "unix:./other.sock",
+    ]);
+    assert_eq!(second.code, 4, "{}", second.stderr);
+    assert!(second.stderr.contains("/pool"), "{}", second.stderr);
+    // The first one is as it was.
+    assert_eq!(place.run(&["stat", "POOL"]).code, 0);
+    assert!(Client::open(&place.path("nbd.sock"), "disk.img").is_ok());
+    daemon.end();
+}
+
+#[test]
+fn clients_of_the_control_socket_do_not_hold_the_end_up() {
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&[]);
+    let mut watching = UnixStream::connect(place.path("pool.sock")).unwrap();
+    let sample = b"{\"command\": \"sample\", \"interval_ms\": 60000}\n";
+    watching.write_all(sample).unwrap();
+    let idle = UnixStream::connect(place.path("pool.sock")).unwrap();
+    assert_eq!(place.run(&["stat", "POOL"]).code, 0);
+    daemon.end();
+    drop((watching, idle));
+    // The pool was closed in order: nothing is left to recover.
+    let recovery = &place.ask(&["info", "POOL"])["recovery"];
+    assert_eq!(recovery["records"], 0, "{recovery}");
+}

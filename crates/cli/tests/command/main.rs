@@ -1,0 +1,13 @@
+//! The command as scripts use it: what it prints, its exit codes, the daemon's life.
+
+mod changes;
+mod config;
+mod daemon;
+mod ending;
+mod idle;
+mod nbd;
+mod pages;
+mod place;
+mod pools;
+mod service;
+mod top;

@@ -1,0 +1,93 @@
+//! Pools without a daemon: what is printed, and the exit codes.
+
+use crate::place::{Outcome, Place};
+
+#[test]
+fn create_says_what_the_medium_survives_and_overwrites_nothing() {
+    let place = Place::with_pool();
+    let again = place.run(&["create", "POOL", "--size", "8M"]);
+    assert_ne!(again.code, 0);
+    assert!(again.stderr.contains("pool"), "{}", again.stderr);
+    let forced = place.run(&["create", "POOL", "--size", "8M", "--force"]);
+    assert_eq!(forced.code, 0, "{}", forced.stderr);
+    assert!(
+        forced.stdout.contains("survives a killed process"),
+        "{}",
+        forced.stdout
+    );
+    let json = place
+        .run(&["create", "POOL", "--size", "8M", "--force", "--json"])
+        .json();
+    assert!(json["slots"].as_u64().unwrap() > 1000, "{json}");
+}
+
+#[test]
+fn an_idle_pool_is_looked_at_without_being_changed() {
+    let place = Place::with_pool();
+    let before = std::fs::read(place.path("pool")).unwrap();
+    for arguments in [
+        &["info", "POOL", "--json"][..],
+        &["check", "POOL", "--json"],
+        &["recover", "--dry-run", "POOL", "--json"],
+    ] {
+        let outcome = place.run(arguments);
+        assert_eq!(outcome.code, 0, "{arguments:?}: {}", outcome.stderr);
+        assert!(outcome.json().is_object(), "{arguments:?}");
+    }
+    assert!(std::fs::read(place.path("pool")).unwrap() == before);
+    assert_eq!(place.run(&["recover", "POOL"]).code, 0);
+    assert_eq!(
+        place.run(&["flush", "POOL", "--backing", "BACKING"]).code,
+        0
+    );
+}
+
+#[test]
+fn a_foreign_file_is_refused_with_its_name_and_code_3() {
+    let place = Place::new();
+    std::fs::write(place.path("pool"), vec![0x5A; 8 << 20]).unwrap();
+    for arguments in [&["info", "POOL"][..], &["recover", "POOL"]] {
+        let refused = place.run(arguments);
+        assert_eq!(refused.code, 3, "{}", refused.stderr);
+        assert!(refused.stderr.contains("/pool"), "{}", refused.stderr);
+        assert!(
+            !refused.stderr.contains('\x1b'),
+            "colours only on a terminal"
+        );
+    }
+    assert!(std::fs::read(place.path("pool")).unwrap() == vec![0x5A; 8 << 20]);
+}
+
+#[test]
+fn without_a_daemon_stat_and_flush_say_so() {
+    let place = Place::with_pool();
+    for arguments in [&["stat", "POOL"][..], &["flush", "POOL"]] {
+        let outcome = place.run(arguments);
+        assert_eq!(outcome.code, 5, "{}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("no daemon serves"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    assert_eq!(place.run(&["dance"]).code, 2);
+}
+
+#[test]
+fn the_demonstration_over_the_library_verifies() {
+    let place = Place::new();
+    let outcome = place
+        .command(&["demo", "--pool", "POOL", "--directory"])
+        .arg(place.directory.path())
+        .output()
+        .map(Outcome::from)
+        .unwrap();
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(
+        outcome.stdout.contains("verify on the bare image"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(place.path("report.json").exists());
+    assert!(!place.path("pool").exists());
+}

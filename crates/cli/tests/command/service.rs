@@ -1,0 +1,119 @@
+//! Under a service manager: readiness, the watchdog, another user.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+
+use crate::nbd::Client;
+use crate::place::{Place, skip, skips_without_fuse};
+
+fn next(manager: &UnixDatagram) -> String {
+    let mut buffer = [0; 4096];
+    let length = manager.recv(&mut buffer).unwrap();
+    String::from_utf8_lossy(&buffer[..length]).into_owned()
+}
+
+/// The first message with `part` in it.
+fn next_with(manager: &UnixDatagram, part: &str) -> String {
+    loop {
+        let message = next(manager);
+        if message.contains(part) {
+            return message;
+        }
+    }
+}
+
+#[test]
+fn the_service_manager_hears_of_readiness_of_life_and_of_the_end() {
+    let place = Place::with_pool();
+    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
+    let mut command = place.command(&[
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "NBD",
+    ]);
+    command
+        .env("NOTIFY_SOCKET", place.path("notify"))
+        .env("WATCHDOG_USEC", "100000");
+    let daemon = place.start(command);
+    next_with(&manager, "STATUS=Opening");
+    next_with(&manager, "READY=1");
+    for _ in 0..3 {
+        next_with(&manager, "WATCHDOG=1");
+    }
+    daemon.end();
+    next_with(&manager, "STOPPING=1");
+}
+
+#[test]
+fn the_unit_is_what_systemd_understands() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/forebay.service");
+    let text = std::fs::read_to_string(&unit).unwrap();
+    // Paths that this machine has, since systemd looks.
+    let place = Place::new();
+    let own = place.path("forebay.service");
+    let text = text.replace("/usr/bin/forebay", env!("CARGO_BIN_EXE_forebay"));
+    let text: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("Documentation="))
+        .collect();
+    std::fs::write(&own, text.join("\n")).unwrap();
+    let Ok(verified) = Command::new("systemd-analyze")
+        .arg("verify")
+        .arg(&own)
+        .output()
+    else {
+        return skip(
+            "the_unit_is_what_systemd_understands",
+            "no systemd-analyze here",
+        );
+    };
+    let message = String::from_utf8_lossy(&verified.stderr);
+    let about_us: Vec<&str> = message
+        .lines()
+        .filter(|line| line.contains("forebay"))
+        .collect();
+    assert!(about_us.is_empty(), "{message}");
+}
+
+#[test]
+fn another_user_serves_and_the_mount_still_ends() {
+    let test = "another_user_serves_and_the_mount_still_ends";
+    if skips_without_fuse(test) {
+        return;
+    }
+    let place = Place::with_pool();
+    let daemon = place.serve_with(&[
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--fuse",
+        "MOUNT",
+        "--nbd",
+        "NBD",
+        "--user",
+        "nobody",
+    ]);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().split_whitespace().collect::<Vec<_>>()
+    };
+    assert!(!field("Uid:").contains(&"0"), "{status}");
+    assert!(!field("Gid:").contains(&"0"), "{status}");
+    assert!(!field("Groups:").contains(&"0"), "{status}");
+    assert_eq!(field("CapEff:"), ["0000000000000000"]);
+    assert_eq!(field("CapPrm:"), ["0000000000000000"]);
+    // Requests are served through both doors, and written back.
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    client.write(0, &[1; 4096]).unwrap();
+    drop(client);
+    place.ask(&["flush", "POOL"]);
+    daemon.end();
+    assert!(!place.path("mount/disk").exists());
+}
