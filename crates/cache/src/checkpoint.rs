@@ -7,11 +7,20 @@ use std::collections::BTreeSet;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::index::HOME_ENTRIES;
 use crate::layout::{CheckpointLine, LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Log, Shape};
 use crate::recovery::read_record;
 use crate::sync::Ordering;
+
+/// What the records since the last checkpoint changed in place.
+struct Touched {
+    /// One bit for each line of the entry table.
+    table_lines: Vec<u64>,
+    /// Slots and numbers of lines in them.
+    slot_lines: BTreeSet<(u32, usize)>,
+}
 
 impl Core {
     /// Makes everything published so far durable in place, then lets its log space go.
@@ -64,17 +73,21 @@ impl Core {
         if mutated(Mutant::CheckpointFlushSkipped) {
             return Ok(());
         }
-        let mut slot_lines = BTreeSet::new();
+        let mut touched = Touched {
+            table_lines: vec![0; self.table_lines.len()],
+            slot_lines: BTreeSet::new(),
+        };
         for (lane, end) in (0..).zip(ends) {
-            self.mark_logged(lane, *end, &mut slot_lines)?;
+            self.mark_logged(lane, *end, &mut touched)?;
         }
         let table = self.media.geometry.entry_table;
-        for (number, word) in self.table_lines.iter().enumerate() {
-            if word.load(Ordering::Relaxed) == 0 {
-                continue;
+        for (number, (word, logged)) in self.table_lines.iter().zip(touched.table_lines).enumerate()
+        {
+            let mut bits = logged;
+            if word.load(Ordering::Relaxed) != 0 {
+                // AcqRel: whoever marked a line stored it before.
+                bits |= word.swap(0, Ordering::AcqRel);
             }
-            // AcqRel: whoever marked a line stored it before.
-            let bits = word.swap(0, Ordering::AcqRel);
             for line in crate::groups::numbers(number as u32, bits) {
                 self.media
                     .main()
@@ -84,22 +97,16 @@ impl Core {
         if mutated(Mutant::DeltaLinesNotFlushed) {
             return Ok(());
         }
-        for (slot, line) in slot_lines {
+        for (slot, line) in touched.slot_lines {
             let offset = line * LINE_BYTES as usize;
             self.media.flush_slot(slot, offset, LINE_BYTES as usize);
         }
         Ok(())
     }
 
-    /// Marks the table lines, and collects the slot lines, that the lane's records below `end`
-    /// touched. Committers need not keep any list of them, so nothing they do after their fence
+    /// Collects the lines that the lane's records below `end` touched. Committers need not keep any list of them, so nothing they do after their fence
     /// waits for it.
-    fn mark_logged(
-        &self,
-        lane: u32,
-        end: u64,
-        slot_lines: &mut BTreeSet<(u32, usize)>,
-    ) -> Result<()> {
+    fn mark_logged(&self, lane: u32, end: u64, touched: &mut Touched) -> Result<()> {
         let lane_bytes = self.lanes.lane_bytes();
         let mut position = self.lanes.tail(lane);
         let (mut log, mut raw) = (Log::default(), Vec::new());
@@ -117,8 +124,9 @@ impl Core {
             }
             position += self.lanes.aligned(raw.len() as u64);
             for element in log.records.iter().flat_map(|record| log.elements(record)) {
-                self.mark_table_line(element.index);
-                self.collect_slot_lines(element, slot_lines);
+                let line = element.index / HOME_ENTRIES;
+                touched.table_lines[line as usize / 64] |= 1 << (line % 64);
+                self.collect_slot_lines(element, &mut touched.slot_lines);
             }
             log.clear();
         }

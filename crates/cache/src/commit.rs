@@ -4,6 +4,9 @@
 //! zeroes and evictions all pass here. The steps carry the numbers of
 //! `docs/commit-and-recovery.md`.
 
+mod one;
+mod whole;
+
 use crate::change::{Action, Change, Outcome, record_bound};
 use crate::core::Core;
 use crate::entry::Entry;
@@ -13,9 +16,11 @@ use crate::lanes::{HeldLane, thread_hint};
 use crate::layout::LINE_BYTES;
 use crate::media::encode_partial_len;
 use crate::mutants::{Mutant, mutated};
-use crate::plan::{Scratch, Step, freed_slot, push_elements};
+use crate::plan::{Effect, Scratch, push_elements};
 use crate::record::{self, Stamp};
 use crate::slots::Stock;
+
+pub(crate) use whole::{Block, Source};
 
 /// Every so many sequences the acknowledged watermark that rides in records is refreshed. Counted by
 /// the sequence: a counter of its own would be one more line that all threads write to.
@@ -43,51 +48,58 @@ impl Core {
         if changes.is_empty() {
             return Ok(Outcome::Done(0));
         }
-        // Step 2. No lock is held while a checkpoint makes room.
-        let bytes = record_bound(changes);
-        let lane = loop {
-            if let Some(lane) = self.lanes.try_hold(bytes) {
-                break lane;
-            }
-            if self.lanes.are_worn_out(bytes) {
-                return Err(Box::new(Error::WornOut { path: self.path() }));
-            }
-            self.checkpoint()?;
-        };
-        self.lock_all(changes, scratch);
+        let lane = self.hold_lane(record_bound(changes))?;
+        scratch.stripes.clear();
+        let stripes = changes.iter().map(|change| change.place.stripe);
+        scratch.stripes.extend(stripes);
+        self.lock_stripes(&mut scratch.stripes);
         let outcome = self.commit_locked(changes, data, &lane, scratch, stock);
         let Ok(Outcome::Done(_)) = outcome else {
-            self.unlock_all(scratch);
+            self.unlock_stripes(&scratch.stripes);
             return outcome;
         };
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            scratch
-                .steps
-                .iter()
-                .filter_map(freed_slot)
-                .for_each(|slot| stock.give(slot));
+            give_freed(scratch, stock);
         }
         outcome
     }
 
-    /// Step 3: all stripes, ascending, so that no two commits wait for each other in a circle.
-    fn lock_all(&self, changes: &[Change], scratch: &mut Scratch) {
-        scratch.stripes.clear();
-        scratch
-            .stripes
-            .extend(changes.iter().map(|change| change.place.stripe));
-        if scratch.stripes.len() > 1 {
-            scratch.stripes.sort_unstable();
-            scratch.stripes.dedup();
+    /// Step 2. No lock is held while a checkpoint makes room.
+    #[inline]
+    fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
+        match self.lanes.try_hold(bytes) {
+            Some(lane) => Ok(lane),
+            None => self.make_log_room(bytes),
         }
-        for stripe in &scratch.stripes {
+    }
+
+    #[cold]
+    fn make_log_room(&self, bytes: u64) -> Slim<HeldLane<'_>> {
+        loop {
+            if self.lanes.are_worn_out(bytes) {
+                return Err(Box::new(Error::WornOut { path: self.path() }));
+            }
+            self.checkpoint()?;
+            if let Some(lane) = self.lanes.try_hold(bytes) {
+                return Ok(lane);
+            }
+        }
+    }
+
+    /// Step 3: all stripes, ascending, so that no two commits wait for each other in a circle.
+    fn lock_stripes(&self, stripes: &mut Vec<u32>) {
+        if stripes.len() > 1 {
+            stripes.sort_unstable();
+            stripes.dedup();
+        }
+        for stripe in stripes {
             self.index.lock(*stripe);
         }
     }
 
-    fn unlock_all(&self, scratch: &Scratch) {
-        for stripe in &scratch.stripes {
+    fn unlock_stripes(&self, stripes: &[u32]) {
+        for stripe in stripes {
             self.index.unlock(*stripe);
         }
     }
@@ -108,13 +120,10 @@ impl Core {
             return Ok(outcome);
         }
         if scratch.steps.is_empty() {
-            self.unlock_all(scratch);
+            self.unlock_stripes(&scratch.stripes);
             return Ok(Outcome::Done(0));
         }
-        // Step 4, under all locks and with all entries chosen: in the log, sequences of one key,
-        // and of one position of the table, rise in the order in which they happen. Also before the
-        // first non-temporal store, which the locked operations in it would wait for.
-        let sequence = lane.draw();
+        let sequence = self.draw(lane);
         // Step 5.
         self.stream_fresh(changes, data, scratch);
         self.stage_appends(changes, scratch);
@@ -125,7 +134,13 @@ impl Core {
         // Step 6. A crash before the fence leaves the transaction whole or absent. If it fails
         // nothing is published; the pool is poisoned, so nobody can build on what may be lost, and
         // the lane's `in_flight` mark stays: no watermark and no checkpoint passes the sequence.
-        self.guarantee(changes, lane, scratch, stock)?;
+        let is_append = |change: &Change| matches!(change.action, Action::Append { .. });
+        if !(mutated(Mutant::AppendPublishedBeforeFence) && changes.iter().any(is_append)) {
+            if mutated(Mutant::SlotFreedBeforeFence) {
+                give_freed(scratch, stock);
+            }
+            self.guarantee(lane, scratch.record.len() as u64)?;
+        }
         // Steps 7 and 8.
         self.publish(changes, lane, scratch);
         Ok(Outcome::Done(scratch.steps.len()))
@@ -147,9 +162,9 @@ impl Core {
                 let whole = self.media.stream_slot(slot, block);
                 let crc = valid_bytes.map_or(whole, |valid| self.media.crc(&block[..valid]));
                 let entry = Entry::data(change.key, slot, crc);
-                step.entry = valid_bytes.map_or(entry, |_| entry.as_partial());
+                step.effect.entry = valid_bytes.map_or(entry, |_| entry.as_partial());
             }
-            let (entry, index) = (step.entry, step.index);
+            let (entry, index) = (step.effect.entry, step.effect.index);
             push_elements(&change.action, entry, index, scratch);
         }
     }
@@ -158,7 +173,7 @@ impl Core {
     fn stage_appends(&self, changes: &[Change], scratch: &Scratch) {
         for step in &scratch.steps {
             if let Action::Append { at, bytes } = &changes[step.change].action {
-                let slot = step.entry.slot().expect("partial blocks have slots");
+                let slot = step.effect.entry.slot().expect("partial blocks have slots");
                 let line = LINE_BYTES as usize;
                 let start = at / line * line;
                 let end = (at + bytes.len()).next_multiple_of(line);
@@ -174,18 +189,33 @@ impl Core {
         }
     }
 
-    fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
+    /// Step 4, under all locks and with all entries chosen: in the log, sequences of one key, and of
+    /// one position of the table, rise in the order in which they happen. Also before the first
+    /// non-temporal store, which the locked operations in it would wait for.
+    #[inline]
+    fn draw(&self, lane: &HeldLane<'_>) -> u64 {
+        let sequence = lane.draw();
         if sequence.is_multiple_of(REFRESH_PERIOD) {
             self.lanes.refresh_acknowledged();
         }
-        let stamp = Stamp {
+        sequence
+    }
+
+    /// What the record of a drawn sequence starts with.
+    #[inline]
+    fn stamp(&self, lane: &HeldLane<'_>, sequence: u64) -> Stamp {
+        Stamp {
             salt: self.salt,
             lane: lane.number,
             position: lane.position,
             lap: lane.lap,
             sequence,
             acknowledged: self.lanes.acknowledged(),
-        };
+        }
+    }
+
+    fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
+        let stamp = self.stamp(lane, sequence);
         record::encode(
             &stamp,
             &scratch.elements,
@@ -196,29 +226,12 @@ impl Core {
         self.media.main().stream(offset, &scratch.record);
     }
 
-    /// Step 6. After it the transaction survives every crash.
-    fn guarantee(
-        &self,
-        changes: &[Change],
-        lane: &HeldLane<'_>,
-        scratch: &Scratch,
-        stock: &Stock<'_>,
-    ) -> Result<()> {
+    /// Step 6. After it the transaction survives every crash. The record has so many bytes.
+    #[inline]
+    fn guarantee(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.strict {
-            self.store_commit_word(lane, scratch);
+            self.store_commit_word(lane, record_bytes);
             return self.fence();
-        }
-        if mutated(Mutant::AppendPublishedBeforeFence)
-            && changes
-                .iter()
-                .any(|change| matches!(change.action, Action::Append { .. }))
-        {
-            return Ok(());
-        }
-        if mutated(Mutant::SlotFreedBeforeFence) {
-            for slot in scratch.steps.iter().filter_map(freed_slot) {
-                stock.give(slot);
-            }
         }
         if !mutated(Mutant::CommitFenceRemoved) {
             // Orders the blocks, the appended tails and the record before everything that follows:
@@ -226,15 +239,15 @@ impl Core {
             self.fence()?;
         }
         if self.strict {
-            self.store_commit_word(lane, scratch);
+            self.store_commit_word(lane, record_bytes);
             // Orders the commit word before the acknowledgement.
             self.fence()?;
         }
         Ok(())
     }
 
-    fn store_commit_word(&self, lane: &HeldLane<'_>, scratch: &Scratch) {
-        let end = lane.position + scratch.record.len() as u64;
+    fn store_commit_word(&self, lane: &HeldLane<'_>, record_bytes: u64) {
+        let end = lane.position + record_bytes;
         let word = self.salt.commit_word(lane.number, end);
         let offset = self.media.geometry.commit_word(lane.number);
         self.media.main().store_u64(offset, word);
@@ -247,7 +260,7 @@ impl Core {
             self.index.begin_change(*stripe);
         }
         for step in &scratch.steps {
-            self.publish_step(changes[step.change].place, step);
+            self.publish_entry(changes[step.change].place, &step.effect);
         }
         if !mutated(Mutant::DeltaBeforeFence) {
             self.apply_in_place(changes, scratch);
@@ -262,37 +275,42 @@ impl Core {
     }
 
     #[inline]
-    fn publish_step(&self, place: Place, step: &Step) {
-        if step.entry.slot_half() == 0 {
-            return self.publish_tombstone(place, step);
+    fn publish_entry(&self, place: Place, effect: &Effect) {
+        if effect.entry.slot_half() == 0 {
+            return self.publish_tombstone(place, effect.index);
         }
-        self.media.store_entry(step.index, step.entry);
-        if step.fresh {
-            self.index.link(place, step.index);
-            self.replacement.on_insert(step.index);
-        } else {
-            self.replacement.on_hit(step.index);
-        }
-        self.mark_dirty(step.index);
+        self.publish_block(place, effect.index, effect.entry, effect.fresh);
     }
 
-    fn publish_tombstone(&self, place: Place, step: &Step) {
-        self.index.unlink(place, step.index);
-        if mutated(Mutant::EvictClearsOneHalf) {
-            self.media.store_key_half(step.index, Entry::FREE);
+    #[inline]
+    fn publish_block(&self, place: Place, index: u32, entry: Entry, fresh: bool) {
+        self.media.store_entry(index, entry);
+        if fresh {
+            self.index.link(place, index);
+            self.replacement.on_insert(index);
         } else {
-            self.media.store_entry(step.index, Entry::FREE);
+            self.replacement.on_hit(index);
         }
-        self.replacement.on_remove(step.index);
-        self.set_state(step.index, 0);
-        self.index.push_free(step.index);
+        self.mark_dirty(index);
+    }
+
+    fn publish_tombstone(&self, place: Place, index: u32) {
+        self.index.unlink(place, index);
+        if mutated(Mutant::EvictClearsOneHalf) {
+            self.media.store_key_half(index, Entry::FREE);
+        } else {
+            self.media.store_entry(index, Entry::FREE);
+        }
+        self.replacement.on_remove(index);
+        self.set_state(index, 0);
+        self.index.push_free(index);
     }
 
     /// Deltas go into their slots after the fence of their redo bytes (I8); partial blocks get their
     /// valid length. The record tells the next checkpoint which lines these are.
     fn apply_in_place(&self, changes: &[Change], scratch: &Scratch) {
         for step in &scratch.steps {
-            let Some(slot) = step.entry.slot() else {
+            let Some(slot) = step.effect.entry.slot() else {
                 continue;
             };
             match &changes[step.change].action {
@@ -309,5 +327,11 @@ impl Core {
                 _ => {}
             }
         }
+    }
+}
+
+fn give_freed(scratch: &Scratch, stock: &Stock<'_>) {
+    for slot in scratch.steps.iter().filter_map(|step| step.effect.freed) {
+        stock.give(slot);
     }
 }

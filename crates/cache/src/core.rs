@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use crate::entry::{Entry, Key, Kind};
 use crate::error::{Error, Result};
 use crate::groups::Groups;
-use crate::index::{HOME_ENTRIES, Index, Place, Version};
+use crate::index::{Index, Place, Version};
 use crate::lanes::Lanes;
 use crate::live::LiveVolumes;
 use crate::media::Media;
@@ -136,16 +136,9 @@ impl Core {
     /// The caller looks at the entry's parity.
     #[inline]
     pub(crate) fn find(&self, place: Place, key: Key) -> Option<(u32, Entry)> {
-        self.find_at_home(self.index.home(key.hash()), key)
+        self.media
+            .find_in_line(self.index.home(key.hash()), key)
             .or_else(|| self.find_in_chain(place, key))
-    }
-
-    #[inline]
-    fn find_at_home(&self, home: u32, key: Key) -> Option<(u32, Entry)> {
-        let line = self.media.load_entry_line(home);
-        let at = (0..HOME_ENTRIES as usize).find(|at| key.is_named_by(line[2 * at]))?;
-        let entry = Entry::from_halves(line[2 * at], line[2 * at + 1]);
-        Some((home + at as u32, entry))
     }
 
     /// Reads a whole block whose entry is at home and which nobody is changing: nearly every read
@@ -158,7 +151,7 @@ impl Core {
         let Some(version) = self.index.try_read_begin(stripe) else {
             return false;
         };
-        let Some((index, entry)) = self.find_at_home(self.index.home(hash), key) else {
+        let Some((index, entry)) = self.media.find_in_line(self.index.home(hash), key) else {
             return false;
         };
         if entry.is_partial() || !entry.parity_holds() {

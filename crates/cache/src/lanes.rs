@@ -199,10 +199,10 @@ impl Lanes {
     /// nothing once `is_dead` says that it never will be. With `passing` it does not wait (that is
     /// a mutant).
     pub(crate) fn settle(&self, passing: bool, is_dead: impl Fn() -> bool) -> Option<u64> {
-        // SeqCst pairs with `draw`: whoever drew below this bound has its mark set or is done.
-        let next = self.next_sequence.load(Ordering::SeqCst);
+        // Acquire pairs with `draw`: whoever drew below this bound has its mark set or is done.
+        let next = self.next_sequence.load(Ordering::Acquire);
         for lane in &self.lanes {
-            while !passing && lane.in_flight.load(Ordering::SeqCst) < next {
+            while !passing && lane.in_flight.load(Ordering::Acquire) < next {
                 if is_dead() {
                     return None;
                 }
@@ -215,11 +215,11 @@ impl Lanes {
 
     /// Brings the acknowledged watermark up to date without waiting.
     pub(crate) fn refresh_acknowledged(&self) {
-        let next = self.next_sequence.load(Ordering::SeqCst);
+        let next = self.next_sequence.load(Ordering::Acquire);
         let oldest = self
             .lanes
             .iter()
-            .map(|lane| lane.in_flight.load(Ordering::SeqCst))
+            .map(|lane| lane.in_flight.load(Ordering::Acquire))
             .min()
             .unwrap_or(IDLE);
         self.acknowledged
@@ -243,9 +243,11 @@ impl HeldLane<'_> {
     /// checkpoint passes it (I4).
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
-        let bound = self.lanes.next_sequence.load(Ordering::SeqCst);
-        self.lane().in_flight.store(bound, Ordering::SeqCst);
-        self.lanes.next_sequence.fetch_add(1, Ordering::SeqCst)
+        let bound = self.lanes.next_sequence.load(Ordering::Relaxed);
+        self.lane().in_flight.store(bound, Ordering::Release);
+        // Release, as every draw: whoever sees this or a later sequence drawn sees the mark, or that
+        // it is gone again.
+        self.lanes.next_sequence.fetch_add(1, Ordering::AcqRel)
     }
     /// The record of `bytes` at `position` is published.
     #[inline]

@@ -1,10 +1,11 @@
 //! The members of a pool as one medium: entries, lane bytes and slots by number.
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use forebay_pmem::{Counters, Region};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Key};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::layout::PARTIAL_TRAILER_BYTES;
@@ -68,10 +69,20 @@ impl Media {
     pub(crate) fn load_entry(&self, index: u32) -> Entry {
         Entry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
     }
-    /// The halves of the four entries of a line of the table; `first` is a multiple of four.
+    /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
+    /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
     #[inline]
-    pub(crate) fn load_entry_line(&self, first: u32) -> [u64; 8] {
-        self.main().load_line(self.geometry.entry_offset(first))
+    pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, Entry)> {
+        let line = self.main().line(self.geometry.entry_offset(first));
+        let word = |at: usize| u64::from_le(line[at].load(Ordering::Acquire));
+        let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
+        let found = is_here(0) | is_here(1) | is_here(2) | is_here(3);
+        if found == 0 {
+            return None;
+        }
+        let at = found.trailing_zeros() as usize & 3;
+        let entry = Entry::from_halves(word(2 * at), word(2 * at + 1));
+        Some((first + at as u32, entry))
     }
     #[inline]
     pub(crate) fn store_entry(&self, index: u32, entry: Entry) {

@@ -7,12 +7,32 @@ use crate::error::Result;
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Shape};
 
-/// What will be done to one key, decided under its lock.
-pub(crate) struct Step {
-    pub(crate) index: u32,
-    pub(crate) fresh: bool,
-    pub(crate) old: Option<Entry>,
+/// What a commit does to one key, decided under its lock.
+pub(crate) struct Effect {
+    /// The key's new entry; a tombstone if it leaves.
     pub(crate) entry: Entry,
+    /// Where that goes.
+    pub(crate) index: u32,
+    /// The key had none.
+    pub(crate) fresh: bool,
+    /// The slot that is left without a mapping.
+    pub(crate) freed: Option<u32>,
+}
+
+impl Default for Effect {
+    fn default() -> Effect {
+        Effect {
+            entry: Entry::FREE,
+            index: 0,
+            fresh: false,
+            freed: None,
+        }
+    }
+}
+
+/// The effect of one change of many kinds.
+pub(crate) struct Step {
+    pub(crate) effect: Effect,
     pub(crate) change: usize,
 }
 
@@ -54,8 +74,8 @@ impl Core {
             }
         }
         if !matches!(verdict, Ok(None)) {
-            for step in scratch.steps.drain(..).filter(|step| step.fresh) {
-                self.index.push_free(step.index);
+            for step in scratch.steps.drain(..).filter(|step| step.effect.fresh) {
+                self.index.push_free(step.effect.index);
             }
         }
         verdict
@@ -115,11 +135,14 @@ impl Core {
                 None => return Ok(Some(Outcome::NoEntry)),
             },
         };
+        let left = old.and_then(Entry::slot);
         scratch.steps.push(Step {
-            index,
-            fresh,
-            old,
-            entry,
+            effect: Effect {
+                entry,
+                index,
+                fresh,
+                freed: left.filter(|left| entry.slot() != Some(*left)),
+            },
             change: number,
         });
         Ok(None)
@@ -150,12 +173,6 @@ impl Core {
         }
         Entry::data(entry.key(), slot, crc)
     }
-}
-
-/// The slot that a step leaves without a mapping.
-pub(crate) fn freed_slot(step: &Step) -> Option<u32> {
-    let old = step.old.and_then(Entry::slot)?;
-    (step.entry.slot() != Some(old)).then_some(old)
 }
 
 #[inline]

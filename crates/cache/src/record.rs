@@ -3,8 +3,12 @@
 //! A record is a 32-byte header, 24-byte elements, then the redo bytes of its deltas, padded to
 //! whole cache lines. `docs/commit-and-recovery.md` says what each kind means to recovery.
 
+mod whole;
+
 use crate::entry::Entry;
 use crate::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
+
+pub(crate) use whole::{stream_one, stream_whole};
 
 const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
 const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
@@ -147,33 +151,35 @@ pub(crate) struct Stamp {
     pub(crate) acknowledged: u64,
 }
 
-/// Two words as they lie on the media.
-#[inline]
-fn pair(low: u64, high: u64) -> [u8; 16] {
-    (u128::from(low) | u128::from(high) << 64).to_le_bytes()
+impl Stamp {
+    /// The header of a record of so many elements and lines, in words, the CRC left out; the rest
+    /// of its first line is zero.
+    #[inline]
+    fn header(&self, elements: usize, lines: u64) -> [u64; 8] {
+        let distance = u32::try_from(self.sequence - self.acknowledged).unwrap_or(u32::MAX);
+        let count = u16::try_from(elements).expect("the transaction limit bounds the elements");
+        let lines = u16::try_from(lines).expect("half a lane bounds a record");
+        let mut words = [0; 8];
+        words[0] = self.salt.tag(self.lane, self.position);
+        words[1] = self.sequence;
+        words[2] = u64::from(distance) | u64::from(self.lap) << 32;
+        words[CRC_AT / 8] = u64::from(count) << 32 | u64::from(lines) << 48;
+        words
+    }
 }
 
 /// Writes header, elements and payload into `out`, whole lines.
 pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &mut Vec<u8>) {
-    let bytes = record_bytes(elements.len(), payload.len());
-    let lines = padded(bytes) / LINE_BYTES;
-    let distance = u32::try_from(stamp.sequence - stamp.acknowledged).unwrap_or(u32::MAX);
-    let count = u16::try_from(elements.len()).expect("the transaction limit bounds the elements");
-    let lines = u16::try_from(lines).expect("half a lane bounds a record");
+    let lines = padded(record_bytes(elements.len(), payload.len())) / LINE_BYTES;
     out.clear();
-    out.extend_from_slice(&pair(
-        stamp.salt.tag(stamp.lane, stamp.position),
-        stamp.sequence,
-    ));
-    out.extend_from_slice(&pair(
-        u64::from(distance) | u64::from(stamp.lap) << 32,
-        u64::from(count) << 32 | u64::from(lines) << 48,
-    ));
+    for word in &stamp.header(elements.len(), lines)[..RECORD_HEADER_BYTES / 8] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
     for element in elements {
         element.encode(out);
     }
     out.extend_from_slice(payload);
-    out.resize(usize::from(lines) * LINE_BYTES as usize, 0);
+    out.resize((lines * LINE_BYTES) as usize, 0);
     let crc = forebay_pmem::crc32c_append(stamp.salt.crc_seed(), out);
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }

@@ -22,6 +22,7 @@ use crate::slots::Stock;
 use crate::volume::Volume;
 use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, Workspace, apply_edits, buffer};
 
+use direct::commit_gathered;
 pub(crate) use direct::write_blocks;
 
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
@@ -74,7 +75,9 @@ impl<'v> Transaction<'v> {
         let work = &mut *self.work;
         let buffered = work.data.len() / bytes.len();
         let operation = &mut work.operations[number];
-        operation.edits.clear();
+        if !operation.edits.is_empty() {
+            operation.edits.clear();
+        }
         core.prefetch(operation.place, operation.key);
         match &mut operation.base {
             Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
@@ -219,7 +222,9 @@ impl<'v> Transaction<'v> {
         if self.work.operations.is_empty() {
             return self.core().writable();
         }
-        if self.commit_single()? {
+        if commit_gathered(self.core(), &mut self.work, &mut self.stock)? {
+            // The slots belong to the pool now.
+            self.work.operations.clear();
             return Ok(());
         }
         loop {
@@ -236,44 +241,6 @@ impl<'v> Transaction<'v> {
         // The slots belong to the pool now.
         self.work.operations.clear();
         Ok(())
-    }
-
-    /// The commonest transaction, one whole block, without the preparations of larger ones. False
-    /// if it is none, or if it did not go at once.
-    fn commit_single(&mut self) -> Slim<bool> {
-        let [operation] = &self.work.operations[..] else {
-            return Ok(false);
-        };
-        let (Base::Buffered { at }, true) = (operation.base, operation.edits.is_empty()) else {
-            return Ok(false);
-        };
-        let core = self.core();
-        let stock = core.slots.stock(thread_hint());
-        let Some(slot) = stock.take() else {
-            return Ok(false);
-        };
-        let change = Change {
-            key: operation.key,
-            place: operation.place,
-            action: Action::Fresh {
-                slot,
-                at,
-                valid_bytes: None,
-            },
-            based_on: None,
-        };
-        let work = &mut *self.work;
-        let outcome = core.commit(&[change], &work.data, &stock, &mut work.scratch);
-        let is_done = matches!(outcome, Ok(Outcome::Done(_)));
-        if is_done {
-            let tallies = core.tallies.mine();
-            tallies.commits(1);
-            tallies.blocks_written(1);
-            tallies.payload_bytes(core.block_bytes() as u64);
-        } else {
-            stock.give(slot);
-        }
-        outcome.map(|_| is_done)
     }
 
     /// Forgets everything.
@@ -525,13 +492,7 @@ impl<'v> Transaction<'v> {
         let number = work.operations.len();
         core.check_transaction_bytes((number as u64 + 1) << core.media.geometry.block_shift())?;
         work.seen |= bit;
-        work.operations.push(Operation {
-            key,
-            place,
-            base: Base::Current,
-            edits: Vec::new(),
-        });
-        Ok(number)
+        Ok(work.operations.add(key, place))
     }
 
     fn tally(&self) {
@@ -562,7 +523,7 @@ impl Drop for Transaction<'_> {
         let Some(stock) = &self.stock else {
             return;
         };
-        for operation in self.work.operations.drain(..) {
+        for operation in self.work.operations.iter() {
             if let Base::Staged { slot, .. } = operation.base {
                 stock.give_streamed(slot);
             }

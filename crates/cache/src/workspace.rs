@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 use crate::change::Change;
+use crate::commit::Block;
 use crate::entry::Key;
 use crate::index::Place;
 use crate::plan::Scratch;
@@ -38,11 +39,82 @@ pub(crate) struct Operation {
     pub(crate) edits: Vec<Edit>,
 }
 
+/// The operations of a transaction, in the order they came.
+///
+/// They are changed in place and their memory is kept: one that is made elsewhere and moved in is
+/// read back wider than it was written, which behind a block's stores waits for all of them.
+#[derive(Default)]
+pub(crate) struct Operations {
+    all: Vec<Operation>,
+    used: usize,
+}
+
+impl Operations {
+    /// Adds the operation of a block; returns its number.
+    #[inline]
+    pub(crate) fn add(&mut self, key: Key, place: Place) -> usize {
+        let number = self.used;
+        if number == self.all.len() {
+            self.grow(key, place);
+        }
+        let operation = &mut self.all[number];
+        operation.key = key;
+        operation.place = place;
+        operation.base = Base::Current;
+        self.used = number + 1;
+        number
+    }
+
+    #[cold]
+    fn grow(&mut self, key: Key, place: Place) {
+        let more = self.all.len().max(4);
+        self.all
+            .extend((0..more).map(|_| Operation::new(key, place)));
+    }
+
+    pub(crate) fn clear(&mut self) {
+        for operation in &mut self.all[..self.used] {
+            if !operation.edits.is_empty() {
+                operation.edits.clear();
+            }
+        }
+        self.used = 0;
+    }
+}
+
+impl Deref for Operations {
+    type Target = [Operation];
+
+    #[inline]
+    fn deref(&self) -> &[Operation] {
+        &self.all[..self.used]
+    }
+}
+
+impl DerefMut for Operations {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [Operation] {
+        &mut self.all[..self.used]
+    }
+}
+
+impl Operation {
+    fn new(key: Key, place: Place) -> Operation {
+        Operation {
+            key,
+            place,
+            base: Base::Current,
+            edits: Vec::new(),
+        }
+    }
+}
+
 /// What a small transaction needs of the heap, kept for the thread's next one.
 #[derive(Default)]
 pub(crate) struct Workspace {
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) operations: Operations,
     pub(crate) changes: Vec<Change>,
+    pub(crate) blocks: Vec<Block>,
     /// Blocks that wait in memory.
     pub(crate) data: Vec<u8>,
     pub(crate) slots: Vec<u32>,
@@ -87,6 +159,7 @@ impl Drop for Work {
         };
         work.operations.clear();
         work.changes.clear();
+        work.blocks.clear();
         work.slots.clear();
         work.data.clear();
         work.seen = 0;

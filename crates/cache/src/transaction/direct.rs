@@ -1,63 +1,129 @@
-//! A transaction of whole blocks that are all at hand: nothing is gathered, nothing copied.
+//! Transactions of whole blocks: the caller's memory or the transaction's goes straight to the
+//! commit, without the preparations that parts of blocks need.
 
-use crate::change::{Action, Change, Outcome};
-use crate::error::Result;
+use crate::change::Outcome;
+use crate::commit::{Block, Source};
+use crate::core::Core;
+use crate::error::{Result, Slim};
+use crate::lanes::thread_hint;
 use crate::reclaim::Need;
+use crate::slots::Stock;
 use crate::volume::Volume;
-use crate::workspace::NO_SLOT;
+use crate::workspace::{Base, NO_SLOT, Operation, Work, Workspace};
 
 /// Commits whole blocks straight from the caller's memory.
 pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
     let core = &*volume.core;
     core.writable()?;
     volume.check_blocks(block, data.len())?;
-    let mut transaction = volume.begin();
     core.check_transaction_bytes(data.len() as u64)?;
     let block_bytes = core.block_bytes();
-    let work = &mut transaction.work;
-    work.changes.extend(
-        (block..)
-            .zip((0..data.len()).step_by(block_bytes))
-            .map(|(block, at)| {
-                let key = volume.key(block);
-                let place = core.place(key);
-                core.prefetch(place, key);
-                let action = Action::Fresh {
-                    slot: NO_SLOT,
-                    at,
-                    valid_bytes: None,
-                };
-                Change {
-                    key,
-                    place,
-                    action,
-                    based_on: None,
-                }
-            }),
-    );
-    let blocks = work.changes.len() as u64;
+    let block_of = |block, at| {
+        let key = volume.key(block);
+        let place = core.place(key);
+        core.prefetch(place, key);
+        Block::new(key, place, Source::Data { at }, NO_SLOT)
+    };
+    if data.len() == block_bytes {
+        return write_all(core, &mut [block_of(block, 0)], data, &mut Vec::new());
+    }
+    let mut work = Work::borrow();
+    let Workspace {
+        blocks, scratch, ..
+    } = &mut *work;
+    let places = (block..).zip((0..data.len()).step_by(block_bytes));
+    blocks.extend(places.map(|(block, at)| block_of(block, at)));
+    write_all(core, blocks, data, &mut scratch.stripes)
+}
+
+fn write_all(core: &Core, blocks: &mut [Block], data: &[u8], stripes: &mut Vec<u32>) -> Result<()> {
     loop {
-        let need = if transaction.give_slots_to_fresh() {
-            let stock = transaction.stock.as_ref().expect("it gave the slots");
-            let work = &mut *transaction.work;
-            match core.commit(&work.changes, data, stock, &mut work.scratch) {
-                Ok(Outcome::Done(_)) => break,
-                Ok(_) => transaction.return_slots(),
-                Err(error) => {
-                    transaction.return_slots();
-                    return Err(error.into());
-                }
-            }
-            Need::Entry
-        } else {
-            Need::Slots(blocks)
+        let stock = core.slots.stock(thread_hint());
+        let Some(need) = attempt(core, blocks, data, &stock, stripes)? else {
+            return Ok(());
         };
-        transaction.stock = None;
+        drop(stock);
         core.make_space(need)?;
     }
-    let tallies = core.tallies.mine();
-    tallies.commits(1);
-    tallies.blocks_written(blocks);
-    tallies.payload_bytes(data.len() as u64);
-    Ok(())
+}
+
+/// One try; says what is missing. Slots that the data went into are free again then.
+fn attempt(
+    core: &Core,
+    blocks: &mut [Block],
+    data: &[u8],
+    stock: &Stock<'_>,
+    stripes: &mut Vec<u32>,
+) -> Slim<Option<Need>> {
+    let give_back = |blocks: &[Block]| {
+        for block in blocks {
+            if matches!(block.source, Source::Data { .. }) {
+                stock.give(block.slot);
+            }
+        }
+    };
+    for number in 0..blocks.len() {
+        if matches!(blocks[number].source, Source::Data { .. }) {
+            let Some(slot) = stock.take() else {
+                give_back(&blocks[..number]);
+                return Ok(Some(Need::Slots(blocks.len() as u64)));
+            };
+            blocks[number].slot = slot;
+        }
+    }
+    let outcome = match blocks {
+        [block] => core.commit_one(block, data, stock),
+        _ => core.commit_whole(blocks, data, stock, stripes),
+    };
+    if matches!(outcome, Ok(Outcome::Done(_))) {
+        let tallies = core.tallies.mine();
+        tallies.commits(1);
+        tallies.blocks_written(blocks.len() as u64);
+        tallies.payload_bytes((blocks.len() * core.block_bytes()) as u64);
+        return Ok(None);
+    }
+    give_back(blocks);
+    outcome.map(|_| Some(Need::Entry))
+}
+
+/// Commits what a transaction has gathered if it is whole blocks only. False if it is not, or if
+/// it did not go at once; nothing has happened then.
+pub(crate) fn commit_gathered<'v>(
+    core: &'v Core,
+    work: &mut Workspace,
+    stock: &mut Option<Stock<'v>>,
+) -> Slim<bool> {
+    let stock = stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
+    let Workspace {
+        operations,
+        blocks,
+        data,
+        scratch,
+        ..
+    } = work;
+    if let [operation] = &operations[..] {
+        let Some(block) = whole(operation) else {
+            return Ok(false);
+        };
+        let need = attempt(core, &mut [block], data, stock, &mut scratch.stripes)?;
+        return Ok(need.is_none());
+    }
+    blocks.clear();
+    for operation in operations.iter() {
+        let Some(block) = whole(operation) else {
+            return Ok(false);
+        };
+        blocks.push(block);
+    }
+    let need = attempt(core, blocks, data, stock, &mut scratch.stripes)?;
+    Ok(need.is_none())
+}
+
+fn whole(operation: &Operation) -> Option<Block> {
+    let (source, slot) = match operation.base {
+        Base::Buffered { at } => (Source::Data { at }, NO_SLOT),
+        Base::Staged { slot, crc } => (Source::Slot { crc }, slot),
+        Base::Current | Base::Zero => return None,
+    };
+    Some(Block::new(operation.key, operation.place, source, slot))
 }

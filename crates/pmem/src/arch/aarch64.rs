@@ -2,7 +2,7 @@
 
 use std::arch::asm;
 
-pub(crate) use super::portable::multiply_by_shift;
+pub(crate) use super::portable::{multiply_by_shift, stream_line};
 use super::{Kernels, portable};
 
 /// Which instruction flushes a line.

@@ -21,7 +21,7 @@ use x86_64 as native;
 
 pub(crate) use native::{
     FlushKind, detect_flush_kind, fence, flush_line, has_wide_atomics, load_u128,
-    multiply_by_shift, prefetch_read, prefetch_write, store_u128,
+    multiply_by_shift, prefetch_read, prefetch_write, store_u128, stream_line,
 };
 
 use std::sync::OnceLock;
@@ -53,6 +53,9 @@ pub(crate) struct Kernels {
     pub(crate) read_with_crc: CopyWithCrc,
     /// The CRC of bytes of the region.
     pub(crate) crc: unsafe fn(*const u8, usize, u32) -> u32,
+    /// The CRC state advanced over a line that stands in words, each looked at on its own: loads
+    /// wider than the stores that made the line would wait until those have left the processor.
+    pub(crate) crc_of_line: fn(&[u64; 8], u32) -> u32,
 }
 
 /// The best kernels for this processor.

@@ -20,6 +20,10 @@ pub(super) static KERNELS: Kernels = Kernels {
     read,
     read_with_crc,
     crc,
+    crc_of_line: |line, state| {
+        line.iter()
+            .fold(state, |state, word| append(state, &word.to_le_bytes()))
+    },
 };
 
 unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
@@ -29,6 +33,16 @@ unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
         // SAFETY: inside the range the caller vouches for.
         unsafe { native::flush_line(native::detect_flush_kind(), to.add(offset)) };
     }
+}
+
+/// A line of words, stored and flushed.
+///
+/// # Safety
+/// `to` is the start of a mapped, writable line.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) unsafe fn stream_line(to: *mut u8, line: &[u64; 8]) {
+    // SAFETY: as the caller's; the words are the caller's own.
+    unsafe { stream(to, line.as_ptr().cast(), LINE_BYTES) };
 }
 
 unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) -> u32 {

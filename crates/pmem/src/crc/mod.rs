@@ -14,6 +14,12 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32c_append(0, bytes)
 }
 
+/// The CRC-32C of what has the CRC-32C `crc`, followed by a line of little-endian words.
+#[inline]
+pub fn crc32c_append_line(crc: u32, line: &[u64; 8]) -> u32 {
+    !(crate::arch::kernels().crc_of_line)(line, !crc)
+}
+
 /// The CRC-32C of what has the CRC-32C `crc`, followed by `more`.
 pub fn crc32c_append(crc: u32, more: &[u8]) -> u32 {
     !crate::arch::crc_state_of_slice(!crc, more)

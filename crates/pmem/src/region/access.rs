@@ -70,19 +70,14 @@ impl Region {
         u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
     }
 
-    /// Loads the eight words of a line, each of them atomically, with acquire ordering.
-    ///
-    /// # Panics
-    ///
-    /// As [`Region::load_u64`], for an offset that is no multiple of 64.
+    /// The eight words of a line, little-endian, to be loaded one by one. The offset is a multiple
+    /// of 64.
     #[inline]
-    pub fn load_line(&self, offset: u64) -> [u64; 8] {
-        let address = self.aligned_address(offset, LINE_BYTES).cast::<u64>();
-        std::array::from_fn(|word| {
-            // SAFETY: aligned, and the whole line is inside the mapping.
-            let word = unsafe { AtomicU64::from_ptr(address.add(word)) };
-            u64::from_le(word.load(Ordering::Acquire))
-        })
+    pub fn line(&self, offset: u64) -> &[AtomicU64; 8] {
+        let address = self.aligned_address(offset, LINE_BYTES);
+        // SAFETY: aligned, inside the mapping, which lives as long as the region; everybody accesses
+        // it atomically or in assembly. Only loads are for a mapping that may be read-only.
+        unsafe { &*address.cast::<[AtomicU64; 8]>() }
     }
 
     /// Copies bytes out.
@@ -168,6 +163,25 @@ impl Region {
         };
         self.note_stream(bytes.len());
         !state
+    }
+
+    /// Streams one line that the caller has in words, little-endian. Just made, in registers or in
+    /// stores of 8 bytes, the words need not wait for stores before them to leave the processor.
+    #[inline]
+    pub fn stream_line(&self, offset: u64, line: &[u64; 8]) {
+        let address = self.aligned_address(offset, LINE_BYTES);
+        let line = line.map(u64::to_le);
+        if let Some(shadow) = self.special_shadow() {
+            let mut bytes = [0; LINE_BYTES];
+            for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
+                to.copy_from_slice(&word.to_ne_bytes());
+            }
+            shadow.stream(offset, &bytes);
+        } else {
+            // SAFETY: a whole line inside the mapping.
+            unsafe { arch::stream_line(address, &line) };
+        }
+        self.note_stream(LINE_BYTES);
     }
 
     #[inline]

@@ -41,6 +41,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     crc: |from, len, state| unsafe {
         pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
     },
+    // SAFETY: as above.
+    crc_of_line: |line, state| unsafe { super::sse::crc_of_line(line, state) },
 };
 
 pub(super) fn is_supported() -> bool {

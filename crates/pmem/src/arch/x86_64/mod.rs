@@ -69,6 +69,21 @@ pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
     }
 }
 
+/// Non-temporal stores of a line's words: from registers, or from stores just made.
+///
+/// # Safety
+/// `to` is the start of a mapped, writable line.
+#[inline]
+pub(crate) unsafe fn stream_line(to: *mut u8, line: &[u64; 8]) {
+    for (number, word) in line.iter().enumerate() {
+        // SAFETY: inside the line. In assembly, since others may read it meanwhile.
+        unsafe {
+            asm!("movnti [{}], {}", in(reg) to.add(8 * number), in(reg) *word,
+                options(nostack, preserves_flags));
+        }
+    }
+}
+
 /// Orders all flushes and stores of this thread before all that follows.
 #[inline]
 pub(crate) fn fence() {

@@ -34,7 +34,16 @@ pub(super) static KERNELS: Kernels = Kernels {
     crc: |from, len, state| unsafe {
         pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
     },
+    // SAFETY: as above.
+    crc_of_line: |line, state| unsafe { crc_of_line(line, state) },
 };
+
+/// Advances the CRC over a line, a word a step.
+#[target_feature(enable = "sse4.2")]
+pub(super) fn crc_of_line(line: &[u64; 8], state: u32) -> u32 {
+    let fold = |state, word: &u64| _mm_crc32_u64(state, word.to_le());
+    line.iter().fold(u64::from(state), fold) as u32
+}
 
 pub(super) fn is_supported() -> bool {
     is_x86_feature_detected!("pclmulqdq") && is_x86_feature_detected!("sse4.2")

@@ -1,0 +1,79 @@
+//! The commit of one whole block: the steps of `commit_whole` with all that is decided in registers.
+
+use super::whole::{Block, Source};
+use crate::change::Outcome;
+use crate::core::Core;
+use crate::entry::Entry;
+use crate::error::Slim;
+use crate::lanes::HeldLane;
+use crate::mutants::{Mutant, mutated};
+use crate::plan::Effect;
+use crate::record::{self, padded, record_bytes};
+use crate::slots::Stock;
+
+impl Core {
+    /// Commits a block; what [`Core::commit`] says holds here.
+    pub(crate) fn commit_one(
+        &self,
+        block: &mut Block,
+        data: &[u8],
+        stock: &Stock<'_>,
+    ) -> Slim<Outcome> {
+        let lane = self.hold_lane(padded(record_bytes(1, 0)))?;
+        self.index.lock(block.place.stripe);
+        let outcome = self.commit_one_locked(block, data, &lane, stock);
+        if !matches!(outcome, Ok(Outcome::Done(_))) {
+            self.index.unlock(block.place.stripe);
+        }
+        outcome
+    }
+
+    /// Steps 4 to 8 with the lock held. Only on `Done` it is released.
+    #[inline]
+    fn commit_one_locked(
+        &self,
+        block: &mut Block,
+        data: &[u8],
+        lane: &HeldLane<'_>,
+        stock: &Stock<'_>,
+    ) -> Slim<Outcome> {
+        // As in `commit_locked`: whoever held the lane or a lock may have let go at a failed fence.
+        self.writable()?;
+        if !self.choose_entry(block)? {
+            return Ok(Outcome::NoEntry);
+        }
+        let Effect {
+            index,
+            fresh,
+            freed,
+            ..
+        } = block.effect;
+        let sequence = self.draw(lane);
+        let stamp = self.stamp(lane, sequence);
+        // Step 5.
+        let crc = match block.source {
+            Source::Slot { crc } => crc,
+            Source::Data { at } => self
+                .media
+                .stream_slot(block.slot, &data[at..at + self.block_bytes()]),
+        };
+        let entry = Entry::data(block.key, block.slot, crc);
+        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset;
+        record::stream_one(self.media.main(), offset, &stamp, entry, index);
+        // Step 6: as in `commit_locked`.
+        if let (true, Some(slot)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
+            stock.give(slot);
+        }
+        let bytes = padded(record_bytes(1, 0));
+        self.guarantee(lane, bytes)?;
+        // Steps 7 and 8: as in `publish`.
+        self.index.begin_change(block.place.stripe);
+        self.publish_block(block.place, index, entry, fresh);
+        lane.publish(bytes);
+        self.index.end_change_and_unlock(block.place.stripe);
+        if let (false, Some(slot)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
+            stock.give(slot);
+        }
+        Ok(Outcome::Done(1))
+    }
+}
