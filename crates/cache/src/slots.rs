@@ -16,7 +16,7 @@ const MAGAZINES_MAX: u32 = 16;
 const MAGAZINE_SLOTS_MAX: u32 = 128;
 
 /// A small stock of free slots, used by one thread at a time.
-#[repr(align(64))]
+#[repr(align(128))]
 struct Magazine {
     busy: AtomicBool,
     len: AtomicU32,

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::LINE_BYTES;
 
-/// Threads that count without locked instructions; more than a server runs, 8 KiB a region.
+/// Threads that count without locked instructions; more than a server runs, 16 KiB a region.
 const EXCLUSIVE_SHARDS: usize = 127;
 
 /// What was persisted.
@@ -90,8 +90,8 @@ pub(crate) enum Event {
     Fences = 2,
 }
 
-/// One line, so that threads do not pull it from each other.
-#[repr(align(64))]
+/// Two lines, since processors fetch them in pairs: threads do not pull it from each other.
+#[repr(align(128))]
 #[derive(Default)]
 struct Shard([AtomicU64; 3]);
 
