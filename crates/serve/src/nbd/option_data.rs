@@ -87,10 +87,10 @@ impl<'d> MetaContextQuery<'d> {
 
     /// Whether a context belongs in a list: nothing or its namespace or its name is asked for.
     pub(crate) fn lists(&self, context: &str) -> bool {
-        let is_namespace = |query: &&str| query.ends_with(':') && context.starts_with(*query);
-        self.queries.is_empty()
-            || self.asks_for(context)
-            || self.queries.iter().any(|q| is_namespace(&q))
+        let is_listed_by = |query: &&str| {
+            *query == context || (query.ends_with(':') && context.starts_with(*query))
+        };
+        self.queries.is_empty() || self.queries.iter().any(is_listed_by)
     }
 }
 
