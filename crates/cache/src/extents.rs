@@ -44,11 +44,12 @@ impl Volume {
     }
 
     /// Whether a write of so many blocks would wait for nothing slow: there are free slots now, so
-    /// that it needs no reclaim or write-back, and a fence is no sync of a file. Others may take the
-    /// slots right after.
+    /// that it needs no reclaim or write-back, a fence is no sync of a file, and no writer is being
+    /// slowed. Others may take the slots right after.
     pub fn is_ready_for_write(&self, blocks: u64) -> bool {
         let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
         self.core.media.members().iter().all(is_memory)
+            && !self.core.bell.pace.is_on()
             && self.core.slots.free_count() >= blocks + ROOM_RESERVE_SLOTS
     }
 
