@@ -242,7 +242,10 @@ fn a_thousand_connections_at_once_and_then_silence() {
         .filter_map(|_| UnixStream::connect(&rig.socket).ok())
         .collect();
     assert!(crowd.len() > 100, "{}", crowd.len());
+    let count = crowd.len() as u64;
     drop(crowd);
+    // Some still wait to be accepted when the first are gone.
+    wait_until("all came", || rig.server.stats().connections_total == count);
     wait_until("there is room", || rig.server.stats().connections_open == 0);
     assert_serves(&rig);
 }

@@ -435,6 +435,7 @@ fn fio_verifies_at_depth_32() {
                 "--do_verify=1",
                 "--fsync=64",
                 "--randrepeat=0",
+                "--verify_state_save=0",
             ],
         );
     }

@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The longest path of a Unix socket, in bytes: `sun_path` less its closing zero.
-const UNIX_PATH_BYTES_MAX: usize = 107;
+/// The longest path of a Unix socket, in bytes: `sun_path` less its closing zero and what the
+/// folder adds that the socket is made in.
+const UNIX_PATH_BYTES_MAX: usize = 103;
 
 /// An address to listen on or that is listened on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl FromStr for NbdAddress {
             return match path.len() {
                 0 => Err(refuse("the path is missing")),
                 1..=UNIX_PATH_BYTES_MAX => Ok(NbdAddress::Unix(path.into())),
-                _ => Err(refuse("a socket's path may have 107 bytes")),
+                _ => Err(refuse("a socket's path may have 103 bytes")),
             };
         }
         let Some(rest) = text.strip_prefix("tcp:") else {
@@ -103,10 +104,10 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_refused_with_the_reason() {
-        let long = format!("unix:/{}", "x".repeat(107));
+        let long = format!("unix:/{}", "x".repeat(103));
         for (text, reason) in [
             ("unix:", "path is missing"),
-            (&long, "107"),
+            (&long, "103"),
             ("/run/pool.nbd", "neither"),
             ("tcp:localhost", "port is missing"),
             ("tcp:localhost:70000", "65535"),

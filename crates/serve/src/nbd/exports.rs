@@ -37,7 +37,7 @@ pub(crate) struct Export {
     pub(crate) description: String,
     pub(crate) device: Arc<dyn BlockDevice>,
     /// The connections that have it open.
-    pub(crate) links: Links,
+    pub(crate) links: Arc<Links>,
 }
 
 /// The disks that a server exports, by name. Shared between the server and whoever changes it.
@@ -90,7 +90,7 @@ impl Exports {
             name: name.into(),
             description: description.into(),
             device,
-            links: Links::default(),
+            links: Arc::default(),
         };
         by_name.insert(name.into(), Arc::new(export));
         Ok(())
@@ -112,13 +112,13 @@ impl Exports {
     ///
     /// `None` where there is no such export, else whether every connection has ended.
     pub fn remove_and_wait(&self, name: &str, deadline: Duration) -> Option<bool> {
-        let export = self.lock().remove(name)?;
-        export.links.close();
-        if export.links.wait_for_none(deadline) {
+        let links = Arc::clone(&self.lock().remove(name)?.links);
+        links.close();
+        if links.wait_for_none(deadline) {
             return Some(true);
         }
-        export.links.each(Link::cut);
-        Some(export.links.wait_for_none(deadline))
+        links.each(Link::cut);
+        Some(links.wait_for_none(deadline))
     }
 
     /// The names, sorted.

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::nbd::exports::{Export, Exports};
-use crate::nbd::link::Link;
+use crate::nbd::link::{Link, Membership};
 use crate::nbd::option_data::{InfoQuery, MetaContextQuery};
 use crate::nbd::protocol::{
     BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_ZEROES, FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES,
@@ -65,16 +65,12 @@ pub(crate) enum Outcome {
 
 /// What was agreed. The connection counts among the export's until this is dropped.
 pub(crate) struct Negotiated {
-    pub(crate) export: Arc<Export>,
-    pub(crate) link: Arc<Link>,
     pub(crate) structured: bool,
     pub(crate) block_status: bool,
-}
-
-impl Drop for Negotiated {
-    fn drop(&mut self) {
-        self.export.links.leave(&self.link);
-    }
+    pub(crate) link: Arc<Link>,
+    // Before the membership, whose end tells others that the device is free.
+    pub(crate) export: Arc<Export>,
+    _membership: Membership,
 }
 
 /// What a client has set so far.
@@ -87,15 +83,14 @@ struct Settings {
 
 impl Settings {
     fn open(&self, export: Arc<Export>, link: &Arc<Link>) -> Option<Negotiated> {
-        if !export.links.join(link) {
-            return None;
-        }
+        let membership = export.links.enter(link)?;
         let block_status = self.allocation_of.as_deref() == Some(&*export.name);
         Some(Negotiated {
             structured: self.structured,
             block_status: block_status && self.structured,
             link: Arc::clone(link),
             export,
+            _membership: membership,
         })
     }
 

@@ -71,6 +71,18 @@ struct LinksState {
     live: HashMap<u64, Arc<Link>>,
 }
 
+/// A connection's place among the links, given up when this is dropped.
+pub(crate) struct Membership {
+    links: Arc<Links>,
+    link: Arc<Link>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.links.leave(&self.link);
+    }
+}
+
 impl fmt::Debug for Links {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} connections", self.count())
@@ -90,6 +102,14 @@ impl Links {
         }
         state.live.insert(link.number, Arc::clone(link));
         true
+    }
+
+    /// As [`Links::join`], until what is returned is dropped.
+    pub(crate) fn enter(self: &Arc<Links>, link: &Arc<Link>) -> Option<Membership> {
+        self.join(link).then(|| Membership {
+            links: Arc::clone(self),
+            link: Arc::clone(link),
+        })
     }
 
     /// A connection that joined has ended.
