@@ -322,3 +322,25 @@ fn a_misaligned_word_panics() {
 fn a_stream_of_part_of_a_line_panics() {
     Region::shadow(LEN).stream(64, &[0; 65]);
 }
+
+#[test]
+fn a_file_is_extended_where_it_ends_and_only_while_nobody_has_it_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("region");
+    let region = Region::create(&path, 8192, &RegionOptions::default()).unwrap();
+    region.store(8000, b"kept");
+    region.flush(8000, 4);
+    region.fence().unwrap();
+    let refused = forebay_pmem::extend(&path, 16384).unwrap_err();
+    assert_eq!(refused.kind(), PmemErrorKind::Locked);
+    drop(region);
+    forebay_pmem::extend(&path, 16384).unwrap();
+    forebay_pmem::extend(&path, 4096).unwrap();
+    let region = Region::open(&path, &RegionOptions::default()).unwrap();
+    assert_eq!(region.len(), 16384);
+    let mut found = [9; 8384];
+    region.read(8000, &mut found);
+    assert_eq!(found[..4], *b"kept");
+    assert!(found[4..].iter().all(|byte| *byte == 0));
+    assert!(forebay_pmem::extend(&folder.path().join("nothing"), 4096).is_err());
+}

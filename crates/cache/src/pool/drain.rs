@@ -22,7 +22,8 @@ pub struct DrainProgress {
     pub elapsed: Duration,
 }
 
-/// Hears of a drain's progress a few times a second, and says whether to go on.
+/// Hears of a drain's progress before each few megabytes and at the end, and says whether to go on. It
+/// must not attach, detach or grow anything itself.
 pub type DrainWatcher<'a> = dyn FnMut(&DrainProgress) -> ControlFlow<()> + 'a;
 
 impl DrainProgress {
