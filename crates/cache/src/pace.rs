@@ -195,8 +195,9 @@ impl Pace {
             dirty.saturating_sub(high),
             self.ceiling.saturating_sub(high),
         );
-        // Squared: a short burst goes nearly free, and the end is as steady as if it were not.
-        level * level / (1.0 - fullness.min(FULLNESS_MAX)) / self.blocks_per_s() as f64
+        let room = 1.0 - fullness.min(FULLNESS_MAX);
+        // Squared: a short burst goes nearly free, and a flusher that lags is waited for early.
+        (level / room).powi(2) / self.blocks_per_s() as f64
     }
 
     /// A round of write-back wrote so many blocks in so much time.
