@@ -1,10 +1,10 @@
 //! Front ends of Forebay: what turns a volume into something other programs open.
 //!
 //! ```text
-//!   kernel, loop, ext4, fio            forebay stat, forebay flush
-//!           |  FUSE requests                   |  JSON lines
-//!       fuse_disk                           control
-//!           |  BlockDevice                     |
+//!   kernel, loop, ext4      libnbd, QEMU, fio      forebay stat, forebay flush
+//!           |  FUSE requests         |  NBD                |  JSON lines
+//!       fuse_disk                   nbd                 control
+//!           |  BlockDevice           |                     |
 //!     volume_device  (or memory_device in tests)
 //!           |  transactions
 //!        forebay::Volume
