@@ -23,6 +23,8 @@ const BATCH: u64 = 64;
 const GROUP: usize = 16;
 
 const OURS: &str = "forebay";
+/// `Volume::write`, the same transaction in one call, as the doors commit.
+const OURS_CALL: &str = "forebay, Volume::write";
 const STREAM: &str = "stream + fence";
 const PMEM: &str = "pmem_memcpy_persist";
 const PMEM_FILE: &str = "pmem_memcpy_persist over pmem_map_file";
@@ -148,6 +150,22 @@ fn ours<const N: usize>(volume: &Volume, mut blocks: Blocks, seed: u64) -> Conte
     })
 }
 
+/// The same of one block, without a copy on the way.
+fn our_calls(volume: &Volume, mut blocks: Blocks, seed: u64) -> Contender<'_> {
+    let mut payload = Payload::new(seed);
+    Contender::new(OURS_CALL, move || {
+        for _ in 0..BATCH {
+            volume.write(blocks.next(), payload.next())?;
+        }
+        Ok(BATCH)
+    })
+}
+
+/// `Volume::write` ÷ the faster raw copy.
+fn call_vs_raw(outcome: &Outcome) -> Option<f64> {
+    outcome.ratio(OURS_CALL, outcome.fastest(&[STREAM, PMEM])?)
+}
+
 /// Ours ÷ the faster raw copy.
 fn vs_raw(outcome: &Outcome) -> Option<f64> {
     outcome.ratio(OURS, outcome.fastest(&[STREAM, PMEM])?)
@@ -158,7 +176,7 @@ fn raw_rate(outcome: &Outcome) -> Option<f64> {
 }
 
 fn say_rates(bench: &Bench, what: &str, outcome: &Outcome) {
-    for name in [OURS, STREAM, PMEM, PMEM_FILE, BLK, OBJ] {
+    for name in [OURS, OURS_CALL, STREAM, PMEM, PMEM_FILE, BLK, OBJ] {
         if let Some(rate) = outcome.rate(name) {
             bench.say(&format!("  {what}, {name}: {:.3} M blocks/s", rate / 1e6));
         }
@@ -180,7 +198,10 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
     }
     let outcome = with_raw(bench, |raw| {
         contest::run(1, bench.pace, &bench.progress, &|_| {
-            let mut contenders = vec![ours::<1>(&pool.volume, Blocks::new(5, 0, pool.blocks), 5)];
+            let mut contenders = vec![
+                ours::<1>(&pool.volume, Blocks::new(5, 0, pool.blocks), 5),
+                our_calls(&pool.volume, Blocks::new(12, 0, pool.blocks), 12),
+            ];
             contenders.extend(raw.contenders::<1>((0, 1), 6));
             contenders.extend(blk.as_ref().map(|blk| blk_writes(blk, 7)));
             contenders
@@ -189,6 +210,7 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
     say_rates(bench, "1 x 4 KiB", &outcome);
     Ok(vec![
         Row::new("commit_1x4k_vs_raw", vs_raw(&outcome), "ratio"),
+        Row::new("write_1x4k_vs_raw", call_vs_raw(&outcome), "ratio"),
         Row::new(
             "commit_1x4k_vs_libpmemblk",
             outcome.ratio(OURS, BLK),
@@ -274,8 +296,11 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     let outcome = with_raw(bench, |raw| {
         contest::run(THREADS, bench.pace, &bench.progress, &|thread| {
             let (thread, seed) = (thread as u64, 11 + thread as u64);
-            let blocks = Blocks::new(seed, thread * share, share);
-            let mut contenders = vec![ours::<1>(&pool.volume, blocks, seed)];
+            let blocks = |seed| Blocks::new(seed, thread * share, share);
+            let mut contenders = vec![
+                ours::<1>(&pool.volume, blocks(seed), seed),
+                our_calls(&pool.volume, blocks(seed + 2), seed + 2),
+            ];
             contenders.extend(raw.contenders::<1>((thread, THREADS as u64), seed));
             contenders
         })
@@ -283,6 +308,11 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     say_rates(bench, "2 threads x 1 x 4 KiB", &outcome);
     Ok(vec![
         Row::new("commit_2threads_vs_raw_2threads", vs_raw(&outcome), "ratio"),
+        Row::new(
+            "write_2threads_vs_raw_2threads",
+            call_vs_raw(&outcome),
+            "ratio",
+        ),
         Row::new("commit_2threads_per_second", outcome.rate(OURS), "1/s"),
         Row::new("raw_2threads_per_second", raw_rate(&outcome), "1/s"),
     ])
