@@ -1,13 +1,12 @@
 //! What a pool says about itself, as JSON: one place for `stat`, `info` and the control socket.
 
-use forebay::{Pool, VolumeStats};
+use forebay::{Pool, TallySums, VolumeStats};
 use serde_json::{Value, json};
 
 /// How the pool stands and what it did since it was opened.
 pub fn stat(pool: &Pool) -> Value {
     let stats = pool.stats();
     let counters = pool.counters();
-    let totals = &stats.totals;
     json!({
         "life": stats.life,
         "poisoned": stats.poisoned,
@@ -37,7 +36,13 @@ pub fn stat(pool: &Pool) -> Value {
             "fences": counters.fences,
             "bytes": counters.bytes,
         },
-        "totals": {
+        "totals": totals(&stats.totals),
+        "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
+    })
+}
+
+fn totals(totals: &TallySums) -> Value {
+    json!({
             "commits": totals.commits,
             "payload_bytes": totals.payload_bytes,
             "blocks_written": totals.blocks_written,
@@ -54,8 +59,8 @@ pub fn stat(pool: &Pool) -> Value {
             "healed": totals.healed,
             "corrupt": totals.corrupt,
             "throttled": totals.throttled,
-        },
-        "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
+            "paced": totals.paced,
+            "paced_us": totals.paced_us,
     })
 }
 

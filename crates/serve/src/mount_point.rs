@@ -51,7 +51,7 @@ pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
 
 /// Whether the daemon behind a mount is gone. The question must reach the daemon: attributes may
 /// still be answered from the kernel's cache.
-fn is_dead(directory: &Path) -> bool {
+pub fn is_dead(directory: &Path) -> bool {
     use rustix::io::Errno;
     matches!(
         rustix::fs::statfs(directory),

@@ -46,7 +46,7 @@ pub enum Command {
     /// Show a pool's format and content, without changing it.
     Info(PoolArgument),
     /// Serve the disks of a pool until told to stop.
-    Serve(ServeOptions),
+    Serve(Box<ServeOptions>),
     /// Have a running daemon serve one more disk.
     Attach(AttachOptions),
     /// Have a running daemon drain a disk and let it go.

@@ -2,20 +2,23 @@
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
+/// How long unmounting may take when the deadline has passed.
+const INSIST_TIME: Duration = Duration::from_secs(1);
+
 /// What the daemon waits for.
 #[derive(Debug)]
 pub enum Event {
     /// A person or the service manager wants it to end.
     Signal,
-    /// The disk of this name was unmounted, by us or by somebody else.
-    Unmounted(String),
+    /// The mount of this number has ended, by us or by somebody else.
+    Unmounted(u64),
 }
 
 /// Has the signals that mean the end arrive as events.
@@ -62,7 +65,12 @@ impl LastResort {
             .spawn(move || {
                 use std::sync::mpsc::RecvTimeoutError;
                 if receiver.recv_timeout(deadline) == Err(RecvTimeoutError::Timeout) {
-                    before_end();
+                    // Not here: what hangs may hold what this needs.
+                    let insisting = std::thread::spawn(before_end);
+                    let started = Instant::now();
+                    while !insisting.is_finished() && started.elapsed() < INSIST_TIME {
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
                     tracing::error!(
                         "the deadline has passed while something still hangs; everything \
                          acknowledged is safe in the pool"

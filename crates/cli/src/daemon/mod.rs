@@ -63,7 +63,6 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let disk_options = DiskOptions {
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
-        ..DiskOptions::default()
     };
     let service = Arc::new(Service::new(pool, disk_options, sender.clone()));
     end::forward_signals(sender)?;
@@ -261,19 +260,14 @@ fn serve_until_end(
     notifier: &Notifier,
     deadline: Duration,
 ) -> Result<(), Failure> {
-    loop {
-        // The service holds a sender, so that this waits for as long as it takes.
-        match events.recv() {
-            Ok(Event::Unmounted(name)) => {
-                if service.was_unmounted(&name) {
-                    tracing::info!(volume = name, "unmounted by somebody else");
-                    if !service.has_doors() {
-                        tracing::info!("the last door is closed: ending");
-                        return Ok(());
-                    }
-                }
+    // The service holds a sender, so that this waits for as long as it takes.
+    while let Ok(Event::Unmounted(number)) = events.recv() {
+        if let Some(name) = service.was_unmounted(number) {
+            tracing::info!(volume = name, "unmounted by somebody else");
+            if !service.has_doors() {
+                tracing::info!("the last door is closed: ending");
+                return Ok(());
             }
-            Ok(Event::Signal) | Err(_) => break,
         }
     }
     notifier.send("STOPPING=1\nSTATUS=Waiting for requests and for disks in use");
@@ -332,8 +326,8 @@ fn close_doors(
         }
         match events.recv_timeout(UNMOUNT_RETRY_INTERVAL) {
             Ok(Event::Signal) => signals += 1,
-            Ok(Event::Unmounted(name)) => {
-                service.was_unmounted(&name);
+            Ok(Event::Unmounted(number)) => {
+                service.was_unmounted(number);
             }
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }

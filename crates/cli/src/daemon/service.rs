@@ -4,13 +4,16 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool};
 use forebay_serve::nbd::{Exports, NbdServer};
-use forebay_serve::{DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind, VolumeDevice};
+use forebay_serve::{
+    DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind, VolumeDevice, mount_point,
+};
 
 use super::end::Event;
 use super::unmounter::Unmounter;
@@ -23,6 +26,12 @@ const NAME_BYTES_MAX: usize = 255;
 /// A volume whose requests are timed.
 pub type Disk = MeteredDevice<VolumeDevice>;
 
+/// A mount with a number of its own: what is heard of an earlier one is not about this one.
+pub struct Mounted {
+    number: u64,
+    mount: DiskMount,
+}
+
 /// A disk that is served.
 pub struct Served {
     /// What clients and commands call it.
@@ -32,7 +41,7 @@ pub struct Served {
     /// The disk.
     pub disk: Arc<Disk>,
     /// Where it is mounted, if it is.
-    pub mount: Mutex<Option<DiskMount>>,
+    pub mount: Mutex<Option<Mounted>>,
     /// Makes its backing fail on request, in a test pool.
     pub faults: Option<Arc<FaultyStore>>,
 }
@@ -41,7 +50,9 @@ impl Served {
     /// Where it is mounted.
     pub fn mounted_on(&self) -> Option<PathBuf> {
         let mount = lock(&self.mount);
-        mount.as_ref().map(|mount| mount.directory().to_path_buf())
+        mount
+            .as_ref()
+            .map(|mounted| mounted.mount.directory().to_path_buf())
     }
 }
 
@@ -63,6 +74,7 @@ pub struct Service {
     pub started: Instant,
     served: Mutex<Vec<Arc<Served>>>,
     changes: Mutex<()>,
+    mounts: AtomicU64,
     events: Sender<Event>,
     disk_options: DiskOptions,
     unmounter: Mutex<Option<Unmounter>>,
@@ -83,6 +95,7 @@ impl Service {
             started: Instant::now(),
             served: Mutex::default(),
             changes: Mutex::new(()),
+            mounts: AtomicU64::new(0),
             events,
             disk_options,
             unmounter: Mutex::new(None),
@@ -129,7 +142,7 @@ impl Service {
     /// Attaches a backing and opens its doors. The caller holds the right to change.
     ///
     /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used.
-    /// Nothing is served then that was not before.
+    /// Where the mount fails at last, the disk is there without a door and can be detached.
     pub fn attach(&self, settings: &VolumeSettings) -> Result<Arc<Served>, Failure> {
         let name = match &settings.name {
             Some(name) => checked_name(name)?,
@@ -141,6 +154,9 @@ impl Service {
                 settings.backing.display()
             )));
         }
+        if let Some(directory) = &settings.fuse {
+            mount_point::prepare(directory)?;
+        }
         let (backing, faults) = self.open_backing(&settings.backing)?;
         let path = backing.identity().path;
         let volume = self.pool.attach(backing)?;
@@ -151,8 +167,8 @@ impl Service {
             mount: Mutex::new(None),
             faults,
         });
-        self.open_doors(&served, settings.fuse.as_deref())?;
         lock(&self.served).push(Arc::clone(&served));
+        self.open_doors(&served, settings.fuse.as_deref())?;
         tracing::info!(
             volume = served.name,
             backing = %served.backing.display(),
@@ -175,15 +191,16 @@ impl Service {
     /// Errors: the mount point; the disk is not exported then.
     pub fn open_doors(&self, served: &Arc<Served>, fuse: Option<&Path>) -> Result<(), Failure> {
         if let Some(directory) = fuse {
-            let (events, name) = (self.events.clone(), served.name.clone());
+            let events = self.events.clone();
+            let number = self.mounts.fetch_add(1, Ordering::Relaxed);
             let mount = DiskMount::new(
                 Arc::clone(&served.disk),
                 directory,
                 &self.disk_options,
                 // Nobody listens any more only when the process is about to end.
-                move || events.send(Event::Unmounted(name)).unwrap_or_default(),
+                move || events.send(Event::Unmounted(number)).unwrap_or_default(),
             )?;
-            *lock(&served.mount) = Some(mount);
+            *lock(&served.mount) = Some(Mounted { number, mount });
         }
         let description = served.backing.display().to_string();
         let exported = self
@@ -212,30 +229,35 @@ impl Service {
     /// Errors: it is in use and `lazily` is not asked for; then it stays mounted.
     pub fn unmount(&self, served: &Served, lazily: bool) -> std::io::Result<()> {
         let mut place = lock(&served.mount);
-        let Some(mount) = place.as_ref() else {
+        let Some(Mounted { mount, .. }) = place.as_ref() else {
             return Ok(());
         };
         let by_helper = lock(&self.unmounter)
             .as_ref()
             .and_then(|unmounter| unmounter.unmount(mount.directory(), lazily));
         by_helper.unwrap_or_else(|| mount.unmount(lazily))?;
-        match place.take() {
-            // A mount that hangs is not waited for.
-            Some(mount) if !lazily => mount.join(),
+        let ended = place.take();
+        // Whoever insists must not wait for a request that hangs.
+        drop(place);
+        match ended {
+            Some(Mounted { mount, .. }) if !lazily => mount.join(),
             _ => Ok(()),
         }
     }
 
-    /// Somebody unmounted a disk; false if it was this daemon itself.
-    pub fn was_unmounted(&self, name: &str) -> bool {
-        let found = self.served().into_iter().find(|other| other.name == name);
-        let Some(mount) = found.and_then(|served| lock(&served.mount).take()) else {
-            return false;
-        };
-        if let Err(error) = mount.join() {
-            tracing::warn!(volume = name, %error, "the mount ended with an error");
+    /// The mount of this number has ended; the name of its disk, if nobody here unmounted it.
+    pub fn was_unmounted(&self, number: u64) -> Option<String> {
+        let is_it = |mounted: &mut Mounted| mounted.number == number;
+        for served in self.served() {
+            let Some(Mounted { mount, .. }) = lock(&served.mount).take_if(is_it) else {
+                continue;
+            };
+            if let Err(error) = mount.join() {
+                tracing::warn!(volume = served.name, %error, "the mount ended with an error");
+            }
+            return Some(served.name.clone());
         }
-        true
+        None
     }
 
     /// Whether anybody can still reach a disk.

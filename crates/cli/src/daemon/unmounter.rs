@@ -105,7 +105,7 @@ pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
     }
     for mount in &options.mounts {
         let is_ours = mount_point::mounted_source(mount).ok().flatten();
-        if is_ours.as_deref() == Some(mount_point::MOUNT_SOURCE) {
+        if is_ours.as_deref() == Some(mount_point::MOUNT_SOURCE) && mount_point::is_dead(mount) {
             // The daemon was killed: its users get errors instead of hanging on a dead mount.
             let _ = mount_point::unmount(mount, true);
         }

@@ -91,6 +91,10 @@ pub struct Screen {
     pub fills_per_s: f64,
     /// Waits of writers a second.
     pub throttled_per_s: f64,
+    /// Writers slowed to the pace of the backing, a second.
+    pub paced_per_s: f64,
+    /// How long one of them waited on average.
+    pub paced_mean_ns: u64,
     /// Failed writes and syncs of backings since the start.
     pub write_back_errors: u64,
     /// Bad copies fetched again since the start.
@@ -126,6 +130,7 @@ impl Screen {
                 0.0
             }
         };
+        let (paced, paced_us) = (rate("/totals/paced"), rate("/totals/paced_us"));
         let (hits, misses) = (rate("/totals/read_hits"), rate("/totals/read_misses"));
         Screen {
             interval_s,
@@ -151,6 +156,12 @@ impl Screen {
             evictions_per_s: rate("/totals/evictions"),
             fills_per_s: rate("/totals/fills"),
             throttled_per_s: rate("/totals/throttled"),
+            paced_per_s: paced,
+            paced_mean_ns: if paced > 0.0 {
+                (paced_us / paced * 1e3) as u64
+            } else {
+                0
+            },
             write_back_errors: number(now, "/totals/write_back_errors"),
             healed: number(now, "/totals/healed"),
             corrupt: number(now, "/totals/corrupt"),
@@ -174,6 +185,7 @@ impl Screen {
                 "evictions": self.evictions_per_s,
                 "fills": self.fills_per_s,
                 "throttled": self.throttled_per_s,
+                "paced": self.paced_per_s,
             },
             "sample": now,
         })
@@ -272,7 +284,8 @@ pub mod tests {
                 "totals": {"commits": 2000 * number, "read_hits": 1900 * number,
                     "read_misses": 100 * number, "write_backs": 700 * number,
                     "write_back_runs": 90 * number, "evictions": 50 * number,
-                    "fills": 100 * number, "throttled": 2 * number, "write_back_errors": 1,
+                    "fills": 100 * number, "throttled": 2 * number, "paced": 400 * number,
+                    "paced_us": 120_000 * number, "write_back_errors": 1,
                     "healed": 0, "corrupt": 0},
                 "settings": {"dirty_low_per_mille": 500, "dirty_high_per_mille": 600},
                 "daemon": {"uptime_s": 3725},

@@ -193,9 +193,11 @@ fn pipeline_lines(screen: &Screen) -> Vec<Line<'static>> {
         labelled(
             "writers",
             vec![Span::raw(format!(
-                "{} waiting now, {}/s had to wait",
+                "{} waiting for room now, {}/s had to; {}/s slowed by {}",
                 screen.waiting_writers,
-                shown_number(screen.throttled_per_s)
+                shown_number(screen.throttled_per_s),
+                shown_number(screen.paced_per_s),
+                shown_latency(screen.paced_mean_ns)
             ))],
         ),
     ]

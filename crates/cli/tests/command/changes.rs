@@ -79,6 +79,47 @@ fn a_mounted_disk_in_use_is_not_detached() {
 }
 
 #[test]
+fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
+    if skips_without_fuse("a_mount_that_comes_back_is_not_taken_for_the_one_that_went") {
+        return;
+    }
+    let place = Place::with_pool();
+    place.make_image("second.img");
+    std::fs::create_dir(place.path("second")).unwrap();
+    let daemon = place.serve();
+    let attach = ["attach", "POOL", "--backing", "./second.img", "--fuse"];
+    let missing = place.run(&[&attach[..], &["./missing"]].concat());
+    assert_eq!(missing.code, 1, "{}", missing.stderr);
+    assert!(missing.stderr.contains("missing"), "{}", missing.stderr);
+    for _ in 0..3 {
+        place.ask(&[&attach[..], &["./second"]].concat());
+        let busy = place.run(&[&attach[..], &["./second", "--name", "other"]].concat());
+        assert_eq!(busy.code, 1, "{}", busy.stderr);
+        place.ask(&["detach", "POOL", "second.img"]);
+    }
+    place.ask(&[&attach[..], &["./second"]].concat());
+    // Somebody else unmounts it: the daemon goes on with the other one, and ends with that.
+    let unmount = |name: &str| {
+        let unmounted = std::process::Command::new("umount")
+            .arg(place.path(name))
+            .status();
+        assert!(unmounted.unwrap().success());
+    };
+    unmount("second");
+    while place.ask(&["stat", "POOL"])["doors"]
+        .as_array()
+        .unwrap()
+        .len()
+        > 1
+    {
+        std::thread::yield_now();
+    }
+    place.open_disk().write_all_at(&[1; 4096], 0).unwrap();
+    unmount("mount");
+    assert_eq!(daemon.wait(), Some(0));
+}
+
+#[test]
 fn a_detach_that_is_called_off_leaves_the_disk_served() {
     let place = Place::with_test_pool();
     let daemon = place.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);

@@ -1,5 +1,6 @@
 //! Under a service manager: readiness, the watchdog, another user.
 
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
@@ -87,7 +88,7 @@ fn another_user_serves_and_the_mount_still_ends() {
         return;
     }
     let place = Place::with_pool();
-    let daemon = place.serve_with(&[
+    let serve = [
         "--pool",
         "POOL",
         "--backing",
@@ -98,7 +99,8 @@ fn another_user_serves_and_the_mount_still_ends() {
         "NBD",
         "--user",
         "nobody",
-    ]);
+    ];
+    let daemon = place.serve_with(&serve);
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -116,4 +118,18 @@ fn another_user_serves_and_the_mount_still_ends() {
     place.ask(&["flush", "POOL"]);
     daemon.end();
     assert!(!place.path("mount/disk").exists());
+
+    // Killed, it leaves the one who unmounts, who then does so and ends.
+    let daemon = place.serve_with(&serve);
+    daemon.signal(rustix::process::Signal::KILL);
+    assert_eq!(daemon.wait(), None);
+    let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
+    while mounts().contains(place.path("mount").to_str().unwrap()) {
+        std::thread::yield_now();
+    }
+    let daemon = place.serve();
+    let mut found = [0; 4096];
+    place.open_disk().read_exact_at(&mut found, 0).unwrap();
+    assert_eq!(found, [1; 4096]);
+    daemon.end();
 }

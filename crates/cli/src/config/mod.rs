@@ -3,17 +3,20 @@
 //! One struct describes both, so that the file's keys are the flags' names. A flag wins over the
 //! file; a key that is not known is refused with its name and line, and never ignored.
 
-use std::fmt;
+mod tunables;
+mod values;
+
+pub use tunables::{Replacement, Tunables, Verify};
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use forebay_serve::nbd::NbdAddress;
-use forebay_serve::{Refusal, RefusalKind, Request};
-use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::size;
+use values::{addresses, one_or_many, size_or_number};
 
 /// The longest config file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -40,111 +43,6 @@ pub enum LogLevel {
     Info,
     /// And what it does by itself.
     Debug,
-}
-
-/// When a read compares the data with its checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verify {
-    /// Every read.
-    Always,
-    /// Only write-back, partial updates and check.
-    Never,
-}
-
-/// Which blocks leave first when space is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replacement {
-    /// SIEVE, the default.
-    Sieve,
-    /// Least recently used.
-    Lru,
-}
-
-/// What can be changed while the daemon runs, too.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-pub struct Tunables {
-    /// Percent of the pool that may be dirty before writers are slowed.
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub dirty_low: Option<u8>,
-    /// Percent of the pool at which writers go as fast as the backing takes their blocks.
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub dirty_high: Option<u8>,
-    /// Bytes a second that write-back may write, like 100M; 0 for no limit.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    pub flush_rate: Option<u64>,
-    /// When reads are compared with their checksums.
-    #[arg(long, value_enum)]
-    pub verify: Option<Verify>,
-    /// Which blocks leave first.
-    #[arg(long, value_enum)]
-    pub replacement: Option<Replacement>,
-}
-
-impl Tunables {
-    /// Adds what is set to a request.
-    pub fn fill(&self, request: Request) -> Request {
-        request
-            .with("dirty_low", self.dirty_low)
-            .with("dirty_high", self.dirty_high)
-            .with("flush_rate", self.flush_rate)
-            .with("verify", self.verify.map(|value| value.to_name()))
-            .with("replacement", self.replacement.map(|value| value.to_name()))
-    }
-
-    /// Reads them back.
-    ///
-    /// Errors: an unknown parameter or a wrong value.
-    pub fn of_request(request: &Request) -> Result<Tunables, Refusal> {
-        request.knows_only(&[
-            "dirty_low",
-            "dirty_high",
-            "flush_rate",
-            "verify",
-            "replacement",
-        ])?;
-        Ok(Tunables {
-            dirty_low: percent(request, "dirty_low")?,
-            dirty_high: percent(request, "dirty_high")?,
-            flush_rate: request.number("flush_rate")?,
-            verify: choice(request, "verify")?,
-            replacement: choice(request, "replacement")?,
-        })
-    }
-}
-
-trait ToName {
-    fn to_name(&self) -> String;
-}
-
-impl<T: ValueEnum> ToName for T {
-    fn to_name(&self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-}
-
-fn percent(request: &Request, name: &str) -> Result<Option<u8>, Refusal> {
-    match request.number(name)? {
-        None => Ok(None),
-        Some(number @ 0..=100) => Ok(Some(number as u8)),
-        Some(number) => Err(Refusal::new(
-            RefusalKind::Invalid,
-            format!("\"{name}\" is {number}; it is a percentage from 0 to 100"),
-        )),
-    }
-}
-
-fn choice<T: ValueEnum>(request: &Request, name: &str) -> Result<Option<T>, Refusal> {
-    let parse = |text| T::from_str(text, false);
-    request.text(name)?.map(parse).transpose().map_err(|_| {
-        let names: Vec<String> = T::value_variants().iter().map(ToName::to_name).collect();
-        Refusal::new(
-            RefusalKind::Invalid,
-            format!("\"{name}\" is one of {}", names.join(", ")),
-        )
-    })
 }
 
 /// Flags of `forebay serve` and keys of its config file.
@@ -412,73 +310,11 @@ fn line_of_key(text: &str, key: &str) -> usize {
     text.lines().position(is_key).map_or(1, |index| index + 1)
 }
 
-/// A string, or an array of strings.
-fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
-    let texts = deserializer.deserialize_any(Texts)?;
-    Ok(texts.into_iter().map(PathBuf::from).collect())
-}
-
-fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NbdAddress>, D::Error> {
-    let texts = deserializer.deserialize_any(Texts)?;
-    let parsed = texts
-        .iter()
-        .map(|text| text.parse().map_err(de::Error::custom));
-    parsed.collect()
-}
-
-struct Texts;
-
-impl<'de> Visitor<'de> for Texts {
-    type Value = Vec<String>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a text or a list of texts")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
-        Ok(vec![text.to_owned()])
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<String>, A::Error> {
-        let mut texts = Vec::new();
-        while let Some(text) = items.next_element()? {
-            texts.push(text);
-        }
-        Ok(texts)
-    }
-}
-
-fn size_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    deserializer.deserialize_any(Size).map(Some)
-}
-
-struct Size;
-
-impl Visitor<'_> for Size {
-    type Value = u64;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("bytes, as a number or like \"100M\"")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-        size::parse(text).map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
-        Ok(number)
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
-        u64::try_from(number).map_err(|_| E::custom("a size is not negative"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const EXAMPLE: &str = include_str!("../../../packaging/forebay.toml");
+    const EXAMPLE: &str = include_str!("../../../../packaging/forebay.toml");
 
     #[test]
     fn the_packaged_example_is_valid_and_every_line_of_it_too() {

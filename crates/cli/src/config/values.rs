@@ -1,0 +1,72 @@
+//! Values of a config file that TOML has no type for: one or many texts, addresses, sizes.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use forebay_serve::nbd::NbdAddress;
+use serde::Deserializer;
+use serde::de::{self, SeqAccess, Visitor};
+
+use crate::size;
+
+/// A string, or an array of strings.
+pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let texts = deserializer.deserialize_any(Texts)?;
+    Ok(texts.into_iter().map(PathBuf::from).collect())
+}
+
+pub fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NbdAddress>, D::Error> {
+    let texts = deserializer.deserialize_any(Texts)?;
+    let parsed = texts
+        .iter()
+        .map(|text| text.parse().map_err(de::Error::custom));
+    parsed.collect()
+}
+
+struct Texts;
+
+impl<'de> Visitor<'de> for Texts {
+    type Value = Vec<String>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a text or a list of texts")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+        Ok(vec![text.to_owned()])
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<String>, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = items.next_element()? {
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+}
+
+pub fn size_or_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    deserializer.deserialize_any(Size).map(Some)
+}
+
+struct Size;
+
+impl Visitor<'_> for Size {
+    type Value = u64;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("bytes, as a number or like \"100M\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        size::parse(text).map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+        Ok(number)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
+        u64::try_from(number).map_err(|_| E::custom("a size is not negative"))
+    }
+}
