@@ -1,6 +1,6 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash lint fuzz loom tsan build clean
+.PHONY: help run test bench crash lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -42,6 +42,9 @@ tsan: ## The stress tests under ThreadSanitizer; needs a nightly Rust
 build: ## The optimised command, target/release/forebay
 	@scripts/setup.sh build
 	$(CARGO) build --release -j$(JOBS) -p forebay-cli
+
+man: build ## The man pages, target/man
+	target/release/forebay man target/man
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
