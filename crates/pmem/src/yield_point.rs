@@ -2,15 +2,21 @@
 //!
 //! A checker that runs real threads one at a time must get control when the thread it
 //! lets run waits for one that it does not. Every spin loop of the core calls
-//! [`yield_point`]; without a hook that is a pause instruction and one relaxed load.
+//! [`yield_point`]; without a hook that is a pause instruction and little else. Now and then it lets
+//! go of the processor: whoever is waited for may have lost his, and on a machine with more threads
+//! than processors gets it back only after all who spin have used up their time.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Threads that have a hook now.
 static HOOKED_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// Pauses before the processor is offered to others: longer than any lock is held by a thread that
+/// runs, and much shorter than a time slice.
+const PAUSES_BEFORE_YIELD: u32 = 256;
 
 /// A hook with the count of hooked threads kept right however it goes away.
 struct Hook(Box<dyn Fn()>);
@@ -23,15 +29,27 @@ impl Drop for Hook {
 
 thread_local! {
     static HOOK: RefCell<Option<Rc<Hook>>> = const { RefCell::new(None) };
+    /// Pauses of this thread, in all of its spin loops.
+    static PAUSES: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Tells the processor, or this thread's hook, that the thread waits for another one.
 #[inline]
 pub fn yield_point() {
     if HOOKED_THREADS.load(Ordering::Relaxed) == 0 {
-        std::hint::spin_loop();
+        pause();
     } else {
         yield_to_hook();
+    }
+}
+
+fn pause() {
+    let pauses = PAUSES.get().wrapping_add(1);
+    PAUSES.set(pauses);
+    if pauses.is_multiple_of(PAUSES_BEFORE_YIELD) {
+        std::thread::yield_now();
+    } else {
+        std::hint::spin_loop();
     }
 }
 
