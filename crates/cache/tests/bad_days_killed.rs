@@ -102,7 +102,8 @@ fn what_a_killed_process_acknowledged_is_there() {
                 versions[block as usize] = step;
             }
         }
-        step += 1;
+        let unacknowledged = step;
+        step = unacknowledged + 1;
         drop((volume, pool));
     }
 }

@@ -35,8 +35,10 @@ impl BlockDevice for StuckDevice {
         self.0.read_at(offset, buffer)
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        while offset >= STUCK_FROM {
-            std::thread::park();
+        if offset >= STUCK_FROM {
+            loop {
+                std::thread::park();
+            }
         }
         self.0.write_at(offset, data)
     }
@@ -71,7 +73,7 @@ fn victim_daemon() {
 }
 
 fn start_victim(directory: &Path) -> (Child, PathBuf) {
-    let victim = Command::new(std::env::current_exe().unwrap())
+    let mut victim = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "victim_daemon", "--nocapture"])
         .env(VICTIM_VARIABLE, directory)
         .stdout(Stdio::null())
@@ -84,6 +86,8 @@ fn start_victim(directory: &Path) -> (Child, PathBuf) {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    victim.kill().unwrap();
+    victim.wait().unwrap();
     panic!("the victim did not mount");
 }
 
