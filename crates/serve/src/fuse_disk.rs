@@ -210,10 +210,10 @@ impl<D: BlockDevice> FuseDisk<D> {
     }
 }
 
-/// Says on standard error what went wrong, since the kernel only carries a number.
+/// Says in the log what went wrong, since the kernel only carries a number.
 fn report(operation: &str, offset: u64, length: u64, error: &DeviceError) -> Errno {
     if !matches!(error, DeviceError::Unsupported { .. }) {
-        eprintln!("forebay: {operation} of {length} bytes at byte {offset} failed: {error}");
+        tracing::error!(operation, offset, length, %error, "a request of the FUSE disk failed");
     }
     Errno::from_i32(error.errno())
 }

@@ -93,6 +93,32 @@ fn wrong_config_files_are_refused_with_file_line_and_key() {
 }
 
 #[test]
+fn a_wrong_certificate_is_named() {
+    let place = Place::with_pool();
+    std::fs::write(place.path("server.pem"), "no certificate").unwrap();
+    let tls = [
+        "--tls-certificate",
+        "./server.pem",
+        "--tls-key",
+        "./server.key",
+    ];
+    let serve = [
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "tcp:127.0.0.1:0",
+    ];
+    let half = place.run(&[&serve[..], &tls].concat());
+    assert_eq!(half.code, 2, "{}", half.stderr);
+    let whole = place.run(&[&serve[..], &tls, &["--tls-client-ca", "./ca.pem"]].concat());
+    assert_eq!(whole.code, 1, "{}", whole.stderr);
+    assert!(whole.stderr.contains("server."), "{}", whole.stderr);
+}
+
+#[test]
 fn tcp_beyond_loopback_needs_tls() {
     let place = Place::with_pool();
     let refused = place.run(&[
