@@ -22,7 +22,9 @@ pub mod nbd;
 pub mod volume_device;
 
 pub use block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState};
-pub use control::{Client, ClientError, ControlServer, Refusal, RefusalKind, Request, control_path};
+pub use control::{
+    Client, ClientError, ControlServer, Refusal, RefusalKind, Request, control_path,
+};
 pub use fuse_disk::{DiskMount, DiskOptions};
 pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;

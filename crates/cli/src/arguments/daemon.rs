@@ -13,6 +13,7 @@ use crate::size;
   mkdir -p /mnt/forebay
   forebay serve --pool /dev/shm/pool --backing disk.img --fuse /mnt/forebay --nbd unix:/run/forebay.nbd
   forebay serve --config /etc/forebay/forebay.toml
+
 A config file has the same names as the flags, and a [[volume]] table for each further disk; a flag \
 wins over the file. The first SIGTERM or Ctrl-C drains and ends, and waits for disks that are in use \
 until the deadline; the second ends at once. Nothing acknowledged is lost either way.")]
@@ -41,6 +42,7 @@ pub struct DaemonArgument {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay attach /dev/shm/pool --backing second.img --name second --fuse /mnt/second
+
 Where the daemon listens for NBD clients, the disk is exported there under its name.")]
 pub struct AttachOptions {
     /// First member of the pool.
@@ -63,6 +65,7 @@ pub struct AttachOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay detach /dev/shm/pool second
+
 What is dirty goes to the backing first, with progress; Ctrl-C leaves the disk served. A disk that \
 somebody uses is refused (exit code 4).")]
 pub struct DetachOptions {
@@ -80,6 +83,7 @@ pub struct DetachOptions {
 #[command(after_help = "Example:
   forebay top /dev/shm/pool
   forebay top /dev/shm/pool --once
+
 Keys: q or Esc ends.")]
 pub struct TopOptions {
     /// First member of the pool.
@@ -131,6 +135,7 @@ pub struct FlushOptions {
 #[command(after_help = "Example:
   forebay set /dev/shm/pool --dirty-low 30 --dirty-high 50
   forebay set /dev/shm/pool --flush-rate 100M
+
 Without options it shows the settings. They last until the daemon ends; the config file keeps them.")]
 pub struct SetOptions {
     /// First member of the pool.
@@ -148,6 +153,7 @@ pub struct SetOptions {
 #[command(after_help = "Example:
   forebay resize /dev/shm/pool --size 2G
   truncate -s 20G disk.img && forebay resize /dev/shm/pool --volume disk.img
+
 A pool grows while nobody serves it; what is dirty goes to the backings first. A disk grows while it \
 is served, to the size that its backing has now. Nothing shrinks.")]
 pub struct ResizeOptions {
@@ -171,6 +177,7 @@ pub struct ResizeOptions {
   forebay create /dev/shm/test --size 64M --test
   forebay fault /dev/shm/test fail-backing disk.img --writes 10
   forebay fault /dev/shm/test flip-bit disk.img --block 7
+
 Pools that were not made with --test are refused.")]
 pub struct FaultOptions {
     /// First member of the pool.
