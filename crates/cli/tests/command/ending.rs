@@ -107,6 +107,43 @@ fn a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
 }
 
 #[test]
+fn a_request_that_hangs_is_given_up_at_the_deadline_and_what_was_acknowledged_stays() {
+    let place = Place::with_test_pool();
+    let daemon = place.serve_nbd(&["--shutdown-deadline", "1"]);
+    let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
+    place.ask(&[&fail[..], &["18446744073709551615"]].concat());
+    // More than the pool holds: the last write waits for a backing that takes nothing.
+    let acknowledged = Arc::new(AtomicU64::new(0));
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let filling = std::thread::spawn({
+        let acknowledged = Arc::clone(&acknowledged);
+        move || {
+            for block in 0.. {
+                if client.write(block * 4096, &content(block)).is_err() {
+                    return;
+                }
+                acknowledged.store(block + 1, Ordering::SeqCst);
+            }
+        }
+    });
+    while place.ask(&["stat", "POOL"])["waiting_writers"] == 0 {
+        std::thread::yield_now();
+    }
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(6));
+    filling.join().unwrap();
+    let blocks = acknowledged.load(Ordering::SeqCst);
+    assert!(blocks > 1000, "{blocks}");
+    let daemon = place.serve_nbd(&[]);
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    for block in 0..blocks {
+        assert_eq!(client.read(block * 4096, 4096).unwrap(), content(block));
+    }
+    drop(client);
+    daemon.end();
+}
+
+#[test]
 fn the_second_signal_ends_at_once() {
     if skips_without_fuse("the_second_signal_ends_at_once") {
         return;
