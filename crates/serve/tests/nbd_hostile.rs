@@ -93,9 +93,9 @@ fn a_write_that_broke_off_is_never_applied() {
         }
     }
     wait_until("they are gone", || rig.server.stats().connections_open == 0);
+    assert_eq!(rig.server.stats().requests_in_flight, 0);
     let mut client = rig.open();
     assert!(client.read(0, 2 << 20).iter().all(|byte| *byte == 0));
-    assert_eq!(rig.server.stats().requests_in_flight, 0);
 }
 
 #[test]
