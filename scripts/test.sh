@@ -61,6 +61,7 @@ step model cargo test "${PROFILE[@]}" -j"$JOBS" -p forebay-model -- --nocapture
 step loom scripts/loom.sh
 step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
+step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
 step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
 
 echo
