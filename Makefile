@@ -1,6 +1,6 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash lint fuzz loom tsan build man clean
+.PHONY: help run test bench crash soak lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -24,6 +24,10 @@ bench: ## Measure against raw memory and libpmem; writes target/bench/report.jso
 crash: ## A million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build
 	@scripts/crash.sh
+
+soak: ## Ten minutes of load on daemons that are killed and misled; writes target/soak/report.json
+	@scripts/setup.sh build
+	@scripts/soak.sh
 
 lint: ## Formatting, clippy, licences and sources of dependencies, house rules
 	@scripts/setup.sh build lint

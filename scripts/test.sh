@@ -62,6 +62,7 @@ step loom scripts/loom.sh
 step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
 step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
+step soak env PROFILE=checked scripts/soak.sh --quick
 step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
 
 echo

@@ -18,6 +18,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("check", &["forebay", "forebay-pmem"]),
     ("bench", &["forebay", "forebay-pmem", "forebay-serve"]),
     ("serve", &["forebay"]),
+    ("soak", &["forebay-serve"]),
     (
         "cli",
         &["forebay", "forebay-pmem", "forebay-serve", "forebay-bench"],

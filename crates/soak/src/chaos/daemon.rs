@@ -1,0 +1,96 @@
+//! Daemons that are killed, that end under load, and that come second.
+
+use std::process::Stdio;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use super::Chaos;
+use crate::Result;
+use crate::place::{VOLUMES, wait};
+
+/// In use: another process owns the pool.
+const EXIT_IN_USE: i32 = 4;
+/// The daemon ended before its disks were out of use.
+const EXIT_DEADLINE: i32 = 6;
+const SECOND_DEADLINE: Duration = Duration::from_secs(30);
+
+impl Chaos<'_> {
+    /// Starts a daemon; recovery, where the last one was killed.
+    pub fn start(&mut self) -> Result<()> {
+        let daemon = self.place.start()?;
+        self.tally.daemon.store(daemon.pid(), SeqCst);
+        self.tally.generation.fetch_add(1, SeqCst);
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// SIGKILL with requests in flight, and recovery.
+    pub fn kill(&mut self) -> Result<()> {
+        self.tally.fault("daemon_killed");
+        self.tally.open_fault();
+        self.down(Signal::KILL)?;
+        self.start()?;
+        if self.rng.u32(..4) == 0 {
+            // Once more at once: before and while clients find out what became of their requests.
+            self.tally.fault("daemon_killed_again");
+            self.pause(0..60);
+            self.down(Signal::KILL)?;
+            self.start()?;
+        }
+        self.tally.close_fault();
+        Ok(())
+    }
+
+    /// SIGTERM under load: it has to end by itself and say that all is well.
+    pub fn terminate(&mut self) -> Result<()> {
+        self.tally.fault("daemon_terminated");
+        self.tally.open_fault();
+        let code = self.down(Signal::TERM)?;
+        let by_deadline = self.place.has_fuse && code == Some(EXIT_DEADLINE);
+        if code != Some(0) && !by_deadline {
+            let tail = self.place.log_tail();
+            self.tally.error(format!(
+                "SIGTERM ended the daemon with {code:?}; its log:\n{tail}"
+            ));
+        }
+        self.start()?;
+        self.tally.close_fault();
+        Ok(())
+    }
+
+    /// Ends the daemon; its exit code, none where a signal ended it.
+    pub fn down(&mut self, signal: Signal) -> Result<Option<i32>> {
+        self.tally.daemon.store(0, SeqCst);
+        let daemon = self.daemon.take().ok_or("no daemon is up")?;
+        Ok(daemon.end(signal)?.code())
+    }
+
+    /// Another daemon on the same pool is refused, and the first one serves on.
+    pub fn second_daemon(&mut self) -> Result<()> {
+        self.tally.fault("second_daemon");
+        let mut second = self
+            .place
+            .command(&["serve", "--name", "second", "--nbd"])
+            .arg(format!("unix:{}", self.place.path("second").display()))
+            .arg("--pool")
+            .arg(self.place.path("pool"))
+            .arg("--backing")
+            .arg(self.place.backing(VOLUMES[0]))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let status = wait(&mut second, SECOND_DEADLINE);
+        // Fails only where it has ended, as it should.
+        let _ = second.kill();
+        let _ = second.wait();
+        match status? {
+            Some(status) if status.code() == Some(EXIT_IN_USE) => {}
+            other => self
+                .tally
+                .error(format!("a second daemon on the pool came to {other:?}")),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+//! `make soak`: real daemons under load while things go wrong, every answer compared with a model in
+//! memory, and every byte of the backings at the end.
+//!
+//! Writes a report of what was lost, what was wrong, what stalled and how memory grew. Exit code 1 if
+//! anything was.
+
+mod chaos;
+mod door;
+mod memory;
+mod model;
+mod nbd_client;
+mod place;
+mod report;
+mod requests;
+mod stamp;
+mod tally;
+mod verify;
+mod worker;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use clap::Parser;
+use fastrand::Rng;
+use forebay_serve::Request;
+use indicatif::{ProgressBar, ProgressStyle};
+use rustix::process::Signal;
+
+use crate::chaos::Chaos;
+use crate::door::Address;
+use crate::memory::Sample;
+use crate::model::{Model, Runs};
+use crate::place::{MOUNTED, Place, VOLUMES};
+use crate::requests::Choice;
+use crate::tally::Tally;
+use crate::worker::{Volume, Worker};
+
+/// Whatever went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// A result with such a failure.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+const SECONDS: u64 = 600;
+const QUICK_SECONDS: u64 = 60;
+/// Much less than the volumes: evictions and write-back never rest.
+const POOL_BYTES: u64 = 48 << 20;
+const VOLUME_BYTES: u64 = 64 << 20;
+const CLIENTS_PER_VOLUME: u64 = 2;
+
+/// Loads and breaks running daemons, and checks every byte against a model.
+#[derive(Debug, Parser)]
+#[command(after_help = "Example:
+  forebay-soak --forebay target/release/forebay --quick --seed 7")]
+struct Arguments {
+    /// The command to test.
+    #[arg(long, default_value = "target/release/forebay")]
+    forebay: PathBuf,
+    /// How long to break things [default: 600].
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// A minute instead of ten.
+    #[arg(long, conflicts_with = "seconds")]
+    quick: bool,
+    /// Repeats the choice of operations and of faults; their interleaving is the machine's.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Where the report goes.
+    #[arg(long, default_value = "target/soak/report.json")]
+    report: PathBuf,
+    /// Where backings are made, and removed afterwards [default: where the pool is].
+    #[arg(long)]
+    backings: Option<PathBuf>,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    match soak(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("forebay-soak: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// True if nothing was lost, wrong, late or an error.
+fn soak(arguments: &Arguments) -> Result<bool> {
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let length = match (arguments.seconds, arguments.quick) {
+        (Some(seconds), _) => seconds,
+        (None, true) => QUICK_SECONDS,
+        (None, false) => SECONDS,
+    };
+    eprintln!("soak: seed {seed}, {length} s");
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&is_interrupted))?;
+    }
+    let backings = arguments.backings.clone();
+    let memory = PathBuf::from("/dev/shm");
+    let backings = backings.unwrap_or_else(|| match memory.is_dir() {
+        true => memory,
+        false => std::env::temp_dir(),
+    });
+    let place = Place::new(
+        arguments.forebay.clone(),
+        &backings,
+        POOL_BYTES,
+        VOLUME_BYTES,
+    )?;
+    if !place.has_fuse {
+        eprintln!("skipped soak of the FUSE disk: needs root and /dev/fuse to mount");
+    }
+    let run = Run {
+        place,
+        tally: Tally::new(),
+        volumes: volumes(seed),
+        seed,
+        is_interrupted,
+    };
+    let samples = run.all(Duration::from_secs(length))?;
+    if run.is_interrupted.load(SeqCst) {
+        return Err("interrupted; nothing was compared at the end, no report".into());
+    }
+    finish(arguments, &run, &samples)
+}
+
+fn finish(arguments: &Arguments, run: &Run, samples: &[Sample]) -> Result<bool> {
+    let rows = report::rows(&run.tally, samples);
+    let json = report::json(&rows, run.seed);
+    report::write(&arguments.report, &json)?;
+    match arguments.json {
+        true => println!("{json:#}"),
+        false => print!("{}", report::text(&rows)),
+    }
+    eprintln!("written to {}", arguments.report.display());
+    let has_failed = run.tally.has_failed();
+    if has_failed {
+        for message in run.tally.messages() {
+            eprintln!("{message}");
+        }
+        // The place is removed; the log may say why.
+        let log = arguments.report.with_file_name("daemon.log");
+        std::fs::write(&log, run.place.log())?;
+        let (seed, log) = (run.seed, log.display());
+        eprintln!("FAILED; seed {seed}; what the daemons logged is in {log}");
+    }
+    Ok(!has_failed)
+}
+
+fn volumes(seed: u64) -> Vec<Volume> {
+    let volume = |(index, name): (usize, &&str)| Volume {
+        name: (*name).to_owned(),
+        models: (0..CLIENTS_PER_VOLUME)
+            .map(|_| Model::new(seed, index as u32, VOLUME_BYTES).into())
+            .collect(),
+        is_paused: AtomicBool::new(false),
+        waiting: AtomicUsize::new(0),
+        connections: AtomicU64::new(0),
+        alive: AtomicUsize::new(0),
+    };
+    VOLUMES.iter().enumerate().map(volume).collect()
+}
+
+struct Run {
+    place: Place,
+    tally: Tally,
+    volumes: Vec<Volume>,
+    seed: u64,
+    is_interrupted: Arc<AtomicBool>,
+}
+
+impl Run {
+    /// Load, faults, and the comparison at the end; the samples of the daemons' memory.
+    fn all(&self, length: Duration) -> Result<Vec<Sample>> {
+        let (place, tally) = (&self.place, &self.tally);
+        let mut chaos = Chaos {
+            place,
+            tally,
+            volumes: &self.volumes,
+            rng: Rng::with_seed(self.seed),
+            is_interrupted: &self.is_interrupted,
+            daemon: None,
+        };
+        let count_connections = |volume: &str| chaos::connections(place, volume);
+        let (broken, samples) = std::thread::scope(|scope| {
+            let samples = scope.spawn(|| memory::watch(tally));
+            scope.spawn(|| tally.watch());
+            scope.spawn(|| self.show(length));
+            for volume in 0..self.volumes.len() {
+                for client in 0..CLIENTS_PER_VOLUME {
+                    let worker = self.worker(volume, client, &count_connections);
+                    scope.spawn(|| worker.run());
+                }
+            }
+            let broken = chaos.run(length);
+            if broken.is_err() {
+                // Clients would wait for a daemon that will not come.
+                self.is_interrupted.store(true, SeqCst);
+            }
+            tally.is_over.store(true, SeqCst);
+            (broken, samples.join().unwrap_or_default())
+        });
+        if let Err(error) = broken {
+            let messages = tally.messages().join("\n");
+            return Err(format!("seed {}: {error}\n{messages}", self.seed).into());
+        }
+        if !self.is_interrupted.load(SeqCst) {
+            self.compare(&mut chaos)?;
+        }
+        Ok(samples)
+    }
+
+    fn worker<'a>(
+        &'a self,
+        volume: usize,
+        client: u64,
+        count_connections: worker::CountConnections<'a>,
+    ) -> Worker<'a> {
+        let by_mount = volume == MOUNTED && client == 0 && self.place.has_fuse;
+        let number = volume as u64 * CLIENTS_PER_VOLUME + client + 1;
+        Worker {
+            tally: &self.tally,
+            volume: &self.volumes[volume],
+            address: match by_mount {
+                true => Address::Fuse(self.place.path("mount/disk")),
+                false => Address::Nbd(self.place.nbd(), VOLUMES[volume].to_owned()),
+            },
+            choice: Choice {
+                rng: Rng::with_seed(self.seed.wrapping_add(number << 32)),
+                runs: Runs {
+                    volume_bytes: VOLUME_BYTES,
+                    clients: CLIENTS_PER_VOLUME,
+                },
+                client,
+                version: 0,
+            },
+            count_connections,
+            is_interrupted: &self.is_interrupted,
+            door: None,
+            generation: 0,
+        }
+    }
+
+    /// Drains, ends the daemon, and compares every byte of every backing.
+    fn compare(&self, chaos: &mut Chaos<'_>) -> Result<()> {
+        chaos::ask(&self.place, &Request::new("set").with("flush_rate", 0))?;
+        chaos::ask(&self.place, &Request::new("flush"))?;
+        let code = chaos.down(Signal::TERM)?;
+        if code != Some(0) {
+            let tail = self.place.log_tail();
+            self.tally
+                .error(format!("the daemon ended with {code:?}; its log:\n{tail}"));
+        }
+        for volume in &self.volumes {
+            verify::backing(&self.place, &self.tally, volume, "backing at the end")?;
+        }
+        for line in self.place.log().lines() {
+            if line.contains("panicked") {
+                self.tally.error(format!("a daemon logged: {line}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A bar with what happens now, until the run is over.
+    fn show(&self, length: Duration) {
+        let bar = ProgressBar::new(length.as_secs());
+        let template = "{elapsed_precise} {wide_bar} {msg}";
+        bar.set_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        while !self.tally.is_over.load(SeqCst) {
+            let tally = &self.tally;
+            bar.set_position(tally.elapsed_ns() / 1_000_000_000);
+            bar.set_message(format!(
+                "{} requests, {} faults, {} lost, {} wrong, {} stalls; {}",
+                tally.operations.load(SeqCst),
+                tally.faults().values().sum::<u64>(),
+                tally.lost.load(SeqCst),
+                tally.wrong.load(SeqCst),
+                tally.stalls.load(SeqCst),
+                tally.now(),
+            ));
+            std::thread::sleep(Duration::from_millis(250));
+        }
+        bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,241 @@
+//! What happened so far, counted by everybody at the same time; and when a slow request is a stall.
+//!
+//! A request stalls if it takes more than a second while a daemon is up and no fault is in progress.
+//! Time in which this process itself got no processor, which a watchdog sees by its own ticks coming
+//! late, is taken off.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::model::Complaint;
+
+const STALL: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(50);
+const LATE: Duration = Duration::from_millis(300);
+/// Messages that are kept; the counters count on.
+const MESSAGES_MAX: usize = 40;
+
+/// Locks, whatever became of a thread that held it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The moment a request began.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    at: Instant,
+    starved_ns: u64,
+}
+
+/// Counters of a run.
+#[derive(Debug)]
+pub struct Tally {
+    began: Instant,
+    /// Set when clients are to come to an end.
+    pub is_over: AtomicBool,
+    /// Requests that were answered.
+    pub operations: AtomicU64,
+    /// Bytes in them.
+    pub bytes: AtomicU64,
+    /// Sectors that were acknowledged and are not there any more.
+    pub lost: AtomicU64,
+    /// Sectors with what must not be there.
+    pub wrong: AtomicU64,
+    /// Requests that stalled.
+    pub stalls: AtomicU64,
+    /// Errors that no fault explains.
+    pub errors: AtomicU64,
+    /// Errors and broken connections that a fault explains.
+    pub errors_expected: AtomicU64,
+    /// Changes that broke off and were found whole or absent.
+    pub resolved: AtomicU64,
+    /// The slowest request outside of faults.
+    pub slowest_ns: AtomicU64,
+    /// Time that this process got no processor.
+    pub starved_ns: AtomicU64,
+    /// Daemons started so far.
+    pub generation: AtomicU64,
+    /// Process of the daemon that is up, or 0.
+    pub daemon: AtomicU32,
+    faults_open: AtomicU64,
+    fault_ended_ns: AtomicU64,
+    faults: Mutex<BTreeMap<&'static str, u64>>,
+    messages: Mutex<Vec<String>>,
+    now: Mutex<String>,
+}
+
+impl Tally {
+    /// Nothing has happened.
+    pub fn new() -> Tally {
+        Tally {
+            began: Instant::now(),
+            is_over: AtomicBool::new(false),
+            operations: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
+            stalls: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            errors_expected: AtomicU64::new(0),
+            resolved: AtomicU64::new(0),
+            slowest_ns: AtomicU64::new(0),
+            starved_ns: AtomicU64::new(0),
+            generation: AtomicU64::new(0),
+            daemon: AtomicU32::new(0),
+            faults_open: AtomicU64::new(0),
+            fault_ended_ns: AtomicU64::new(0),
+            faults: Mutex::default(),
+            messages: Mutex::default(),
+            now: Mutex::default(),
+        }
+    }
+
+    /// Nanoseconds since the run began.
+    pub fn elapsed_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Counts a fault.
+    pub fn fault(&self, name: &'static str) {
+        *lock(&self.faults).entry(name).or_default() += 1;
+        name.clone_into(&mut lock(&self.now));
+    }
+
+    /// Every fault and how often.
+    pub fn faults(&self) -> BTreeMap<&'static str, u64> {
+        lock(&self.faults).clone()
+    }
+
+    /// What is going on, for people.
+    pub fn now(&self) -> String {
+        lock(&self.now).clone()
+    }
+
+    /// From here to [`Tally::close_fault`], requests may be slow and may fail.
+    pub fn open_fault(&self) {
+        self.faults_open.fetch_add(1, SeqCst);
+    }
+
+    /// The fault is over.
+    pub fn close_fault(&self) {
+        self.fault_ended_ns.store(self.elapsed_ns(), SeqCst);
+        self.faults_open.fetch_sub(1, SeqCst);
+    }
+
+    /// The start of a request.
+    pub fn start(&self) -> Start {
+        Start {
+            at: Instant::now(),
+            starved_ns: self.starved_ns.load(SeqCst),
+        }
+    }
+
+    /// Whether a fault was in progress at any moment since then.
+    pub fn had_fault_since(&self, start: Start) -> bool {
+        let began_ns = (start.at - self.began).as_nanos() as u64;
+        self.faults_open.load(SeqCst) > 0 || self.fault_ended_ns.load(SeqCst) >= began_ns
+    }
+
+    /// A request was answered.
+    pub fn answered(&self, start: Start, bytes: u64, what: impl FnOnce() -> String) {
+        self.operations.fetch_add(1, SeqCst);
+        self.bytes.fetch_add(bytes, SeqCst);
+        if self.had_fault_since(start) {
+            return;
+        }
+        let taken_ns = start.at.elapsed().as_nanos() as u64;
+        let starved_ns = self.starved_ns.load(SeqCst) - start.starved_ns;
+        let taken_ns = taken_ns.saturating_sub(starved_ns);
+        self.slowest_ns.fetch_max(taken_ns, SeqCst);
+        if taken_ns > STALL.as_nanos() as u64 {
+            self.stalls.fetch_add(1, SeqCst);
+            let message = format!("stall: {} took {} ms", what(), taken_ns / 1_000_000);
+            self.say(message);
+        }
+    }
+
+    /// Something went wrong since `start`; an error unless a fault explains it.
+    pub fn failed(&self, start: Start, message: impl FnOnce() -> String) {
+        if self.had_fault_since(start) {
+            self.errors_expected.fetch_add(1, SeqCst);
+        } else {
+            self.error(message());
+        }
+    }
+
+    /// Something went wrong that nothing explains.
+    pub fn error(&self, message: String) {
+        self.errors.fetch_add(1, SeqCst);
+        self.say(format!("error: {message}"));
+    }
+
+    /// A sector is not what it has to be.
+    pub fn complain(&self, complaint: Complaint, found_by: &str) {
+        let (counter, text) = match complaint {
+            Complaint::Lost(text) => (&self.lost, format!("lost: {text}")),
+            Complaint::Wrong(text) => (&self.wrong, format!("wrong: {text}")),
+        };
+        counter.fetch_add(1, SeqCst);
+        self.say(format!("{text} ({found_by})"));
+    }
+
+    fn say(&self, message: String) {
+        let mut messages = lock(&self.messages);
+        if messages.len() < MESSAGES_MAX {
+            let at_s = self.began.elapsed().as_secs_f64();
+            let during = self.now();
+            messages.push(format!("{at_s:.3} s, {during}: {message}"));
+        }
+    }
+
+    /// The first things that went wrong.
+    pub fn messages(&self) -> Vec<String> {
+        lock(&self.messages).clone()
+    }
+
+    /// Whether something is wrong with the daemon.
+    pub fn has_failed(&self) -> bool {
+        [&self.lost, &self.wrong, &self.stalls, &self.errors]
+            .iter()
+            .any(|counter| counter.load(SeqCst) > 0)
+    }
+
+    /// Ticks until the run is over, and notes when a tick came late.
+    pub fn watch(&self) {
+        while !self.is_over.load(SeqCst) {
+            let asleep = Instant::now();
+            std::thread::sleep(TICK);
+            let taken = asleep.elapsed();
+            if taken > LATE {
+                let starved = taken - TICK;
+                self.starved_ns.fetch_add(starved.as_nanos() as u64, SeqCst);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_count_only_while_no_fault_explains_them() {
+        let tally = Tally::new();
+        let before = tally.start();
+        tally.open_fault();
+        tally.failed(before, String::new);
+        tally.close_fault();
+        tally.failed(before, String::new);
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(!tally.has_failed());
+        tally.failed(tally.start(), String::new);
+        assert!(tally.has_failed());
+        assert_eq!(tally.errors.load(SeqCst), 1);
+        assert_eq!(tally.errors_expected.load(SeqCst), 2);
+    }
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Daemons under load while things go wrong; the report is target/soak/report.json.
+#
+#   scripts/soak.sh [--quick] [--seconds N] [--seed N] [--json]
+#
+# PROFILE=checked builds without the link-time pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly PROFILE=${PROFILE:-release}
+readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
+
+cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-soak
+# Replaces the shell, so that Ctrl-C and the exit code are the program's own.
+exec "$PROGRAMS/forebay-soak" --forebay "$PROGRAMS/forebay" "$@"
