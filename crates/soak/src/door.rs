@@ -209,13 +209,17 @@ impl Errand<'_> {
         let (offset, length) = (request.bytes.start, request.length());
         match request.kind {
             Kind::Read => {
-                let mut data = vec![0; length as usize];
-                file.read_exact_at(&mut data, offset)?;
-                return Ok(data);
+                return with_pages(length as usize, |data| {
+                    file.read_exact_at(data, offset)?;
+                    Ok(data.to_vec())
+                });
             }
             Kind::Write | Kind::WriteFua => {
                 let data = self.model.data(&request.bytes, request.version);
-                file.write_all_at(&data, offset)?;
+                with_pages(data.len(), |pages| {
+                    pages.copy_from_slice(&data);
+                    file.write_all_at(pages, offset)
+                })?;
                 if request.kind == Kind::WriteFua {
                     file.sync_data()?;
                 }
@@ -232,6 +236,15 @@ impl Errand<'_> {
         }
         Ok(Vec::new())
     }
+}
+
+/// Calls `use_it` with memory that starts at a page: the kernel cuts requests at pages of memory, and
+/// a MiB that starts elsewhere has one page too many.
+fn with_pages<T>(bytes: usize, use_it: impl FnOnce(&mut [u8]) -> T) -> T {
+    const PAGE_BYTES: usize = 4096;
+    let mut memory = vec![0; bytes + PAGE_BYTES];
+    let start = memory.as_ptr().align_offset(PAGE_BYTES);
+    use_it(&mut memory[start..start + bytes])
 }
 
 /// Whether the daemon behind a mount is no more.

@@ -206,12 +206,11 @@ impl Worker<'_> {
 
     fn doubt(&self, model: &mut Model, request: &Request, may_be_there: bool) {
         if request.kind.is_change() {
-            let is_nbd = matches!(self.address, Address::Nbd(..));
             model.uncertain.push(Uncertain {
                 bytes: request.bytes.clone(),
                 version: request.version,
-                // The kernel may cut what comes by the mount.
-                is_whole: request.kind.has_data() && is_nbd,
+                // Zeroes may be there in part.
+                is_whole: request.kind.has_data(),
                 may_be_there,
             });
         }
