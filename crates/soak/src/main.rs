@@ -189,7 +189,7 @@ impl Run {
             daemon: None,
         };
         let count_connections = |volume: &str| chaos::connections(place, volume);
-        let (broken, samples) = std::thread::scope(|scope| {
+        let (broken, was_called_off, samples) = std::thread::scope(|scope| {
             let samples = scope.spawn(|| memory::watch(tally));
             scope.spawn(|| tally.watch());
             scope.spawn(|| self.show(length));
@@ -200,14 +200,18 @@ impl Run {
                 }
             }
             let broken = chaos.run(length);
+            let was_called_off = self.is_interrupted.load(SeqCst);
             if broken.is_err() {
                 // Clients would wait for a daemon that will not come.
                 self.is_interrupted.store(true, SeqCst);
             }
             tally.is_over.store(true, SeqCst);
-            (broken, samples.join().unwrap_or_default())
+            (broken, was_called_off, samples.join().unwrap_or_default())
         });
-        if let Err(error) = broken {
+        // What fails because of Ctrl-C is no finding.
+        if let Err(error) = broken
+            && !was_called_off
+        {
             let messages = tally.messages().join("\n");
             return Err(format!("seed {}: {error}\n{messages}", self.seed).into());
         }

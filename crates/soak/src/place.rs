@@ -23,7 +23,7 @@ pub const GUEST: usize = 3;
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const END_DEADLINE: Duration = Duration::from_secs(60);
 /// Given to the daemon; it is in use by a mount for moments only.
-const SHUTDOWN_DEADLINE_S: u64 = 10;
+const SHUTDOWN_DEADLINE_S: u64 = 3;
 
 /// The directory.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::Chaos;
 use crate::Result;
-use crate::place::{VOLUMES, wait};
+use crate::place::{MOUNTED, VOLUMES, wait};
 
 /// In use: another process owns the pool.
 const EXIT_IN_USE: i32 = 4;
@@ -43,12 +43,21 @@ impl Chaos<'_> {
         Ok(())
     }
 
-    /// SIGTERM under load: it has to end by itself and say that all is well.
+    /// SIGTERM under load: it has to end by itself and say that all is well, unless the mount is in
+    /// use until the deadline.
     pub fn terminate(&mut self) -> Result<()> {
+        if self.place.has_fuse && self.rng.u32(..3) == 0 {
+            self.tally.fault("daemon_terminated_with_mount_in_use");
+            return self.end_and_start(true);
+        }
         self.tally.fault("daemon_terminated");
+        self.without_clients(MOUNTED, |chaos| chaos.end_and_start(false))
+    }
+
+    fn end_and_start(&mut self, is_mount_in_use: bool) -> Result<()> {
         self.tally.open_fault();
         let code = self.down(Signal::TERM)?;
-        let by_deadline = self.place.has_fuse && code == Some(EXIT_DEADLINE);
+        let by_deadline = is_mount_in_use && code == Some(EXIT_DEADLINE);
         if code != Some(0) && !by_deadline {
             let tail = self.place.log_tail();
             self.tally.error(format!(

@@ -11,6 +11,7 @@ use crate::Result;
 use crate::nbd_client;
 use crate::place::{GUEST, VOLUMES};
 use crate::verify;
+use crate::worker::Volume;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -18,22 +19,37 @@ impl Chaos<'_> {
     /// Detaches the guest, compares it, attaches it.
     pub fn guest_goes_and_comes(&mut self) -> Result<()> {
         self.tally.fault("detached_and_attached");
-        let (name, volume) = (VOLUMES[GUEST], &self.volumes[GUEST]);
+        self.without_clients(GUEST, |chaos| chaos.detach_and_attach(VOLUMES[GUEST]))
+    }
+
+    /// Has the clients of a volume close their doors meanwhile; they know then of every request what
+    /// became of it.
+    pub fn without_clients(
+        &mut self,
+        volume: usize,
+        act: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let volume = &self.volumes[volume];
         volume.is_paused.store(true, SeqCst);
-        let result = self.without_clients(name);
+        let result = self.wait_for_clients(volume).and_then(|()| act(self));
         volume.is_paused.store(false, SeqCst);
         result
     }
 
-    fn without_clients(&self, name: &str) -> Result<()> {
-        let volume = &self.volumes[GUEST];
+    fn wait_for_clients(&self, volume: &Volume) -> Result<()> {
         let began = Instant::now();
         while volume.waiting.load(SeqCst) < volume.alive.load(SeqCst) {
             if self.is_interrupted.load(SeqCst) || began.elapsed() > PATIENCE {
-                return Err("the clients of the guest do not close their doors".into());
+                let name = &volume.name;
+                return Err(format!("the clients of {name} do not close their doors").into());
             }
             std::thread::sleep(Duration::from_millis(2));
         }
+        Ok(())
+    }
+
+    fn detach_and_attach(&self, name: &str) -> Result<()> {
+        let began = Instant::now();
         let detach = Request::new("detach").with("volume", name);
         // The daemon sees the end of a connection a moment later than its client.
         while let Err(error) = ask(self.place, &detach) {
@@ -45,6 +61,7 @@ impl Chaos<'_> {
         if nbd_client::Client::open(&self.place.nbd(), name).is_ok() {
             self.tally.error(format!("{name} is detached and opens"));
         }
+        let volume = &self.volumes[GUEST];
         verify::backing(self.place, self.tally, volume, "detached backing")?;
         let attach = Request::new("attach")
             .with("backing", self.place.backing(name).display().to_string())
