@@ -13,7 +13,7 @@ use crate::media::Media;
 use crate::options::RuntimeOptions;
 use crate::record::Salt;
 use crate::replace::Switchable;
-use crate::slots::Slots;
+use crate::slots::{Slots, Stock};
 use crate::stats::Tallies;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::volume::VolumeState;
@@ -174,6 +174,36 @@ impl Core {
         self.replacement.on_hit(index);
         self.tallies.mine().read_hits(1);
         true
+    }
+
+    /// Fails where part of the table was lost. Whoever did not find a key asks this afterwards: lost
+    /// entries read as free ones, and the backing may have an older block.
+    #[inline]
+    pub(crate) fn table_is_whole(&self) -> Result<()> {
+        if self.media.table_lost() {
+            return Err(self.lost_table());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn lost_table(&self) -> Error {
+        self.poisoned.store(true, Ordering::Relaxed);
+        Error::Damaged {
+            path: self.path(),
+            found:
+                "the medium lost part of the table of what is cached; nothing that is not found \
+                    in the rest can be told from what is older on the backing"
+                    .into(),
+        }
+    }
+
+    /// Gives a private slot back that a failed commit did not use. Not once a fence has failed: a
+    /// commit word may stand that tells recovery to look into this very slot.
+    pub(crate) fn give_unused(&self, stock: &Stock<'_>, slot: u32) {
+        if self.writable().is_ok() {
+            stock.give(slot);
+        }
     }
 
     fn find_in_chain(&self, place: Place, key: Key) -> Option<(u32, Entry)> {

@@ -115,6 +115,7 @@ impl Volume {
     ) -> Result<bool> {
         let backing = self.state.backing()?;
         let block_bytes = self.block_size() as u64;
+        self.core.table_is_whole()?;
         let mut block = blocks.start;
         while block < blocks.end {
             let (from, to) = (block * block_bytes, blocks.end * block_bytes);

@@ -171,7 +171,7 @@ impl Lanes {
         self.next_sequence.load(Ordering::Relaxed) - 1
     }
     pub(crate) fn acknowledged(&self) -> u64 {
-        self.acknowledged.load(Ordering::Relaxed)
+        self.acknowledged.load(Ordering::Acquire)
     }
     pub(crate) fn lane_bytes(&self) -> u64 {
         self.lane_bytes
@@ -209,7 +209,8 @@ impl Lanes {
                 crate::sync::spin_hint();
             }
         }
-        self.acknowledged.fetch_max(next - 1, Ordering::Relaxed);
+        // Release: whoever writes this watermark into a record vouches for those fences.
+        self.acknowledged.fetch_max(next - 1, Ordering::Release);
         Some(next - 1)
     }
 
@@ -223,7 +224,7 @@ impl Lanes {
             .min()
             .unwrap_or(IDLE);
         self.acknowledged
-            .fetch_max(next.min(oldest) - 1, Ordering::Relaxed);
+            .fetch_max(next.min(oldest) - 1, Ordering::Release);
     }
 
     /// The checkpoint that covers everything below `positions` is durable.

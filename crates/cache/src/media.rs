@@ -1,7 +1,6 @@
 //! The members of a pool as one medium: entries, lane bytes and slots by number.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use forebay_pmem::{Counters, Region};
 
@@ -74,7 +73,7 @@ impl Media {
     #[inline]
     pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, Entry)> {
         let line = self.main().line(self.geometry.entry_offset(first));
-        let word = |at: usize| u64::from_le(line[at].load(Ordering::Acquire));
+        let word = |at: usize| line.word(at);
         let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
         let found = is_here(0) | is_here(1) | is_here(2) | is_here(3);
         if found == 0 {
@@ -173,6 +172,13 @@ impl Media {
         } else {
             0
         }
+    }
+    /// Whether a media error took part of the entry table: what is not found may have been there.
+    #[inline]
+    pub(crate) fn table_lost(&self) -> bool {
+        let bytes = self.geometry.entry_offset(0)..self.geometry.lane_area;
+        self.main()
+            .has_media_error(bytes.start, (bytes.end - bytes.start) as usize)
     }
     pub(crate) fn prefetch_entry(&self, index: u32) {
         self.main()

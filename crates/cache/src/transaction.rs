@@ -405,10 +405,11 @@ impl<'v> Transaction<'v> {
     }
 
     fn return_slots(&mut self) {
+        let core = self.core();
         let stock = self.stock.as_ref().expect("it was taken for the commit");
         for change in &mut self.work.changes {
             if let Action::Fresh { slot, .. } = &mut change.action {
-                stock.give(std::mem::replace(slot, NO_SLOT));
+                core.give_unused(stock, std::mem::replace(slot, NO_SLOT));
             }
         }
     }
@@ -520,7 +521,11 @@ impl<'v> Transaction<'v> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        let Some(stock) = &self.stock else {
+        let Some(stock) = self
+            .stock
+            .as_ref()
+            .filter(|_| self.core().writable().is_ok())
+        else {
             return;
         };
         for operation in self.work.operations.iter() {

@@ -115,10 +115,16 @@ impl Volume {
 
     /// Starts a transaction on this volume. A writer that outruns the backing is delayed here.
     pub fn begin(&self) -> Transaction<'_> {
+        self.keep_pace();
+        Transaction::new(self)
+    }
+
+    /// Delays a writer that outruns the backing. It holds nothing yet that others could wait for.
+    #[inline]
+    pub(crate) fn keep_pace(&self) {
         if self.core.bell.pace.is_on() {
             self.core.keep_pace();
         }
-        Transaction::new(self)
     }
 
     /// Writes `data`, whole blocks, from `block` on, as one transaction: the same as `begin`,
@@ -198,7 +204,10 @@ impl Volume {
                 match self.core.find(self.core.place(key), key) {
                     Some((_, entry)) if self.core.copy_out(entry, true, bytes) => Ok(()),
                     Some(_) => Err(self.core.corrupt(key)),
-                    None => self.read_backing(number, bytes),
+                    None => {
+                        self.core.table_is_whole()?;
+                        self.read_backing(number, bytes)
+                    }
                 }
             });
         for stripe in &stripes {
@@ -281,6 +290,7 @@ impl Volume {
         fill: bool,
     ) -> Result<bool> {
         let core = &*self.core;
+        core.table_is_whole()?;
         self.read_backing(key.block(), out)?;
         if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
             return Ok(false);
@@ -377,6 +387,7 @@ impl Volume {
         let result = if crept_in.is_empty() {
             let attached = core.attached(self.key(blocks.start));
             attached
+                .and_then(|()| core.table_is_whole())
                 .and_then(|()| self.state.backing())
                 .and_then(|backing| {
                     let len = (blocks.end - blocks.start) * block_bytes;

@@ -12,6 +12,9 @@ use crate::plan::Scratch;
 /// Memory that a finished transaction leaves to the next one of its thread.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
+/// The same in blocks.
+const SPARE_BLOCKS_MAX: usize = 64;
+
 /// What the transaction knows of a block's bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum Base {
@@ -75,10 +78,11 @@ impl Operations {
     pub(crate) fn clear(&mut self) {
         for operation in &mut self.all[..self.used] {
             if !operation.edits.is_empty() {
-                operation.edits.clear();
+                operation.edits = Vec::new();
             }
         }
         self.used = 0;
+        self.all.truncate(SPARE_BLOCKS_MAX);
     }
 }
 
@@ -160,6 +164,7 @@ impl Drop for Work {
         work.operations.clear();
         work.changes.clear();
         work.blocks.clear();
+        work.blocks.shrink_to(SPARE_BLOCKS_MAX);
         work.slots.clear();
         work.data.clear();
         work.seen = 0;

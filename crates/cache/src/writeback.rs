@@ -169,6 +169,8 @@ impl Core {
                 break;
             }
         }
+        // Dirty blocks whose entries the medium lost were not seen above.
+        self.table_is_whole()?;
         failure.map_or_else(|| watch(left), Err)
     }
 

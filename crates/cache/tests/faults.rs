@@ -439,3 +439,33 @@ fn lost_pages_are_errors_and_not_the_death_of_the_process() {
         });
     }
 }
+
+#[test]
+fn a_lost_page_of_the_table_is_no_miss() {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("/dev/shm");
+    let mut options = PoolOptions::new(folder.path().join("pool"), 2 << 20);
+    options.runtime = quiet();
+    options.runtime.region.huge_pages = false;
+    let pool = Pool::create(&options).expect("create");
+    let store = Arc::new(MemoryStore::new(64 * 4096));
+    let volume = attach(&pool, &store);
+    for number in 0..32 {
+        put(&volume, number, &fixtures::block_of(4096, number, 1));
+    }
+    let image = std::fs::read(&options.paths[0]).expect("read");
+    let table = Plan::of(&image).entry_table as u64;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&options.paths[0])
+        .expect("open");
+    file.set_len(table).expect("cut");
+    for number in 0..32 {
+        // What the backing has is older than what was acknowledged.
+        let error = get(&volume, number).expect_err("its entry is lost");
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    }
+    assert!(volume.flush().is_err(), "the dirty blocks cannot be found");
+    assert!(volume.block_states(0..32, |_, _| true).is_err());
+    assert!(volume.discard(0..1).is_err());
+    file.set_len(2 << 20).expect("so that nothing else faults");
+}

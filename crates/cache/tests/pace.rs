@@ -44,7 +44,12 @@ fn outrun(rig: &Rig, volume: &Volume, thread: u64, threads: u64, warm_up: u64) -
         }
         let block = (step * threads + thread) * 7919 % BLOCKS;
         let before = Instant::now();
-        put(volume, block, step);
+        // Both ways in which a writer comes.
+        if step % 2 == 0 {
+            put(volume, block, step);
+        } else {
+            volume.write(block, &bytes_of(block, step)).expect("write");
+        }
         if step >= warm_up {
             load.latencies.push(before.elapsed());
         }

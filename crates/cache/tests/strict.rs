@@ -2,8 +2,12 @@
 
 mod fixtures;
 
-use fixtures::{Plan, Rig, block, get, open, put, quiet, tiny, u64_at};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fixtures::{BLOCK, Plan, Rig, block, get, open, put, quiet, tiny, u64_at};
 use forebay::{Backing, PoolOptions};
+use forebay_pmem::shadow::{FenceFailure, ShadowEventKind, thread_id};
 
 fn strict() -> PoolOptions {
     let mut options = tiny();
@@ -82,5 +86,39 @@ fn a_record_beyond_the_commit_word_does_not_count() {
             .attach(Backing::from_store(rig.store.clone()))
             .expect("attach");
         assert!(get(&volume, 0).expect("read") == block(0, 1));
+    }
+}
+
+/// A commit whose second fence fails is not acknowledged, but its word may stand, and then recovery
+/// looks into its slot: nobody who asked earlier whether the pool takes writes may get that one.
+#[test]
+fn a_failed_second_fence_keeps_its_slots() {
+    for options in [strict(), unchecked()] {
+        let rig = Rig::new(&options, 1);
+        let volume = rig.attach();
+        put(&volume, 1, &block(1, 1));
+        let limit = volume.transaction_limit_bytes() as usize / BLOCK;
+        let (other, shadow) = (volume.clone(), rig.shadows[0].clone());
+        let (streaming, is_first) = (thread_id(), AtomicBool::new(true));
+        rig.shadows[0].set_hook(Some(Arc::new(move |event| {
+            let is_ours = event.kind == ShadowEventKind::Stream && event.thread == streaming;
+            if is_ours && is_first.swap(false, Ordering::Relaxed) {
+                shadow.set_fence_failure(FenceFailure::After(1));
+                let overwrite = || other.write(1, &block(1, 2)).expect_err("its fence failed");
+                std::thread::scope(|scope| drop(scope.spawn(overwrite).join()));
+            }
+        })));
+        let mut transaction = volume.begin();
+        // One call, which asks once whether the pool takes writes.
+        let _ = transaction.write(10, &vec![9; BLOCK * limit]);
+        assert!(transaction.commit().is_err());
+        rig.shadows[0].set_hook(None);
+        let pool = open(&rig.images(), quiet()).expect("open");
+        let again = pool.attach(Backing::from_store(rig.store.clone()));
+        let found = get(&again.expect("attach"), 1).expect("read");
+        assert!(
+            found == block(1, 1) || found == block(1, 2),
+            "block 1 is old or new"
+        );
     }
 }

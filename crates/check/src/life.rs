@@ -252,9 +252,16 @@ impl Actor<'_> {
         abort: bool,
     ) -> Result<(), forebay::Error> {
         let handle = self.pool.volume(volume);
+        let items = &items[..items.len().min(self.pool.transaction_blocks_max())];
+        if let (false, Some(patches)) = (abort, self.one_call(volume, items)) {
+            let data: Vec<u8> = patches.iter().flat_map(|p| p.bytes.clone()).collect();
+            let call = self.world.call(Operation::Write(patches));
+            let done = handle.write(items[0].block as u64, &data);
+            return self.written(call, done);
+        }
         let mut transaction = handle.begin();
         let mut patches = Vec::new();
-        for item in items.iter().take(self.pool.transaction_blocks_max()) {
+        for item in items {
             self.change(&mut transaction, volume, item, &mut patches)?;
         }
         if abort {
@@ -263,6 +270,10 @@ impl Actor<'_> {
         }
         let call = self.world.call(Operation::Write(patches));
         let done = transaction.commit();
+        self.written(call, done)
+    }
+
+    fn written(&mut self, call: usize, done: forebay::Result<()>) -> Result<(), forebay::Error> {
         let outcome = match &done {
             Ok(_) => Outcome::Done,
             // Only a failed fence leaves it open whether the transaction is durable.
@@ -270,7 +281,32 @@ impl Actor<'_> {
             Err(_) => Outcome::Refused,
         };
         self.world.returned(call, outcome, Vec::new());
-        done.map(drop)
+        done
+    }
+
+    /// Half of the writes that can be one call of [`forebay::Volume::write`] are.
+    fn one_call(&mut self, volume: usize, items: &[Item]) -> Option<Vec<Patch>> {
+        let Change::Whole(first) = items.first()?.change else {
+            return None;
+        };
+        let mut patches = Vec::new();
+        for (item, block) in items.iter().zip(items[0].block..) {
+            let Change::Whole(seed) = item.change else {
+                return None;
+            };
+            if item.block != block || first % 2 == 0 {
+                return None;
+            }
+            patches.push(Patch {
+                block: self.shape.block_index(volume, block),
+                offset: 0,
+                bytes: noise(seed, self.shape.block_bytes),
+            });
+        }
+        for item in items {
+            self.ends.remove(&(volume, item.block));
+        }
+        Some(patches)
     }
 
     fn read(&self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {

@@ -28,6 +28,8 @@ const TABLE: &[(Mutant, &str)] = &[
     (Mutant::SlotReusedBeforeUnlink, "copy_notices_reuse"),
     (Mutant::StripesPublishedOneByOne, "read_atomic_is_whole"),
     (Mutant::AtomicReadNotRechecked, "read_atomic_is_whole"),
+    (Mutant::AcquireLoadsRelaxed, "watermark_waits"),
+    (Mutant::ReadModifyWritesRelaxed, "watermark_waits"),
     (Mutant::RedirtyIgnored, "clean_mark_sees_writer"),
 ];
 

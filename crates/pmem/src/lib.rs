@@ -30,7 +30,7 @@ pub use crc::{crc32c, crc32c_append, crc32c_append_line, crc32c_combine_delta};
 pub use error::{PmemError, PmemErrorKind};
 pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
-pub use region::Region;
+pub use region::{Line, Region};
 pub use yield_point::{lock_or_yield, set_yield_hook, yield_point};
 
 /// Bytes of a cache line: the unit of flushes, streams and [`Counters`].

@@ -77,3 +77,66 @@ fn stream_behind(
     }
     crc
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::Key;
+    use crate::record::{Element, Salt, Shape, encode};
+
+    fn random_effects(rng: &mut fastrand::Rng, count: usize) -> Vec<(Entry, u32)> {
+        let mut effect = || {
+            let key = Key::new(rng.u32(1..1 << 20), rng.u64(..1 << 36));
+            let entry = Entry::data(key, rng.u32(..1 << 27), rng.u32(..));
+            (entry, rng.u32(..1 << 30))
+        };
+        (0..count).map(|_| effect()).collect()
+    }
+
+    fn durable(region: &Region) -> Vec<u8> {
+        region.fence().expect("the shadow's fence");
+        let shadow = region.shadow_state().expect("a shadow region");
+        shadow.crash_state().durable().to_vec()
+    }
+
+    #[test]
+    fn a_streamed_record_is_the_encoded_one_and_nothing_beside_it_changes() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for count in (1..100).chain([1000]) {
+            let stamp = Stamp {
+                salt: Salt(rng.u64(..)),
+                lane: rng.u32(..64),
+                position: rng.u64(..1 << 40) * LINE_BYTES,
+                lap: rng.u32(..),
+                sequence: 1 << 33,
+                acknowledged: rng.u64(..1 << 33),
+            };
+            let effects = random_effects(&mut rng, count);
+            let whole = |(entry, index): &(Entry, u32)| Element {
+                entry: *entry,
+                index: *index,
+                shape: Shape::Whole,
+            };
+            let elements: Vec<Element> = effects.iter().map(whole).collect();
+            let mut raw = Vec::new();
+            encode(&stamp, &elements, &[], &mut raw);
+            let region = Region::shadow(64 << 10);
+            region.stream(0, &[0xA5; 64 << 10]);
+            stream_whole(&region, 4096, &stamp, count, effects.iter().copied());
+            let image = durable(&region);
+            let end = 4096 + raw.len();
+            assert!(image[4096..end] == raw[..], "{count} blocks");
+            assert!(
+                image[..4096]
+                    .iter()
+                    .chain(&image[end..])
+                    .all(|byte| *byte == 0xA5)
+            );
+            let (entry, index) = effects[0];
+            if count == 1 {
+                stream_one(&region, 8192, &stamp, entry, index);
+                assert!(durable(&region)[8192..8192 + raw.len()] == raw[..]);
+            }
+        }
+    }
+}

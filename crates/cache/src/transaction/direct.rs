@@ -14,6 +14,7 @@ use crate::workspace::{Base, NO_SLOT, Operation, Work, Workspace};
 /// Commits whole blocks straight from the caller's memory.
 pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
     let core = &*volume.core;
+    volume.keep_pace();
     core.writable()?;
     volume.check_blocks(block, data.len())?;
     core.check_transaction_bytes(data.len() as u64)?;
@@ -56,10 +57,9 @@ fn attempt(
     stripes: &mut Vec<u32>,
 ) -> Slim<Option<Need>> {
     let give_back = |blocks: &[Block]| {
-        for block in blocks {
-            if matches!(block.source, Source::Data { .. }) {
-                stock.give(block.slot);
-            }
+        let fresh = |block: &&Block| matches!(block.source, Source::Data { .. });
+        for block in blocks.iter().filter(fresh) {
+            core.give_unused(stock, block.slot);
         }
     };
     for number in 0..blocks.len() {
@@ -93,7 +93,6 @@ pub(crate) fn commit_gathered<'v>(
     work: &mut Workspace,
     stock: &mut Option<Stock<'v>>,
 ) -> Slim<bool> {
-    let stock = stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
     let Workspace {
         operations,
         blocks,
@@ -105,6 +104,7 @@ pub(crate) fn commit_gathered<'v>(
         let Some(block) = whole(operation) else {
             return Ok(false);
         };
+        let stock = stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
         let need = attempt(core, &mut [block], data, stock, &mut scratch.stripes)?;
         return Ok(need.is_none());
     }
@@ -115,6 +115,7 @@ pub(crate) fn commit_gathered<'v>(
         };
         blocks.push(block);
     }
+    let stock = stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
     let need = attempt(core, blocks, data, stock, &mut scratch.stripes)?;
     Ok(need.is_none())
 }

@@ -166,3 +166,40 @@ pub(crate) fn checkpoint_waits() {
     other.join().unwrap();
     third.join().unwrap();
 }
+
+/// What a record may claim: the watermark covers only what is published, whoever refreshed it.
+pub(crate) fn watermark_waits() {
+    set_thread_hint(0);
+    let lanes = Arc::new(Lanes::new(2, 256, 64, 0));
+    let published: Arc<Vec<AtomicU32>> = Arc::new((0..5).map(|_| AtomicU32::new(0)).collect());
+    let committer = |lanes: &Lanes, published: &[AtomicU32], rounds: u32| {
+        for _ in 0..rounds {
+            let lane = lanes.try_hold(64).expect("a lane is free");
+            let sequence = lane.draw();
+            lanes.refresh_acknowledged();
+            let watermark = lanes.acknowledged();
+            assert!(watermark < sequence, "a watermark over its own record");
+            for below in 1..=watermark {
+                assert_eq!(
+                    published[below as usize].load(Ordering::Relaxed),
+                    1,
+                    "a watermark over what is not published"
+                );
+            }
+            published[sequence as usize].store(1, Ordering::Relaxed);
+            lane.publish(64);
+        }
+    };
+    let (first, second) = (lanes.clone(), lanes);
+    let (first_published, second_published) = (published.clone(), published);
+    beside(
+        move || {
+            turn(1);
+            committer(&first, &first_published, 2);
+        },
+        move || {
+            turn(2);
+            committer(&second, &second_published, 1);
+        },
+    );
+}

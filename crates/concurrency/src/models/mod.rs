@@ -83,6 +83,11 @@ pub(crate) const ALL: &[Model] = &[
         run: commit::checkpoint_waits,
         preemptions_max: Some(2),
     },
+    Model {
+        name: "watermark_waits",
+        run: commit::watermark_waits,
+        preemptions_max: Some(3),
+    },
 ];
 
 thread_local! {

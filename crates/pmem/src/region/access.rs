@@ -21,6 +21,18 @@ fn lines_of(offset: u64, len: usize) -> u64 {
     (offset + len as u64 - 1) / line - offset / line + 1
 }
 
+/// A line of a region, looked at where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'r>(&'r [AtomicU64; 8]);
+
+impl Line<'_> {
+    /// Loads one of the eight words, little-endian, with Acquire ordering.
+    #[inline]
+    pub fn word(self, number: usize) -> u64 {
+        u64::from_le(self.0[number].load(Ordering::Acquire))
+    }
+}
+
 impl Region {
     /// The address of bytes that are sure to lie inside.
     #[inline]
@@ -70,14 +82,13 @@ impl Region {
         u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
     }
 
-    /// The eight words of a line, little-endian, to be loaded one by one. The offset is a multiple
-    /// of 64.
+    /// The eight words of a line, to be loaded one by one. The offset is a multiple of 64.
     #[inline]
-    pub fn line(&self, offset: u64) -> &[AtomicU64; 8] {
+    pub fn line(&self, offset: u64) -> Line<'_> {
         let address = self.aligned_address(offset, LINE_BYTES);
         // SAFETY: aligned, inside the mapping, which lives as long as the region; everybody accesses
-        // it atomically or in assembly. Only loads are for a mapping that may be read-only.
-        unsafe { &*address.cast::<[AtomicU64; 8]>() }
+        // it atomically or in assembly.
+        Line(unsafe { &*address.cast::<[AtomicU64; 8]>() })
     }
 
     /// Copies bytes out.

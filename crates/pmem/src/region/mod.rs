@@ -1,6 +1,8 @@
 //! A region: persistent memory with the operations that make bytes durable.
 
 mod access;
+
+pub use access::Line;
 mod page_sync;
 
 use std::fmt;
