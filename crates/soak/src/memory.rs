@@ -7,8 +7,12 @@ use std::time::Duration;
 use crate::tally::Tally;
 
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Part of a daemon's life that is warm-up.
+/// Part of a daemon's life that is warm-up, and its least length: each thread's buffers grow to the
+/// largest request that it meets.
 const WARM_UP: f64 = 0.2;
+const WARM_UP_S: f64 = 45.0;
+/// A slope over less would be noise, multiplied to an hour.
+const MEASURED_S: f64 = 60.0;
 /// The slope looks at all pairs of so many samples.
 const SAMPLES_MAX: usize = 1200;
 
@@ -63,12 +67,19 @@ fn status(pid: u32) -> Option<(f64, u64)> {
 pub fn of_longest_life(samples: &[Sample]) -> &[Sample] {
     let lives = samples.chunk_by(|one, next| one.generation == next.generation);
     let longest = lives.max_by_key(|life| life.len()).unwrap_or(&[]);
-    &longest[(longest.len() as f64 * WARM_UP) as usize..]
+    let (Some(first), Some(last)) = (longest.first(), longest.last()) else {
+        return longest;
+    };
+    let warm_at_s = first.at_s + (WARM_UP * (last.at_s - first.at_s)).max(WARM_UP_S);
+    &longest[longest.partition_point(|sample| sample.at_s < warm_at_s)..]
 }
 
 /// Bytes an hour: the median slope of all pairs (Theil 1950, Sen 1968), which outliers do not move.
-/// `None` for less than two samples.
+/// `None` for less than a minute.
 pub fn growth_bytes_per_hour(samples: &[Sample]) -> Option<f64> {
+    if samples.last()?.at_s - samples.first()?.at_s < MEASURED_S {
+        return None;
+    }
     let step = samples.len().div_ceil(SAMPLES_MAX).max(1);
     let thinned: Vec<Sample> = samples.iter().copied().step_by(step).collect();
     let mut slopes = Vec::new();
@@ -97,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_slope_passes_over_outliers() {
-        let mut samples: Vec<Sample> = (0..50)
+        let mut samples: Vec<Sample> = (0..80)
             .map(|index| sample(1, f64::from(index), 1e6 + 2.0 * f64::from(index)))
             .collect();
         samples[7].rss_bytes = 9e9;
@@ -107,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_longest_life_counts() {
-        let lengths = [3_usize, 10, 5];
+        let lengths = [3_usize, 100, 5];
         let mut samples = Vec::new();
         for (generation, length) in lengths.iter().enumerate() {
             for index in 0..*length {
@@ -115,6 +126,6 @@ mod tests {
             }
         }
         let longest = of_longest_life(&samples);
-        assert_eq!((longest.len(), longest[0].generation), (8, 1));
+        assert_eq!((longest.len(), longest[0].generation), (55, 1));
     }
 }

@@ -30,7 +30,7 @@ fn row(name: impl Into<String>, value: f64, unit: &'static str) -> Row {
 pub fn rows(tally: &Tally, samples: &[Sample]) -> Vec<Row> {
     let faults = tally.faults();
     let life = memory::of_longest_life(samples);
-    let largest = |of: fn(&Sample) -> u64| life.iter().map(of).max().unwrap_or(0) as f64;
+    let largest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0) as f64;
     let counted = |counter: &std::sync::atomic::AtomicU64| counter.load(SeqCst) as f64;
     let mut rows = vec![
         row("soak_ops", counted(&tally.operations), "requests"),
@@ -67,13 +67,13 @@ pub fn rows(tally: &Tally, samples: &[Sample]) -> Vec<Row> {
             "s",
         ),
         row(
-            "soak_longest_life",
+            "soak_rss_watched",
             life.last().map_or(0.0, |last| last.at_s - life[0].at_s),
             "s",
         ),
         row(
             "soak_rss_last",
-            life.last().map_or(0.0, |last| last.rss_bytes),
+            samples.last().map_or(0.0, |last| last.rss_bytes),
             "bytes",
         ),
         row(
