@@ -99,7 +99,7 @@ pub fn text(rows: &[Row]) -> String {
                 true => format!("{value:.0}"),
                 false => format!("{value:.2}"),
             });
-        format!("{:<38} {value:>16} {}\n", row.name, row.unit)
+        format!("{:<46} {value:>16} {}\n", row.name, row.unit)
     };
     rows.iter().map(line).collect()
 }
