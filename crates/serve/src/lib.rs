@@ -12,6 +12,7 @@
 //!
 //! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] knows the core.
 
+pub mod allocator;
 pub mod block_device;
 pub mod control;
 pub mod fuse_disk;

@@ -49,6 +49,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let settings = read_settings(options)?;
     logging::start(&settings);
+    forebay_serve::allocator::return_large_buffers();
     end::end_on_panic();
     // The kernel must not wait for our own disk when it needs memory while we write to the backing.
     // Without the privilege the daemon still works; only this protection is missing.
