@@ -98,12 +98,14 @@ impl Core {
     }
 
     /// Rests until what was written since `started` is within the flush rate limit, as it is set now.
+    /// Writers that wait for room come first: they would fail at their deadline.
     fn keep_flush_rate(&self, blocks: usize, started: Instant) {
         let bytes = (blocks * self.block_bytes()) as f64;
         while let Some(limit) = self.bell.pace.limit() {
             let due = Duration::from_secs_f64(bytes / limit as f64);
             let left = due.saturating_sub(started.elapsed());
-            if left.is_zero() || self.bell.is_stopping() {
+            let is_urgent = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+            if left.is_zero() || is_urgent || self.bell.is_stopping() {
                 return;
             }
             self.bell.pause(left.min(TICK));

@@ -244,6 +244,9 @@ impl Log {
             return false;
         }
         let (sequence, first_element) = (word(8), self.elements.len());
+        if sequence >= SEQUENCE_MAX {
+            return false;
+        }
         let count = usize::from((word(CRC_AT) >> 32) as u16);
         let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
         let Some(elements) = raw.get(RECORD_HEADER_BYTES..payload_at) else {
@@ -400,6 +403,16 @@ mod tests {
             assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
         }
         assert_eq!(both.records.len(), 2);
+    }
+
+    #[test]
+    fn a_sequence_that_nobody_drew_is_no_record() {
+        let (mut stamp, elements, payload) = sample();
+        (stamp.sequence, stamp.acknowledged) = (u64::MAX, u64::MAX - 1);
+        let mut raw = Vec::new();
+        encode(&stamp, &elements, &payload, &mut raw);
+        assert!(is_whole(stamp.salt, &mut raw.clone()));
+        assert!(!Log::default().add(3, stamp.position, &raw));
     }
 
     #[test]

@@ -21,8 +21,9 @@ use crate::zeroings::Zeroings;
 
 /// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;
-/// Blocks that one bulk discard handles at once.
-const DISCARD_BLOCKS_MAX: u64 = 512;
+/// Blocks that one bulk discard handles at once. Their stripes are locked while the backing zeroes
+/// them, and writers of other blocks may share a stripe: no more than it does quickly.
+const DISCARD_BLOCKS_MAX: u64 = 32;
 
 /// What the pool knows of a volume.
 pub(crate) struct VolumeState {

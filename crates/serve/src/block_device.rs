@@ -42,6 +42,8 @@ impl DeviceError {
         match self {
             DeviceError::OutOfRange { .. } => libc::ENOSPC,
             DeviceError::Unsupported { .. } => libc::EOPNOTSUPP,
+            // What a virtual machine's host may wait for rather than fail the guest.
+            DeviceError::Pool(forebay::Error::NoSpace { .. }) => libc::ENOSPC,
             DeviceError::Pool(_) => libc::EIO,
             DeviceError::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
         }
