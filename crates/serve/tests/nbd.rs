@@ -306,12 +306,13 @@ fn slow_requests_hold_up_no_others_and_a_drain_waits_for_them() {
     }
     assert_eq!(rig.server.stats().requests_in_flight, 2);
     std::thread::scope(|scope| {
+        // Begun for all servers first, by somebody who then looks.
+        rig.server.begin_drain();
+        assert!(!rig.socket.exists() && !rig.server.is_drained());
         let drained = scope.spawn(|| rig.server.drain(PATIENCE));
-        while rig.socket.exists() {
-            std::thread::yield_now();
-        }
         device.is_open.store(true, Ordering::SeqCst);
         assert!(drained.join().unwrap());
+        assert!(rig.server.is_drained());
     });
     let mut answered = [(); 2].map(|()| client.reply(0).unwrap().cookie);
     answered.sort_unstable();
@@ -330,6 +331,24 @@ fn a_drain_that_takes_too_long_cuts_connections_off() {
     assert!(!rig.server.drain(Duration::from_millis(1)));
     assert!(client.is_closed());
     device.is_open.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn a_drain_that_has_begun_ends_by_itself_or_is_cut() {
+    let device = SlowDevice::new();
+    let rig = Rig::new(device.clone(), NbdOptions::default());
+    let (mut idle, mut busy) = (rig.open(), rig.open());
+    busy.send_request(READ, 0, 1, 2 << 20, 4096).unwrap();
+    busy.read(0, 1);
+    rig.server.begin_drain();
+    assert!(idle.is_closed(), "idle connections do not wait for others");
+    assert!(!rig.server.is_drained());
+    rig.server.cut();
+    assert!(busy.is_closed());
+    device.is_open.store(true, Ordering::SeqCst);
+    while !rig.server.is_drained() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

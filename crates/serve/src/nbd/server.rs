@@ -185,14 +185,29 @@ impl NbdServer {
     /// Ends in order: no new connections, requests that have reached us are answered, then the
     /// connections are closed. True if that was done by the deadline; else those left are cut off.
     pub fn drain(&self, deadline: Duration) -> bool {
-        let shared = &*self.shared;
-        shared.stop_accepting();
-        shared.links.close();
-        let is_drained = shared.links.wait_for_none(deadline);
+        self.begin_drain();
+        let is_drained = self.shared.links.wait_for_none(deadline);
         if !is_drained {
-            shared.links.each(Link::cut);
+            self.cut();
         }
         is_drained
+    }
+
+    /// Starts to end and returns at once: nobody can connect any more, idle connections close, the
+    /// others when what has reached us is answered. See [`NbdServer::is_drained`].
+    pub fn begin_drain(&self) {
+        self.shared.stop_accepting();
+        self.shared.links.close();
+    }
+
+    /// Whether no connection is left; after [`NbdServer::begin_drain`] it stays so.
+    pub fn is_drained(&self) -> bool {
+        self.shared.links.count() == 0
+    }
+
+    /// Cuts all connections off: nothing more is received or answered. What was answered is kept.
+    pub fn cut(&self) {
+        self.shared.links.each(Link::cut);
     }
 }
 
@@ -203,7 +218,7 @@ impl Drop for NbdServer {
             let _ = thread.join();
         }
         self.shared.links.close();
-        self.shared.links.each(Link::cut);
+        self.cut();
         self.shared.links.wait_for_none(DROP_GRACE);
     }
 }
