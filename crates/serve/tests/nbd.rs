@@ -243,6 +243,41 @@ fn the_socket_is_private_replaced_when_dead_and_removed_at_the_end() {
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
 }
 
+#[test]
+fn the_socket_belongs_to_who_is_named_and_no_link_leads_elsewhere() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nbd");
+    let own = std::fs::metadata(folder.path()).unwrap();
+    // Only root can give files away; others can give them to themselves.
+    let (user, group) = if own.uid() == 0 {
+        (65534, 65533)
+    } else {
+        (own.uid(), own.gid())
+    };
+    let start = || {
+        NbdServer::start(
+            Arc::new(Exports::new()),
+            &NbdAddress::Unix(path.clone()),
+            NbdOptions {
+                socket_owner: Some((user, group)),
+                ..NbdOptions::default()
+            },
+        )
+    };
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("s"), "precious").unwrap();
+    symlink(&elsewhere, folder.path().join("nbd.new")).unwrap();
+    start().unwrap_err();
+    assert_eq!(std::fs::read(elsewhere.join("s")).unwrap(), b"precious");
+    std::fs::remove_file(folder.path().join("nbd.new")).unwrap();
+    let _server = start().unwrap();
+    let found = std::fs::metadata(&path).unwrap();
+    assert_eq!((found.uid(), found.gid()), (user, group));
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+}
+
 /// A device that is slow until it is let go.
 struct SlowDevice {
     memory: MemoryDevice,

@@ -6,7 +6,7 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,13 +94,21 @@ impl Drop for ControlServer {
     }
 }
 
-/// Binds a socket of mode 0600: in a private directory, then moved into place, so that nobody else
-/// can connect to it in the moment before its mode is set. A socket at `path` is replaced, whoever
-/// made it; anything else there is left alone.
+/// As [`bind_private_for`], the socket staying the process's own.
 ///
-/// Errors: something else is at `path`, the directory cannot be written, or the path is too long for
-/// a socket.
+/// Errors: as there.
 pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    bind_private_for(path, None)
+}
+
+/// Binds a socket of mode 0600 that belongs to `owner`, a user and a group, or to the process: in a
+/// private directory, then moved into place, so that nobody else can connect to it in the moment
+/// before its mode and owner are set, nor have another file given away in its stead. A socket at
+/// `path` is replaced, whoever made it; anything else there is left alone.
+///
+/// Errors: something else is at `path`, the directory cannot be written, the owner cannot be set, or
+/// the path is too long for a socket.
+pub fn bind_private_for(path: &Path, owner: Option<(u32, u32)>) -> io::Result<UnixListener> {
     let found = fs::symlink_metadata(path).map(|metadata| metadata.file_type().is_socket());
     if matches!(found, Ok(false)) {
         return Err(io::Error::new(
@@ -114,28 +122,58 @@ pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
     name.push(".new");
     let directory = PathBuf::from(name);
     // A daemon that was killed on the way left its directory, with its socket or without.
-    let inside = directory.join("s");
-    let _ = fs::remove_file(&inside);
+    if let Ok(left) = open_directory(&directory) {
+        let _ = fs::remove_file(inside(&left));
+    }
     let _ = fs::remove_dir(&directory);
     fs::DirBuilder::new().mode(0o700).create(&directory)?;
-    let bound = bind_inside(&directory).and_then(|listener| {
-        fs::rename(&inside, path)?;
-        Ok(listener)
-    });
-    if bound.is_err() {
-        let _ = fs::remove_file(&inside);
-    }
+    let bound = bind_inside(&directory, path, owner);
     fs::remove_dir(&directory)?;
     bound
 }
 
-fn bind_inside(directory: &Path) -> io::Result<UnixListener> {
-    let handle = fs::File::open(directory)?;
-    // A short name for it, since a socket's path may have 107 bytes only.
-    let short = PathBuf::from(format!("/proc/self/fd/{}/s", handle.as_raw_fd()));
+fn bind_inside(
+    directory: &Path,
+    path: &Path,
+    owner: Option<(u32, u32)>,
+) -> io::Result<UnixListener> {
+    let handle = open_directory(directory)?;
+    let metadata = handle.metadata()?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("somebody replaced {}", directory.display()),
+        ));
+    }
+    let short = inside(&handle);
     let listener = UnixListener::bind(&short)?;
-    fs::set_permissions(&short, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    let prepare = || {
+        fs::set_permissions(&short, fs::Permissions::from_mode(0o600))?;
+        if let Some((user, group)) = owner {
+            std::os::unix::fs::lchown(&short, Some(user), Some(group))?;
+        }
+        fs::rename(&short, path)
+    };
+    match prepare() {
+        Ok(()) => Ok(listener),
+        Err(error) => {
+            let _ = fs::remove_file(&short);
+            Err(error)
+        }
+    }
+}
+
+fn open_directory(path: &Path) -> io::Result<fs::File> {
+    fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY)
+        .open(path)
+}
+
+/// The socket in an open directory: a short name, since a socket's path may have 107 bytes only,
+/// and one that nobody can point elsewhere.
+fn inside(directory: &fs::File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/s", directory.as_raw_fd()))
 }
 
 fn accept(listener: &UnixListener, is_stopping: &AtomicBool, handler: &Arc<dyn Handler>) {

@@ -44,6 +44,9 @@ pub struct NbdOptions {
     /// Threads that a connection may have for requests that take long; they start as needed. With
     /// 0 such requests hold up the others.
     pub workers_per_connection: usize,
+    /// The user and group that a Unix socket belongs to from the moment it can be seen; without,
+    /// the process's own.
+    pub socket_owner: Option<(u32, u32)>,
 }
 
 impl Default for NbdOptions {
@@ -53,6 +56,7 @@ impl Default for NbdOptions {
             connections_max: 64,
             handshake_timeout: Duration::from_secs(10),
             workers_per_connection: 8,
+            socket_owner: None,
         }
     }
 }
@@ -124,7 +128,8 @@ impl NbdServer {
         };
         let tls = options.tls.as_ref().map(tls::configure).transpose();
         let tls = tls.map_err(|source| NbdError::Tls { source })?;
-        let listener = Listener::bind(address, tls.is_some()).map_err(listen_error)?;
+        let listener =
+            Listener::bind(address, tls.is_some(), options.socket_owner).map_err(listen_error)?;
         let shared = Arc::new(Shared {
             exports,
             options,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
-use crate::control::bind_private;
+use crate::control::bind_private_for;
 use crate::nbd::address::NbdAddress;
 use crate::nbd::transport::Transport;
 
@@ -121,15 +121,20 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Listens on `address`. A Unix socket that nobody listens on any more is replaced.
-    pub(crate) fn bind(address: &NbdAddress, is_guarded: bool) -> io::Result<Listener> {
+    /// Listens on `address`. A Unix socket that nobody listens on any more is replaced; the new one
+    /// belongs to `owner`.
+    pub(crate) fn bind(
+        address: &NbdAddress,
+        is_guarded: bool,
+        owner: Option<(u32, u32)>,
+    ) -> io::Result<Listener> {
         match address {
-            NbdAddress::Unix(path) => Listener::bind_unix(path.clone()),
+            NbdAddress::Unix(path) => Listener::bind_unix(path.clone(), owner),
             NbdAddress::Tcp { host, port } => Listener::bind_tcp(host, *port, is_guarded),
         }
     }
 
-    fn bind_unix(path: PathBuf) -> io::Result<Listener> {
+    fn bind_unix(path: PathBuf, owner: Option<(u32, u32)>) -> io::Result<Listener> {
         use std::os::unix::fs::FileTypeExt;
         if let Ok(found) = std::fs::symlink_metadata(&path) {
             if !found.file_type().is_socket() {
@@ -145,7 +150,7 @@ impl Listener {
                 ));
             }
         }
-        let listener = bind_private(&path)?;
+        let listener = bind_private_for(&path, owner)?;
         let inode = std::fs::symlink_metadata(&path)?.ino();
         Ok(Listener {
             descriptor: listener.into(),
