@@ -10,6 +10,7 @@ use std::time::Duration;
 use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer};
 use forebay_serve::{Access, BlockDevice, DeviceError, MemoryDevice};
 use nbd_client::*;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 const MIB: usize = 1 << 20;
 /// Long enough for anything that is to happen.
@@ -207,6 +208,14 @@ fn tcp_is_served_on_loopback_and_refused_elsewhere() {
     let mut client = Client::greet(stream).unwrap();
     client.go("").unwrap();
     assert_eq!(client.read(0, 3), [0; 3]);
+    // A machine without IPv6 says so; what is loopback is nowhere taken for open.
+    if let Err(error) = start("tcp:[::ffff:127.0.0.1]:0") {
+        assert!(!error.to_string().contains("not loopback"), "{error}");
+    }
+    for open in ["tcp:[::ffff:0.0.0.0]:0", "tcp:[::]:0"] {
+        let refused = start(open).unwrap_err().to_string();
+        assert!(refused.contains("not loopback"), "{refused}");
+    }
     let refused = start("tcp:0.0.0.0:0").unwrap_err().to_string();
     assert!(refused.contains("not loopback"), "{refused}");
     assert!(refused.contains("TLS"), "{refused}");
@@ -241,6 +250,33 @@ fn the_socket_is_private_replaced_when_dead_and_removed_at_the_end() {
     std::fs::write(&path, "precious").unwrap();
     assert!(start().unwrap_err().to_string().contains("no socket"));
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    std::fs::remove_file(&path).unwrap();
+    // A socket of another kind cannot be asked, and is left alone.
+    let _datagrams = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    let refused = start().unwrap_err().to_string();
+    assert!(refused.contains("may be in use"), "{refused}");
+    assert!(path.exists());
+    // One whose listener has no time to accept is not dead, and is not waited for.
+    std::fs::remove_file(&path).unwrap();
+    let busy = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&busy, 0).unwrap();
+    let flags = SocketFlags::NONBLOCK;
+    let kind = (AddressFamily::UNIX, SocketType::STREAM);
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let mut crowd = Vec::new();
+    loop {
+        let one = rustix::net::socket_with(kind.0, kind.1, flags, None).unwrap();
+        if rustix::net::connect(&one, &address).is_err() {
+            break;
+        }
+        crowd.push(one);
+    }
+    assert!(
+        start()
+            .unwrap_err()
+            .to_string()
+            .contains("somebody listens")
+    );
 }
 
 #[test]

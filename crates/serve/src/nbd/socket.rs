@@ -4,15 +4,17 @@
 //! connect before its mode is set. TCP listens beyond loopback only where TLS guards it.
 
 use std::io;
-use std::net::{TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
+};
 
 use crate::control::bind_private_for;
 use crate::nbd::address::NbdAddress;
@@ -112,6 +114,46 @@ impl Transport for Socket {
     }
 }
 
+/// Whether a socket can be made at `path`: nothing is there, or a socket that certainly nobody
+/// listens on.
+fn make_way(path: &Path) -> io::Result<()> {
+    let Ok(found) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    let refuse = |kind, what: &str| {
+        let message = format!("{} {what}", path.display());
+        Err(io::Error::new(kind, message))
+    };
+    if !found.file_type().is_socket() {
+        return refuse(
+            io::ErrorKind::AlreadyExists,
+            "is there and is no socket; name another path, or remove it",
+        );
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::connect(&probe, &SocketAddrUnix::new(path)?) {
+        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(()),
+        // AGAIN: so many wait there already that this one would have to wait, too.
+        Ok(()) | Err(Errno::AGAIN) => refuse(
+            io::ErrorKind::AddrInUse,
+            "is taken: somebody listens on it; name another path, or end them",
+        ),
+        Err(errno) => refuse(
+            io::ErrorKind::AddrInUse,
+            &format!(
+                "is a socket that may be in use ({}); name another path, or remove it",
+                io::Error::from(errno)
+            ),
+        ),
+    }
+}
+
+/// Loopback, also where IPv6 carries IPv4.
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
 /// A listening socket.
 pub(crate) struct Listener {
     descriptor: OwnedFd,
@@ -135,21 +177,7 @@ impl Listener {
     }
 
     fn bind_unix(path: PathBuf, owner: Option<(u32, u32)>) -> io::Result<Listener> {
-        use std::os::unix::fs::FileTypeExt;
-        if let Ok(found) = std::fs::symlink_metadata(&path) {
-            if !found.file_type().is_socket() {
-                return Err(io::Error::new(
-                    io::ErrorKind::AlreadyExists,
-                    format!("{} is there and is no socket", path.display()),
-                ));
-            }
-            if std::os::unix::net::UnixStream::connect(&path).is_ok() {
-                return Err(io::Error::new(
-                    io::ErrorKind::AddrInUse,
-                    format!("somebody listens on {}", path.display()),
-                ));
-            }
-        }
+        make_way(&path)?;
         let listener = bind_private_for(&path, owner)?;
         let inode = std::fs::symlink_metadata(&path)?.ino();
         Ok(Listener {
@@ -161,7 +189,7 @@ impl Listener {
 
     fn bind_tcp(host: &str, port: u16, is_guarded: bool) -> io::Result<Listener> {
         let addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
-        let open = addresses.iter().find(|address| !address.ip().is_loopback());
+        let open = addresses.iter().find(|address| !is_loopback(address.ip()));
         if let (Some(open), false) = (open, is_guarded) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
