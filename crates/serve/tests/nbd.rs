@@ -423,6 +423,52 @@ fn a_drain_that_has_begun_ends_by_itself_or_is_cut() {
 }
 
 #[test]
+fn long_requests_beyond_the_memory_wait_and_short_ones_do_not() {
+    let device = SlowDevice::new();
+    let options = NbdOptions {
+        memory_max: 4 << 20,
+        ..NbdOptions::default()
+    };
+    let rig = Rig::new(device.clone(), options);
+    let long = 3 << 20;
+    let start = || {
+        let (mut held, mut waits) = (rig.open(), rig.open());
+        held.send_request(READ, 0, 1, 1 << 20, long).unwrap();
+        while rig.server.stats().requests_in_flight < 1 {
+            std::thread::yield_now();
+        }
+        waits.send_request(READ, 0, 2, 0, long).unwrap();
+        while rig.server.stats().requests_in_flight < 2 {
+            std::thread::yield_now();
+        }
+        (held, waits)
+    };
+    let (mut held, mut waits) = start();
+    let mut other = rig.open();
+    other.write(0, &vec![6; MIB]);
+    assert_eq!(other.read(0, MIB as u32), vec![6; MIB]);
+    waits.stream.set_nonblocking(true).unwrap();
+    let nothing = std::io::Read::read(&mut waits.stream, &mut [0]).unwrap_err();
+    assert_eq!(nothing.kind(), std::io::ErrorKind::WouldBlock);
+    waits.stream.set_nonblocking(false).unwrap();
+    device.is_open.store(true, Ordering::SeqCst);
+    assert_eq!(held.reply(0).unwrap().data.len(), long as usize);
+    assert_eq!(waits.reply(0).unwrap().data.len(), long as usize);
+    drop((held, waits, other));
+    while !rig.server.is_drained() {
+        std::thread::yield_now();
+    }
+    // Who is cut off waits no longer, whatever the others do.
+    device.is_open.store(false, Ordering::SeqCst);
+    let (_held, _waits) = start();
+    rig.server.cut();
+    while rig.server.stats().connections_open > 1 {
+        std::thread::yield_now();
+    }
+    device.is_open.store(true, Ordering::SeqCst);
+}
+
+#[test]
 fn a_removed_export_answers_what_was_asked_and_ends() {
     let device = SlowDevice::new();
     let rig = Rig::new(device.clone(), NbdOptions::default());

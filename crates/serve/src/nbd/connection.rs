@@ -5,8 +5,8 @@
 //! Guarantees: a write is applied only once all of its data has come; a length is believed only as
 //! far as [`PAYLOAD_BYTES_MAX`]; a connection that ends leaves nothing behind.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::Scope;
 
 use crate::block_device::Access;
@@ -14,6 +14,7 @@ use crate::nbd::execute::Executor;
 use crate::nbd::handshake::Negotiated;
 use crate::nbd::inbox::Inbox;
 use crate::nbd::jobs::{Job, Jobs};
+use crate::nbd::memory::Memory;
 use crate::nbd::reply::ReplyBuffer;
 use crate::nbd::request::{Operation, Refusal, Request, Rights};
 use crate::nbd::stats::count;
@@ -21,6 +22,10 @@ use crate::nbd::transport::Transport;
 
 /// Longer reads and writes go to a worker, where copying them delays nobody, in bytes.
 pub(crate) const INLINE_BYTES_MAX: u32 = 128 << 10;
+
+/// Bytes of a connection's jobs that count as its own; more are taken from the server's memory, so
+/// that clients who use that up make long requests wait, never the usual short ones.
+const OWN_JOB_BYTES: u64 = 2 << 20;
 
 /// Replies are sent at the latest when they have this many bytes.
 const REPLIES_BYTES_MAX: usize = 256 << 10;
@@ -36,6 +41,7 @@ struct Connection<'c> {
     rights: Rights,
     executor: Executor<'c>,
     jobs: Jobs,
+    memory: &'c Arc<Memory>,
     workers_max: usize,
     /// Held while a whole number of replies is sent.
     sending: Mutex<()>,
@@ -44,7 +50,12 @@ struct Connection<'c> {
 
 /// Serves what was negotiated until the client leaves, breaks the protocol, or is told to go.
 /// Everything that it asked for has been carried out on return.
-pub(crate) fn serve(transport: &dyn Transport, negotiated: &Negotiated, workers_max: usize) {
+pub(crate) fn serve(
+    transport: &dyn Transport,
+    negotiated: &Negotiated,
+    workers_max: usize,
+    memory: &Arc<Memory>,
+) {
     let is_dead = AtomicBool::new(false);
     let device = &*negotiated.export.device;
     let connection = Connection {
@@ -62,6 +73,7 @@ pub(crate) fn serve(transport: &dyn Transport, negotiated: &Negotiated, workers_
             is_dead: &is_dead,
         },
         jobs: Jobs::default(),
+        memory,
         workers_max,
         sending: Mutex::new(()),
         is_dead: &is_dead,
@@ -106,6 +118,7 @@ impl Connection<'_> {
             request,
             operation,
             payload,
+            share,
         } = job;
         // Reads for nobody are spared; what changes the disk was asked for and is done.
         let is_wanted = !self.is_dead.load(Ordering::Relaxed) || operation != Operation::Read;
@@ -115,6 +128,7 @@ impl Connection<'_> {
         }
         drop(payload);
         self.send(replies);
+        drop(share);
         let in_flight = &self.executor.tallies.requests_in_flight;
         self.jobs.release(job_bytes(&request), in_flight);
     }
@@ -231,16 +245,27 @@ where
             return false;
         }
         let in_flight = &connection.executor.tallies.requests_in_flight;
-        connection.jobs.reserve(job_bytes(request), in_flight);
+        let bytes = job_bytes(request);
+        let is_own = connection.jobs.reserve(bytes, in_flight) <= OWN_JOB_BYTES;
+        let link = &connection.negotiated.link;
+        let share = match is_own {
+            true => None,
+            false => connection.memory.take(bytes.into(), || link.is_cut()),
+        };
         self.inbox.consume_request(0);
-        let Some(payload) = self.inbox.take(request.payload_bytes() as usize) else {
-            connection.jobs.release(job_bytes(request), in_flight);
+        let is_granted = is_own || share.is_some();
+        let payload = is_granted
+            .then(|| self.inbox.take(request.payload_bytes() as usize))
+            .flatten();
+        let Some(payload) = payload else {
+            connection.jobs.release(bytes, in_flight);
             return false;
         };
         let job = Job {
             request: *request,
             operation,
             payload,
+            share,
         };
         if connection.workers_max == 0 {
             connection.finish(job, &mut self.replies);

@@ -86,12 +86,12 @@ impl Executor<'_> {
             }
             return Ok(());
         }
-        if self.structured {
-            replies.data_header(request.cookie, request.offset, request.length);
-        } else {
-            replies.simple(request.cookie, 0);
-        }
-        let data = replies.space(request.length as usize);
+        let data = replies.data(
+            request.cookie,
+            request.offset,
+            request.length,
+            self.structured,
+        );
         self.device.read_at(request.offset, data)?;
         count(&self.tallies.read_bytes, u64::from(request.length));
         Ok(())

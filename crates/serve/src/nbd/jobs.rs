@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use crate::nbd::memory::Share;
 use crate::nbd::request::{Operation, Request};
 
 /// Requests of one connection that are with its workers.
@@ -20,6 +21,8 @@ pub(crate) struct Job {
     pub(crate) operation: Operation,
     /// What a write brought.
     pub(crate) payload: Vec<u8>,
+    /// What it holds of the server's memory.
+    pub(crate) share: Option<Share>,
 }
 
 /// The queue between the thread that receives and those that work.
@@ -48,8 +51,9 @@ impl Jobs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room for a job of so many bytes, and takes it.
-    pub(crate) fn reserve(&self, bytes: u32, in_flight: &AtomicU64) {
+    /// Waits until there is room for a job of so many bytes, and takes it; the bytes of all jobs
+    /// then.
+    pub(crate) fn reserve(&self, bytes: u32, in_flight: &AtomicU64) -> u64 {
         let bytes = u64::from(bytes);
         let mut state = self.lock();
         while state.count > 0 && (state.count >= JOBS_MAX || state.bytes + bytes > JOB_BYTES_MAX) {
@@ -61,6 +65,7 @@ impl Jobs {
         state.count += 1;
         state.bytes += bytes;
         in_flight.fetch_add(1, Ordering::Relaxed);
+        state.bytes
     }
 
     /// Gives back what was reserved.

@@ -17,6 +17,7 @@ pub(crate) struct Link {
     /// None where the peer is in this process, in tests.
     socket: Option<Arc<Socket>>,
     is_ending: AtomicBool,
+    is_cut: AtomicBool,
     pub(crate) tallies: Tallies,
 }
 
@@ -26,6 +27,7 @@ impl Link {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             socket,
             is_ending: AtomicBool::new(false),
+            is_cut: AtomicBool::new(false),
             tallies: Tallies::default(),
         }
     }
@@ -54,6 +56,13 @@ impl Link {
         if let Some(socket) = &self.socket {
             socket.shutdown();
         }
+        // Only now: what is given up for it must not be answered as if it were done.
+        self.is_cut.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing can be sent any more.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::SeqCst)
     }
 }
 

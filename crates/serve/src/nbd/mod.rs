@@ -20,6 +20,7 @@ mod handshake;
 mod inbox;
 mod jobs;
 mod link;
+mod memory;
 mod option_data;
 mod protocol;
 mod reply;

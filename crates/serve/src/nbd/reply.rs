@@ -3,11 +3,22 @@
 use crate::nbd::protocol::{BASE_ALLOCATION_ID, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
 use crate::nbd::request::Refusal;
 
-/// The buffer given back after a reply larger than this, in bytes.
-const KEPT_BYTES_MAX: usize = 1 << 20;
+/// Buffers grow by doubling up to this, in bytes, and beyond it by what is needed: half of a long
+/// reply's buffer must not lie idle.
+const DOUBLING_BYTES_MAX: usize = 64 << 10;
+
+/// What longer buffers are rounded up to, in bytes.
+const PAGE_BYTES: usize = 4096;
+
+/// A buffer larger than this is given back after its reply, in bytes: holds 2 MiB of data, which
+/// clients like to read at once, and the header.
+const KEPT_BYTES_MAX: usize = (2 << 20) + PAGE_BYTES;
 
 /// Longest message of an error, in bytes: clients show it, none needs more.
 const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// The longest header of a read's data, in bytes.
+const DATA_HEADER_BYTES: usize = 28;
 
 /// Replies that wait to be sent. Its memory is cleared once, not for each reply.
 #[derive(Default)]
@@ -40,9 +51,10 @@ impl ReplyBuffer {
         if self.bytes.len() < end {
             if self.used == 0 {
                 // Fresh memory comes cleared; growing would copy and clear it.
-                self.bytes = vec![0; end.next_power_of_two()];
+                self.bytes = Vec::new();
+                self.bytes = vec![0; capacity(end)];
             } else {
-                self.bytes.resize(end.next_power_of_two(), 0);
+                self.bytes.resize(capacity(end), 0);
             }
         }
         let space = &mut self.bytes[self.used..end];
@@ -74,10 +86,26 @@ impl ReplyBuffer {
         self.chunk_header(cookie, chunk::FLAG_DONE, chunk::NONE, 0);
     }
 
-    /// The header of one chunk with all the data read, `length` bytes of which follow.
-    pub(crate) fn data_header(&mut self, cookie: u64, offset: u64, length: u32) {
-        self.chunk_header(cookie, chunk::FLAG_DONE, chunk::OFFSET_DATA, length + 8);
-        self.push(&offset.to_be_bytes());
+    /// The reply to a read, with one chunk where it is structured: room for its `length` bytes of
+    /// data, which the caller fills.
+    pub(crate) fn data(
+        &mut self,
+        cookie: u64,
+        offset: u64,
+        length: u32,
+        structured: bool,
+    ) -> &mut [u8] {
+        // Room for all of it at once: a buffer that is filled is dear to grow.
+        let start = self.used;
+        self.space(DATA_HEADER_BYTES + length as usize);
+        self.used = start;
+        if structured {
+            self.chunk_header(cookie, chunk::FLAG_DONE, chunk::OFFSET_DATA, length + 8);
+            self.push(&offset.to_be_bytes());
+        } else {
+            self.simple(cookie, 0);
+        }
+        self.space(length as usize)
     }
 
     /// Lengths in bytes and states of consecutive extents.
@@ -109,9 +137,32 @@ impl ReplyBuffer {
     }
 }
 
+/// Bytes of a buffer that is to hold `needed`.
+fn capacity(needed: usize) -> usize {
+    if needed <= DOUBLING_BYTES_MAX {
+        needed.next_power_of_two()
+    } else {
+        needed.next_multiple_of(PAGE_BYTES)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_replies_take_little_more_than_their_data_and_give_it_back() {
+        for structured in [false, true] {
+            let mut buffer = ReplyBuffer::default();
+            buffer.data(1, 0, 32 << 20, structured);
+            assert!(buffer.bytes.capacity() <= (32 << 20) + PAGE_BYTES);
+            buffer.truncate(0);
+            assert_eq!(buffer.bytes.capacity(), 0);
+            buffer.data(1, 0, 2 << 20, structured);
+            buffer.truncate(0);
+            assert!(buffer.bytes.capacity() >= 2 << 20, "kept for the next");
+        }
+    }
 
     #[test]
     fn a_long_message_is_cut_between_letters() {
@@ -135,8 +186,7 @@ mod tests {
         let mut buffer = ReplyBuffer::default();
         buffer.simple(1, 0);
         let mark = buffer.used();
-        buffer.data_header(2, 0, 100);
-        buffer.space(100);
+        buffer.data(2, 0, 100, true);
         buffer.truncate(mark);
         buffer.simple(2, 5);
         assert_eq!(buffer.filled().len(), 32);

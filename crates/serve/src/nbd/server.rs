@@ -17,6 +17,7 @@ use crate::nbd::connection;
 use crate::nbd::exports::Exports;
 use crate::nbd::handshake::{Handshake, Negotiated, Outcome, Security};
 use crate::nbd::link::{Link, Links};
+use crate::nbd::memory::Memory;
 use crate::nbd::socket::{Listener, Socket};
 use crate::nbd::stats::{NbdStats, Tallies, count};
 use crate::nbd::tls::{self, TlsFiles, TlsTransport};
@@ -44,6 +45,9 @@ pub struct NbdOptions {
     /// Threads that a connection may have for requests that take long; they start as needed. With
     /// 0 such requests hold up the others.
     pub workers_per_connection: usize,
+    /// Bytes that long requests of all clients together may hold; who asks for more waits. Each
+    /// connection has a few MiB beside that.
+    pub memory_max: u64,
     /// The user and group that a Unix socket belongs to from the moment it can be seen; without,
     /// the process's own.
     pub socket_owner: Option<(u32, u32)>,
@@ -56,6 +60,7 @@ impl Default for NbdOptions {
             connections_max: 64,
             handshake_timeout: Duration::from_secs(10),
             workers_per_connection: 8,
+            memory_max: 1 << 30,
             socket_owner: None,
         }
     }
@@ -96,6 +101,7 @@ struct Shared {
     stop_lock: Mutex<()>,
     stopping: Condvar,
     links: Links,
+    memory: Arc<Memory>,
     refusals: AtomicUsize,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
@@ -132,6 +138,7 @@ impl NbdServer {
             Listener::bind(address, tls.is_some(), options.socket_owner).map_err(listen_error)?;
         let shared = Arc::new(Shared {
             exports,
+            memory: Memory::new(options.memory_max),
             options,
             tls,
             listener,
@@ -321,7 +328,7 @@ impl Place {
         match result {
             Ok(Some((transport, negotiated))) => {
                 let workers = shared.options.workers_per_connection;
-                connection::serve(&*transport, &negotiated, workers);
+                connection::serve(&*transport, &negotiated, workers, &shared.memory);
                 transport.finish();
             }
             Ok(None) => {}

@@ -7,7 +7,11 @@ use crate::nbd::connection;
 use crate::nbd::exports::Exports;
 use crate::nbd::handshake::{Handshake, Outcome, Security};
 use crate::nbd::link::Link;
+use crate::nbd::memory::Memory;
 use crate::nbd::transport::Transport;
+
+/// For requests; more than one connection ever takes.
+const MEMORY_BYTES: u64 = 1 << 30;
 
 /// Serves one client as a server without TLS would, its slow requests on so many workers. False
 /// where it opened no export.
@@ -27,7 +31,8 @@ pub fn serve_one(exports: &Exports, transport: &dyn Transport, workers: usize) -
     let Outcome::Open(negotiated) = handshake.negotiate(transport)? else {
         return Ok(false);
     };
-    connection::serve(transport, &negotiated, workers);
+    let memory = Memory::new(MEMORY_BYTES);
+    connection::serve(transport, &negotiated, workers, &memory);
     transport.finish();
     Ok(true)
 }
