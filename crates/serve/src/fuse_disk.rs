@@ -19,7 +19,7 @@ use fuser::{
 };
 
 use crate::block_device::{BlockDevice, DeviceError};
-use crate::mount_point::{self, MOUNT_SOURCE};
+use crate::mount_point::{self, MOUNT_SOURCE, MountIdentity};
 
 /// The largest read or write that is asked for in one request: the most that one transaction holds.
 /// The kernel has a limit of its own, 256 pages unless `fs.fuse.max_pages_limit` says more.
@@ -55,7 +55,7 @@ impl Default for DiskOptions {
 /// A mounted disk. Dropping it unmounts where that is possible.
 #[derive(Debug)]
 pub struct DiskMount {
-    directory: PathBuf,
+    identity: MountIdentity,
     session: BackgroundSession,
 }
 
@@ -102,23 +102,31 @@ impl DiskMount {
                 ),
             )
         })?;
-        Ok(DiskMount { directory, session })
+        let identity = MountIdentity::of(&directory)?;
+        Ok(DiskMount { identity, session })
     }
 
     /// The directory the disk is mounted on, absolute.
     pub fn directory(&self) -> &Path {
-        &self.directory
+        &self.identity.directory
+    }
+
+    /// What tells this mount from any other at the same place.
+    pub fn identity(&self) -> &MountIdentity {
+        &self.identity
     }
 
     /// The path of the exported file.
     pub fn disk_path(&self) -> PathBuf {
-        self.directory.join(DISK_NAME)
+        self.identity.directory.join(DISK_NAME)
     }
 
     /// Unmounts; fails with [`io::ErrorKind::ResourceBusy`] while the disk is in use, unless
     /// `lazily`: then the mount vanishes at once and its users get errors when the daemon exits.
+    /// Fails with [`io::ErrorKind::NotFound`] where somebody else unmounted it, and leaves alone
+    /// what somebody mounted over it.
     pub fn unmount(&self, lazily: bool) -> io::Result<()> {
-        mount_point::unmount(&self.directory, lazily)
+        self.identity.unmount(lazily)
     }
 
     /// Waits until the mount has ended, and returns the session's error if it had one.

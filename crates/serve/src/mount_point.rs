@@ -5,10 +5,65 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 /// Name shown as the source of our mounts in `/proc/self/mountinfo`.
 pub const MOUNT_SOURCE: &str = "forebay";
+
+/// A mount of ours: where it is, and the number that the kernel gave its file system, which tells it
+/// from whatever else is mounted at the same place later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountIdentity {
+    /// The mount point, absolute.
+    pub directory: PathBuf,
+    /// The file system's device number, as `major:minor`.
+    pub device: String,
+}
+
+impl MountIdentity {
+    /// What is mounted on exactly `directory` now, if it is ours.
+    ///
+    /// Errors: nothing is mounted there ([`io::ErrorKind::NotFound`]), or something else is.
+    pub fn of(directory: &Path) -> io::Result<MountIdentity> {
+        let found = mounted_on(directory)?.ok_or_else(|| not_mounted(directory))?;
+        if !found.is_ours() {
+            return Err(foreign(directory, &found.source));
+        }
+        Ok(MountIdentity {
+            directory: directory.to_path_buf(),
+            device: found.device,
+        })
+    }
+
+    /// Unmounts it, if it still is what is mounted there; `lazily` detaches it at once even while
+    /// it is in use.
+    ///
+    /// Errors: [`io::ErrorKind::ResourceBusy`] where a plain unmount finds it in use,
+    /// [`io::ErrorKind::NotFound`] where it is not mounted any more, another kind where something
+    /// else is mounted over it.
+    pub fn unmount(&self, lazily: bool) -> io::Result<()> {
+        let found = MountIdentity::of(&self.directory)?;
+        if found.device != self.device {
+            return Err(foreign(&self.directory, "another forebay disk"));
+        }
+        unmount(&self.directory, lazily)
+    }
+}
+
+fn not_mounted(directory: &Path) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("nothing is mounted on {}", directory.display()),
+    )
+}
+
+fn foreign(directory: &Path, source: &str) -> io::Error {
+    io::Error::other(format!(
+        "{source} is mounted on {} over the disk and is left alone; unmount it first",
+        directory.display()
+    ))
+}
 
 /// Makes `directory` ready to be mounted on and returns its absolute path.
 ///
@@ -16,8 +71,9 @@ pub const MOUNT_SOURCE: &str = "forebay";
 /// there is refused, since mounting over it would hide it.
 pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
-    if let Some(source) = mounted_source(&absolute)? {
-        if source != MOUNT_SOURCE || !is_dead(&absolute) {
+    if let Some(found) = mounted_on(&absolute)? {
+        if !found.is_ours() || !is_dead(&absolute) {
+            let source = found.source;
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!(
@@ -52,25 +108,24 @@ pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
 /// Whether the daemon behind a mount is gone. The question must reach the daemon: attributes may
 /// still be answered from the kernel's cache.
 pub fn is_dead(directory: &Path) -> bool {
-    use rustix::io::Errno;
     matches!(
         rustix::fs::statfs(directory),
         Err(Errno::NOTCONN | Errno::CONNABORTED)
     )
 }
 
-/// Unmounts `directory`; `lazily` detaches it at once even while it is in use.
-///
-/// Fails with [`io::ErrorKind::ResourceBusy`] where a plain unmount finds it in use.
-pub fn unmount(directory: &Path, lazily: bool) -> io::Result<()> {
+/// The caller has seen that what is mounted there is ours.
+fn unmount(directory: &Path, lazily: bool) -> io::Result<()> {
     let flags = if lazily {
-        UnmountFlags::DETACH
+        UnmountFlags::DETACH | UnmountFlags::NOFOLLOW
     } else {
-        UnmountFlags::empty()
+        UnmountFlags::NOFOLLOW
     };
     match rustix::mount::unmount(directory, flags) {
         Ok(()) => Ok(()),
-        Err(rustix::io::Errno::PERM) => unmount_with_helper(directory, lazily),
+        // Somebody else was faster.
+        Err(Errno::INVAL | Errno::NOENT) => Err(not_mounted(directory)),
+        Err(Errno::PERM) => unmount_with_helper(directory, lazily),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -94,8 +149,23 @@ fn unmount_with_helper(directory: &Path, lazily: bool) -> io::Result<()> {
     Err(io::Error::new(kind, message))
 }
 
-/// The source of what is mounted last on exactly `directory`, if anything is.
-pub fn mounted_source(directory: &Path) -> io::Result<Option<String>> {
+/// A line of `/proc/self/mountinfo`.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    point: String,
+    device: String,
+    file_system: String,
+    source: String,
+}
+
+impl Mount {
+    fn is_ours(&self) -> bool {
+        self.source == MOUNT_SOURCE && self.file_system.starts_with("fuse")
+    }
+}
+
+/// What is mounted last on exactly `directory`, if anything is.
+fn mounted_on(directory: &Path) -> io::Result<Option<Mount>> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     // A dead mount cannot be resolved, its parent can.
     let resolved = match (directory.parent(), directory.file_name()) {
@@ -104,20 +174,23 @@ pub fn mounted_source(directory: &Path) -> io::Result<Option<String>> {
             .unwrap_or_else(|_| directory.to_path_buf()),
         _ => directory.to_path_buf(),
     };
-    Ok(table
-        .lines()
-        .rev()
-        .filter_map(parse_mountinfo)
-        .find(|(point, _)| Path::new(point) == resolved)
-        .map(|(_, source)| source))
+    let mut mounts = table.lines().rev().filter_map(parse_mountinfo);
+    Ok(mounts.find(|mount| Path::new(&mount.point) == resolved))
 }
 
-/// Mount point and source of one line of `/proc/self/mountinfo` (see proc_pid_mountinfo(5)).
-fn parse_mountinfo(line: &str) -> Option<(String, String)> {
+/// Parses one line of `/proc/self/mountinfo` (see proc_pid_mountinfo(5)).
+fn parse_mountinfo(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
-    let point = front.split(' ').nth(4)?;
-    let source = back.split(' ').nth(1)?;
-    Some((unescape(point), unescape(source)))
+    let mut front = front.split(' ').skip(2);
+    let device = front.next()?.to_owned();
+    let point = unescape(front.nth(1)?);
+    let mut back = back.split(' ');
+    Some(Mount {
+        point,
+        device,
+        file_system: back.next()?.to_owned(),
+        source: unescape(back.next()?),
+    })
 }
 
 /// The kernel writes space, tab, newline and backslash as three octal digits.
@@ -139,12 +212,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mountinfo_line_gives_point_and_source() {
+    fn a_mountinfo_line_gives_what_is_mounted_where() {
         let line = "36 35 98:0 / /mnt/a\\040b rw,noatime master:1 - fuse forebay rw,user_id=0";
         assert_eq!(
             parse_mountinfo(line),
-            Some(("/mnt/a b".to_owned(), "forebay".to_owned()))
+            Some(Mount {
+                point: "/mnt/a b".to_owned(),
+                device: "98:0".to_owned(),
+                file_system: "fuse".to_owned(),
+                source: "forebay".to_owned(),
+            })
         );
+    }
+
+    #[test]
+    fn what_is_not_ours_is_never_unmounted() {
+        let identity = |path: &str| MountIdentity {
+            directory: PathBuf::from(path),
+            device: "0:0".to_owned(),
+        };
+        for lazily in [false, true] {
+            let error = identity("/proc").unmount(lazily).unwrap_err();
+            assert!(error.to_string().contains("left alone"), "{error}");
+            let error = identity("/nowhere").unmount(lazily).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        }
+        assert!(Path::new("/proc/self").exists());
     }
 
     #[test]

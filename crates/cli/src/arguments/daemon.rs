@@ -239,6 +239,9 @@ pub struct ManOptions {
 /// What may be unmounted on request.
 #[derive(Debug, Args)]
 pub struct UnmounterOptions {
+    /// The device numbers of what is mounted there, in the same order, each as major:minor.
+    #[arg(long = "device", num_args = 1..)]
+    pub devices: Vec<String>,
     /// The mount points.
     pub mounts: Vec<PathBuf>,
 }

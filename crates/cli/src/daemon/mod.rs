@@ -16,7 +16,6 @@ mod service;
 pub mod unmounter;
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -68,10 +67,11 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let service = Arc::new(Service::new(pool, disk_options, sender.clone()));
     end::forward_signals(sender)?;
     let control = control_path(&settings.pool[0]);
-    let control_server = ControlServer::new(&control, Arc::new(Answers(Arc::downgrade(&service))))?;
-    open_everything(&service, &settings)?;
+    let owner = target.as_ref().map(Target::owner);
+    let answers = Arc::new(Answers(Arc::downgrade(&service)));
+    let control_server = ControlServer::new(&control, owner, answers)?;
+    open_everything(&service, &settings, owner)?;
     if let Some(target) = &target {
-        target.give(&control)?;
         give_up_root(&service, target)?;
     }
     announce(&service);
@@ -178,7 +178,11 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-fn open_everything(service: &Arc<Service>, settings: &Settings) -> Result<(), Failure> {
+fn open_everything(
+    service: &Arc<Service>,
+    settings: &Settings,
+    socket_owner: Option<(u32, u32)>,
+) -> Result<(), Failure> {
     if let Some(bytes_per_s) = settings.flush_rate {
         service.pool.set_flush_rate_limit(bytes_per_s);
     }
@@ -195,6 +199,7 @@ fn open_everything(service: &Arc<Service>, settings: &Settings) -> Result<(), Fa
     }
     let options = NbdOptions {
         tls: tls_files(settings)?,
+        socket_owner,
         ..NbdOptions::default()
     };
     for address in &settings.nbd {
@@ -218,15 +223,10 @@ fn open_everything(service: &Arc<Service>, settings: &Settings) -> Result<(), Fa
 }
 
 fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
-    for server in lock(&service.servers).iter() {
-        if let NbdAddress::Unix(path) = server.address() {
-            target.give(path)?;
-        }
-    }
-    let mounts: Vec<PathBuf> = service
+    let mounts: Vec<_> = service
         .served()
         .iter()
-        .filter_map(|served| served.mounted_on())
+        .filter_map(|served| served.mount_identity())
         .collect();
     if !mounts.is_empty() {
         service.use_unmounter(Unmounter::start(mounts)?);
@@ -273,7 +273,7 @@ fn serve_until_end(
     }
     notifier.send("STOPPING=1\nSTATUS=Waiting for requests and for disks in use");
     tracing::info!(deadline_s = deadline.as_secs(), "told to end: draining");
-    let insist = {
+    let before_end = {
         let service = Arc::downgrade(service);
         move || {
             if let Some(service) = service.upgrade() {
@@ -281,7 +281,7 @@ fn serve_until_end(
             }
         }
     };
-    let last_resort = LastResort::after(deadline + CLOSE_GRACE, insist)?;
+    let last_resort = LastResort::after(deadline + CLOSE_GRACE, before_end)?;
     let drained = close_doors(service, events, Instant::now() + deadline);
     // From here on only the pool is left to close, which the process may do in its own time if it
     // was given any.
@@ -294,61 +294,81 @@ fn close_doors(
     events: &Receiver<Event>,
     deadline: Instant,
 ) -> Result<(), Failure> {
+    let servers = std::mem::take(&mut *lock(&service.servers));
+    // All at once: none may let clients in while another one waits for its own.
+    servers.iter().for_each(NbdServer::begin_drain);
     let mut signals = 1;
-    let mut is_told = false;
-    let mut is_drained = true;
-    for server in std::mem::take(&mut *lock(&service.servers)) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        is_drained &= server.drain(left);
-    }
+    let mut waits = 0;
     loop {
-        let in_use = unmount_all(service)?;
-        if in_use.is_empty() && is_drained {
+        let mut in_use = unmount_all(service);
+        if !servers.iter().all(NbdServer::is_drained) {
+            in_use.push("NBD connections".to_owned());
+        }
+        if in_use.is_empty() {
             return Ok(());
         }
-        if in_use.is_empty() || signals > 1 || Instant::now() >= deadline {
-            close_doors_by_force(service);
+        if signals > 1 || Instant::now() >= deadline {
+            insist(service, servers);
             return Err(Failure::Forced(format!(
                 "ended while in use: {}; whoever uses it gets errors from now on, and nothing \
                  acknowledged is lost",
-                if in_use.is_empty() {
-                    "NBD connections".to_owned()
-                } else {
-                    in_use.join(", ")
-                }
+                in_use.join(", ")
             )));
         }
-        if !std::mem::replace(&mut is_told, true) {
+        // Not at once: most are closed before the next look.
+        if waits == 1 {
             tracing::warn!(
                 disks = in_use.join(", "),
                 "in use, and served until they are not; unmount what is on them and detach their \
                  loop devices, or signal again to end at once"
             );
         }
-        match events.recv_timeout(UNMOUNT_RETRY_INTERVAL) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match events.recv_timeout(left.min(UNMOUNT_RETRY_INTERVAL)) {
             Ok(Event::Signal) => signals += 1,
             Ok(Event::Unmounted(number)) => {
                 service.was_unmounted(number);
             }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => waits += 1,
         }
     }
 }
 
-/// Unmounts what is not in use; returns what is.
-fn unmount_all(service: &Service) -> Result<Vec<String>, Failure> {
+/// Unmounts what is not in use; returns what is still there, and why if that is unusual.
+fn unmount_all(service: &Service) -> Vec<String> {
     let mut in_use = Vec::new();
     for served in service.served() {
+        let path = served.mounted_on().unwrap_or_default().join("disk");
+        let path = path.display();
         match service.unmount(&served, false) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                let path = served.mounted_on().unwrap_or_default().join("disk");
-                in_use.push(path.display().to_string());
+                in_use.push(path.to_string());
             }
-            Err(error) => return Err(error.into()),
+            // Its end arrives as an event, at once unless it was detached while open.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                in_use.push(format!("{path} (unmounted by somebody else, still open)"));
+            }
+            Err(error) => in_use.push(format!("{path} ({error})")),
         }
     }
-    Ok(in_use)
+    in_use
+}
+
+/// Closes what is still open, whoever uses it.
+fn insist(service: &Service, servers: Vec<NbdServer>) {
+    servers.iter().for_each(NbdServer::cut);
+    close_doors_by_force(service);
+    let until = Instant::now() + CLOSE_GRACE;
+    while !servers.iter().all(NbdServer::is_drained) {
+        if Instant::now() >= until {
+            // Dropping them would wait longer for requests that a backing does not answer; the
+            // process ends and takes them along.
+            std::mem::forget(servers);
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 fn close_doors_by_force(service: &Service) {

@@ -5,9 +5,8 @@
 //! asked not to do.
 
 use std::ffi::CString;
-use std::path::Path;
 
-use nix::unistd::{Uid, User, chown, getuid, initgroups, setresgid, setresuid, setuid};
+use nix::unistd::{Uid, User, getuid, initgroups, setresgid, setresuid, setuid};
 
 use crate::failure::Failure;
 
@@ -36,17 +35,9 @@ impl Target {
         Ok(Target { user, name })
     }
 
-    /// Gives the user a socket that only its owner may open.
-    ///
-    /// Errors: the system's.
-    pub fn give(&self, path: &Path) -> Result<(), Failure> {
-        chown(path, Some(self.user.uid), Some(self.user.gid)).map_err(|error| {
-            Failure::Failed(format!(
-                "{} cannot be given to {}: {error}",
-                path.display(),
-                self.user.name
-            ))
-        })
+    /// The user and the group to whom the sockets are to belong.
+    pub fn owner(&self) -> (u32, u32) {
+        (self.user.uid.as_raw(), self.user.gid.as_raw())
     }
 
     /// Becomes the user, for good.

@@ -15,6 +15,8 @@ use forebay_serve::{
     DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind, VolumeDevice, mount_point,
 };
 
+use forebay_serve::mount_point::MountIdentity;
+
 use super::end::Event;
 use super::unmounter::Unmounter;
 use crate::config::VolumeSettings;
@@ -53,6 +55,14 @@ impl Served {
         mount
             .as_ref()
             .map(|mounted| mounted.mount.directory().to_path_buf())
+    }
+
+    /// What tells its mount from others, if it is mounted.
+    pub fn mount_identity(&self) -> Option<MountIdentity> {
+        let mount = lock(&self.mount);
+        mount
+            .as_ref()
+            .map(|mounted| mounted.mount.identity().clone())
     }
 }
 
@@ -226,7 +236,8 @@ impl Service {
 
     /// Unmounts a disk, if it is mounted.
     ///
-    /// Errors: it is in use and `lazily` is not asked for; then it stays mounted.
+    /// Errors: it is in use and `lazily` is not asked for; then it stays mounted. Somebody else
+    /// unmounted it ([`std::io::ErrorKind::NotFound`]): its end is heard when nobody has it open.
     pub fn unmount(&self, served: &Served, lazily: bool) -> std::io::Result<()> {
         let mut place = lock(&served.mount);
         let Some(Mounted { mount, .. }) = place.as_ref() else {
@@ -234,8 +245,11 @@ impl Service {
         };
         let by_helper = lock(&self.unmounter)
             .as_ref()
-            .and_then(|unmounter| unmounter.unmount(mount.directory(), lazily));
-        by_helper.unwrap_or_else(|| mount.unmount(lazily))?;
+            .and_then(|unmounter| unmounter.unmount(mount.identity(), lazily));
+        match by_helper.unwrap_or_else(|| mount.unmount(lazily)) {
+            Err(error) if lazily && error.kind() == std::io::ErrorKind::NotFound => {}
+            result => result?,
+        }
         let ended = place.take();
         // Whoever insists must not wait for a request that hangs.
         drop(place);
@@ -260,10 +274,15 @@ impl Service {
         None
     }
 
+    /// Whether a disk is mounted, or was and is still open.
+    pub fn has_mounts(&self) -> bool {
+        let is_mounted = |served: &Arc<Served>| lock(&served.mount).is_some();
+        self.served().iter().any(is_mounted)
+    }
+
     /// Whether anybody can still reach a disk.
     pub fn has_doors(&self) -> bool {
-        let is_mounted = |served: &Arc<Served>| lock(&served.mount).is_some();
-        !lock(&self.servers).is_empty() || self.served().iter().any(is_mounted)
+        !lock(&self.servers).is_empty() || self.has_mounts()
     }
 }
 

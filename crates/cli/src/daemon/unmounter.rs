@@ -5,12 +5,11 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay_serve::mount_point;
+use forebay_serve::mount_point::{self, MountIdentity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::UnmounterOptions;
@@ -19,7 +18,7 @@ use crate::failure::Failure;
 /// The process, on the daemon's side. It ends by itself when this is dropped.
 #[derive(Debug)]
 pub struct Unmounter {
-    mounts: Vec<PathBuf>,
+    mounts: Vec<MountIdentity>,
     pipes: Mutex<Pipes>,
     process: Child,
 }
@@ -34,10 +33,13 @@ impl Unmounter {
     /// Starts it, while this process still is root.
     ///
     /// Errors: it cannot be started.
-    pub fn start(mounts: Vec<PathBuf>) -> io::Result<Unmounter> {
+    pub fn start(mounts: Vec<MountIdentity>) -> io::Result<Unmounter> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("unmounter")
-            .args(&mounts)
+            .arg("--device")
+            .args(mounts.iter().map(|mount| &mount.device))
+            .arg("--")
+            .args(mounts.iter().map(|mount| &mount.directory))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C on the terminal is for the daemon, which then asks.
@@ -56,8 +58,8 @@ impl Unmounter {
     }
 
     /// Unmounts, if this is one of its mounts; `None` if it is not.
-    pub fn unmount(&self, directory: &Path, lazily: bool) -> Option<io::Result<()>> {
-        let number = self.mounts.iter().position(|mount| mount == directory)?;
+    pub fn unmount(&self, mount: &MountIdentity, lazily: bool) -> Option<io::Result<()>> {
+        let number = self.mounts.iter().position(|known| known == mount)?;
         Some(self.ask(number, lazily))
     }
 
@@ -71,6 +73,7 @@ impl Unmounter {
         match answer.trim_end() {
             "ok" => Ok(()),
             "busy" => Err(io::ErrorKind::ResourceBusy.into()),
+            "gone" => Err(io::ErrorKind::NotFound.into()),
             "" => Err(io::Error::other("the process that unmounts has ended")),
             error => Err(io::Error::other(error.to_owned())),
         }
@@ -91,29 +94,41 @@ pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
         // It ends with the daemon, not before it: a flag that nobody reads ignores the signal.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
+    if options.devices.len() != options.mounts.len() {
+        return Err(Failure::Arguments(
+            "one --device is needed for each mount point".into(),
+        ));
+    }
+    let pairs = options.mounts.iter().zip(&options.devices);
+    let mounts: Vec<MountIdentity> = pairs
+        .map(|(directory, device)| MountIdentity {
+            directory: directory.clone(),
+            device: device.clone(),
+        })
+        .collect();
     for request in io::stdin().lock().lines() {
         let request = request?;
-        let answer = match parse(&request, &options.mounts) {
+        let answer = match parse(&request, &mounts) {
             None => "not a request".to_owned(),
-            Some((mount, lazily)) => match mount_point::unmount(mount, lazily) {
+            Some((mount, lazily)) => match mount.unmount(lazily) {
                 Ok(()) => "ok".to_owned(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "gone".to_owned(),
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => "busy".to_owned(),
                 Err(error) => error.to_string().replace('\n', " "),
             },
         };
         println!("{answer}");
     }
-    for mount in &options.mounts {
-        let is_ours = mount_point::mounted_source(mount).ok().flatten();
-        if is_ours.as_deref() == Some(mount_point::MOUNT_SOURCE) && mount_point::is_dead(mount) {
+    for mount in &mounts {
+        if mount_point::is_dead(&mount.directory) {
             // The daemon was killed: its users get errors instead of hanging on a dead mount.
-            let _ = mount_point::unmount(mount, true);
+            let _ = mount.unmount(true);
         }
     }
     Ok(())
 }
 
-fn parse<'a>(request: &str, mounts: &'a [PathBuf]) -> Option<(&'a Path, bool)> {
+fn parse<'a>(request: &str, mounts: &'a [MountIdentity]) -> Option<(&'a MountIdentity, bool)> {
     let (verb, number) = request.split_once(' ')?;
     let mount = mounts.get(number.parse::<usize>().ok()?)?;
     match verb {
@@ -129,9 +144,12 @@ mod tests {
 
     #[test]
     fn only_its_own_mounts_are_unmounted() {
-        let mounts = [PathBuf::from("/a"), PathBuf::from("/b")];
-        assert_eq!(parse("unmount 1", &mounts), Some((Path::new("/b"), false)));
-        assert_eq!(parse("lazily 0", &mounts), Some((Path::new("/a"), true)));
+        let mounts = ["/a", "/b"].map(|directory| MountIdentity {
+            directory: directory.into(),
+            device: "0:7".to_owned(),
+        });
+        assert_eq!(parse("unmount 1", &mounts), Some((&mounts[1], false)));
+        assert_eq!(parse("lazily 0", &mounts), Some((&mounts[0], true)));
         for nonsense in ["", "unmount", "unmount 2", "unmount /c", "remove 0"] {
             assert_eq!(parse(nonsense, &mounts), None, "{nonsense}");
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::Signal;
 
 use crate::nbd::Client;
-use crate::place::{Place, skips_without_fuse};
+use crate::place::{Place, skip, skips_without_fuse};
 
 /// Writes blocks one after the other, each with its number, until the daemon goes away; says in
 /// `acknowledged` how many were.
@@ -195,4 +195,107 @@ fn clients_of_the_control_socket_do_not_hold_the_end_up() {
     // The pool was closed in order: nothing is left to recover.
     let recovery = &place.ask(&["info", "POOL"])["recovery"];
     assert_eq!(recovery["records"], 0, "{recovery}");
+}
+
+#[test]
+fn the_second_signal_ends_at_once_while_a_client_of_one_of_two_servers_hangs() {
+    let place = Place::with_test_pool();
+    let second = format!("unix:{}", place.path("second.sock").display());
+    let daemon = place.serve_nbd(&["--nbd", &second]);
+    let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
+    place.ask(&[&fail[..], &["18446744073709551615"]].concat());
+    // More than the pool holds: the last write waits for a backing that takes nothing.
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let filling = std::thread::spawn(move || {
+        (0..).find(|block| client.write(block * 4096, &content(*block)).is_err())
+    });
+    while place.ask(&["stat", "POOL"])["waiting_writers"] == 0 {
+        std::thread::yield_now();
+    }
+    daemon.signal(Signal::TERM);
+    // Both are closed to new clients while the first still has one.
+    while !place.log().contains("NBD connections") {
+        std::thread::yield_now();
+    }
+    for socket in ["nbd.sock", "second.sock"] {
+        assert!(
+            Client::open(&place.path(socket), "disk.img").is_err(),
+            "{socket}"
+        );
+    }
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(6));
+    assert!(
+        !place.log().contains("deadline has passed"),
+        "{}",
+        place.log()
+    );
+    filling.join().unwrap();
+}
+
+fn system(program: &str, arguments: &[&str], path: &std::path::Path) -> bool {
+    let mut command = std::process::Command::new(program);
+    let status = command.args(arguments).arg(path).status();
+    status.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end() {
+    if skips_without_fuse("an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end") {
+        return;
+    }
+    let place = Place::with_pool();
+    for round in 0..6 {
+        let daemon = place.serve();
+        let unmounting = std::thread::spawn({
+            let mount = place.path("mount");
+            move || system("umount", &["-q"], &mount)
+        });
+        if round % 2 == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(round));
+        }
+        // It may have ended by itself: the last door was closed.
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.wait(), Some(0), "{}", place.log());
+        let _ = unmounting.join();
+    }
+    // Detached while it is open: it is served until it is closed.
+    let daemon = place.serve();
+    let disk = place.open_disk();
+    assert!(system("umount", &["-l"], &place.path("mount")));
+    daemon.signal(Signal::TERM);
+    while !place.log().contains("unmounted by somebody else") {
+        std::thread::yield_now();
+    }
+    std::os::unix::fs::FileExt::write_all_at(&disk, &[9; 4096], 0).unwrap();
+    drop(disk);
+    assert_eq!(daemon.wait(), Some(0), "{}", place.log());
+}
+
+#[test]
+fn what_somebody_mounted_over_the_disk_is_left_alone() {
+    if skips_without_fuse("what_somebody_mounted_over_the_disk_is_left_alone") {
+        return;
+    }
+    let place = Place::with_pool();
+    let mount = place.path("mount");
+    for user in [&[][..], &["--user", "nobody"]] {
+        let serve = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
+        let daemon = place.serve_with(&[&serve[..], user].concat());
+        if !system("mount", &["-t", "tmpfs", "other"], &mount) {
+            skip(
+                "what_somebody_mounted_over_the_disk_is_left_alone",
+                "cannot mount a tmpfs",
+            );
+            return;
+        }
+        std::fs::write(mount.join("theirs"), "precious").unwrap();
+        daemon.signal(Signal::TERM);
+        while !place.log().contains("left alone") {
+            std::thread::yield_now();
+        }
+        assert!(mount.join("theirs").exists(), "{}", place.log());
+        assert!(system("umount", &[], &mount));
+        assert_eq!(daemon.wait(), Some(0), "{}", place.log());
+    }
 }

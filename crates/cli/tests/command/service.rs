@@ -111,6 +111,11 @@ fn another_user_serves_and_the_mount_still_ends() {
     assert!(!field("Groups:").contains(&"0"), "{status}");
     assert_eq!(field("CapEff:"), ["0000000000000000"]);
     assert_eq!(field("CapPrm:"), ["0000000000000000"]);
+    use std::os::unix::fs::MetadataExt;
+    for socket in ["nbd.sock", "pool.sock"] {
+        let owner = std::fs::symlink_metadata(place.path(socket)).unwrap().uid();
+        assert_eq!(owner.to_string(), field("Uid:")[0], "{socket}");
+    }
     // Requests are served through both doors, and written back.
     let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[1; 4096]).unwrap();

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::RecvFlags;
+use rustix::net::{RecvFlags, Shutdown};
 use serde_json::Value;
 
 use super::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, read_line};
@@ -35,6 +35,9 @@ pub trait Progress {
     ///
     /// Errors: it went away, and the request is to be called off.
     fn report(&mut self, progress: Value) -> Result<(), Refusal>;
+
+    /// Whether the asking side went away; for what waits long between reports.
+    fn is_called_off(&self) -> bool;
 }
 
 /// Answers requests. Called from several threads at once.
@@ -49,16 +52,24 @@ pub trait Handler: Send + Sync {
 #[derive(Debug)]
 pub struct ControlServer {
     path: PathBuf,
+    /// Which file the socket is, so that nobody else's is removed.
+    inode: u64,
     is_stopping: Arc<AtomicBool>,
+    descriptor: UnixListener,
     listener: Option<JoinHandle<()>>,
 }
 
 impl ControlServer {
-    /// Listens on `path`. The caller owns the pool (holds its lock), so a socket found there was
-    /// left by a daemon that was killed, and is replaced.
+    /// Listens on `path`, on a socket that belongs to `owner` (a user and a group) or to the
+    /// process. The caller owns the pool (holds its lock), so a socket found there was left by a
+    /// daemon that was killed, and is replaced.
     ///
     /// Errors: the socket cannot be made.
-    pub fn new(path: &Path, handler: Arc<dyn Handler>) -> io::Result<Self> {
+    pub fn new(
+        path: &Path,
+        owner: Option<(u32, u32)>,
+        handler: Arc<dyn Handler>,
+    ) -> io::Result<Self> {
         let name_error = |error: io::Error| {
             io::Error::new(
                 error.kind(),
@@ -68,7 +79,9 @@ impl ControlServer {
                 ),
             )
         };
-        let listener = bind_private(path).map_err(name_error)?;
+        let listener = bind_private_for(path, owner).map_err(name_error)?;
+        let descriptor = listener.try_clone()?;
+        let inode = fs::symlink_metadata(path)?.ino();
         let is_stopping = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new().name("control".into()).spawn({
             let is_stopping = Arc::clone(&is_stopping);
@@ -76,7 +89,9 @@ impl ControlServer {
         })?;
         Ok(ControlServer {
             path: path.to_path_buf(),
+            inode,
             is_stopping,
+            descriptor,
             listener: Some(thread),
         })
     }
@@ -85,12 +100,14 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::SeqCst);
-        // The listener sleeps in accept; a connection wakes it. If that fails it is gone already.
-        let is_awake = UnixStream::connect(&self.path).is_ok();
+        // The listener sleeps in accept, which fails from now on.
+        let is_awake = rustix::net::shutdown(&self.descriptor, Shutdown::Both).is_ok();
         if let (true, Some(thread)) = (is_awake, self.listener.take()) {
             let _ = thread.join();
         }
-        let _ = fs::remove_file(&self.path);
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -286,6 +303,10 @@ impl<W: Write> Progress for ProgressLines<'_, W> {
             "called off by the side that asked",
         ))
     }
+
+    fn is_called_off(&self) -> bool {
+        (self.has_hung_up)()
+    }
 }
 
 #[cfg(test)]
@@ -315,7 +336,7 @@ mod tests {
     }
 
     fn echo_server(path: &Path) -> ControlServer {
-        ControlServer::new(path, Arc::new(Echo)).unwrap()
+        ControlServer::new(path, None, Arc::new(Echo)).unwrap()
     }
 
     fn ask(path: &Path, command: &str) -> Result<Value, ClientError> {
@@ -367,11 +388,23 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_that_somebody_put_in_its_place_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let server = echo_server(&path);
+        fs::rename(&path, directory.path().join("ours")).unwrap();
+        let other = UnixListener::bind(&path).unwrap();
+        drop(server);
+        assert!(path.exists(), "it is not ours to remove");
+        drop(other);
+    }
+
+    #[test]
     fn a_file_in_the_way_is_left_alone_and_a_long_path_works_to_its_limit() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("precious");
         fs::write(&file, "data").unwrap();
-        let error = ControlServer::new(&file, Arc::new(Echo)).unwrap_err();
+        let error = ControlServer::new(&file, None, Arc::new(Echo)).unwrap_err();
         assert!(error.to_string().contains("no socket"), "{error}");
         assert_eq!(fs::read(&file).unwrap(), b"data");
         let room = 107 - directory.path().as_os_str().len() - 1;
@@ -380,7 +413,7 @@ mod tests {
         assert!(ask(&longest, "stat").is_ok());
         drop(server);
         let longer = directory.path().join("x".repeat(room + 1));
-        assert!(ControlServer::new(&longer, Arc::new(Echo)).is_err());
+        assert!(ControlServer::new(&longer, None, Arc::new(Echo)).is_err());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
