@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
 use forebay_serve::control::{Handler, Progress};
@@ -19,6 +19,9 @@ use crate::failure::Failure;
 
 /// How long the requests of a removed export may take before their connection is cut.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How often a wait looks whether the asking side is still there.
+const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
 const COMMANDS: &str = "stat, doors, sample, attach, detach, flush, set, grow-volume, fault";
@@ -281,7 +284,7 @@ fn sample(
     let mut sampler = report::Sampler::default();
     for number in 0..count {
         if number > 0 {
-            std::thread::sleep(Duration::from_millis(interval));
+            rest(progress, Duration::from_millis(interval))?;
         }
         let service = service.upgrade().ok_or_else(is_ending)?;
         let sample = sampler.sample(&service);
@@ -289,4 +292,22 @@ fn sample(
         progress.report(sample)?;
     }
     Ok(json!({"samples": count}))
+}
+
+/// Waits, as long as somebody waits for what comes then.
+fn rest(progress: &dyn Progress, time: Duration) -> Result<(), Refusal> {
+    let until = Instant::now() + time;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        if progress.is_called_off() {
+            return Err(Refusal::new(
+                RefusalKind::Cancelled,
+                "called off by the side that asked",
+            ));
+        }
+        std::thread::sleep(left.min(CALLED_OFF_INTERVAL));
+    }
 }

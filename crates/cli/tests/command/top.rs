@@ -74,3 +74,30 @@ fn a_terminal_is_drawn_on_and_given_back() {
     }
     daemon.end();
 }
+
+#[test]
+fn whoever_stops_watching_gives_the_place_back_between_samples() {
+    use std::io::{Read, Write};
+    let place = Place::with_pool();
+    let daemon = place.serve_nbd(&[]);
+    let watchers: Vec<_> = (0..16)
+        .map(|_| {
+            let socket = place.path("pool.sock");
+            let mut watcher = std::os::unix::net::UnixStream::connect(socket).unwrap();
+            let sample = b"{\"command\": \"sample\", \"interval_ms\": 60000}\n";
+            watcher.write_all(sample).unwrap();
+            // The first sample comes at once; the next one in a minute.
+            watcher.read_exact(&mut [0]).unwrap();
+            watcher
+        })
+        .collect();
+    assert_ne!(place.run(&["stat", "POOL"]).code, 0, "all places are taken");
+    let started = std::time::Instant::now();
+    drop(watchers);
+    while place.run(&["stat", "POOL"]).code != 0 {
+        let is_early = started.elapsed() < std::time::Duration::from_secs(50);
+        assert!(is_early, "the places came back with the next sample only");
+        std::thread::yield_now();
+    }
+    daemon.end();
+}
