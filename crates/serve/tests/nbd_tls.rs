@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer, TlsFiles};
 use forebay_serve::{BlockDevice, MemoryDevice};
@@ -61,6 +62,8 @@ impl Authority {
                 private_key: self.file("server-key.pem"),
                 client_authorities: self.file("ca-cert.pem"),
             }),
+            // Those who have shown who they are may take their time.
+            handshake_timeout: Duration::from_secs(3600),
             ..NbdOptions::default()
         }
     }
@@ -213,6 +216,19 @@ fn what_was_sent_in_the_clear_behind_starttls_is_not_taken() {
     let _ = client.stream.read_to_end(&mut rest);
     // An alert at the most; no reply to the option.
     assert!(rest.len() < 20, "{rest:?}");
+}
+
+#[test]
+fn who_does_not_start_tls_is_dropped_long_before_who_has() {
+    let authority = Authority::new();
+    let rig = TcpRig::new(&authority);
+    let mut known = rig.start_tls(authority.client(true));
+    assert_eq!(known.verdict(OPT_LIST, &[]).unwrap(), REP_ACK);
+    let mut silent = rig.connect();
+    let mut starting = rig.connect();
+    assert_eq!(starting.verdict(OPT_STARTTLS, &[]).unwrap(), REP_ACK);
+    assert!(silent.is_closed() && starting.is_closed());
+    assert_eq!(known.verdict(OPT_LIST, &[]).unwrap(), REP_ACK);
 }
 
 #[test]

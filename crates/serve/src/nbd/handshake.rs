@@ -47,8 +47,8 @@ pub(crate) enum Security {
 pub(crate) struct Handshake<'h> {
     pub(crate) exports: &'h Exports,
     pub(crate) link: &'h Arc<Link>,
-    /// Why the client is turned away whatever it asks.
-    pub(crate) refusal: Option<&'h str>,
+    /// Asked once the client wants an export: takes a place for it, or says why there is none.
+    pub(crate) admit: &'h dyn Fn() -> Result<(), String>,
     pub(crate) security: Security,
     pub(crate) no_zeroes: bool,
 }
@@ -157,12 +157,6 @@ impl Handshake<'_> {
             replies.acknowledge()?;
             return Ok(Some(Outcome::Over));
         }
-        if let Some(refusal) = self.refusal {
-            if replies.code != option::EXPORT_NAME {
-                replies.error(option_reply::POLICY, refusal)?;
-            }
-            return Ok(Some(Outcome::Over));
-        }
         if self.security == Security::TlsAwaited && replies.code != option::STARTTLS {
             if replies.code == option::EXPORT_NAME {
                 // This option has no error reply.
@@ -206,6 +200,9 @@ impl Handshake<'_> {
         let Some(negotiated) = found else {
             return Err(violation("there is no export of that name"));
         };
+        if (self.admit)().is_err() {
+            return Ok(Outcome::Over);
+        }
         let mut reply = Vec::with_capacity(10 + EXPORT_NAME_ZEROES);
         reply.extend(negotiated.export.device.size_bytes().to_be_bytes());
         reply.extend(settings.transmission_flags().to_be_bytes());
@@ -271,6 +268,12 @@ impl Handshake<'_> {
             replies.error(option_reply::UNKNOWN, "there is no export of that name")?;
             return Ok(None);
         };
+        if negotiated.is_some()
+            && let Err(refusal) = (self.admit)()
+        {
+            replies.error(option_reply::POLICY, &refusal)?;
+            return Ok(Some(Outcome::Over));
+        }
         let mut details = Vec::with_capacity(12);
         details.extend(export.device.size_bytes().to_be_bytes());
         details.extend(settings.transmission_flags().to_be_bytes());

@@ -70,7 +70,8 @@ impl Link {
 #[derive(Default)]
 pub(crate) struct Links {
     state: Mutex<LinksState>,
-    none_left: Condvar,
+    /// Somebody has left.
+    left: Condvar,
 }
 
 #[derive(Default)]
@@ -78,6 +79,17 @@ struct LinksState {
     /// No more are let in.
     is_closed: bool,
     live: HashMap<u64, Arc<Link>>,
+}
+
+/// What became of a connection that asked to be let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It is inside.
+    Joined,
+    /// There are too many.
+    Full,
+    /// No more are let in.
+    Closed,
 }
 
 /// A connection's place among the links, given up when this is dropped.
@@ -113,6 +125,19 @@ impl Links {
         true
     }
 
+    /// As [`Links::join`], where no more than `count_max` are inside afterwards.
+    pub(crate) fn join_below(&self, link: &Arc<Link>, count_max: usize) -> Entry {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Entry::Closed;
+        }
+        if state.live.len() >= count_max {
+            return Entry::Full;
+        }
+        state.live.insert(link.number, Arc::clone(link));
+        Entry::Joined
+    }
+
     /// As [`Links::join`], until what is returned is dropped.
     pub(crate) fn enter(self: &Arc<Links>, link: &Arc<Link>) -> Option<Membership> {
         self.join(link).then(|| Membership {
@@ -125,8 +150,20 @@ impl Links {
     pub(crate) fn leave(&self, link: &Link) {
         let mut state = self.lock();
         state.live.remove(&link.number);
-        if state.live.is_empty() {
-            self.none_left.notify_all();
+        self.left.notify_all();
+    }
+
+    /// Cuts the oldest off and waits until somebody has left, if so many are inside.
+    pub(crate) fn make_room_below(&self, count_max: usize) {
+        let mut state = self.lock();
+        while state.live.len() >= count_max {
+            if let Some(number) = state.live.keys().min() {
+                state.live[number].cut();
+            }
+            state = self
+                .left
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -156,7 +193,7 @@ impl Links {
                 return false;
             }
             let (guard, _) = self
-                .none_left
+                .left
                 .wait_timeout(state, left.min(Duration::from_secs(3600)))
                 .unwrap_or_else(PoisonError::into_inner);
             state = guard;

@@ -5,7 +5,7 @@
 //! threads delays new clients and harms nobody else; `drain` answers what has been asked.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::nbd::address::NbdAddress;
 use crate::nbd::connection;
 use crate::nbd::exports::Exports;
 use crate::nbd::handshake::{Handshake, Negotiated, Outcome, Security};
-use crate::nbd::link::{Link, Links};
+use crate::nbd::link::{Entry, Link, Links};
 use crate::nbd::memory::Memory;
 use crate::nbd::socket::{Listener, Socket};
 use crate::nbd::stats::{NbdStats, Tallies, count};
@@ -26,8 +26,12 @@ use crate::nbd::transport::Transport;
 /// Rest after accept failed, which it does for as long as there are no descriptors.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Clients that are told at the same time that there are too many; others are only cut off.
-const REFUSALS_MAX: usize = 16;
+/// Clients in the handshake at the same time; for one more, the oldest is cut off.
+const HANDSHAKES_MAX: usize = 64;
+
+/// How long a client may take to start TLS where it must: until then, anybody may be at the other
+/// end.
+const TLS_START_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a dropped server waits for requests that a device is still at.
 const DROP_GRACE: Duration = Duration::from_secs(5);
@@ -100,9 +104,10 @@ struct Shared {
     /// What the acceptor sleeps on after an error.
     stop_lock: Mutex<()>,
     stopping: Condvar,
+    /// Clients in the handshake. They take no place from those who have an export open.
+    handshakes: Links,
     links: Links,
     memory: Arc<Memory>,
-    refusals: AtomicUsize,
     connections_total: AtomicU64,
     connections_refused: AtomicU64,
     handshakes_failed: AtomicU64,
@@ -145,8 +150,8 @@ impl NbdServer {
             is_stopping: AtomicBool::new(false),
             stop_lock: Mutex::new(()),
             stopping: Condvar::new(),
+            handshakes: Links::default(),
             links: Links::default(),
-            refusals: AtomicUsize::new(0),
             connections_total: AtomicU64::new(0),
             connections_refused: AtomicU64::new(0),
             handshakes_failed: AtomicU64::new(0),
@@ -181,7 +186,7 @@ impl NbdServer {
         let shared = &*self.shared;
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut stats = NbdStats {
-            connections_open: shared.links.count() as u64,
+            connections_open: (shared.handshakes.count() + shared.links.count()) as u64,
             connections_total: load(&shared.connections_total),
             connections_refused: load(&shared.connections_refused),
             handshakes_failed: load(&shared.handshakes_failed),
@@ -198,7 +203,7 @@ impl NbdServer {
     /// connections are closed. True if that was done by the deadline; else those left are cut off.
     pub fn drain(&self, deadline: Duration) -> bool {
         self.begin_drain();
-        let is_drained = self.shared.links.wait_for_none(deadline);
+        let is_drained = self.shared.wait_for_none(deadline);
         if !is_drained {
             self.cut();
         }
@@ -209,16 +214,18 @@ impl NbdServer {
     /// others when what has reached us is answered. See [`NbdServer::is_drained`].
     pub fn begin_drain(&self) {
         self.shared.stop_accepting();
+        self.shared.handshakes.close();
         self.shared.links.close();
     }
 
     /// Whether no connection is left; after [`NbdServer::begin_drain`] it stays so.
     pub fn is_drained(&self) -> bool {
-        self.shared.links.count() == 0
+        self.shared.wait_for_none(Duration::ZERO)
     }
 
     /// Cuts all connections off: nothing more is received or answered. What was answered is kept.
     pub fn cut(&self) {
+        self.shared.handshakes.each(Link::cut);
         self.shared.links.each(Link::cut);
     }
 }
@@ -229,9 +236,9 @@ impl Drop for NbdServer {
         if let Some(thread) = self.acceptor.take() {
             let _ = thread.join();
         }
-        self.shared.links.close();
+        self.begin_drain();
         self.cut();
-        self.shared.links.wait_for_none(DROP_GRACE);
+        self.shared.wait_for_none(DROP_GRACE);
     }
 }
 
@@ -243,6 +250,16 @@ impl Shared {
         }
         self.stopping.notify_all();
         drop(guard);
+    }
+
+    /// Waits until no client is left; false if one is at the deadline.
+    fn wait_for_none(&self, deadline: Duration) -> bool {
+        let start = Instant::now();
+        // In this order: who leaves the first has entered the second before.
+        self.handshakes.wait_for_none(deadline)
+            && self
+                .links
+                .wait_for_none(deadline.saturating_sub(start.elapsed()))
     }
 
     fn is_stopping(&self) -> bool {
@@ -269,23 +286,15 @@ impl Shared {
 
     fn admit(self: &Arc<Shared>, socket: Socket) {
         count(&self.connections_total, 1);
-        let is_refused = self.links.count() >= self.options.connections_max.max(1);
-        if is_refused {
-            count(&self.connections_refused, 1);
-            if self.refusals.fetch_add(1, Ordering::Relaxed) >= REFUSALS_MAX {
-                self.refusals.fetch_sub(1, Ordering::Relaxed);
-                return;
-            }
-        }
+        self.handshakes.make_room_below(HANDSHAKES_MAX);
         let link = Arc::new(Link::new(Some(Arc::new(socket))));
-        // Joined here, not in the thread: the next client must see that the place is taken.
-        if !is_refused && !self.links.join(&link) {
+        // Joined here, not in the thread: the next client must see that it is there.
+        if !self.handshakes.join(&link) {
             return;
         }
         let place = Place {
             shared: Arc::clone(self),
             link,
-            is_refused,
         };
         let spawned = std::thread::Builder::new()
             .name("nbd".into())
@@ -297,20 +306,16 @@ impl Shared {
     }
 }
 
-/// A client's place among those served or refused, given up when it is dropped.
+/// A client's place among those in the handshake or those served, given up when it is dropped.
 struct Place {
     shared: Arc<Shared>,
     link: Arc<Link>,
-    is_refused: bool,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         let shared = &*self.shared;
-        if self.is_refused {
-            shared.refusals.fetch_sub(1, Ordering::Relaxed);
-            return;
-        }
+        shared.handshakes.leave(&self.link);
         // Under the lock, so that nobody adds this connection up twice or not at all.
         let ended = shared.ended.lock().unwrap_or_else(|e| e.into_inner());
         self.link.tallies.fold_into(&ended);
@@ -338,6 +343,26 @@ impl Place {
         socket.shutdown();
     }
 
+    /// From the handshake to those served, if there is room.
+    fn take_place(&self) -> Result<(), String> {
+        let shared = &*self.shared;
+        let connections_max = shared.options.connections_max.max(1);
+        match shared.links.join_below(&self.link, connections_max) {
+            Entry::Joined => {
+                shared.handshakes.leave(&self.link);
+                Ok(())
+            }
+            Entry::Full => {
+                count(&shared.connections_refused, 1);
+                Err(format!(
+                    "the server has {connections_max} connections already, which is its limit; \
+                     try again later"
+                ))
+            }
+            Entry::Closed => Err("the server is ending".into()),
+        }
+    }
+
     /// The handshake, through TLS where the client asks for that; `None` where it asks for nothing
     /// more, or is turned away.
     fn negotiate(
@@ -347,16 +372,14 @@ impl Place {
         let shared = &*self.shared;
         let deadline = Instant::now() + shared.options.handshake_timeout;
         socket.set_deadline(Some(deadline))?;
-        let refusal = self.is_refused.then(|| {
-            format!(
-                "the server has {} connections already, which is its limit; try again later",
-                shared.options.connections_max.max(1)
-            )
-        });
+        if shared.tls.is_some() {
+            socket.set_deadline(Some(deadline.min(Instant::now() + TLS_START_TIMEOUT)))?;
+        }
+        let admit = || self.take_place();
         let mut handshake = Handshake {
             exports: &shared.exports,
             link: &self.link,
-            refusal: refusal.as_deref(),
+            admit: &admit,
             security: match shared.tls {
                 Some(_) => Security::TlsAwaited,
                 None => Security::Plain,
@@ -368,6 +391,7 @@ impl Place {
         let mut outcome = handshake.negotiate(&*transport)?;
         if let (Outcome::StartTls, Some(config)) = (&outcome, &shared.tls) {
             transport = Box::new(TlsTransport::accept(config, Arc::clone(socket))?);
+            socket.set_deadline(Some(deadline))?;
             handshake.security = Security::Tls;
             outcome = handshake.negotiate(&*transport)?;
         }

@@ -9,7 +9,7 @@ pub struct NbdStats {
     pub connections_open: u64,
     /// Connections accepted.
     pub connections_total: u64,
-    /// Connections turned away because there were too many.
+    /// Requests for an export turned away because there were too many connections.
     pub connections_refused: u64,
     /// Connections that ended in the handshake without a request for an export.
     pub handshakes_failed: u64,

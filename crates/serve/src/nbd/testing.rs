@@ -23,7 +23,7 @@ pub fn serve_one(exports: &Exports, transport: &dyn Transport, workers: usize) -
     let mut handshake = Handshake {
         exports,
         link: &link,
-        refusal: None,
+        admit: &|| Ok(()),
         security: Security::Plain,
         no_zeroes: false,
     };
