@@ -4,7 +4,7 @@
 mod nbd_client;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer};
@@ -318,6 +318,8 @@ fn the_socket_belongs_to_who_is_named_and_no_link_leads_elsewhere() {
 struct SlowDevice {
     memory: MemoryDevice,
     is_open: AtomicBool,
+    /// Requests that it was asked.
+    asked: AtomicU64,
 }
 
 impl SlowDevice {
@@ -325,9 +327,11 @@ impl SlowDevice {
         Arc::new(SlowDevice {
             memory: MemoryDevice::new(4 * MIB, 4096),
             is_open: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
         })
     }
     fn wait(&self, offset: u64) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         while offset >= MIB as u64 && !self.is_open.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -466,6 +470,37 @@ fn long_requests_beyond_the_memory_wait_and_short_ones_do_not() {
         std::thread::yield_now();
     }
     device.is_open.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn an_end_does_not_wait_for_what_is_long_and_for_nobody() {
+    for command in [CACHE, WRITE_ZEROES] {
+        let device = SlowDevice::new();
+        let rig = Rig::new(device.clone(), NbdOptions::default());
+        let mut client = rig.open();
+        let no_hole = if command == WRITE_ZEROES { 2 } else { 0 };
+        client
+            .send_request(command, no_hole, 1, 0, 4 << 20)
+            .unwrap();
+        // The first of four pieces is quick, the second is not.
+        while device.asked.load(Ordering::SeqCst) < 2 {
+            std::thread::yield_now();
+        }
+        rig.server.begin_drain();
+        if command == WRITE_ZEROES {
+            // It would be finished for a client that can still be answered.
+            rig.server.cut();
+        }
+        device.is_open.store(true, Ordering::SeqCst);
+        while !rig.server.is_drained() {
+            std::thread::yield_now();
+        }
+        assert_eq!(device.asked.load(Ordering::SeqCst), 2);
+        if command == CACHE {
+            assert_eq!(client.reply(0).unwrap().errno, 0);
+        }
+        assert!(client.is_closed());
+    }
 }
 
 #[test]

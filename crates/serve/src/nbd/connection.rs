@@ -70,6 +70,7 @@ pub(crate) fn serve(
             device,
             structured: negotiated.structured,
             tallies: &negotiated.link.tallies,
+            link: &negotiated.link,
             is_dead: &is_dead,
         },
         jobs: Jobs::default(),

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::block_device::{BlockDevice, DeviceError, ExtentState};
+use crate::nbd::link::Link;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO, errno};
 use crate::nbd::reply::ReplyBuffer;
 use crate::nbd::request::{Operation, Refusal, Request};
@@ -25,6 +26,7 @@ pub(crate) struct Executor<'e> {
     pub(crate) device: &'e dyn BlockDevice,
     pub(crate) structured: bool,
     pub(crate) tallies: &'e Tallies,
+    pub(crate) link: &'e Link,
     /// Nobody waits for answers any more.
     pub(crate) is_dead: &'e AtomicBool,
 }
@@ -106,19 +108,22 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Calls `visit` with the pieces of a range, as long as somebody waits for the answer.
+    /// Calls `visit` with the pieces of a range, as long as an answer can reach somebody and it
+    /// says so.
     fn in_pieces(
         &self,
         offset: u64,
         length: u64,
-        mut visit: impl FnMut(u64, usize) -> Result<(), DeviceError>,
+        mut visit: impl FnMut(u64, usize) -> Result<bool, DeviceError>,
     ) -> Result<(), DeviceError> {
         let end = offset + length;
         let mut at = offset;
-        while at < end && !self.is_dead.load(Ordering::Relaxed) {
+        while at < end && !self.is_dead.load(Ordering::Relaxed) && !self.link.is_cut() {
             // Cut at multiples of the piece, so that no block is touched twice.
             let piece_end = end.min((at / PIECE_BYTES + 1) * PIECE_BYTES);
-            visit(at, (piece_end - at) as usize)?;
+            if !visit(at, (piece_end - at) as usize)? {
+                break;
+            }
             at = piece_end;
         }
         Ok(())
@@ -127,15 +132,18 @@ impl Executor<'_> {
     fn write_real_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         let zeroes = vec![0; PIECE_BYTES.min(length) as usize];
         self.in_pieces(offset, length, |at, count| {
-            self.device.write_at(at, &zeroes[..count])
+            self.device.write_at(at, &zeroes[..count])?;
+            Ok(true)
         })
     }
 
+    /// Advice, which need not be followed to the end: an end must not wait for it.
     fn warm(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         count(&self.tallies.others, 1);
         let mut scratch = vec![0; PIECE_BYTES.min(length) as usize];
         self.in_pieces(offset, length, |at, count| {
-            self.device.read_at(at, &mut scratch[..count])
+            self.device.read_at(at, &mut scratch[..count])?;
+            Ok(!self.link.is_ending())
         })
     }
 
