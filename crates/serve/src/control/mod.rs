@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 pub use client::{Client, ClientError};
 pub use protocol::{PROTOCOL_VERSION, Refusal, RefusalKind, Reply, Request};
-pub use server::{ControlServer, Handler, Progress, bind_private, bind_private_for};
+pub use server::{ControlServer, Handler, Progress, bind_private_for};
 
 /// Where the daemon that serves the pool with this first member listens.
 pub fn control_path(pool_member: &Path) -> PathBuf {

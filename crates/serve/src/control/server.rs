@@ -111,13 +111,6 @@ impl Drop for ControlServer {
     }
 }
 
-/// As [`bind_private_for`], the socket staying the process's own.
-///
-/// Errors: as there.
-pub fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    bind_private_for(path, None)
-}
-
 /// Binds a socket of mode 0600 that belongs to `owner`, a user and a group, or to the process: in a
 /// private directory, then moved into place, so that nobody else can connect to it in the moment
 /// before its mode and owner are set, nor have another file given away in its stead. A socket at
@@ -140,7 +133,10 @@ pub fn bind_private_for(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Un
     let directory = PathBuf::from(name);
     // A daemon that was killed on the way left its directory, with its socket or without.
     if let Ok(left) = open_directory(&directory) {
-        let _ = fs::remove_file(inside(&left));
+        let socket = inside(&left);
+        if fs::symlink_metadata(&socket).is_ok_and(|found| found.file_type().is_socket()) {
+            let _ = fs::remove_file(socket);
+        }
     }
     let _ = fs::remove_dir(&directory);
     fs::DirBuilder::new().mode(0o700).create(&directory)?;
@@ -407,6 +403,12 @@ mod tests {
         let error = ControlServer::new(&file, None, Arc::new(Echo)).unwrap_err();
         assert!(error.to_string().contains("no socket"), "{error}");
         assert_eq!(fs::read(&file).unwrap(), b"data");
+        let unfinished = directory.path().join("sock.new");
+        fs::create_dir(&unfinished).unwrap();
+        fs::write(unfinished.join("s"), "data").unwrap();
+        assert!(ControlServer::new(&directory.path().join("sock"), None, Arc::new(Echo)).is_err());
+        assert_eq!(fs::read(unfinished.join("s")).unwrap(), b"data");
+        fs::remove_dir_all(unfinished).unwrap();
         let room = 107 - directory.path().as_os_str().len() - 1;
         let longest = directory.path().join("x".repeat(room));
         let server = echo_server(&longest);
