@@ -90,6 +90,7 @@ impl From<forebay::Error> for Failure {
                 Failure::Damaged(message)
             }
             Error::Cancelled { .. } => Failure::Cancelled(message),
+            Error::Options(_) => Failure::Arguments(message),
             _ => Failure::Failed(message),
         }
     }

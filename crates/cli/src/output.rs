@@ -20,7 +20,8 @@ pub fn line(text: &str) {
     let _ = writeln!(anstream::stdout(), "{text}");
 }
 
-/// A JSON object as it is, or for a person: a name and a value a line, nested names indented.
+/// A JSON object as it is, or for a person: a name and a value a line, nested names indented, shares
+/// in percent.
 pub fn object(value: &Value, as_json: bool) {
     if as_json {
         line(&value.to_string());
@@ -35,12 +36,17 @@ fn print_indented(value: &Value, depth: usize) {
         Value::Object(fields) => {
             let width = fields.keys().map(String::len).max().unwrap_or(0);
             for (name, field) in fields {
+                let (name, is_share) = match name.strip_suffix("_per_mille") {
+                    Some(share) => (share, true),
+                    None => (name.as_str(), false),
+                };
                 let label = name.replace('_', " ");
-                if matches!(field, Value::Object(_) | Value::Array(_)) {
-                    line(&format!("{indent}{BOLD}{label}{RESET}"));
-                    print_indented(field, depth + 1);
-                } else {
-                    line(&format!("{indent}{label:<width$}  {}", plain(field)));
+                match in_one_line(field, is_share) {
+                    Some(text) => line(&format!("{indent}{label:<width$}  {text}")),
+                    None => {
+                        line(&format!("{indent}{BOLD}{label}{RESET}"));
+                        print_indented(field, depth + 1);
+                    }
                 }
             }
         }
@@ -52,14 +58,55 @@ fn print_indented(value: &Value, depth: usize) {
                 print_indented(item, depth);
             }
         }
-        other => line(&format!("{indent}{}", plain(other))),
+        other => line(&format!("{indent}{}", plain(other, false))),
     }
 }
 
-fn plain(value: &Value) -> String {
+/// The value, unless it has names of its own.
+fn in_one_line(value: &Value, is_share: bool) -> Option<String> {
     match value {
+        Value::Object(fields) => fields.is_empty().then(|| "none".to_owned()),
+        Value::Array(items) => {
+            if items.iter().any(|item| item.is_object() || item.is_array()) {
+                return None;
+            }
+            let texts: Vec<String> = items.iter().map(|item| plain(item, is_share)).collect();
+            Some(if texts.is_empty() {
+                "none".to_owned()
+            } else {
+                texts.join(", ")
+            })
+        }
+        other => Some(plain(other, is_share)),
+    }
+}
+
+fn plain(value: &Value, is_share: bool) -> String {
+    match value {
+        Value::String(text) if text.is_empty() => "none".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
+        Value::Null => "none".to_owned(),
+        Value::Number(number) if is_share => {
+            format!("{} %", number.as_f64().unwrap_or_default() / 10.0)
+        }
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn people_see_lists_in_a_line_nothing_as_none_and_shares_in_percent() {
+        let shown = |value: Value, is_share| in_one_line(&value, is_share).unwrap();
+        assert_eq!(shown(json!([3, 45]), true), "0.3 %, 4.5 %");
+        assert_eq!(shown(json!(500), true), "50 %");
+        assert_eq!(shown(json!(["/a", "/b"]), false), "/a, /b");
+        for nothing in [json!([]), json!({}), json!(null), json!("")] {
+            assert_eq!(shown(nothing, false), "none");
+        }
+        assert_eq!(in_one_line(&json!([{"a": 1}]), false), None);
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region
             return Err(Error::Refused {
                 path: path.to_path_buf(),
                 found: "the file exists already".into(),
-                todo: "name another one, or use force to overwrite it".into(),
+                todo: "name another one, or overwrite it with force (on the command line --force)".into(),
             });
         }
         remove_unlocked(path)?;
@@ -31,7 +31,7 @@ pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region
         return Err(Error::Refused {
             path: path.to_path_buf(),
             found: "the device is not blank".into(),
-            todo: "use force to overwrite it".into(),
+            todo: "overwrite it with force (on the command line --force)".into(),
         });
     }
     Ok(region)
