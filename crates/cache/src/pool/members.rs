@@ -20,7 +20,8 @@ pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region
             return Err(Error::Refused {
                 path: path.to_path_buf(),
                 found: "the file exists already".into(),
-                todo: "name another one, or overwrite it with force (on the command line --force)".into(),
+                todo: "name another one, or overwrite it with force (on the command line --force)"
+                    .into(),
             });
         }
         remove_unlocked(path)?;
