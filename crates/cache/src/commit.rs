@@ -1,8 +1,8 @@
 //! The commit: one record, one fence, then the change is everybody's.
 //!
-//! `commit` is the only way in which a mapping with a record changes: writes, deltas, appends,
-//! zeroes and evictions all pass here. The steps carry the numbers of
-//! `docs/commit-and-recovery.md`.
+//! Here is the only way in which a mapping with a record changes: writes, deltas, appends, zeroes and
+//! evictions all pass `commit`, or `commit_whole` and `commit_one` where they are whole blocks. The
+//! steps carry the numbers of `docs/commit-and-recovery.md`.
 
 mod one;
 mod whole;
@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// Step 3: all stripes, ascending, so that no two commits wait for each other in a circle.
-    fn lock_stripes(&self, stripes: &mut Vec<u32>) {
+    pub(crate) fn lock_stripes(&self, stripes: &mut Vec<u32>) {
         if stripes.len() > 1 {
             stripes.sort_unstable();
             stripes.dedup();
@@ -98,7 +98,7 @@ impl Core {
         }
     }
 
-    fn unlock_stripes(&self, stripes: &[u32]) {
+    pub(crate) fn unlock_stripes(&self, stripes: &[u32]) {
         for stripe in stripes {
             self.index.unlock(*stripe);
         }
@@ -214,6 +214,12 @@ impl Core {
         }
     }
 
+    /// Where on the medium the record goes.
+    #[inline]
+    fn record_offset(&self, lane: &HeldLane<'_>) -> u64 {
+        self.media.geometry.lane_offset(lane.number) + lane.offset
+    }
+
     fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
         let stamp = self.stamp(lane, sequence);
         record::encode(
@@ -222,7 +228,7 @@ impl Core {
             &scratch.payload,
             &mut scratch.record,
         );
-        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset;
+        let offset = self.record_offset(lane);
         self.media.main().stream(offset, &scratch.record);
     }
 

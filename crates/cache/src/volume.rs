@@ -193,11 +193,7 @@ impl Volume {
         let mut stripes: Vec<u32> = (block..block + count)
             .map(|number| self.core.place(self.key(number)).stripe)
             .collect();
-        stripes.sort_unstable();
-        stripes.dedup();
-        for stripe in &stripes {
-            self.core.index.lock(*stripe);
-        }
+        self.core.lock_stripes(&mut stripes);
         let result = (block..)
             .zip(out.chunks_exact_mut(self.block_size()))
             .try_for_each(|(number, bytes)| {
@@ -211,9 +207,7 @@ impl Volume {
                     }
                 }
             });
-        for stripe in &stripes {
-            self.core.index.unlock(*stripe);
-        }
+        self.core.unlock_stripes(&stripes);
         result
     }
 
@@ -372,11 +366,7 @@ impl Volume {
             .clone()
             .map(|block| core.place(self.key(block)).stripe)
             .collect();
-        stripes.sort_unstable();
-        stripes.dedup();
-        for stripe in &stripes {
-            core.index.lock(*stripe);
-        }
+        core.lock_stripes(&mut stripes);
         let crept_in: Vec<u64> = blocks
             .clone()
             .filter(|block| {

@@ -48,10 +48,15 @@ pub fn open(
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, String> {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(life));
+    repeat_choices(life);
     let pool = Pool::open_on(regions, options(shape).runtime).map_err(|error| error.to_string())?;
     attach(shape, pool, backing)
+}
+
+/// What a pool leaves to chance is the same in every run of a life.
+fn repeat_choices(life: u64) {
+    forebay::testing::set_thread_hint(0);
+    forebay::testing::set_random_seed(Some(life));
 }
 
 /// As `open`, of a pool that grows to all of its medium first.
@@ -61,8 +66,7 @@ pub fn open_grown(
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, String> {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(life));
+    repeat_choices(life);
     let mut by_name = |path: &Path| {
         let mut all = (0..shape.volumes).map(&backing);
         let found = all.find(|backing| backing.identity().path == path);
@@ -86,8 +90,7 @@ pub fn create_over(
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, String> {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(life));
+    repeat_choices(life);
     let pool = Pool::create_on(regions, &options(shape)).map_err(|error| error.to_string())?;
     attach(shape, pool, backing)
 }

@@ -1,9 +1,8 @@
 //! The commit of one whole block: the steps of `commit_whole` with all that is decided in registers.
 
-use super::whole::{Block, Source};
+use super::whole::Block;
 use crate::change::Outcome;
 use crate::core::Core;
-use crate::entry::Entry;
 use crate::error::Slim;
 use crate::lanes::HeldLane;
 use crate::mutants::{Mutant, mutated};
@@ -51,14 +50,8 @@ impl Core {
         let sequence = self.draw(lane);
         let stamp = self.stamp(lane, sequence);
         // Step 5.
-        let crc = match block.source {
-            Source::Slot { crc } => crc,
-            Source::Data { at } => self
-                .media
-                .stream_slot(block.slot, &data[at..at + self.block_bytes()]),
-        };
-        let entry = Entry::data(block.key, block.slot, crc);
-        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset;
+        let entry = self.stream_block(block, data);
+        let offset = self.record_offset(lane);
         record::stream_one(self.media.main(), offset, &stamp, entry, index);
         // Step 6: as in `commit_locked`.
         if let (true, Some(slot)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {

@@ -107,16 +107,10 @@ impl Core {
         let sequence = self.draw(lane);
         // Step 5.
         for block in &mut *blocks {
-            let crc = match block.source {
-                Source::Slot { crc } => crc,
-                Source::Data { at } => self
-                    .media
-                    .stream_slot(block.slot, &data[at..at + self.block_bytes()]),
-            };
-            block.effect.entry = Entry::data(block.key, block.slot, crc);
+            block.effect.entry = self.stream_block(block, data);
         }
         let stamp = self.stamp(lane, sequence);
-        let offset = self.media.geometry.lane_offset(lane.number) + lane.offset;
+        let offset = self.record_offset(lane);
         let elements = blocks.iter().map(|block| &block.effect);
         let elements = elements.map(|effect| (effect.entry, effect.index));
         record::stream_whole(self.media.main(), offset, &stamp, blocks.len(), elements);
@@ -126,6 +120,18 @@ impl Core {
         }
         self.guarantee(lane, padded(record_bytes(blocks.len(), 0)))?;
         Ok(Outcome::Done(blocks.len()))
+    }
+
+    /// Part of step 5: a block goes into its slot, if it is not there yet; returns its entry.
+    #[inline]
+    pub(super) fn stream_block(&self, block: &Block, data: &[u8]) -> Entry {
+        let crc = match block.source {
+            Source::Slot { crc } => crc,
+            Source::Data { at } => self
+                .media
+                .stream_slot(block.slot, &data[at..at + self.block_bytes()]),
+        };
+        Entry::data(block.key, block.slot, crc)
     }
 
     /// Finds the entry that the key has, or takes a free one; false if there is none. The caller
