@@ -1,0 +1,339 @@
+//! A User Mode Linux guest: boots in two seconds, runs scripts, is shut down or cut off.
+//!
+//! It needs no privileges and no KVM. Its kernel and modules are those of the package
+//! `user-mode-linux`; ext4, xfs and btrfs are built in. It has one processor.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::agent::{MODULES_VARIABLE, SHARED, SHARED_VARIABLE};
+use crate::interrupt::wait_for;
+use crate::{Result, Scratch};
+
+/// The kernel, as the package names it.
+pub const KERNEL: &str = "linux.uml";
+
+const BOOT_LIMIT: Duration = Duration::from_secs(60);
+const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(60);
+const CONSOLE_TAIL_LINES: usize = 30;
+/// Makes the kernel start where the processor has more state than it knows of.
+const XSTATE_SOURCE: &str = include_str!("../guest/xstate.c");
+
+/// A disk of a guest.
+#[derive(Clone, Debug)]
+pub enum Disk {
+    /// Served by whoever listens on this vhost-user-blk socket: `/dev/vda`, `/dev/vdb` and so on, in
+    /// the order of [`GuestOptions::disks`]. Needs the module `virtio_blk`, which is loaded unasked.
+    Vhost(PathBuf),
+    /// A file of the host: `/dev/ubda`, `/dev/ubdb` and so on.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Every write waits until the host's disk has it.
+        is_synchronous: bool,
+    },
+}
+
+/// What a guest is like.
+#[derive(Clone, Debug)]
+pub struct GuestOptions {
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Its disks.
+    pub disks: Vec<Disk>,
+    /// Kernel modules to load.
+    pub modules: Vec<String>,
+    /// More kernel parameters; parameters of modules are written `module.name=value`.
+    pub parameters: Vec<String>,
+}
+
+impl Default for GuestOptions {
+    fn default() -> Self {
+        GuestOptions {
+            memory_mib: 256,
+            disks: Vec::new(),
+            modules: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+}
+
+/// What a script came to.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its exit status; 128 plus a signal's number where one ended it.
+    pub status: i32,
+    /// What it printed, on both streams.
+    pub text: String,
+}
+
+/// A script that runs.
+#[derive(Debug)]
+pub struct Job(u32);
+
+/// A running guest; it is cut off when this is dropped.
+#[derive(Debug)]
+pub struct Guest {
+    process: Child,
+    /// The host's side of what the guest sees as `/run/rig`.
+    shared: PathBuf,
+    console: PathBuf,
+    next_job: u32,
+}
+
+/// Why guests cannot run on this machine, if so.
+pub fn obstacle() -> Option<String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|folder| folder.join(KERNEL).exists());
+    match found {
+        true if cfg!(target_arch = "x86_64") => None,
+        true => Some("guests are tried on x86_64 only".into()),
+        false => Some(format!(
+            "no {KERNEL} here; Debian's package user-mode-linux has it"
+        )),
+    }
+}
+
+/// The program that is the guest's first process and its workloads, which lies beside this one.
+///
+/// # Errors
+/// It was not built.
+pub fn guest_program() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let folders = own.ancestors().skip(1).take(2);
+    let mut programs = folders.map(|folder| folder.join("forebay-rig-guest"));
+    let found = programs.find(|program| program.is_file());
+    found.ok_or_else(|| format!("no forebay-rig-guest beside {}", own.display()).into())
+}
+
+impl Guest {
+    /// Boots a guest and waits until it takes scripts.
+    ///
+    /// # Errors
+    /// It does not start, or not within a minute; with the end of its console.
+    pub fn boot(scratch: &Scratch, options: &GuestOptions) -> Result<Guest> {
+        let folder = scratch.new_folder("guest")?;
+        let shared = folder.join("shared");
+        fs::create_dir(&shared)?;
+        let console = folder.join("console");
+        let out = File::create(&console)?;
+        let process = Command::new(KERNEL)
+            .args(parameters(&folder, &shared, options)?)
+            // Its memory has to be a file that servers of its disks can map.
+            .env("TMPDIR", scratch.folder())
+            .env("LD_PRELOAD", xstate_library(scratch)?)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .spawn()
+            .map_err(|error| format!("{KERNEL}: {error}"))?;
+        let mut guest = Guest {
+            process,
+            shared,
+            console,
+            next_job: 0,
+        };
+        let up = guest.shared.join("up");
+        guest.wait_until(BOOT_LIMIT, "boot", || Ok(up.exists().then_some(())))?;
+        Ok(guest)
+    }
+
+    /// Runs a bash script to its end. In it `$RIG` is the shared folder and `$GUEST` the program
+    /// `forebay-rig-guest`; file systems are to be mounted at `/mnt/a` and `/mnt/b`.
+    ///
+    /// # Errors
+    /// It takes longer than `limit`, or the guest ended; its own failure is in the output's status.
+    pub fn run(&mut self, script: &str, limit: Duration) -> Result<Output> {
+        let job = self.start(script)?;
+        self.wait(&job, limit)
+    }
+
+    /// As [`Guest::run`], of a script that has to succeed; returns what it printed.
+    ///
+    /// # Errors
+    /// As [`Guest::run`], or its status is not zero.
+    pub fn must_run(&mut self, script: &str, limit: Duration) -> Result<String> {
+        let output = self.run(script, limit)?;
+        match output.status {
+            0 => Ok(output.text),
+            status => {
+                let text = output.text.trim_end();
+                Err(format!("in the guest, status {status}:\n{script}\n{text}").into())
+            }
+        }
+    }
+
+    /// Starts a bash script, after those started before.
+    ///
+    /// # Errors
+    /// It cannot be handed over.
+    pub fn start(&mut self, script: &str) -> Result<Job> {
+        let number = self.next_job;
+        self.next_job += 1;
+        let program = guest_program()?;
+        let text = format!("export RIG={SHARED} GUEST={program:?}\n{script}\n");
+        let unfinished = self.shared.join("unfinished");
+        fs::write(&unfinished, text)?;
+        fs::rename(unfinished, self.shared.join(format!("{number}.sh")))?;
+        Ok(Job(number))
+    }
+
+    /// Waits for the end of a script.
+    ///
+    /// # Errors
+    /// It takes longer than `limit`, or the guest ended.
+    pub fn wait(&mut self, job: &Job, limit: Duration) -> Result<Output> {
+        let number = job.0;
+        let status = self.shared.join(format!("{number}.status"));
+        let out = self.shared.join(format!("{number}.out"));
+        let what = format!("script {number}");
+        let status = self.wait_until(limit, &what, || Ok(fs::read_to_string(&status).ok()));
+        let text = String::from_utf8_lossy(&fs::read(out).unwrap_or_default()).into_owned();
+        let status = status.map_err(|error| format!("{error}\nit printed:\n{text}"))?;
+        let status = status.parse()?;
+        Ok(Output { status, text })
+    }
+
+    /// The host's side of the guest's shared folder, `$RIG` in scripts. What the guest's programs
+    /// write to files there is with the host when the write returns, and outlives the guest.
+    pub fn shared(&self) -> &Path {
+        &self.shared
+    }
+
+    /// The end of what the kernel printed.
+    pub fn console_tail(&self) -> String {
+        let text = fs::read(&self.console).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(CONSOLE_TAIL_LINES)..].join("\n")
+    }
+
+    /// Cuts the power: all its processes are killed at once, whatever they are doing. What its kernel
+    /// had not sent to its disks is lost.
+    ///
+    /// # Errors
+    /// It is not there any more.
+    pub fn cut_power(mut self) -> Result<()> {
+        self.kill()
+    }
+
+    /// Ends it in order: what is unwritten is synced; the scripts have to unmount their file systems.
+    ///
+    /// # Errors
+    /// It does not end within a minute.
+    pub fn shut_down(mut self) -> Result<()> {
+        fs::write(self.shared.join("end"), "")?;
+        let process = &mut self.process;
+        let ended = wait_for(SHUT_DOWN_LIMIT, || Ok(process.try_wait()?))?;
+        match ended {
+            Some(_) => Ok(()),
+            None => Err(format!("the guest does not shut down:\n{}", self.console_tail()).into()),
+        }
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        // The group is the kernel, its helpers for I/O and the processes it traces.
+        kill_process_group(Pid::from_child(&self.process), Signal::KILL)?;
+        self.process.wait()?;
+        Ok(())
+    }
+
+    fn wait_until<T>(
+        &mut self,
+        limit: Duration,
+        what: &str,
+        mut done: impl FnMut() -> Result<Option<T>>,
+    ) -> Result<T> {
+        let process = &mut self.process;
+        let result = wait_for(limit, || {
+            if let Some(result) = done()? {
+                return Ok(Some(Ok(result)));
+            }
+            Ok(process.try_wait()?.map(Err))
+        })?;
+        let found = match result {
+            Some(Ok(result)) => return Ok(result),
+            Some(Err(status)) => format!("the guest ended with {status}"),
+            None => format!("not done within {} s", limit.as_secs()),
+        };
+        Err(format!("{what}: {found}; its console:\n{}", self.console_tail()).into())
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            // Fails only where it ended just now.
+            let _ = self.kill();
+        }
+    }
+}
+
+fn parameters(folder: &Path, shared: &Path, options: &GuestOptions) -> Result<Vec<OsString>> {
+    let mut modules = options.modules.clone();
+    let mut list = vec![
+        format!("mem={}M", options.memory_mib),
+        format!("uml_dir={}/", folder.display()),
+        "umid=guest".into(),
+        "root=/dev/root rootfstype=hostfs rootflags=/ ro".into(),
+        format!("init={}", guest_program()?.display()),
+        "con=null con0=null,fd:1 con1=null ssl=null".into(),
+        // Above warnings, where failing disks and file systems speak.
+        "quiet loglevel=4".into(),
+        format!("{SHARED_VARIABLE}={}", shared.display()),
+    ];
+    let (mut files, mut vhosts) = (0u8, 0u8);
+    for disk in &options.disks {
+        match disk {
+            Disk::Vhost(socket) => {
+                // 2: a block device. The number keeps several apart.
+                list.push(format!("virtio_uml.device={}:2:{vhosts}", socket.display()));
+                vhosts += 1;
+            }
+            Disk::File {
+                path,
+                is_synchronous,
+            } => {
+                let flag = if *is_synchronous { "s" } else { "" };
+                list.push(format!("ubd{files}{flag}={}", path.display()));
+                files += 1;
+            }
+        }
+    }
+    if vhosts > 0 && !modules.iter().any(|module| module == "virtio_blk") {
+        modules.push("virtio_blk".into());
+    }
+    list.push(format!("{MODULES_VARIABLE}={}", modules.join(",")));
+    list.extend(options.parameters.iter().cloned());
+    let words = list.iter().flat_map(|words| words.split(' '));
+    Ok(words.map(OsString::from).collect())
+}
+
+/// Builds the library that completes the register state, once a scratch folder.
+fn xstate_library(scratch: &Scratch) -> Result<PathBuf> {
+    let library = scratch.path("xstate.so");
+    if library.exists() {
+        return Ok(library);
+    }
+    let source = scratch.path("xstate.c");
+    fs::write(&source, XSTATE_SOURCE)?;
+    let unfinished = scratch.path("xstate.unfinished");
+    let output = Command::new("cc")
+        .args(["-O2", "-shared", "-fPIC", "-o"])
+        .args([&unfinished, &source])
+        .output()
+        .map_err(|error| format!("cc: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("cc of xstate.c: {said}").into());
+    }
+    fs::rename(unfinished, &library)?;
+    Ok(library)
+}
