@@ -1,10 +1,10 @@
 //! Front ends of Forebay: what turns a volume into something other programs open.
 //!
 //! ```text
-//!   kernel, loop, ext4      libnbd, QEMU, fio      forebay stat, forebay flush
-//!           |  FUSE requests         |  NBD                |  JSON lines
-//!       fuse_disk                   nbd                 control
-//!           |  BlockDevice           |                     |
+//!   kernel, loop, ext4    libnbd, QEMU, fio    QEMU, UML guests    forebay stat, forebay flush
+//!           |  FUSE requests       |  NBD            |  vhost-user         |  JSON lines
+//!       fuse_disk                 nbd              vhost             control
+//!           |  BlockDevice         |                 |                   |
 //!     volume_device  (or memory_device in tests)
 //!           |  transactions
 //!        forebay::Volume
@@ -16,10 +16,13 @@ pub mod allocator;
 pub mod block_device;
 pub mod control;
 pub mod fuse_disk;
+mod jobs;
 pub mod latency;
 pub mod memory_device;
 pub mod mount_point;
 pub mod nbd;
+mod unix_socket;
+pub mod vhost;
 pub mod volume_device;
 
 pub use block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState};
@@ -30,4 +33,5 @@ pub use fuse_disk::{DiskMount, DiskOptions};
 pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;
 pub use nbd::{NbdAddress, NbdOptions, NbdServer};
+pub use vhost::{VhostUserError, VhostUserOptions, VhostUserServer, VhostUserStats};
 pub use volume_device::VolumeDevice;

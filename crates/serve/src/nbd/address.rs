@@ -4,9 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The longest path of a Unix socket, in bytes: `sun_path` less its closing zero and what the
-/// folder adds that the socket is made in.
-const UNIX_PATH_BYTES_MAX: usize = 103;
+use crate::unix_socket::UNIX_PATH_BYTES_MAX;
 
 /// An address to listen on or that is listened on.
 #[derive(Clone, Debug, PartialEq, Eq)]

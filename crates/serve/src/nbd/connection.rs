@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::Scope;
 
 use crate::block_device::Access;
+use crate::jobs::Jobs;
 use crate::nbd::execute::Executor;
 use crate::nbd::handshake::Negotiated;
 use crate::nbd::inbox::Inbox;
-use crate::nbd::jobs::{Job, Jobs};
-use crate::nbd::memory::Memory;
+use crate::nbd::memory::{Memory, Share};
 use crate::nbd::reply::ReplyBuffer;
 use crate::nbd::request::{Operation, Refusal, Request, Rights};
 use crate::nbd::stats::count;
@@ -34,13 +34,23 @@ const REPLIES_BYTES_MAX: usize = 256 << 10;
 /// so: a client that never pauses must not keep it alive.
 const ENDING_RECEIVES_MAX: usize = 64;
 
+/// A request for a worker.
+struct Job {
+    request: Request,
+    operation: Operation,
+    /// What a write brought.
+    payload: Vec<u8>,
+    /// What it holds of the server's memory.
+    share: Option<Share>,
+}
+
 /// What the threads of a connection share.
 struct Connection<'c> {
     transport: &'c dyn Transport,
     negotiated: &'c Negotiated,
     rights: Rights,
     executor: Executor<'c>,
-    jobs: Jobs,
+    jobs: Jobs<Job>,
     memory: &'c Arc<Memory>,
     workers_max: usize,
     /// Held while a whole number of replies is sent.

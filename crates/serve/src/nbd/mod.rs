@@ -18,7 +18,6 @@ mod execute;
 mod exports;
 mod handshake;
 mod inbox;
-mod jobs;
 mod link;
 mod memory;
 mod option_data;

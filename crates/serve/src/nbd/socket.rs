@@ -1,24 +1,20 @@
 //! A connected socket, Unix or TCP, and a listening one; the same calls serve both.
 //!
-//! A Unix socket is made in a private directory and moved into place, so that nobody else can
-//! connect before its mode is set. TCP listens beyond loopback only where TLS guards it.
+//! TCP listens beyond loopback only where TLS guards it.
 
 use std::io;
 use std::net::{IpAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt,
-};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
-use crate::control::bind_private_for;
 use crate::nbd::address::NbdAddress;
 use crate::nbd::transport::Transport;
+use crate::unix_socket::UnixDoor;
 
 /// One connection's socket.
 pub(crate) struct Socket {
@@ -114,41 +110,6 @@ impl Transport for Socket {
     }
 }
 
-/// Whether a socket can be made at `path`: nothing is there, or a socket that certainly nobody
-/// listens on.
-fn make_way(path: &Path) -> io::Result<()> {
-    let Ok(found) = std::fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    let refuse = |kind, what: &str| {
-        let message = format!("{} {what}", path.display());
-        Err(io::Error::new(kind, message))
-    };
-    if !found.file_type().is_socket() {
-        return refuse(
-            io::ErrorKind::AlreadyExists,
-            "is there and is no socket; name another path, or remove it",
-        );
-    }
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match rustix::net::connect(&probe, &SocketAddrUnix::new(path)?) {
-        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(()),
-        // AGAIN: so many wait there already that this one would have to wait, too.
-        Ok(()) | Err(Errno::AGAIN) => refuse(
-            io::ErrorKind::AddrInUse,
-            "is taken: somebody listens on it; name another path, or end them",
-        ),
-        Err(errno) => refuse(
-            io::ErrorKind::AddrInUse,
-            &format!(
-                "is a socket that may be in use ({}); name another path, or remove it",
-                io::Error::from(errno)
-            ),
-        ),
-    }
-}
-
 /// Loopback, also where IPv6 carries IPv4.
 fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
@@ -156,10 +117,13 @@ fn is_loopback(address: IpAddr) -> bool {
 
 /// A listening socket.
 pub(crate) struct Listener {
-    descriptor: OwnedFd,
+    kind: Kind,
     address: NbdAddress,
-    /// Which file the socket is, so that nobody else's is removed.
-    inode: Option<u64>,
+}
+
+enum Kind {
+    Unix(UnixDoor),
+    Tcp(OwnedFd),
 }
 
 impl Listener {
@@ -177,13 +141,9 @@ impl Listener {
     }
 
     fn bind_unix(path: PathBuf, owner: Option<(u32, u32)>) -> io::Result<Listener> {
-        make_way(&path)?;
-        let listener = bind_private_for(&path, owner)?;
-        let inode = std::fs::symlink_metadata(&path)?.ino();
         Ok(Listener {
-            descriptor: listener.into(),
+            kind: Kind::Unix(UnixDoor::bind(path.clone(), owner)?),
             address: NbdAddress::Unix(path),
-            inode: Some(inode),
         })
     }
 
@@ -203,12 +163,11 @@ impl Listener {
         let listener = TcpListener::bind(&addresses[..])?;
         let bound = listener.local_addr()?;
         Ok(Listener {
-            descriptor: listener.into(),
+            kind: Kind::Tcp(listener.into()),
             address: NbdAddress::Tcp {
                 host: bound.ip().to_string(),
                 port: bound.port(),
             },
-            inode: None,
         })
     }
 
@@ -218,22 +177,26 @@ impl Listener {
 
     /// Waits for the next client.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
-        let descriptor = rustix::net::accept_with(self.descriptor.as_fd(), SocketFlags::CLOEXEC)?;
-        if matches!(self.address, NbdAddress::Tcp { .. }) {
-            sockopt::set_tcp_nodelay(&descriptor, true)?;
-            // A peer that vanished without a word must not keep its place for ever.
-            sockopt::set_socket_keepalive(&descriptor, true)?;
-        }
+        let descriptor = match &self.kind {
+            Kind::Unix(door) => door.accept()?,
+            Kind::Tcp(listener) => {
+                let descriptor = rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)?;
+                sockopt::set_tcp_nodelay(&descriptor, true)?;
+                // A peer that vanished without a word must not keep its place for ever.
+                sockopt::set_socket_keepalive(&descriptor, true)?;
+                descriptor
+            }
+        };
         Ok(Socket::new(descriptor))
     }
 
     /// Nobody is accepted any more: `accept` fails from now on, also where it waits.
     pub(crate) fn stop(&self) {
-        let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
-        if let (NbdAddress::Unix(path), Some(inode)) = (&self.address, self.inode)
-            && std::fs::symlink_metadata(path).is_ok_and(|found| found.ino() == inode)
-        {
-            let _ = std::fs::remove_file(path);
+        match &self.kind {
+            Kind::Unix(door) => door.stop(),
+            Kind::Tcp(listener) => {
+                let _ = rustix::net::shutdown(listener, Shutdown::Both);
+            }
         }
     }
 }

@@ -1,13 +1,11 @@
-//! Requests that take long, on their way to a connection's workers.
+//! Requests that take long, on their way to the workers of whoever asks for them.
 //!
-//! Bounded in number and in bytes: a client that asks for more waits until some are answered.
+//! Bounded in number and in bytes where room is reserved first: a client that asks for more waits
+//! until some are answered.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-
-use crate::nbd::memory::Share;
-use crate::nbd::request::{Operation, Request};
 
 /// Requests of one connection that are with its workers.
 const JOBS_MAX: usize = 64;
@@ -15,29 +13,17 @@ const JOBS_MAX: usize = 64;
 /// Bytes of their data, what was sent and what is to be read. One request may always be there.
 const JOB_BYTES_MAX: u64 = 64 << 20;
 
-/// A request for a worker.
-pub(crate) struct Job {
-    pub(crate) request: Request,
-    pub(crate) operation: Operation,
-    /// What a write brought.
-    pub(crate) payload: Vec<u8>,
-    /// What it holds of the server's memory.
-    pub(crate) share: Option<Share>,
-}
-
-/// The queue between the thread that receives and those that work.
-#[derive(Default)]
-pub(crate) struct Jobs {
-    state: Mutex<State>,
+/// The queue between the threads that receive and those that work.
+pub(crate) struct Jobs<J> {
+    state: Mutex<State<J>>,
     /// Something is to be done, or nothing will be any more.
     work: Condvar,
     /// Something was done.
     room: Condvar,
 }
 
-#[derive(Default)]
-struct State {
-    waiting: VecDeque<Job>,
+struct State<J> {
+    waiting: VecDeque<J>,
     /// Reserved, waiting or being worked at.
     count: usize,
     bytes: u64,
@@ -46,8 +32,25 @@ struct State {
     is_closed: bool,
 }
 
-impl Jobs {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl<J> Default for Jobs<J> {
+    fn default() -> Jobs<J> {
+        Jobs {
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                count: 0,
+                bytes: 0,
+                workers: 0,
+                idle: 0,
+                is_closed: false,
+            }),
+            work: Condvar::new(),
+            room: Condvar::new(),
+        }
+    }
+}
+
+impl<J> Jobs<J> {
+    fn lock(&self) -> MutexGuard<'_, State<J>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,7 +82,7 @@ impl Jobs {
     }
 
     /// Queues a job; true if another worker is to be started for it.
-    pub(crate) fn push(&self, job: Job, workers_max: usize) -> bool {
+    pub(crate) fn push(&self, job: J, workers_max: usize) -> bool {
         let mut state = self.lock();
         state.waiting.push_back(job);
         let is_short = state.idle < state.waiting.len() && state.workers < workers_max;
@@ -99,7 +102,7 @@ impl Jobs {
     }
 
     /// The next job; `None` when no more will come.
-    pub(crate) fn next(&self) -> Option<Job> {
+    pub(crate) fn next(&self) -> Option<J> {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.waiting.pop_front() {
@@ -118,7 +121,7 @@ impl Jobs {
     }
 
     /// A job that waits, if there is one.
-    pub(crate) fn try_next(&self) -> Option<Job> {
+    pub(crate) fn try_next(&self) -> Option<J> {
         self.lock().waiting.pop_front()
     }
 

@@ -1,0 +1,298 @@
+//! The server: one disk at one socket, for one client at a time, and again for the next.
+//!
+//! Guarantees: the socket is the owner's alone; when a client has gone, however it went, all that it
+//! asked for and that was begun is done before the next one is let in; an end leaves no thread and
+//! no socket behind.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::block_device::BlockDevice;
+use crate::unix_socket::UnixDoor;
+use crate::vhost::stats::{Tallies, VhostUserStats, count};
+
+/// Rest after accept failed, which it does for as long as there are no descriptors.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a dropped server waits for requests that a device is still at.
+const DROP_GRACE: Duration = Duration::from_secs(5);
+
+/// How a disk is offered.
+#[derive(Clone, Debug)]
+pub struct VhostUserOptions {
+    /// Queues offered (1 to 256), each with a thread of its own while a guest uses it.
+    pub queues: u16,
+    /// Entries of a queue that a guest can count on (a power of two from 4 to 1024): the segments of
+    /// a request are told two less. Longer queues are served as well.
+    pub queue_size: u16,
+    /// What the guest can ask for as the disk's serial number; its first 20 bytes count.
+    pub serial: String,
+    /// Refuses everything that would change the disk, and tells the guest so.
+    pub read_only: bool,
+    /// Threads that a client may have for requests that take long; they start as needed. With 0
+    /// such requests hold up the others of their queue.
+    pub workers: usize,
+    /// The user and group that the socket belongs to from the moment it can be seen; without, the
+    /// process's own.
+    pub socket_owner: Option<(u32, u32)>,
+}
+
+impl Default for VhostUserOptions {
+    fn default() -> VhostUserOptions {
+        VhostUserOptions {
+            queues: 1,
+            queue_size: 128,
+            serial: "forebay".into(),
+            read_only: false,
+            workers: 8,
+            socket_owner: None,
+        }
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum VhostUserError {
+    /// It cannot listen there.
+    #[error("cannot listen on {}: {source}", path.display())]
+    Listen {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// An option is out of its range.
+    #[error("{0}")]
+    Options(String),
+}
+
+/// A disk offered to virtual machines. Dropping it ends it and removes its socket.
+pub struct VhostUserServer {
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    device: Arc<dyn BlockDevice>,
+    options: VhostUserOptions,
+    door: UnixDoor,
+    tallies: Arc<Tallies>,
+    is_stopping: AtomicBool,
+    /// The client there is.
+    client: Mutex<Client>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Client {
+    /// Another handle of its socket.
+    stream: Option<UnixStream>,
+    /// The acceptor has returned.
+    is_over: bool,
+}
+
+impl std::fmt::Debug for VhostUserServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "VhostUserServer on {}", self.path().display())
+    }
+}
+
+impl VhostUserServer {
+    /// Offers `device` at `socket`.
+    ///
+    /// # Errors
+    /// The socket cannot be made, or somebody listens on it; an option is out of its range.
+    pub fn start(
+        device: Arc<dyn BlockDevice>,
+        socket: &Path,
+        options: VhostUserOptions,
+    ) -> Result<VhostUserServer, VhostUserError> {
+        options.check().map_err(VhostUserError::Options)?;
+        let listen_error = |source| VhostUserError::Listen {
+            path: socket.to_path_buf(),
+            source,
+        };
+        let door =
+            UnixDoor::bind(socket.to_path_buf(), options.socket_owner).map_err(listen_error)?;
+        let shared = Arc::new(Shared {
+            device,
+            options,
+            door,
+            tallies: Arc::default(),
+            is_stopping: AtomicBool::new(false),
+            client: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let acceptor = std::thread::Builder::new()
+            .name("vhost-accept".into())
+            .spawn({
+                let shared = Arc::clone(&shared);
+                move || shared.accept_all()
+            });
+        match acceptor {
+            Ok(thread) => Ok(VhostUserServer {
+                shared,
+                acceptor: Some(thread),
+            }),
+            Err(source) => {
+                shared.door.stop();
+                Err(listen_error(source))
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        self.shared.door.path()
+    }
+
+    /// What it has done so far.
+    pub fn stats(&self) -> VhostUserStats {
+        self.shared.tallies.snapshot()
+    }
+
+    /// Ends in order: no new client; the one there is keeps its disk until it goes by itself. True
+    /// if it went by the deadline; else it is cut off.
+    pub fn drain(&self, deadline: Duration) -> bool {
+        self.begin_drain();
+        let is_drained = self.shared.wait_for_end(deadline);
+        if !is_drained {
+            self.cut();
+        }
+        is_drained
+    }
+
+    /// Starts to end and returns at once: nobody can connect any more, who is connected is served
+    /// on. See [`VhostUserServer::is_drained`].
+    pub fn begin_drain(&self) {
+        self.shared.stop_accepting();
+    }
+
+    /// Whether no client is left; after [`VhostUserServer::begin_drain`] it stays so.
+    pub fn is_drained(&self) -> bool {
+        self.shared.wait_for_end(Duration::ZERO)
+    }
+
+    /// Cuts the client off: requests that were begun are finished and answered, those still in the
+    /// guest's queues stay there.
+    pub fn cut(&self) {
+        let client = self.shared.lock();
+        if let Some(stream) = &client.stream {
+            // It fails only where the client has gone, which is as good.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for VhostUserServer {
+    fn drop(&mut self) {
+        self.begin_drain();
+        self.cut();
+        // A device that does not answer must not keep the process.
+        if self.shared.wait_for_end(DROP_GRACE)
+            && let Some(thread) = self.acceptor.take()
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl VhostUserOptions {
+    fn check(&self) -> Result<(), String> {
+        if !(1..=256).contains(&self.queues) {
+            return Err(format!("{} queues; there are 1 to 256", self.queues));
+        }
+        if !self.queue_size.is_power_of_two() || !(4..=1024).contains(&self.queue_size) {
+            return Err(format!(
+                "queues of {} entries; they have a power of two from 4 to 1024",
+                self.queue_size
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Client> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop_accepting(&self) {
+        let client = self.lock();
+        if !self.is_stopping.swap(true, Ordering::SeqCst) {
+            self.door.stop();
+        }
+        self.changed.notify_all();
+        drop(client);
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the acceptor is over; false if it is not at the deadline.
+    fn wait_for_end(&self, deadline: Duration) -> bool {
+        let until = Instant::now() + deadline;
+        let mut client = self.lock();
+        while !client.is_over {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            (client, _) = self
+                .changed
+                .wait_timeout(client, left)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    fn accept_all(self: Arc<Shared>) {
+        while !self.is_stopping() {
+            match self.door.accept() {
+                Ok(descriptor) => self.admit(descriptor),
+                Err(_) => self.rest(),
+            }
+        }
+        self.lock().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// After accept failed: the reason may pass, and must not be asked for again and again.
+    fn rest(&self) {
+        let client = self.lock();
+        if !self.is_stopping() {
+            count(&self.tallies.accept_errors, 1);
+            let _ = self.changed.wait_timeout(client, ACCEPT_RETRY_INTERVAL);
+        }
+    }
+
+    fn admit(&self, descriptor: OwnedFd) {
+        let stream = UnixStream::from(descriptor);
+        let Ok(handle) = stream.try_clone() else {
+            return self.rest();
+        };
+        {
+            let mut client = self.lock();
+            if self.is_stopping() {
+                return;
+            }
+            client.stream = Some(handle);
+        }
+        count(&self.tallies.connections_total, 1);
+        self.tallies.connected.store(1, Ordering::Relaxed);
+        self.serve(stream);
+        self.tallies.connected.store(0, Ordering::Relaxed);
+        self.lock().stream = None;
+    }
+
+    fn serve(&self, stream: UnixStream) {
+        drop((stream, &self.device, &self.options));
+    }
+}
