@@ -13,6 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("pmem", &[]),
     ("model", &[]),
     ("tidy", &[]),
+    ("report", &[]),
     ("cache", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
     ("check", &["forebay", "forebay-pmem"]),

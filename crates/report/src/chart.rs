@@ -1,0 +1,57 @@
+//! What a plot shows: series over named places, and the same as a table.
+
+use crate::table::Table;
+
+/// How the numbers are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A line for each series.
+    Lines,
+    /// Bars side by side.
+    Bars,
+}
+
+/// One line, or the bars of one colour.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What it is called.
+    pub name: String,
+    /// A number for each place; none where nothing was measured.
+    pub values: Vec<Option<f64>>,
+}
+
+/// One plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What the places along the horizontal axis are.
+    pub x_label: String,
+    /// What the numbers are, with their unit.
+    pub y_label: String,
+    /// The places, in order, evenly spaced.
+    pub places: Vec<String>,
+    /// At most eight: more colours nobody tells apart.
+    pub series: Vec<Series>,
+    /// Lines or bars.
+    pub shape: Shape,
+    /// Powers of ten on the vertical axis.
+    pub is_logarithmic: bool,
+}
+
+impl Chart {
+    /// The numbers of the plot: a row for each place, a column for each series.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let names = self.series.iter().map(|series| series.name.clone());
+        let row = |(index, place): (usize, &String)| {
+            let values = self.series.iter();
+            let values = values.map(|series| series.values.get(index).copied().flatten());
+            (place.clone(), values.collect())
+        };
+        Table {
+            columns: std::iter::once(self.x_label.clone()).chain(names).collect(),
+            rows: self.places.iter().enumerate().map(row).collect(),
+        }
+    }
+}

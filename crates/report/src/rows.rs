@@ -1,0 +1,169 @@
+//! A report as a list of `{"name", "value", "unit"}` rows in a JSON file, for other tools to read.
+//!
+//! The commit that the numbers belong to is a row itself, `commit_hash`, and has no unit.
+
+use std::io;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// One number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What it is called; names are fixed, other tools look for them.
+    pub name: String,
+    /// The number; none where it could not be measured.
+    pub value: Option<f64>,
+    /// What it counts.
+    pub unit: String,
+}
+
+impl Row {
+    /// A row.
+    pub fn new(
+        name: impl Into<String>,
+        value: impl Into<Option<f64>>,
+        unit: impl Into<String>,
+    ) -> Row {
+        Row {
+            name: name.into(),
+            value: value.into(),
+            unit: unit.into(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"name": self.name, "value": self.value.map(number), "unit": self.unit})
+    }
+}
+
+/// A whole number is written without a fraction.
+fn number(value: f64) -> Value {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT_MAX {
+        json!(value as i64)
+    } else {
+        json!(value)
+    }
+}
+
+/// Replaces the report at `path`.
+///
+/// Errors: the file cannot be written; it is then as it was.
+pub fn write(path: &Path, rows: &[Row]) -> io::Result<()> {
+    let list = rows.iter().map(Row::to_json).collect();
+    write_list(path, list, &commit_hash())
+}
+
+/// Adds `rows` to the report at `path`, in the place of those of the same name. What else is there stays
+/// if it is of the same commit, and goes if not: numbers of two trees are no report. A file that is not
+/// a report is replaced.
+///
+/// Errors: the file cannot be written; it is then as it was.
+pub fn merge(path: &Path, rows: &[Row]) -> io::Result<()> {
+    merge_of_commit(path, rows, &commit_hash())
+}
+
+fn merge_of_commit(path: &Path, rows: &[Row], commit: &str) -> io::Result<()> {
+    let mut list = read(path);
+    let is_of_commit = list
+        .iter()
+        .any(|row| is_commit(row) && row["value"] == *commit);
+    if !is_of_commit {
+        list.clear();
+    }
+    list.retain(|row| !is_commit(row) && !rows.iter().any(|new| row["name"] == new.name.as_str()));
+    list.extend(rows.iter().map(Row::to_json));
+    write_list(path, list, commit)
+}
+
+fn read(path: &Path) -> Vec<Value> {
+    let bytes = std::fs::read(path).ok();
+    bytes
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .unwrap_or_default()
+}
+
+fn is_commit(row: &Value) -> bool {
+    row["name"] == "commit_hash"
+}
+
+fn write_list(path: &Path, mut list: Vec<Value>, commit: &str) -> io::Result<()> {
+    list.push(json!({"name": "commit_hash", "value": commit}));
+    let text = serde_json::to_string_pretty(&list)?;
+    crate::write_file(path, (text + "\n").as_bytes())
+}
+
+/// The commit of the source tree, with `-dirty` where it has changes, or `unknown`.
+#[must_use]
+pub fn commit_hash() -> String {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git")
+            .args(["-C", env!("CARGO_MANIFEST_DIR")])
+            .args(arguments)
+            .output()
+            .ok()
+            .filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(hash) = git(&["rev-parse", "HEAD"]) else {
+        return "unknown".into();
+    };
+    match git(&["status", "--porcelain", "--untracked-files=no"]) {
+        Some(changes) if changes.is_empty() => hash,
+        _ => hash + "-dirty",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names_and_values(path: &Path) -> Vec<(String, Value)> {
+        let rows = read(path).into_iter();
+        rows.map(|row| {
+            (
+                row["name"].as_str().unwrap_or("").to_owned(),
+                row["value"].clone(),
+            )
+        })
+        .collect()
+    }
+
+    #[test]
+    fn rows_of_one_commit_are_merged_and_those_of_another_go() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report.json");
+        let row = |name: &str, value: f64| Row::new(name, value, "ns");
+        merge_of_commit(&path, &[row("a", 1.0), row("b", 2.0)], "one").expect("written");
+        merge_of_commit(&path, &[row("b", 2.5), row("c", 3.0)], "one").expect("merged");
+        let entry = |name: &str, value: Value| (name.to_owned(), value);
+        assert_eq!(
+            names_and_values(&path),
+            [
+                entry("a", json!(1)),
+                entry("b", json!(2.5)),
+                entry("c", json!(3)),
+                entry("commit_hash", json!("one"))
+            ]
+        );
+        merge_of_commit(&path, &[row("d", 4.0)], "two").expect("replaced");
+        assert_eq!(
+            names_and_values(&path),
+            [entry("d", json!(4)), entry("commit_hash", json!("two"))]
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_is_null_and_a_foreign_file_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("report.json");
+        std::fs::write(&path, "not JSON").expect("written");
+        merge(&path, &[Row::new("absent", None, "ns")]).expect("replaced");
+        assert_eq!(
+            read(&path)[0],
+            json!({"name": "absent", "value": null, "unit": "ns"})
+        );
+    }
+}

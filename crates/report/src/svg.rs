@@ -1,0 +1,259 @@
+//! A chart as inline SVG. Its colours are those of the page's style, so that it follows light and dark;
+//! series differ by the shape of their marks too. The title and the numbers of each mark are text that
+//! pointers show and screen readers read.
+
+use std::fmt::Write as _;
+
+use crate::chart::{Chart, Shape};
+use crate::scale::Scale;
+use crate::{digits, escape};
+
+const WIDTH: f64 = 640.0;
+const HEIGHT: f64 = 340.0;
+const LEFT: f64 = 74.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 14.0;
+const BOTTOM: f64 = 52.0;
+const LEGEND_LINE: f64 = 20.0;
+/// What a letter of a legend takes, about.
+const LETTER: f64 = 7.2;
+
+impl Chart {
+    /// The plot. `id` is unique in the page.
+    #[must_use]
+    pub fn to_svg(&self, id: &str) -> String {
+        let values = self.series.iter().flat_map(|series| &series.values);
+        let scale = Scale::holding(values.filter_map(|value| *value), self.is_logarithmic);
+        let legend = self.legend();
+        let legend_lines = legend.last().map_or(0.0, |(_, line)| line + 1.0);
+        let height = HEIGHT + legend_lines * LEGEND_LINE;
+        let mut svg = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\
+             <title id=\"{id}-title\">{}</title><desc id=\"{id}-desc\">{}</desc>",
+            escape(&self.title),
+            escape(&format!(
+                "{} over {}; the table beside it has the numbers.",
+                self.y_label, self.x_label
+            )),
+        );
+        self.draw_axes(&scale, &mut svg);
+        for index in 0..self.series.len() {
+            match self.shape {
+                Shape::Lines => self.draw_line(index, &scale, &mut svg),
+                Shape::Bars => self.draw_bars(index, &scale, &mut svg),
+            }
+        }
+        for (index, (x, line)) in legend.into_iter().enumerate() {
+            let y = HEIGHT + line * LEGEND_LINE + 6.0;
+            mark(index, x + 6.0, y - 4.0, "", &mut svg);
+            let name = escape(&self.series[index].name);
+            let _ = write!(svg, "<text x=\"{}\" y=\"{y}\">{name}</text>", x + 16.0);
+        }
+        svg + "</svg>"
+    }
+
+    /// Where each series' name stands: its left end, its line.
+    fn legend(&self) -> Vec<(f64, f64)> {
+        let (mut x, mut line) = (LEFT, 0.0);
+        let place = |name: &str| {
+            let width = 30.0 + LETTER * name.chars().count() as f64;
+            if x > LEFT && x + width > WIDTH {
+                (x, line) = (LEFT, line + 1.0);
+            }
+            let here = (x, line);
+            x += width;
+            here
+        };
+        let names = self.series.iter().map(|series| series.name.as_str());
+        names.map(place).collect()
+    }
+
+    /// How wide a place is.
+    fn step(&self) -> f64 {
+        (WIDTH - LEFT - RIGHT) / self.places.len().max(1) as f64
+    }
+
+    /// The middle of a place.
+    fn x_of(&self, index: usize) -> f64 {
+        LEFT + self.step() * (index as f64 + 0.5)
+    }
+
+    fn draw_axes(&self, scale: &Scale, svg: &mut String) {
+        for tick in &scale.ticks {
+            let Some(y) = scale.place(*tick).map(y_of) else {
+                continue;
+            };
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+                 <text class=\"tick\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                WIDTH - RIGHT,
+                LEFT - 6.0,
+                y + 4.0,
+                digits(*tick)
+            );
+        }
+        let foot = y_of(0.0);
+        let _ = write!(
+            svg,
+            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{foot}\" y2=\"{foot}\"/>",
+            WIDTH - RIGHT
+        );
+        for (index, place) in self.places.iter().enumerate() {
+            let _ = write!(
+                svg,
+                "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                self.x_of(index),
+                foot + 18.0,
+                escape(place)
+            );
+        }
+        let middle = (TOP + foot) / 2.0;
+        let _ = write!(
+            svg,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
+             <text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">{}</text>",
+            (LEFT + WIDTH - RIGHT) / 2.0,
+            foot + 38.0,
+            escape(&self.x_label),
+            escape(&self.y_label)
+        );
+    }
+
+    /// What a mark tells.
+    fn hint(&self, series: usize, place: usize, value: f64) -> String {
+        format!(
+            "{}, {}: {} {}",
+            self.series[series].name,
+            self.places[place],
+            digits(value),
+            self.y_label
+        )
+    }
+
+    fn draw_line(&self, index: usize, scale: &Scale, svg: &mut String) {
+        let values = self.series[index].values.iter().take(self.places.len());
+        let points: Vec<Option<(f64, f64, f64)>> = values
+            .enumerate()
+            .map(|(place, value)| {
+                let value = (*value)?;
+                Some((self.x_of(place), y_of(scale.place(value)?), value))
+            })
+            .collect();
+        // A line breaks where nothing was measured.
+        for run in points
+            .split(|point| point.is_none())
+            .filter(|run| run.len() > 1)
+        {
+            let corners = run.iter().flatten();
+            let corners: Vec<String> = corners.map(|(x, y, _)| format!("{x:.1},{y:.1}")).collect();
+            let _ = write!(
+                svg,
+                "<polyline class=\"line series-{index}\" points=\"{}\"/>",
+                corners.join(" ")
+            );
+        }
+        for (place, point) in points.into_iter().enumerate() {
+            if let Some((x, y, value)) = point {
+                mark(index, x, y, &self.hint(index, place, value), svg);
+            }
+        }
+    }
+
+    fn draw_bars(&self, index: usize, scale: &Scale, svg: &mut String) {
+        let width = self.step() * 0.8 / self.series.len() as f64;
+        let first = |place: usize| self.x_of(place) - self.step() * 0.4;
+        let values = self.series[index].values.iter().take(self.places.len());
+        for (place, value) in values.enumerate() {
+            let Some((value, y)) = value.and_then(|value| Some((value, y_of(scale.place(value)?))))
+            else {
+                continue;
+            };
+            let _ = write!(
+                svg,
+                "<rect class=\"mark series-{index}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" \
+                 height=\"{:.1}\"><title>{}</title></rect>",
+                first(place) + width * index as f64,
+                (width - 1.0).max(1.0),
+                (y_of(0.0) - y).max(0.5),
+                escape(&self.hint(index, place, value))
+            );
+        }
+    }
+}
+
+/// The height of a place on the vertical axis.
+fn y_of(place: f64) -> f64 {
+    let foot = HEIGHT - BOTTOM;
+    foot - place * (foot - TOP)
+}
+
+/// A mark of the series' own shape around a point.
+fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
+    let title = match hint {
+        "" => String::new(),
+        text => format!("<title>{}</title>", escape(text)),
+    };
+    let class = format!("class=\"mark series-{index}\"");
+    let polygon = |corners: &[(f64, f64)]| {
+        let corners = corners.iter();
+        let corners: Vec<String> = corners
+            .map(|(right, down)| format!("{:.1},{:.1}", x + right, y + down))
+            .collect();
+        format!(
+            "<polygon {class} points=\"{}\">{title}</polygon>",
+            corners.join(" ")
+        )
+    };
+    svg.push_str(&match index % 4 {
+        0 => format!("<circle {class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\">{title}</circle>"),
+        1 => polygon(&[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)]),
+        2 => polygon(&[(0.0, -5.0), (5.0, 4.0), (-5.0, 4.0)]),
+        _ => polygon(&[(0.0, -5.5), (5.5, 0.0), (0.0, 5.5), (-5.5, 0.0)]),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::Series;
+
+    fn chart(shape: Shape) -> Chart {
+        Chart {
+            title: "Reads & <writes>".into(),
+            x_label: "jobs".into(),
+            y_label: "IOPS".into(),
+            places: ["1", "2", "4"].map(String::from).to_vec(),
+            series: vec![
+                Series {
+                    name: "ours".into(),
+                    values: vec![Some(10.0), Some(20.0), Some(40.0)],
+                },
+                Series {
+                    name: "theirs".into(),
+                    values: vec![Some(5.0), None, Some(f64::NAN)],
+                },
+            ],
+            shape,
+            is_logarithmic: false,
+        }
+    }
+
+    #[test]
+    fn every_number_is_drawn_and_named_and_nothing_else() {
+        let svg = chart(Shape::Lines).to_svg("one");
+        assert_eq!(svg.matches("<polyline").count(), 1);
+        // Four numbers and two names.
+        assert_eq!(svg.matches("class=\"mark").count(), 4 + 2);
+        assert!(svg.contains("<title>ours, 4: 40.0 IOPS</title>"), "{svg}");
+        assert!(svg.contains("Reads &amp; &lt;writes&gt;"), "{svg}");
+        assert!(!svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn bars_stand_on_the_axis() {
+        let svg = chart(Shape::Bars).to_svg("one");
+        assert_eq!(svg.matches("<rect").count(), 4);
+        assert!(svg.contains("aria-labelledby=\"one-title one-desc\""));
+    }
+}
