@@ -17,6 +17,7 @@ pub mod guest;
 pub mod interrupt;
 pub mod scratch;
 pub mod server;
+pub mod workload;
 
 pub use guest::{Disk, Guest, GuestOptions, Job, Output};
 pub use scratch::Scratch;

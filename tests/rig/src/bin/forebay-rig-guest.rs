@@ -2,12 +2,45 @@
 
 use std::process::ExitCode;
 
-use forebay_rig::agent;
+use clap::Parser;
+use forebay_rig::workload::load::Load;
+use forebay_rig::workload::verify::Verify;
+use forebay_rig::{Result, agent};
+
+/// What runs inside the guests of forebay-rig.
+#[derive(Debug, Parser)]
+enum Command {
+    /// Changes files and syncs them until the power fails, reporting what was acknowledged.
+    Load(Load),
+    /// Compares files with what had been acknowledged; exit status 1 where something is lost.
+    Verify(Verify),
+}
+
+/// Something acknowledged is lost, or something is there that nobody wrote.
+const EXIT_LOST: u8 = 1;
+/// It could not be done.
+const EXIT_FAILED: u8 = 2;
 
 fn main() -> ExitCode {
     if agent::is_first_process() {
         agent::live();
     }
-    eprintln!("forebay-rig-guest: this is for guests of forebay-rig");
-    ExitCode::FAILURE
+    match run(&Command::parse()) {
+        Ok(losses) if losses.is_empty() => ExitCode::SUCCESS,
+        Ok(losses) => {
+            println!("{}", losses.join("\n"));
+            ExitCode::from(EXIT_LOST)
+        }
+        Err(error) => {
+            eprintln!("forebay-rig-guest: {error}");
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<Vec<String>> {
+    match command {
+        Command::Load(load) => load.run().map(|()| Vec::new()),
+        Command::Verify(verify) => verify.run(),
+    }
 }
