@@ -21,6 +21,7 @@ pub mod latency;
 pub mod memory_device;
 pub mod mount_point;
 pub mod nbd;
+pub mod ublk;
 mod unix_socket;
 pub mod vhost;
 pub mod volume_device;
