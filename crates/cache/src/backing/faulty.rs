@@ -16,6 +16,7 @@ pub struct FaultyStore {
     failing_syncs: AtomicU64,
     errno: AtomicI32,
     write_bytes_per_s: AtomicU64,
+    delay_us: AtomicU64,
     /// When the device is done with what it was given so far.
     busy_until: Mutex<Option<Instant>>,
 }
@@ -31,6 +32,7 @@ impl FaultyStore {
             failing_syncs: AtomicU64::new(0),
             errno: AtomicI32::new(libc::EIO),
             write_bytes_per_s: AtomicU64::new(0),
+            delay_us: AtomicU64::new(0),
             busy_until: Mutex::new(None),
         }
     }
@@ -58,6 +60,20 @@ impl FaultyStore {
     /// Takes no more than so many bytes a second from now on; 0 means as fast as it can.
     pub fn limit_write_rate(&self, bytes_per_s: u64) {
         self.write_bytes_per_s.store(bytes_per_s, Ordering::SeqCst);
+    }
+
+    /// From now on every request takes at least so long, however many there are at a time: a disk's
+    /// latency without a disk's queue.
+    pub fn delay_requests(&self, delay: Duration) {
+        let delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
+        self.delay_us.store(delay_us, Ordering::SeqCst);
+    }
+
+    fn delay(&self) {
+        match self.delay_us.load(Ordering::SeqCst) {
+            0 => {}
+            delay_us => std::thread::sleep(Duration::from_micros(delay_us)),
+        }
     }
 
     fn fails(remaining: &AtomicU64) -> bool {
@@ -108,6 +124,7 @@ impl BackingStore for FaultyStore {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.delay();
         if Self::fails(&self.failing_reads) {
             return Err(self.failure());
         }
@@ -115,6 +132,7 @@ impl BackingStore for FaultyStore {
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        self.delay();
         self.take_time(runs.iter().map(|run| run.bytes.len()).sum());
         runs.iter()
             .map(|run| {
@@ -127,6 +145,7 @@ impl BackingStore for FaultyStore {
     }
 
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.delay();
         if Self::fails(&self.failing_writes) {
             return Err(self.failure());
         }
@@ -134,6 +153,7 @@ impl BackingStore for FaultyStore {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.delay();
         if Self::fails(&self.failing_syncs) {
             return Err(self.failure());
         }

@@ -218,6 +218,14 @@ pub enum Fault {
         #[arg(long, value_name = "NUMBER")]
         syncs: Option<u64>,
     },
+    /// Have every request to a backing take longer from now on, as a slower disk's would.
+    DelayBacking {
+        /// The disk's name.
+        volume: String,
+        /// Microseconds that each takes more; 0 for none.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+        microseconds: u64,
+    },
 }
 
 /// Which shell.

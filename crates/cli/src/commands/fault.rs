@@ -25,6 +25,13 @@ pub fn run(options: &FaultOptions) -> Result<(), Failure> {
             .with("reads", *reads)
             .with("writes", *writes)
             .with("syncs", *syncs),
+        Fault::DelayBacking {
+            volume,
+            microseconds,
+        } => Request::new("fault")
+            .with("fault", "delay-backing")
+            .with("volume", volume.clone())
+            .with("microseconds", *microseconds),
     };
     let result = control::ask(&options.pool, &request)?;
     output::object(&result, options.json);

@@ -1,11 +1,15 @@
 //! Faults on request, in a pool that was made for tests and in no other.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::service::Service;
+
+/// Longer than any disk takes, and still short enough to wait for an end.
+const DELAY_US_MAX: u64 = 10_000_000;
 
 /// Breaks what the request names.
 pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
@@ -16,6 +20,10 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
         ));
     }
     let served = service.find(request.required_text("volume")?)?;
+    let faults = || {
+        let faults = served.faults.as_ref();
+        faults.ok_or_else(|| invalid("this disk was attached without faults"))
+    };
     match request.required_text("fault")? {
         "flip-bit" => {
             request.knows_only(&["fault", "volume", "block", "bit"])?;
@@ -32,10 +40,7 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
         }
         "fail-backing" => {
             request.knows_only(&["fault", "volume", "reads", "writes", "syncs"])?;
-            let faults = served
-                .faults
-                .as_ref()
-                .ok_or_else(|| invalid("this disk was attached without faults"))?;
+            let faults = faults()?;
             let counts = ["reads", "writes", "syncs"].map(|name| request.number(name));
             let [reads, writes, syncs] = counts;
             let (reads, writes, syncs) = (reads?, writes?, syncs?);
@@ -50,8 +55,17 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
             }
             Ok(json!({"failing": {"reads": reads, "writes": writes, "syncs": syncs}}))
         }
+        "delay-backing" => {
+            request.knows_only(&["fault", "volume", "microseconds"])?;
+            let microseconds = request
+                .number("microseconds")?
+                .filter(|microseconds| *microseconds <= DELAY_US_MAX)
+                .ok_or_else(|| invalid("delay-backing needs \"microseconds\", 10000000 at most"))?;
+            faults()?.delay_requests(Duration::from_micros(microseconds));
+            Ok(json!({"delayed": {"volume": served.name, "microseconds": microseconds}}))
+        }
         other => Err(invalid(&format!(
-            "the faults are flip-bit and fail-backing, not {other}"
+            "the faults are flip-bit, fail-backing and delay-backing, not {other}"
         ))),
     }
 }

@@ -259,6 +259,19 @@ fn faults_are_for_test_pools_and_are_reported() {
     );
     assert!(stat["totals"]["corrupt"].as_u64().unwrap() >= 1, "{stat}");
     assert_eq!(stat["dirty_blocks"], 0);
+
+    let slow = [
+        "fault",
+        "POOL",
+        "delay-backing",
+        "disk.img",
+        "--microseconds",
+        "2000",
+    ];
+    assert_eq!(place.ask(&slow)["delayed"]["microseconds"], 2000);
+    let began = std::time::Instant::now();
+    assert_eq!(client.read(600 * 4096, 4096).unwrap(), [0; 4096]);
+    assert!(began.elapsed() >= std::time::Duration::from_micros(2000));
     drop(client);
     daemon.end();
 }
