@@ -2,14 +2,27 @@
 //!
 //! ```text
 //!   VhostUserServer   one disk, one socket, one client at a time
-//!       |  a connection
+//!       |  a connection's messages
+//!   session           what the client has set up (config, memory)
+//!       |  a thread for each queue (runner), more for what takes long (workers)
+//!   ring              requests taken, answers given
+//!       |  request
+//!   execute  -->  BlockDevice
 //! ```
 //!
 //! One guest at a time has the disk, and every request answered is durable; see
 //! `docs/vhost-user.md`.
 
+mod config;
+mod execute;
+mod memory;
+mod request;
+mod ring;
+mod runner;
 mod server;
+mod session;
 mod stats;
+mod workers;
 
 pub use server::{VhostUserError, VhostUserOptions, VhostUserServer};
 pub use stats::VhostUserStats;

@@ -13,8 +13,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use vhost::vhost_user::{BackendReqHandler, Error};
+
 use crate::block_device::BlockDevice;
 use crate::unix_socket::UnixDoor;
+use crate::vhost::execute::Executor;
+use crate::vhost::request::SERIAL_BYTES;
+use crate::vhost::session::Session;
 use crate::vhost::stats::{Tallies, VhostUserStats, count};
 
 /// Rest after accept failed, which it does for as long as there are no descriptors.
@@ -79,10 +84,9 @@ pub struct VhostUserServer {
 }
 
 struct Shared {
-    device: Arc<dyn BlockDevice>,
+    executor: Arc<Executor>,
     options: VhostUserOptions,
     door: UnixDoor,
-    tallies: Arc<Tallies>,
     is_stopping: AtomicBool,
     /// The client there is.
     client: Mutex<Client>,
@@ -121,10 +125,9 @@ impl VhostUserServer {
         let door =
             UnixDoor::bind(socket.to_path_buf(), options.socket_owner).map_err(listen_error)?;
         let shared = Arc::new(Shared {
-            device,
+            executor: Arc::new(options.executor(device)),
             options,
             door,
-            tallies: Arc::default(),
             is_stopping: AtomicBool::new(false),
             client: Mutex::default(),
             changed: Condvar::new(),
@@ -154,7 +157,7 @@ impl VhostUserServer {
 
     /// What it has done so far.
     pub fn stats(&self) -> VhostUserStats {
-        self.shared.tallies.snapshot()
+        self.shared.executor.tallies.snapshot()
     }
 
     /// Ends in order: no new client; the one there is keeps its disk until it goes by itself. True
@@ -218,6 +221,22 @@ impl VhostUserOptions {
     }
 }
 
+impl VhostUserOptions {
+    /// Carries requests for `device` out.
+    pub(crate) fn executor(&self, device: Arc<dyn BlockDevice>) -> Executor {
+        let mut serial = [0; SERIAL_BYTES];
+        for (place, byte) in serial.iter_mut().zip(self.serial.bytes()) {
+            *place = byte;
+        }
+        Executor {
+            device,
+            read_only: self.read_only,
+            serial,
+            tallies: Arc::new(Tallies::default()),
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Client> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
@@ -268,7 +287,7 @@ impl Shared {
     fn rest(&self) {
         let client = self.lock();
         if !self.is_stopping() {
-            count(&self.tallies.accept_errors, 1);
+            count(&self.executor.tallies.accept_errors, 1);
             let _ = self.changed.wait_timeout(client, ACCEPT_RETRY_INTERVAL);
         }
     }
@@ -285,14 +304,31 @@ impl Shared {
             }
             client.stream = Some(handle);
         }
-        count(&self.tallies.connections_total, 1);
-        self.tallies.connected.store(1, Ordering::Relaxed);
+        let tallies = &self.executor.tallies;
+        count(&tallies.connections_total, 1);
+        tallies.connected.store(1, Ordering::Relaxed);
         self.serve(stream);
-        self.tallies.connected.store(0, Ordering::Relaxed);
+        tallies.connected.store(0, Ordering::Relaxed);
         self.lock().stream = None;
     }
 
+    /// Serves a client until it goes or breaks the protocol. Everything that was begun for it is
+    /// done on return.
     fn serve(&self, stream: UnixStream) {
-        drop((stream, &self.device, &self.options));
+        let session = Session::new(self.options.clone(), Arc::clone(&self.executor));
+        let session = Arc::new(Mutex::new(session));
+        let mut handler = BackendReqHandler::from_stream(stream, session);
+        loop {
+            match handler.handle_request() {
+                Ok(()) => {}
+                Err(Error::Disconnected | Error::SocketBroken(_) | Error::SocketError(_)) => return,
+                Err(error) => {
+                    count(&self.executor.tallies.protocol_errors, 1);
+                    let path = self.door.path().display();
+                    tracing::warn!(socket = %path, %error, "a vhost-user client is disconnected");
+                    return;
+                }
+            }
+        }
     }
 }

@@ -1,0 +1,289 @@
+//! One queue of the guest's while it runs: requests are taken from it and answered into it.
+//!
+//! Guarantees: what the guest puts into the queue can stop this queue and nothing else; a queue that
+//! was stopped has answered everything that it had taken.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
+use virtio_queue::{Error as QueueError, Queue, QueueOwnedT, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestMemory as _, Permissions};
+
+use crate::vhost::execute::{Executor, Status};
+use crate::vhost::memory::GuestMemory;
+use crate::vhost::request::{Malformed, Request};
+use crate::vhost::stats::count;
+use crate::vhost::workers::Workers;
+
+/// Requests answered before the guest is told at the latest, while there are more to do.
+const ANSWERS_UNTOLD_MAX: usize = 8;
+
+/// Longest queue that is served, in entries; the longest that QEMU has.
+pub(crate) const QUEUE_SIZE_MAX: u16 = 1024;
+
+/// Where a queue's parts are in the guest's memory, and how far it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) size: u16,
+    pub(crate) descriptors: GuestAddress,
+    pub(crate) available: GuestAddress,
+    pub(crate) used: GuestAddress,
+    /// The next entry to take.
+    pub(crate) next_available: u16,
+    pub(crate) event_index: bool,
+}
+
+/// A queue that can run.
+pub(crate) struct Ring {
+    memory: Arc<GuestMemory>,
+    queue: Mutex<Queue>,
+    event_index: bool,
+    /// What wakes the guest.
+    call: Mutex<Option<OwnedFd>>,
+    executor: Arc<Executor>,
+    is_stopping: AtomicBool,
+    is_broken: AtomicBool,
+    /// Requests that are with workers.
+    handed_over: Mutex<usize>,
+    all_back: Condvar,
+}
+
+/// Why a queue does not run on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("its descriptors or rings are not in the guest's memory, or not aligned")]
+    Outside,
+    #[error("{0}")]
+    Queue(QueueError),
+    #[error("the entries that it says are there cannot be read")]
+    Unreadable,
+}
+
+impl From<QueueError> for Broken {
+    fn from(error: QueueError) -> Broken {
+        Broken::Queue(error)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ring {
+    /// A queue as the client described it.
+    ///
+    /// Errors: it is not in the memory, or its size is none.
+    pub(crate) fn new(
+        layout: &Layout,
+        memory: Arc<GuestMemory>,
+        executor: Arc<Executor>,
+        call: Option<OwnedFd>,
+    ) -> Result<Ring, Broken> {
+        let mut queue = Queue::new(QUEUE_SIZE_MAX)?;
+        queue.try_set_size(layout.size)?;
+        queue.try_set_desc_table_address(layout.descriptors)?;
+        queue.try_set_avail_ring_address(layout.available)?;
+        queue.try_set_used_ring_address(layout.used)?;
+        queue.set_event_idx(layout.event_index);
+        queue.set_next_avail(layout.next_available);
+        queue.set_ready(true);
+        if !queue.is_valid(&*memory) {
+            return Err(Broken::Outside);
+        }
+        // A guest that was served before knows how far the answers are.
+        let next_used = queue.used_idx(&*memory, Ordering::Acquire)?;
+        queue.set_next_used(next_used.0);
+        Ok(Ring {
+            memory,
+            queue: Mutex::new(queue),
+            event_index: layout.event_index,
+            call: Mutex::new(call),
+            executor,
+            is_stopping: AtomicBool::new(false),
+            is_broken: AtomicBool::new(false),
+            handed_over: Mutex::new(0),
+            all_back: Condvar::new(),
+        })
+    }
+
+    /// The next entry that would be taken.
+    pub(crate) fn next_available(&self) -> u16 {
+        lock(&self.queue).next_avail()
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the guest in another way from now on. It is woken once, because the other way may have
+    /// been used just before.
+    pub(crate) fn set_call(&self, call: Option<OwnedFd>) {
+        *lock(&self.call) = call;
+        self.call_guest();
+    }
+
+    /// Nothing more is taken.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Serves what is there until there is nothing more, or it is told to stop; the guest will say
+    /// when there is more. `buffer` is kept for the next time.
+    ///
+    /// Errors: the queue makes no sense. It is not to be served any more.
+    pub(crate) fn serve(
+        self: &Arc<Ring>,
+        workers: &Workers,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        lock(&self.queue).disable_notification(&*self.memory)?;
+        let mut untold = 0;
+        let mut is_sure_of_more = false;
+        while !self.is_stopping() && !self.is_broken() {
+            let Some(taken) = self.take()? else {
+                if is_sure_of_more {
+                    return Err(Broken::Unreadable);
+                }
+                self.tell_guest()?;
+                untold = 0;
+                is_sure_of_more = lock(&self.queue).enable_notification(&*self.memory)?;
+                if !is_sure_of_more {
+                    return Ok(());
+                }
+                lock(&self.queue).disable_notification(&*self.memory)?;
+                continue;
+            };
+            is_sure_of_more = false;
+            self.handle(taken, workers, buffer)?;
+            untold += 1;
+            if untold >= ANSWERS_UNTOLD_MAX {
+                self.tell_guest()?;
+                untold = 0;
+            }
+        }
+        self.tell_guest()
+    }
+
+    fn take(&self) -> Result<Option<Result<Request, Malformed>>, Broken> {
+        let mut queue = lock(&self.queue);
+        let chain = queue.iter(&*self.memory)?.next();
+        drop(queue);
+        Ok(chain.map(|chain| Request::parse(chain, &self.memory)))
+    }
+
+    fn handle(
+        self: &Arc<Ring>,
+        taken: Result<Request, Malformed>,
+        workers: &Workers,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Broken> {
+        let request = match taken {
+            Ok(request) => request,
+            Err(malformed) => return self.refuse(&malformed),
+        };
+        if workers.are_there() && !self.executor.is_quick(&request) {
+            // What was answered must not wait for a slow one.
+            self.tell_guest()?;
+            *lock(&self.handed_over) += 1;
+            count(&self.executor.tallies.requests_in_flight, 1);
+            workers.hand_over(Arc::clone(self), request);
+            return Ok(());
+        }
+        let status = self.executor.execute(&request, &self.memory, buffer);
+        self.answer(&request, status)
+    }
+
+    fn refuse(&self, malformed: &Malformed) -> Result<(), Broken> {
+        count(&self.executor.tallies.errors, 1);
+        let mut written = 0;
+        if let Some(status) = malformed.status
+            && self.memory.check_range(status, 1, Permissions::Write)
+        {
+            let code = Status::IoError.code();
+            written = u32::from(self.memory.write_obj(code, status).is_ok());
+        }
+        Ok(lock(&self.queue).add_used(&*self.memory, malformed.head, written)?)
+    }
+
+    fn answer(&self, request: &Request, status: Status) -> Result<(), Broken> {
+        // The request was judged to be in memory; the memory of a running queue does not change.
+        let _ = self.memory.write_obj(status.code(), request.status);
+        let written = request.writable_bytes;
+        Ok(lock(&self.queue).add_used(&*self.memory, request.head, written)?)
+    }
+
+    /// A worker's part: carries the request out, answers it, and gives it back.
+    pub(crate) fn finish(&self, request: &Request, buffer: &mut Vec<u8>) {
+        let status = self.executor.execute(request, &self.memory, buffer);
+        let told = self
+            .answer(request, status)
+            .and_then(|()| self.tell_guest());
+        if let Err(broken) = told {
+            self.give_up(&broken);
+        }
+        self.executor
+            .tallies
+            .requests_in_flight
+            .fetch_sub(1, Ordering::Relaxed);
+        *lock(&self.handed_over) -= 1;
+        self.all_back.notify_all();
+    }
+
+    /// Waits until the workers have nothing of this queue any more.
+    pub(crate) fn wait_for_workers(&self) {
+        let mut handed_over = lock(&self.handed_over);
+        while *handed_over > 0 {
+            handed_over = self
+                .all_back
+                .wait(handed_over)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The queue is beyond repair.
+    pub(crate) fn give_up(&self, broken: &Broken) {
+        if !self.is_broken.swap(true, Ordering::Relaxed) {
+            count(&self.executor.tallies.queues_broken, 1);
+            tracing::warn!(error = %broken, "a guest's queue makes no sense and is stopped");
+        }
+    }
+
+    /// Tells the guest of answers, if it wants to hear of them.
+    fn tell_guest(&self) -> Result<(), Broken> {
+        if self.wants_call()? {
+            self.call_guest();
+        }
+        Ok(())
+    }
+
+    fn wants_call(&self) -> Result<bool, Broken> {
+        let mut queue = lock(&self.queue);
+        let is_wanted = queue.needs_notification(&*self.memory)?;
+        if self.event_index {
+            return Ok(is_wanted);
+        }
+        let flags: u16 = self
+            .memory
+            .load(GuestAddress(queue.avail_ring()), Ordering::Relaxed)
+            .map_err(QueueError::GuestMemory)?;
+        Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
+    }
+
+    fn call_guest(&self) {
+        let call = lock(&self.call);
+        let Some(call) = call.as_ref() else {
+            return;
+        };
+        count(&self.executor.tallies.notifications, 1);
+        // An event counter, or with User Mode Linux a socket. If it takes no more, the guest has
+        // been told already; if it has gone, so has the guest.
+        while rustix::io::write(call, &1_u64.to_ne_bytes()) == Err(Errno::INTR) {}
+    }
+}
