@@ -2,7 +2,7 @@
 //!
 //! The commit that the numbers belong to is a row itself, `commit_hash`, and has no unit.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -93,6 +93,22 @@ fn write_list(path: &Path, mut list: Vec<Value>, commit: &str) -> io::Result<()>
     list.push(json!({"name": "commit_hash", "value": commit}));
     let text = serde_json::to_string_pretty(&list)?;
     crate::write_file(path, (text + "\n").as_bytes())
+}
+
+/// Prints rows for people, a line each, or as JSON for programs.
+///
+/// Errors: standard output does not take it.
+pub fn print(rows: &[Row], is_json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if is_json {
+        let list: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        return writeln!(out, "{}", serde_json::to_string_pretty(&list)?);
+    }
+    for Row { name, value, unit } in rows {
+        let value = value.map_or("-".into(), crate::digits);
+        writeln!(out, "{name:<46} {value:>12} {unit}")?;
+    }
+    Ok(())
 }
 
 /// The commit of the source tree, with `-dirty` where it has changes, or `unknown`.

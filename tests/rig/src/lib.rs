@@ -15,6 +15,7 @@
 pub mod agent;
 pub mod guest;
 pub mod interrupt;
+pub mod measure;
 pub mod scratch;
 pub mod server;
 pub mod workload;

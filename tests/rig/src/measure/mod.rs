@@ -1,0 +1,51 @@
+//! Measurements in guests: the grid of the block cache study, ratios beside other servers and caches,
+//! and how often a file system's bytes are written.
+
+mod fio;
+pub mod grid;
+mod grid_page;
+mod points;
+mod stage;
+
+/// Bytes of a KiB.
+pub(crate) const KIB: u64 = 1 << 10;
+/// Bytes of a MiB.
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// The middle of some numbers, the mean of the middle two where there are two; none of none.
+pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// A size for people, in the largest unit that leaves it whole.
+pub(crate) fn size_name(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= MIB && bytes % MIB == 0 => format!("{} MiB", bytes / MIB),
+        bytes if bytes % KIB == 0 => format!("{} KiB", bytes / KIB),
+        bytes => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
+        assert_eq!(median(Vec::new()), None);
+    }
+
+    #[test]
+    fn sizes_have_their_largest_unit() {
+        let names = [512, 4 * KIB, 4 * MIB, MIB + KIB].map(size_name);
+        assert_eq!(names, ["512 B", "4 KiB", "4 MiB", "1025 KiB"]);
+    }
+}

@@ -1,0 +1,238 @@
+//! Where the grid plays: one guest in which every contender has a fast and a slow device of its own.
+//!
+//! ```text
+//!   raw fast        ram disk                      raw slow   dm-delay over ram disks
+//!   dm-writecache   ram disk over its own such    dm-cache, bcache   likewise
+//!   ours            /dev/vda: vhost-user to `forebay serve`, a pool in memory over a delayed file
+//! ```
+//!
+//! The slow device is a latency and nothing else: no queue, no head, no neighbours. dm-delay counts in
+//! ticks of the guest's clock, a hundredth of a second, and one tick comes out as two; the file of ours
+//! is delayed by as much on the host. All hold the same kind of bytes, and as many.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{MIB, size_name};
+use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch, Server};
+
+/// Bytes of every fast device, of our pool with its log and tables too.
+pub const FAST_BYTES: u64 = 64 * MIB;
+/// How many ram disks of that size a slow device is.
+const SLOW_DISKS: u64 = 3;
+/// Bytes of every slow device.
+pub const SLOW_BYTES: u64 = SLOW_DISKS * FAST_BYTES;
+/// Percent of the fast device from which on dirty blocks are written back, ours and dm-writecache's.
+const DIRTY: (u32, u32) = (85, 90);
+const GUEST_MEMORY_MIB: u32 = 1600;
+const SET_UP_LIMIT: Duration = Duration::from_secs(120);
+
+/// How slow the slow devices are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// What dm-delay is told, in the guest.
+    guest_ms: u32,
+    /// What comes out of that, which ours is told.
+    pub shown_us: u64,
+}
+
+/// A disk: what dm-delay makes of its shortest delay in a guest with 100 ticks a second.
+pub const DISK: Latency = Latency {
+    guest_ms: 10,
+    shown_us: 20_000,
+};
+/// Memory: what a miss costs a cache itself.
+pub const NONE: Latency = Latency {
+    guest_ms: 0,
+    shown_us: 0,
+};
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub enum Contender {
+    /// The fast device alone.
+    RawFast,
+    /// The slow device alone.
+    RawSlow,
+    /// The kernel's write cache, on an SSD.
+    DmWritecache,
+    /// The kernel's dm-cache with its policy smq.
+    DmCache,
+    /// The kernel's bcache.
+    Bcache,
+    /// Forebay.
+    Ours,
+}
+
+impl Contender {
+    /// All of them.
+    pub const ALL: [Contender; 6] = [
+        Contender::Ours,
+        Contender::DmWritecache,
+        Contender::DmCache,
+        Contender::Bcache,
+        Contender::RawFast,
+        Contender::RawSlow,
+    ];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Contender::RawFast => "fast alone",
+            Contender::RawSlow => "slow alone",
+            Contender::DmWritecache => "dm-writecache",
+            Contender::DmCache => "dm-cache",
+            Contender::Bcache => "bcache",
+            Contender::Ours => "Forebay",
+        }
+    }
+
+    /// What it is called in names of rows.
+    pub fn key(self) -> &'static str {
+        match self {
+            Contender::RawFast => "raw_fast",
+            Contender::RawSlow => "raw_slow",
+            Contender::DmWritecache => "dm_writecache",
+            Contender::DmCache => "dm_cache",
+            Contender::Bcache => "bcache",
+            Contender::Ours => "ours",
+        }
+    }
+
+    /// Its disk in the guest.
+    pub fn device(self) -> &'static str {
+        match self {
+            Contender::RawFast => "/dev/ram0",
+            Contender::RawSlow => "/dev/mapper/slow",
+            Contender::DmWritecache => "/dev/mapper/writecache",
+            Contender::DmCache => "/dev/mapper/cache",
+            Contender::Bcache => "/dev/bcache0",
+            Contender::Ours => "/dev/vda",
+        }
+    }
+
+    /// Whether it is a fast device before a slow one.
+    pub fn is_cache(self) -> bool {
+        !matches!(self, Contender::RawFast | Contender::RawSlow)
+    }
+}
+
+/// The guest with everything in it.
+#[derive(Debug)]
+pub struct Stage {
+    /// The guest.
+    pub guest: Guest,
+    _daemon: Option<Server>,
+}
+
+impl Stage {
+    /// Sets it, for `contenders`, empty caches over full slow devices.
+    ///
+    /// # Errors
+    /// Something does not start.
+    pub fn set(
+        scratch: &Scratch,
+        daemon: &Daemon,
+        contenders: &[Contender],
+        latency: Latency,
+    ) -> Result<Stage> {
+        let mut disks = Vec::new();
+        let mut server = None;
+        if contenders.contains(&Contender::Ours) {
+            let folder = scratch.new_folder("ours")?;
+            let socket = folder.join("socket");
+            server = Some(serve(daemon, &folder, &socket, latency)?);
+            disks.push(Disk::Vhost(socket));
+        }
+        let ram_disks = 5 + 4 * SLOW_DISKS;
+        let mut guest = Guest::boot(
+            scratch,
+            &GuestOptions {
+                memory_mib: GUEST_MEMORY_MIB,
+                disks,
+                modules: [
+                    "brd",
+                    "dm-delay",
+                    "dm-writecache",
+                    "dm-cache",
+                    "dm-cache-smq",
+                    "bcache",
+                ]
+                .map(String::from)
+                .to_vec(),
+                parameters: vec![
+                    format!("brd.rd_nr={ram_disks}"),
+                    format!("brd.rd_size={}", FAST_BYTES / 1024),
+                ],
+            },
+        )?;
+        let wanted: Vec<&str> = contenders
+            .iter()
+            .map(|contender| contender.name())
+            .collect();
+        let script = format!(
+            "WANTED='{}' SLOW_DISKS={SLOW_DISKS} DELAY_MS={} DIRTY_LOW={} DIRTY_HIGH={}\n{}",
+            wanted.join(" "),
+            latency.guest_ms,
+            DIRTY.0,
+            DIRTY.1,
+            include_str!("guest/contenders.sh"),
+        );
+        guest.must_run(&script, SET_UP_LIMIT)?;
+        Ok(Stage {
+            guest,
+            _daemon: server,
+        })
+    }
+}
+
+/// Our daemon: a pool as large as the peers' fast devices over a file as large as their slow ones.
+fn serve(daemon: &Daemon, folder: &Path, socket: &Path, latency: Latency) -> Result<Server> {
+    let (pool, backing) = (folder.join("pool"), folder.join("disk"));
+    daemon.create_pool(&pool, FAST_BYTES)?;
+    fill(&backing)?;
+    let (low, high) = (DIRTY.0.to_string(), DIRTY.1.to_string());
+    let server = daemon.serve(&[
+        "--pool".as_ref(),
+        pool.as_os_str(),
+        "--backing".as_ref(),
+        backing.as_os_str(),
+        "--vhost-user".as_ref(),
+        socket.as_os_str(),
+        "--dirty-low".as_ref(),
+        low.as_ref(),
+        "--dirty-high".as_ref(),
+        high.as_ref(),
+    ])?;
+    let delay_us = latency.shown_us.to_string();
+    let mut slow_down = daemon.command(&["fault"]);
+    let slow_down = slow_down.arg(&pool);
+    let slow_down = slow_down.args(["delay-backing", "disk", "--microseconds", &delay_us]);
+    daemon.run(slow_down)?;
+    Ok(server)
+}
+
+/// Bytes that are there: a hole could be answered without the disk.
+fn fill(backing: &Path) -> Result<()> {
+    let mut file = std::fs::File::create(backing)?;
+    let mut noise = vec![0; MIB as usize];
+    fastrand::Rng::with_seed(1).fill(&mut noise);
+    for _ in 0..SLOW_BYTES / MIB {
+        file.write_all(&noise)?;
+    }
+    Ok(())
+}
+
+/// What the stage is, for people.
+pub fn description(latency: Latency) -> String {
+    let slow = match latency.shown_us {
+        0 => "no latency of its own".into(),
+        us => format!("a latency of {} ms and no other limit", us / 1000),
+    };
+    format!(
+        "Fast devices have {}, slow ones {} and {slow}.",
+        size_name(FAST_BYTES),
+        size_name(SLOW_BYTES)
+    )
+}
