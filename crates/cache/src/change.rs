@@ -1,7 +1,9 @@
 //! What a caller of the commit asks for: changes, one for each key.
 
+use crate::content::Packing;
 use crate::entry::{Entry, Key};
 use crate::index::{Place, Version};
+use crate::plan::Left;
 use crate::record::{RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX, padded, record_bytes};
 
 /// Bytes that replace part of a block.
@@ -33,8 +35,22 @@ pub(crate) enum Action {
         at: usize,
         valid_bytes: Option<usize>,
     },
-    /// Parts of the cached block change in place.
-    Delta { patches: Vec<Patch> },
+    /// The block is to be streamed into this private slot from `data[at..]`, packed on a base that is
+    /// held for it.
+    Packed {
+        slot: u32,
+        at: usize,
+        packing: Packing,
+        crc: u32,
+    },
+    /// The block stands in this slot already, which is held for it.
+    Share { held: Left, crc: u32 },
+    /// Parts of the cached block change in place. Where the CRC of the result is not given it follows
+    /// from the present one.
+    Delta {
+        patches: Vec<Patch>,
+        crc: Option<u32>,
+    },
     /// Bytes join the cached partial block at its end, `at`.
     Append { at: usize, bytes: Vec<u8> },
     /// The block becomes zeroes.
@@ -58,7 +74,7 @@ pub(crate) enum Outcome {
 pub(crate) fn record_bound(changes: &[Change]) -> u64 {
     let (mut elements, mut payload) = (0, 0);
     for change in changes {
-        if let Action::Delta { patches } = &change.action {
+        if let Action::Delta { patches, .. } = &change.action {
             elements += patches.len();
             payload += patches.iter().map(|patch| patch.bytes.len()).sum::<usize>();
         } else {

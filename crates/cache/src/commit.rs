@@ -60,7 +60,7 @@ impl Core {
         };
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            give_freed(scratch, stock);
+            self.let_go_freed(scratch, stock);
         }
         outcome
     }
@@ -137,7 +137,7 @@ impl Core {
         let is_append = |change: &Change| matches!(change.action, Action::Append { .. });
         if !(mutated(Mutant::AppendPublishedBeforeFence) && changes.iter().any(is_append)) {
             if mutated(Mutant::SlotFreedBeforeFence) {
-                give_freed(scratch, stock);
+                self.let_go_freed(scratch, stock);
             }
             self.guarantee(lane, scratch.record.len() as u64)?;
         }
@@ -163,6 +163,13 @@ impl Core {
                 let crc = valid_bytes.map_or(whole, |valid| self.media.crc(&block[..valid]));
                 let entry = Entry::data(change.key, slot, crc);
                 step.effect.entry = valid_bytes.map_or(entry, |_| entry.as_partial());
+            }
+            if let Action::Packed {
+                slot, at, packing, ..
+            } = change.action
+            {
+                let block = &data[at..at + self.block_bytes()];
+                self.media.stream_packed(slot, block, packing);
             }
             let (entry, index) = (step.effect.entry, step.effect.index);
             push_elements(&change.action, entry, index, scratch);
@@ -312,6 +319,13 @@ impl Core {
         self.index.push_free(index);
     }
 
+    /// The keys leave their old slots.
+    fn let_go_freed(&self, scratch: &Scratch, stock: &Stock<'_>) {
+        for left in scratch.steps.iter().filter_map(|step| step.effect.freed) {
+            self.let_go(left, stock);
+        }
+    }
+
     /// Deltas go into their slots after the fence of their redo bytes (I8); partial blocks get their
     /// valid length. The record tells the next checkpoint which lines these are.
     fn apply_in_place(&self, changes: &[Change], scratch: &Scratch) {
@@ -320,7 +334,13 @@ impl Core {
                 continue;
             };
             match &changes[step.change].action {
-                Action::Delta { patches } => {
+                Action::Delta { patches, .. } => {
+                    let references = &self.content.references;
+                    assert!(
+                        references.is_sole(slot) || mutated(Mutant::SharedSlotPatched),
+                        "a slot that is changed in place has one holder"
+                    );
+                    references.mark_patched(slot);
                     for patch in patches {
                         self.media.store_slot(slot, patch.offset, &patch.bytes);
                     }
@@ -333,11 +353,5 @@ impl Core {
                 _ => {}
             }
         }
-    }
-}
-
-fn give_freed(scratch: &Scratch, stock: &Stock<'_>) {
-    for slot in scratch.steps.iter().filter_map(|step| step.effect.freed) {
-        stock.give(slot);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 
+use crate::content::Content;
 use crate::entry::{Entry, Key, Kind};
 use crate::error::{Error, Result};
 use crate::groups::Groups;
@@ -25,6 +26,9 @@ pub(crate) const STATE_WRITING: u8 = 2;
 /// The block changed since that write-back began.
 pub(crate) const STATE_REDIRTIED: u8 = 4;
 
+/// When the block was last compared with what a write brought, they differed much.
+pub(crate) const STATE_DIFFERS: u8 = 8;
+
 /// What the last checkpoint wrote.
 pub(crate) struct CheckpointState {
     /// Which of the two lines is written next.
@@ -39,6 +43,7 @@ pub(crate) struct Core {
     pub(crate) media: Media,
     pub(crate) index: Index,
     pub(crate) slots: Slots,
+    pub(crate) content: Content,
     pub(crate) lanes: Lanes,
     /// One byte per entry, changed under the stripe lock of the entry's key.
     pub(crate) states: Box<[AtomicU8]>,
@@ -154,7 +159,7 @@ impl Core {
         let Some((index, entry)) = self.media.find_in_line(self.index.home(hash), key) else {
             return false;
         };
-        if entry.is_partial() || !entry.parity_holds() {
+        if !entry.is_plain() || !entry.parity_holds() {
             return false;
         }
         // Parity sees one flipped bit; several might still name a slot beyond the end.
@@ -315,7 +320,9 @@ impl Core {
             out.fill(0);
             return true;
         };
-        let is_good = if !entry.is_partial() {
+        let is_good = if entry.is_packed() {
+            self.media.read_packed(slot, out) && (!verify || self.media.crc(out) == entry.crc())
+        } else if !entry.is_partial() {
             if verify {
                 self.media.read_slot_crc(slot, out) == entry.crc()
             } else {
@@ -346,6 +353,7 @@ impl Core {
     pub(crate) fn dram_bytes(&self) -> u64 {
         self.index.dram_bytes()
             + self.slots.dram_bytes()
+            + self.content.dram_bytes()
             + self.dirty.dram_bytes()
             + self.replacement.dram_bytes()
             + self.states.len() as u64

@@ -24,6 +24,7 @@ const VOLUME_SHIFT: u32 = 44;
 const BLOCK_SHIFT: u32 = 8;
 const KIND_DATA: u64 = 1;
 const KIND_ZERO: u64 = 2;
+const KIND_PACKED: u64 = 3;
 const KIND_MASK: u64 = 3;
 const FLAG_CLEAN: u64 = 4;
 const FLAG_PARTIAL: u64 = 8;
@@ -124,6 +125,16 @@ impl Entry {
             (u64::from(slot) + 1) << SLOT_SHIFT | u64::from(check),
         )
     }
+    /// A dirty block that is put together from `slot`, where it is packed, and the slot's base;
+    /// `crc` is the CRC32C of the whole block.
+    #[inline]
+    pub(crate) fn packed(key: Key, slot: u32, crc: u32) -> Entry {
+        let plain = Entry::data(key, slot, crc);
+        Entry::with_parity(
+            key.0 | KIND_PACKED,
+            plain.slot_half() & !(0xF << SLOT_PARITY_SHIFT),
+        )
+    }
     /// A dirty block of zeroes.
     #[inline]
     pub(crate) fn zero(key: Key) -> Entry {
@@ -184,6 +195,16 @@ impl Entry {
             Kind::Data
         }
     }
+    /// Whether the slot holds the block packed.
+    #[inline]
+    pub(crate) fn is_packed(self) -> bool {
+        self.key_half() & KIND_MASK == KIND_PACKED
+    }
+    /// Whether the slot holds the block as it is, all of it.
+    #[inline]
+    pub(crate) fn is_plain(self) -> bool {
+        self.key_half() & (KIND_MASK | FLAG_PARTIAL) == KIND_DATA
+    }
     /// The slot of a data entry.
     #[inline]
     pub(crate) fn slot(self) -> Option<u32> {
@@ -224,6 +245,7 @@ impl Entry {
         }
         let sound = match self.key_half() & KIND_MASK {
             KIND_DATA => self.slot().is_some_and(|slot| slot < slots),
+            KIND_PACKED => self.slot().is_some_and(|slot| slot < slots) && !self.is_partial(),
             KIND_ZERO => {
                 self.slot().is_none()
                     && !self.is_partial()

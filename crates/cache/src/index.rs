@@ -50,6 +50,11 @@ pub(crate) struct Version(u64);
 impl Version {
     /// A version that no stripe ever has.
     pub(crate) const NEVER: Version = Version(LOCKED | CHANGING);
+
+    /// A number that rises with each change.
+    pub(crate) fn turn(self) -> u64 {
+        self.0 / VERSION
+    }
 }
 
 /// All stripes and links, and which entries are free.

@@ -18,6 +18,8 @@ pub(crate) const RECORD_HEADER_BYTES: usize = 32;
 pub(crate) const ELEMENT_BYTES: usize = 24;
 /// Bytes of the valid length in the tail of a partial block's slot.
 pub(crate) const PARTIAL_TRAILER_BYTES: usize = 8;
+/// Bytes of the header of a packed block.
+pub(crate) const PACKED_HEADER_BYTES: usize = 64;
 /// Bytes of the superblock that are in use.
 pub(crate) const SUPERBLOCK_BYTES: usize = 256;
 /// Bytes of a life line and of a checkpoint line.
@@ -167,6 +169,17 @@ media_struct!(
     }
 );
 media_struct!(
+    /// At the start of a slot that holds a packed block. The pieces follow, in order.
+    PackedHeader, PACKED_HEADER_BYTES, {
+        /// One bit for each piece of the block that stands here; the others are the base's.
+        pieces: u64,
+        /// The slot, plus one, that the block is based on; 0: zeroes.
+        base: u32,
+        reserved: [u8; 48],
+        crc: u32,
+    }
+);
+media_struct!(
     /// Two per volume, used in turn; the valid one with the greater version counts.
     VolumeLine, VOLUME_BYTES, {
         version: u64,
@@ -199,6 +212,7 @@ mod tests {
             ("record header", RECORD_HEADER_BYTES),
             ("record element", ELEMENT_BYTES),
             ("partial trailer", PARTIAL_TRAILER_BYTES),
+            ("packed header", PACKED_HEADER_BYTES),
         ];
         for (name, bytes) in sizes {
             assert!(page.contains(&format!("\n| {name} | {bytes} |")), "{name}");

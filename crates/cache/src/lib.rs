@@ -22,6 +22,7 @@ mod bell;
 mod change;
 mod checkpoint;
 mod commit;
+mod content;
 mod core;
 mod entry;
 mod error;

@@ -151,6 +151,10 @@ impl Media {
             0
         }
     }
+    /// Whether entries carry a CRC of the data.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.checksums
+    }
     /// CRC32C of bytes in memory under this pool's policy.
     pub(crate) fn crc(&self, bytes: &[u8]) -> u32 {
         if self.checksums {

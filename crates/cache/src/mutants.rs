@@ -38,11 +38,17 @@ pub enum Mutant {
     DetachedBeforeEmptied,
     SizeWithoutItsLine,
     GrownOverOldLog,
+    PatchedSlotShared,
+    SharedSlotPatched,
+    SharedSlotFreed,
+    SharedWithoutHold,
+    ReferencesNotRebuilt,
+    BasesNotHeld,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 30] = {
+    pub const ALL: [Mutant; 36] = {
         use Mutant::*;
         [
             CommitFenceRemoved,
@@ -75,6 +81,12 @@ impl Mutant {
             DetachedBeforeEmptied,
             SizeWithoutItsLine,
             GrownOverOldLog,
+            PatchedSlotShared,
+            SharedSlotPatched,
+            SharedSlotFreed,
+            SharedWithoutHold,
+            ReferencesNotRebuilt,
+            BasesNotHeld,
         ]
     };
 

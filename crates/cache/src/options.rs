@@ -83,6 +83,12 @@ pub struct RuntimeOptions {
     pub throttle_deadline: Duration,
     /// Bring blocks into the pool when a read misses.
     pub fill_on_read: bool,
+    /// A whole block whose bytes the pool holds already shares their slot.
+    pub share_duplicates: bool,
+    /// A whole block of which few bytes are new, or not zero, is stored as these.
+    pub compare_writes: bool,
+    /// Look for both at every write, not only where it has paid lately: for tests.
+    pub always_compare: bool,
     /// Serve what is left of a damaged pool.
     pub accept_loss: bool,
 }
@@ -99,6 +105,9 @@ impl Default for RuntimeOptions {
             free_low_per_mille: 20,
             throttle_deadline: Duration::from_secs(30),
             fill_on_read: true,
+            share_duplicates: true,
+            compare_writes: true,
+            always_compare: false,
             accept_loss: false,
         }
     }

@@ -2,10 +2,46 @@
 
 use crate::change::{Action, Change, Outcome, Patch};
 use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
-use crate::entry::{Entry, Kind};
+use crate::entry::{Entry, Key};
 use crate::error::Result;
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Shape};
+
+/// A slot that a mapping leaves, and whether it is packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Left(u32);
+
+/// Slots have 28 bits.
+const LEFT_PACKED: u32 = 1 << 31;
+
+impl Left {
+    /// A slot that holds a block as it is, or that nothing was put into.
+    pub(crate) fn plain(slot: u32) -> Left {
+        Left(slot)
+    }
+    /// The slot of an entry.
+    #[inline]
+    pub(crate) fn of(entry: Entry) -> Option<Left> {
+        let packed = u32::from(entry.is_packed()) * LEFT_PACKED;
+        entry.slot().map(|slot| Left(slot | packed))
+    }
+    #[inline]
+    pub(crate) fn slot(self) -> u32 {
+        self.0 & !LEFT_PACKED
+    }
+    #[inline]
+    pub(crate) fn is_packed(self) -> bool {
+        self.0 & LEFT_PACKED != 0
+    }
+    /// The entry of a key that is mapped to it.
+    pub(crate) fn entry(self, key: Key, crc: u32) -> Entry {
+        if self.is_packed() {
+            Entry::packed(key, self.slot(), crc)
+        } else {
+            Entry::data(key, self.slot(), crc)
+        }
+    }
+}
 
 /// What a commit does to one key, decided under its lock.
 pub(crate) struct Effect {
@@ -15,8 +51,8 @@ pub(crate) struct Effect {
     pub(crate) index: u32,
     /// The key had none.
     pub(crate) fresh: bool,
-    /// The slot that is left without a mapping.
-    pub(crate) freed: Option<u32>,
+    /// The slot that the key leaves.
+    pub(crate) freed: Option<Left>,
 }
 
 impl Default for Effect {
@@ -101,6 +137,8 @@ impl Core {
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {
             Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
+            Action::Share { held, crc } => held.entry(change.key, *crc),
+            Action::Packed { slot, crc, .. } => Entry::packed(change.key, *slot, *crc),
             // The CRC follows when the block has been streamed.
             Action::Fresh { slot, .. } => Entry::data(change.key, *slot, 0),
             Action::Zero => Entry::zero(change.key),
@@ -113,10 +151,14 @@ impl Core {
                 }
                 Entry::tombstone(change.key)
             }
-            Action::Delta { patches } => match old {
-                Some(now) if now.kind() == Kind::Data && !now.is_partial() => {
-                    self.patched(now, patches)
-                }
+            Action::Delta { patches, crc } => match old {
+                Some(now) if self.may_be_patched(now) => match crc {
+                    // Nothing differs, and what is there is durable.
+                    Some(_) if patches.is_empty() => return Ok(None),
+                    // Not from the old one: the media may have changed a bit that is now right.
+                    Some(crc) => Left::of(now).expect("it has a slot").entry(now.key(), *crc),
+                    None => self.patched(now, patches),
+                },
                 _ => return Ok(Some(Outcome::Stale)),
             },
             Action::Append { at, bytes } => match old {
@@ -135,17 +177,27 @@ impl Core {
                 None => return Ok(Some(Outcome::NoEntry)),
             },
         };
-        let left = old.and_then(Entry::slot);
+        let left = old.and_then(Left::of);
+        // A key that shares the slot it has already was counted for it twice.
+        let is_shared = matches!(change.action, Action::Share { .. });
         scratch.steps.push(Step {
             effect: Effect {
                 entry,
                 index,
                 fresh,
-                freed: left.filter(|left| entry.slot() != Some(*left)),
+                freed: left.filter(|left| is_shared || entry.slot() != Some(left.slot())),
             },
             change: number,
         });
         Ok(None)
+    }
+
+    /// Whether bytes of the block may be changed in place: its slot has one holder (I8, I10). The
+    /// caller holds its key's lock, or asks again when it does.
+    pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
+        let is_sole =
+            |slot| self.content.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
+        entry.is_plain() && self.is_sound(entry) && entry.slot().is_some_and(is_sole)
     }
 
     /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
@@ -181,7 +233,7 @@ pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: 
         return;
     }
     match action {
-        Action::Delta { patches } => {
+        Action::Delta { patches, .. } => {
             for Patch { offset, bytes } in patches {
                 let shape = Shape::Delta {
                     offset: *offset as u16,

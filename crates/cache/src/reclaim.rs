@@ -10,6 +10,7 @@ use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::layout::ELEMENT_BYTES;
 use crate::mutants::{Mutant, mutated};
+use crate::plan::Left;
 use crate::sync::Ordering;
 
 /// What a writer waits for.
@@ -105,8 +106,8 @@ impl Core {
                 self.replacement.on_remove(index);
                 self.set_state(index, 0);
                 self.index.push_free(index);
-                if let Some(slot) = entry.slot() {
-                    self.slots.stock(crate::lanes::thread_hint()).give(slot);
+                if let Some(left) = Left::of(entry) {
+                    self.let_go(left, &self.slots.stock(crate::lanes::thread_hint()));
                 }
             }
             self.index.end_change_and_unlock(change.place.stripe);

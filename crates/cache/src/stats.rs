@@ -71,6 +71,12 @@ tallies!(
     blocks_written,
     /// Blocks changed in place by deltas.
     deltas_written,
+    /// Of those, blocks that were written whole and compared.
+    deltas_found,
+    /// Blocks that were written whole and share the slot of an equal one.
+    blocks_shared,
+    /// Blocks that were written whole and are stored packed.
+    blocks_packed,
     /// Appends to partial blocks.
     appends_written,
     /// Blocks zeroed or discarded.
@@ -145,6 +151,12 @@ pub struct Stats {
     pub writing_blocks: u64,
     /// Writers that wait for a free block at this moment.
     pub waiting_writers: u64,
+    /// Holders of slots beyond each one's first: blocks that share one, or are packed on one.
+    pub shared_slots: u64,
+    /// Whole blocks share the slots of equal ones.
+    pub share_duplicates: bool,
+    /// Whole blocks are compared with what is cached.
+    pub compare_writes: bool,
     /// Volumes whose backing refuses writes at present.
     pub degraded_volumes: u64,
     /// Share of the log that awaits a checkpoint, in per mille.
@@ -203,6 +215,9 @@ impl Pool {
             dirty_per_mille: dirty_blocks * 1000 / slots,
             writing_blocks: core.write_back.writing_blocks.load(Ordering::Relaxed) as u64,
             waiting_writers: core.write_back.throttled_writers.load(Ordering::Relaxed) as u64,
+            shared_slots: core.content.references.shared(),
+            share_duplicates: core.content.shares_duplicates(),
+            compare_writes: core.content.compares_writes(),
             degraded_volumes: volumes.iter().filter(|volume| volume.degraded).count() as u64,
             log_used_per_mille: core.lanes.used_per_mille(),
             lanes_used_per_mille: core.lanes.each_used_per_mille(),

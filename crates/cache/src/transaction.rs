@@ -6,6 +6,7 @@
 //! happens with nothing held.
 
 mod direct;
+mod examined;
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -321,6 +322,9 @@ impl<'v> Transaction<'v> {
         let core = self.core();
         let (_, found) = core.peek(operation.place, operation.key);
         let (_, entry) = found.filter(|(_, entry)| entry.kind() == Kind::Data)?;
+        if !entry.is_partial() && !core.may_be_patched(entry) {
+            return None;
+        }
         let edits = &operation.edits;
         if entry.is_partial() {
             let at = core.valid_bytes(entry)?;
@@ -346,6 +350,7 @@ impl<'v> Transaction<'v> {
         };
         Some(Action::Delta {
             patches: edits.iter().map(patch).collect(),
+            crc: None,
         })
     }
 

@@ -20,6 +20,10 @@ pub struct Tuning {
     pub flush_rate_limit_bytes_per_s: u64,
     /// Bytes a second that write-back moved lately while it worked; 0 before its first round.
     pub write_back_bytes_per_s: u64,
+    /// See [`Pool::set_share_duplicates`].
+    pub share_duplicates: bool,
+    /// See [`Pool::set_compare_writes`].
+    pub compare_writes: bool,
 }
 
 /// The watermarks as they were given; `pace` has them in blocks.
@@ -70,6 +74,16 @@ impl Pool {
         self.core().bell.ring_work();
     }
 
+    /// Lets whole blocks whose bytes the pool holds already share their slot, or stops it.
+    pub fn set_share_duplicates(&self, on: bool) {
+        self.core().content.set_share_duplicates(on);
+    }
+
+    /// Has whole blocks compared with what is cached, so that only what is new is stored, or stops it.
+    pub fn set_compare_writes(&self, on: bool) {
+        self.core().content.set_compare_writes(on);
+    }
+
     /// The settings in force.
     pub fn tuning(&self) -> Tuning {
         let bell = &self.core().bell;
@@ -78,6 +92,8 @@ impl Pool {
             dirty_high_per_mille: bell.watermarks.high_per_mille(),
             flush_rate_limit_bytes_per_s: bell.pace.limit().unwrap_or(0),
             write_back_bytes_per_s: bell.pace.measured_bytes_per_s(),
+            share_duplicates: self.core().content.shares_duplicates(),
+            compare_writes: self.core().content.compares_writes(),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backing::{AlignedBuffer, Backing, WriteRun};
-use crate::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
+use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::entry::{Entry, Key, Kind};
 use crate::error::{Error, Result};
 use crate::groups::numbers;
@@ -369,7 +369,8 @@ impl Core {
             && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
             // From here nobody evicts it, and whoever changes it says so.
-            self.set_state(index, STATE_DIRTY | STATE_WRITING);
+            let kept = self.state(index) & STATE_DIFFERS;
+            self.set_state(index, kept | STATE_DIRTY | STATE_WRITING);
         } else if self.state(index) & STATE_DIRTY != 0 {
             // The entry went to another key since it was taken off the queue.
             self.dirty.insert(index);

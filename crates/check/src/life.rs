@@ -286,21 +286,19 @@ impl Actor<'_> {
 
     /// Half of the writes that can be one call of [`forebay::Volume::write`] are.
     fn one_call(&mut self, volume: usize, items: &[Item]) -> Option<Vec<Patch>> {
-        let Change::Whole(first) = items.first()?.change else {
+        let (Change::Whole(first) | Change::Known(first)) = items.first()?.change else {
             return None;
         };
         let mut patches = Vec::new();
         for (item, block) in items.iter().zip(items[0].block..) {
-            let Change::Whole(seed) = item.change else {
-                return None;
-            };
+            let bytes = whole_content(item.change, self.shape.block_bytes)?;
             if item.block != block || first % 2 == 0 {
                 return None;
             }
             patches.push(Patch {
                 block: self.shape.block_index(volume, block),
                 offset: 0,
-                bytes: noise(seed, self.shape.block_bytes),
+                bytes,
             });
         }
         for item in items {
@@ -389,8 +387,8 @@ impl Actor<'_> {
             bytes: Vec::new(),
         };
         match item.change {
-            Change::Whole(seed) => {
-                patch.bytes = noise(seed, block_bytes);
+            Change::Whole(_) | Change::Known(_) => {
+                patch.bytes = whole_content(item.change, block_bytes).expect("it is whole");
                 transaction.write(block, &patch.bytes)?;
                 self.ends.remove(&(volume, item.block));
             }
@@ -427,6 +425,31 @@ impl Actor<'_> {
         patches.push(patch);
         Ok(())
     }
+}
+
+/// The bytes that a change brings which does not depend on what was there.
+fn whole_content(change: Change, len: usize) -> Option<Vec<u8>> {
+    match change {
+        Change::Whole(seed) => Some(noise(seed, len)),
+        Change::Known(seed) => Some(known(seed, len)),
+        _ => None,
+    }
+}
+
+/// One of a few blocks: zeroes or noise, perhaps with a few bytes changed where the core does not
+/// look when it guesses which block this one is like.
+fn known(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut bytes = match rng.u64(..4) {
+        0 => vec![0; len],
+        number => noise(number, len),
+    };
+    for _ in 0..rng.usize(..3) {
+        let eighth = len / 8;
+        let at = rng.usize(..8) * eighth + rng.usize(..eighth / 2).min(7);
+        bytes[at] = rng.u8(..3);
+    }
+    bytes
 }
 
 /// `len` bytes that no other seed gives.

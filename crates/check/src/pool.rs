@@ -37,6 +37,9 @@ fn options(shape: &Shape) -> PoolOptions {
     options.runtime.background = false;
     options.runtime.throttle_deadline = Duration::ZERO;
     options.runtime.fill_on_read = shape.fill_on_read;
+    options.runtime.share_duplicates = shape.shares;
+    options.runtime.compare_writes = shape.compares;
+    options.runtime.always_compare = true;
     options
 }
 

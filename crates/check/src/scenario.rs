@@ -30,6 +30,10 @@ pub struct Shape {
     pub lane_bytes: u64,
     /// Reads bring blocks into the pool.
     pub fill_on_read: bool,
+    /// Equal blocks share slots.
+    pub shares: bool,
+    /// Blocks that differ little are stored as what differs.
+    pub compares: bool,
     /// The volumes are attached before the first life.
     pub starts_attached: bool,
     /// There is room for the pool to grow.
@@ -84,6 +88,8 @@ impl Shape {
                 lane_bytes
             },
             fill_on_read: rng.bool(),
+            shares: rng.u8(..4) > 0,
+            compares: rng.u8(..4) > 0,
             starts_attached,
             grows: rng.u8(..6) == 0,
         }
@@ -104,6 +110,8 @@ impl Shape {
             lanes: 2,
             lane_bytes: 512,
             fill_on_read: false,
+            shares: true,
+            compares: true,
             starts_attached: true,
             grows: false,
         }
@@ -186,6 +194,8 @@ pub struct Item {
 pub enum Change {
     /// New bytes throughout.
     Whole(u64),
+    /// One of a few contents that come up again and again, or one like them.
+    Known(u64),
     /// The bytes that are there, but for a few.
     Similar(u64),
     /// `len` bytes from `offset` on.
@@ -276,20 +286,22 @@ pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
 /// What writers do.
 struct Flavour {
     /// How likely each change is, out of their sum.
-    changes: [u8; 5],
+    changes: [u8; 6],
     /// Chances in 24 of a read.
     reads: u8,
 }
 
 impl Flavour {
     fn random(rng: &mut fastrand::Rng) -> Flavour {
-        let changes = match rng.u8(..6) {
-            0 => [1, 0, 0, 0, 0],
-            1 => [2, 2, 8, 0, 1],
-            2 => [1, 1, 1, 8, 1],
-            3 => [4, 0, 0, 0, 4],
-            4 => [2, 4, 4, 0, 0],
-            _ => [6, 2, 3, 3, 2],
+        let changes = match rng.u8(..8) {
+            0 => [1, 0, 0, 0, 0, 0],
+            1 => [2, 2, 8, 0, 1, 0],
+            2 => [1, 1, 1, 8, 1, 0],
+            3 => [4, 0, 0, 0, 4, 0],
+            4 => [2, 4, 4, 0, 0, 0],
+            5 => [1, 1, 1, 0, 0, 8],
+            6 => [2, 3, 3, 0, 1, 6],
+            _ => [6, 2, 3, 3, 2, 4],
         };
         Flavour {
             changes,
@@ -318,7 +330,8 @@ impl Flavour {
                 len: rng.usize(1..=block_bytes / 3),
                 seed,
             },
-            _ => Change::Discard,
+            4 => Change::Discard,
+            _ => Change::Known(seed),
         }
     }
 }

@@ -6,7 +6,7 @@
 use crate::scenario::{Change, Item, Script, Shape, Step};
 
 /// What an actor does in a systematic script.
-const MOVES: [fn(u64) -> Step; 11] = [
+const MOVES: [fn(u64) -> Step; 13] = [
     |seed| write(0, Change::Whole(seed)),
     |seed| Step::Transaction {
         volume: 0,
@@ -30,6 +30,9 @@ const MOVES: [fn(u64) -> Step; 11] = [
     },
     |seed| write(2, Change::Append { len: 24, seed }),
     |_| write(1, Change::Discard),
+    // What block 1 has in most preludes, and what it has but for a few bytes.
+    |_| write(0, Change::Whole(2)),
+    |seed| write(1, Change::Similar(seed)),
     |_| Step::Checkpoint,
     |_| Step::WriteBack,
     |_| Step::Reclaim(2),

@@ -54,8 +54,8 @@ impl Core {
         let offset = self.record_offset(lane);
         record::stream_one(self.media.main(), offset, &stamp, entry, index);
         // Step 6: as in `commit_locked`.
-        if let (true, Some(slot)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            stock.give(slot);
+        if let (true, Some(left)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
+            self.let_go(left, stock);
         }
         let bytes = padded(record_bytes(1, 0));
         self.guarantee(lane, bytes)?;
@@ -64,8 +64,9 @@ impl Core {
         self.publish_block(block.place, index, entry, fresh);
         lane.publish(bytes);
         self.index.end_change_and_unlock(block.place.stripe);
-        if let (false, Some(slot)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            stock.give(slot);
+        block.effect.entry = entry;
+        if let (false, Some(left)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
+            self.let_go(left, stock);
         }
         Ok(Outcome::Done(1))
     }

@@ -6,13 +6,14 @@
 //! wider than the stores that made it: such a load waits until all of them have left the processor.
 
 use crate::change::Outcome;
+use crate::content::Likeness;
 use crate::core::Core;
 use crate::entry::{Entry, Key};
 use crate::error::Slim;
 use crate::index::Place;
 use crate::lanes::HeldLane;
 use crate::mutants::{Mutant, mutated};
-use crate::plan::Effect;
+use crate::plan::{Effect, Left};
 use crate::record::{self, padded, record_bytes};
 use crate::slots::Stock;
 
@@ -34,6 +35,8 @@ pub(crate) struct Block {
     pub(crate) slot: u32,
     /// What is decided under the lock.
     pub(crate) effect: Effect,
+    /// What the block looks like, if somebody may ask for that.
+    pub(crate) likeness: Option<Likeness>,
 }
 
 impl Block {
@@ -44,6 +47,7 @@ impl Block {
             source,
             slot,
             effect: Effect::default(),
+            likeness: None,
         }
     }
 }
@@ -79,7 +83,7 @@ impl Core {
         }
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            give_freed(blocks, stock);
+            self.let_go_freed_of(blocks, stock);
         }
         outcome
     }
@@ -116,7 +120,7 @@ impl Core {
         record::stream_whole(self.media.main(), offset, &stamp, blocks.len(), elements);
         // Step 6: as in `commit_locked`.
         if mutated(Mutant::SlotFreedBeforeFence) {
-            give_freed(blocks, stock);
+            self.let_go_freed_of(blocks, stock);
         }
         self.guarantee(lane, padded(record_bytes(blocks.len(), 0)))?;
         Ok(Outcome::Done(blocks.len()))
@@ -154,14 +158,14 @@ impl Core {
         // The publication will look at it after the fence.
         forebay_pmem::prefetch(&self.states[index as usize]);
         effect.index = index;
-        effect.freed = old.slot();
+        effect.freed = Left::of(old);
         Ok(true)
     }
-}
 
-#[inline]
-fn give_freed(blocks: &[Block], stock: &Stock<'_>) {
-    for slot in blocks.iter().filter_map(|block| block.effect.freed) {
-        stock.give(slot);
+    #[inline]
+    fn let_go_freed_of(&self, blocks: &[Block], stock: &Stock<'_>) {
+        for left in blocks.iter().filter_map(|block| block.effect.freed) {
+            self.let_go(left, stock);
+        }
     }
 }

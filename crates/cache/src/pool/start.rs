@@ -1,10 +1,12 @@
 //! From a recovered medium to a running pool: everything in DRAM is made anew.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, RwLock};
 
 use forebay_pmem::PersistenceDomain;
 
 use crate::bell::Bell;
+use crate::content::Content;
 use crate::core::{CheckpointState, Core, STATE_DIRTY};
 use crate::entry::Entry;
 use crate::groups::Groups;
@@ -13,6 +15,7 @@ use crate::lanes::Lanes;
 use crate::layout::LINE_BYTES;
 use crate::live::LiveVolumes;
 use crate::media::Media;
+use crate::mutants::{Mutant, mutated};
 use crate::options::{RuntimeOptions, VerifyPolicy};
 use crate::recovery::NewLife;
 use crate::replace::Switchable;
@@ -23,6 +26,12 @@ use crate::writeback::WriteBack;
 
 /// Lane records of a plain file start on fresh pages.
 const PAGE_BYTES: u64 = 4096;
+
+/// The slots that hold packed blocks, each once.
+fn packed_slots(mappings: &[(u32, Entry)]) -> BTreeSet<u32> {
+    let packed = mappings.iter().filter(|(_, entry)| entry.is_packed());
+    packed.filter_map(|(_, entry)| entry.slot()).collect()
+}
 
 impl Core {
     pub(super) fn start(
@@ -36,13 +45,26 @@ impl Core {
         let mut used_entries = vec![0u64; (geometry.entries as usize).div_ceil(64)];
         let mut used_slots = vec![0u64; (geometry.slots() as usize).div_ceil(64)];
         let set = |words: &mut [u64], bit: u32| words[bit as usize / 64] |= 1 << (bit % 64);
+        let is_set = |words: &[u64], bit: u32| words[bit as usize / 64] >> (bit % 64) & 1 != 0;
+        let content = Content::new(geometry.slots(), &options);
+        let mut hold = |slot: u32| {
+            if is_set(&used_slots, slot) && !mutated(Mutant::ReferencesNotRebuilt) {
+                content.references.hold_found(slot);
+            }
+            set(&mut used_slots, slot);
+        };
         for (index, entry) in mappings {
             set(&mut used_entries, *index);
-            if let Some(slot) = entry.slot() {
-                set(&mut used_slots, slot);
+            let Some(slot) = entry.slot() else { continue };
+            hold(slot);
+        }
+        for slot in packed_slots(mappings) {
+            // What cannot be read any more has no base; readers of the block get an error.
+            let base = media.packing(slot).and_then(|packing| packing.base);
+            if let Some(base) = base.filter(|_| !mutated(Mutant::BasesNotHeld)) {
+                hold(base);
             }
         }
-        let is_set = |words: &[u64], bit: u32| words[bit as usize / 64] >> (bit % 64) & 1 != 0;
         let page_domain = media
             .members()
             .iter()
@@ -57,6 +79,7 @@ impl Core {
             slots: Slots::new(geometry.slots(), geometry.lanes, |slot| {
                 is_set(&used_slots, slot)
             }),
+            content,
             lanes: Lanes::new(geometry.lanes, geometry.lane_bytes, align, life.sequence),
             states: (0..geometry.entries).map(|_| AtomicU8::new(0)).collect(),
             dirty: Groups::new(geometry.entries),

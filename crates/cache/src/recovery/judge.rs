@@ -193,6 +193,10 @@ fn is_intact(media: &Media, log: &Log, record: &Record) -> bool {
             Shape::Append { valid_bytes } => valid_bytes as usize,
             Shape::Whole => media.block_bytes(),
         };
+        if element.entry.is_packed() {
+            return slot < media.geometry.slots()
+                && media.packed_crc(slot) == Some(element.entry.crc());
+        }
         slot < media.geometry.slots()
             && covered <= media.block_bytes()
             && media.slot_crc(slot, covered) == element.entry.crc()

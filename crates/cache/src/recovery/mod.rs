@@ -4,6 +4,7 @@
 //! records onto the table, `switch` starts a new life. Until the switch is durable nothing that
 //! the next attempt needs has been changed, so recovery may be interrupted anywhere and repeated.
 
+mod claims;
 mod judge;
 mod replay;
 mod scan;

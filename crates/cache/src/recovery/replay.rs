@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::entry::{BadEntry, Entry, Kind};
+use crate::entry::{BadEntry, Entry};
 use crate::error::Result;
 use crate::index::HOME_ENTRIES;
 use crate::layout::LINE_BYTES;
@@ -14,12 +14,13 @@ use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Log, Record, Shape};
 use crate::recovery::Notes;
+use crate::recovery::claims::Claims;
 
 /// Entries ahead of the one at work whose records are brought near: they lie in the records' order.
 const PREFETCH_DISTANCE: u32 = 16;
 
 /// What is to be stored into the table once nothing can be refused any more.
-type Stores = Vec<(u32, Entry)>;
+pub(super) type Stores = Vec<(u32, Entry)>;
 
 /// The table as recovery leaves it: (entry number, entry), each entry once.
 pub(crate) type Mappings = Vec<(u32, Entry)>;
@@ -118,7 +119,7 @@ pub(super) fn replay(
     notes: &mut Notes,
 ) -> Result<Mappings> {
     let positions = final_positions(media, log, notes)?;
-    let mut used_slots = vec![0u64; (media.geometry.slots() as usize).div_ceil(64)];
+    let mut claims = Claims::new(media.geometry.slots());
     let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
     // Whoever is refused finds the file as it was.
     let mut stores = Stores::with_capacity(positions.named.len());
@@ -144,17 +145,11 @@ pub(super) fn replay(
             None => base_entry(media, index, volumes, &mut stores, notes)?,
         };
         let Some(entry) = entry else { continue };
-        if !claim(&mut used_slots, entry) {
-            notes.damage(format!(
-                "entry {index} claims slot {:?}, which another entry has",
-                entry.slot()
-            ))?;
-            stores.push((index, Entry::FREE));
-            continue;
-        }
+        claims.add(entry);
         notes.report.dirty_blocks += u64::from(!entry.is_clean());
         mappings.push((index, entry));
     }
+    claims.settle(&mut mappings, &mut stores, notes)?;
     store_all(media, &stores);
     for redo in positions.redo.values() {
         apply(media, redo, notes);
@@ -267,18 +262,6 @@ fn of_known_volume(
     ))?;
     stores.push((index, Entry::FREE));
     Ok(None)
-}
-
-/// Each slot belongs to one entry.
-fn claim(used_slots: &mut [u64], entry: Entry) -> bool {
-    let Some(slot) = entry.slot().filter(|_| entry.kind() == Kind::Data) else {
-        return true;
-    };
-    let word = &mut used_slots[slot as usize / 64];
-    let bit = 1 << (slot % 64);
-    let free = *word & bit == 0;
-    *word |= bit;
-    free
 }
 
 /// Stores the entries, which come in ascending order, and flushes each line of the table once: also

@@ -1,6 +1,7 @@
 //! Transactions of whole blocks: the caller's memory or the transaction's goes straight to the
 //! commit, without the preparations that parts of blocks need.
 
+use super::examined::commit_examined;
 use crate::change::Outcome;
 use crate::commit::{Block, Source};
 use crate::core::Core;
@@ -50,6 +51,29 @@ fn write_all(core: &Core, blocks: &mut [Block], data: &[u8], stripes: &mut Vec<u
 
 /// One try; says what is missing. Slots that the data went into are free again then.
 fn attempt(
+    core: &Core,
+    blocks: &mut [Block],
+    data: &[u8],
+    stock: &Stock<'_>,
+    stripes: &mut Vec<u32>,
+) -> Slim<Option<Need>> {
+    if !core.content.is_on() {
+        return attempt_whole(core, blocks, data, stock, stripes);
+    }
+    if commit_examined(core, blocks, data, stock)? {
+        return Ok(None);
+    }
+    let need = attempt_whole(core, blocks, data, stock, stripes)?;
+    if need.is_none() {
+        for block in &*blocks {
+            core.note_block(block.effect.entry, block.effect.index, block.likeness);
+        }
+    }
+    Ok(need)
+}
+
+/// The same for blocks that go whole.
+fn attempt_whole(
     core: &Core,
     blocks: &mut [Block],
     data: &[u8],

@@ -11,9 +11,16 @@ pub const BLOCK: usize = 4096;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Rig {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     pub path: std::path::PathBuf,
     pub pool: Pool,
+}
+
+impl Rig {
+    /// Closes the pool; its file stays as long as what this returns.
+    pub fn into_folder(self) -> tempfile::TempDir {
+        self.folder
+    }
 }
 
 pub fn rig(pool_bytes: u64, background: bool) -> Rig {
@@ -28,11 +35,7 @@ pub fn rig_with(pool_bytes: u64, adjust: impl FnOnce(&mut PoolOptions)) -> Rig {
     let mut options = PoolOptions::new(&path, pool_bytes);
     adjust(&mut options);
     let pool = Pool::create(&options).unwrap();
-    Rig {
-        _folder: folder,
-        path,
-        pool,
-    }
+    Rig { folder, path, pool }
 }
 
 /// A store that fails when told to, and the memory behind it.

@@ -1,0 +1,101 @@
+//! Where a block like this one was put lately: small tables from what a block looks like to the entry
+//! that has it. They forget and they lie; whoever asks looks at the bytes.
+
+use crate::sync::{AtomicU32, Ordering};
+
+/// Places of the table for equal blocks, a slot.
+const TWINS_PER_SLOT_SHIFT: u32 = 1;
+/// Places of the table for blocks that differ little.
+const KIN_PER_SLOT_SHIFT: u32 = 3;
+/// Words that two blocks which differ little have in common, mostly.
+const SAMPLES: usize = 8;
+/// Where in its eighth of the block a sampled word lies: in file systems' tables of 128- or 256-byte
+/// records, where time stamps and sizes are not.
+const SAMPLE_OFFSET: usize = 40;
+
+/// Entries by what their blocks look like.
+pub(crate) struct Candidates {
+    /// By the CRC of the block.
+    twins: Box<[AtomicU32]>,
+    /// By a few of its words.
+    kin: Box<[AtomicU32]>,
+}
+
+/// A block in a few words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Likeness(u32);
+
+impl Likeness {
+    /// Samples a block.
+    pub(crate) fn of(block: &[u8]) -> Likeness {
+        let eighth = block.len() / SAMPLES;
+        let offset = SAMPLE_OFFSET.min(eighth / 2) & !7;
+        let mut hash = 0u64;
+        for number in 0..SAMPLES {
+            let at = number * eighth + offset;
+            hash = (hash ^ word(block, at)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            hash ^= hash >> 32;
+        }
+        Likeness(hash as u32)
+    }
+}
+
+/// Whether a block may be zero for the most part.
+#[inline]
+pub(crate) fn may_be_sparse(block: &[u8]) -> bool {
+    let quarter = (block.len() / 4) & !7;
+    word(block, quarter) | word(block, 2 * quarter) | word(block, 3 * quarter) == 0
+}
+
+#[inline]
+fn word(block: &[u8], at: usize) -> u64 {
+    let mut raw = [0; 8];
+    raw.copy_from_slice(&block[at..at + 8]);
+    u64::from_le_bytes(raw)
+}
+
+impl Candidates {
+    pub(crate) fn new(slots: u32) -> Candidates {
+        let table = |shift: u32| {
+            let places = (slots >> shift).max(16);
+            (0..places).map(|_| AtomicU32::new(0)).collect()
+        };
+        Candidates {
+            twins: table(TWINS_PER_SLOT_SHIFT),
+            kin: table(KIN_PER_SLOT_SHIFT),
+        }
+    }
+
+    /// Notes that this entry has a block with this CRC.
+    #[inline]
+    pub(crate) fn note_twin(&self, crc: u32, index: u32) {
+        place(&self.twins, crc).store(index + 1, Ordering::Relaxed);
+    }
+    /// The entry that a block with this CRC was last noted for.
+    pub(crate) fn twin(&self, crc: u32) -> Option<u32> {
+        place(&self.twins, crc)
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+    }
+    /// Notes that this entry has a block that looks like this.
+    pub(crate) fn note_kin(&self, likeness: Likeness, index: u32) {
+        place(&self.kin, likeness.0).store(index + 1, Ordering::Relaxed);
+    }
+    /// The entry that a block like this was last noted for.
+    pub(crate) fn kin(&self, likeness: Likeness) -> Option<u32> {
+        place(&self.kin, likeness.0)
+            .load(Ordering::Relaxed)
+            .checked_sub(1)
+    }
+
+    /// Bytes of DRAM.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        4 * (self.twins.len() + self.kin.len()) as u64
+    }
+}
+
+#[inline]
+fn place(table: &[AtomicU32], hash: u32) -> &AtomicU32 {
+    // The upper bits of a CRC are as good as the lower ones.
+    &table[((u64::from(hash) * table.len() as u64) >> 32) as usize]
+}

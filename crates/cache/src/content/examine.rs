@@ -1,0 +1,295 @@
+//! The look at a whole block before it is written: whether less than all of it need be stored.
+
+use crate::change::Patch;
+use crate::content::{Likeness, Packing, candidates::may_be_sparse, packed::piece_bytes};
+use crate::core::{Core, STATE_DIFFERS};
+use crate::entry::{Entry, Key, Kind};
+use crate::index::{Place, Version};
+use crate::lanes::thread_hint;
+use crate::layout::{LINE_BYTES, PACKED_HEADER_BYTES};
+use crate::mutants::{Mutant, mutated};
+use crate::plan::Left;
+
+/// Bytes of a slot that are compared at once; a difference within the first few ends most looks.
+const COMPARE_BYTES: usize = 512;
+/// A block that differed last time is looked at again every so many times.
+const DIFFERED_PERIOD: u64 = 8;
+
+/// What an examined block may be stored as. Slots named here are held for it.
+pub(crate) enum Finding {
+    /// Whole.
+    Whole,
+    /// The slot that has the same bytes.
+    Twin(Left),
+    /// Packed, on a base that is held.
+    Packed(Packing),
+    /// Patches of what the key has at this version of its stripe.
+    Patches(Vec<Patch>, Version),
+}
+
+/// A block that was looked at.
+pub(crate) struct Examined {
+    pub(crate) finding: Finding,
+    /// The CRC of the block, if it was needed.
+    pub(crate) crc: u32,
+    /// What it looks like, where somebody may ask for that.
+    pub(crate) likeness: Option<Likeness>,
+}
+
+impl Core {
+    /// Looks at a block that the key is to have.
+    pub(crate) fn examine(&self, key: Key, place: Place, block: &[u8]) -> Examined {
+        let content = &self.content;
+        let mut examined = Examined {
+            finding: Finding::Whole,
+            crc: 0,
+            likeness: None,
+        };
+        let looks = content.duplicates.says_look();
+        if looks && content.shares_duplicates() && self.media.has_checksums() {
+            examined.crc = self.media.crc(block);
+            if let Some(twin) = self.find_twin(block, examined.crc) {
+                examined.finding = Finding::Twin(twin);
+                return self.found(examined);
+            }
+        }
+        if !content.compares_writes() {
+            if looks {
+                content.duplicates.found_nothing();
+            }
+            return examined;
+        }
+        if may_be_sparse(block)
+            && let Some(pieces) = few_pieces(block)
+        {
+            let packing = Packing { pieces, base: None };
+            examined.finding = Finding::Packed(packing);
+            examined.crc = self.media.crc(block);
+            return self.found(examined);
+        }
+        if content.changes.says_look()
+            && let Some((patches, version)) = self.find_patches(key, place, block)
+        {
+            content.changes.found();
+            examined.finding = Finding::Patches(patches, version);
+            examined.crc = self.media.crc(block);
+            return examined;
+        }
+        if looks {
+            let likeness = Likeness::of(block);
+            examined.likeness = Some(likeness);
+            if let Some(packing) = self.find_kin(block, likeness) {
+                examined.finding = Finding::Packed(packing);
+                examined.crc = self.media.crc(block);
+                return self.found(examined);
+            }
+            content.duplicates.found_nothing();
+        }
+        examined
+    }
+
+    fn found(&self, examined: Examined) -> Examined {
+        self.content.duplicates.found();
+        examined
+    }
+
+    /// A slot with exactly these bytes, held.
+    fn find_twin(&self, block: &[u8], crc: u32) -> Option<Left> {
+        let index = self.content.candidates.twin(crc)?;
+        let (entry, left) = self.hold_slot_of(index, |entry| entry.crc() == crc)?;
+        let is_equal = if entry.is_packed() {
+            let mut found = vec![0; block.len()];
+            self.media.read_packed(left.slot(), &mut found) && found == block
+        } else {
+            self.differing_pieces(left.slot(), block, 0).is_some()
+        };
+        // A page that the medium lost reads as zeroes.
+        if is_equal && !self.media.slot_lost(left.slot()) {
+            return Some(left);
+        }
+        self.let_go(left, &self.slots.stock(thread_hint()));
+        None
+    }
+
+    /// How to store the block packed, on a base that is held.
+    fn find_kin(&self, block: &[u8], likeness: Likeness) -> Option<Packing> {
+        let index = self.content.candidates.kin(likeness)?;
+        let (entry, left) = self.hold_slot_of(index, |_| true)?;
+        let stock = || self.slots.stock(thread_hint());
+        let base = if entry.is_packed() {
+            // As long as we hold the slot, it holds its base.
+            let base = self.media.packing(left.slot()).and_then(|p| p.base);
+            let held = base.filter(|base| self.content.references.hold(*base));
+            self.let_go(left, &stock());
+            held?
+        } else {
+            left.slot()
+        };
+        let pieces_max = packed_pieces_max(block.len());
+        match self.differing_pieces(base, block, pieces_max) {
+            Some(pieces) if !self.media.slot_lost(base) => Some(Packing {
+                pieces,
+                base: Some(base),
+            }),
+            _ => {
+                self.let_go(Left::plain(base), &stock());
+                None
+            }
+        }
+    }
+
+    /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced by
+    /// whoever published it, and with another holder nobody changes it (I10).
+    fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, Left)> {
+        let entry = self.media.load_entry(index);
+        let may_be_shared = |entry: Entry| {
+            !entry.is_free() && self.is_sound(entry) && !entry.is_partial() && wanted(entry)
+        };
+        if !may_be_shared(entry) || entry.kind() != Kind::Data {
+            return None;
+        }
+        let left = Left::of(entry)?;
+        let references = &self.content.references;
+        let stripe = self.place(entry.key()).stripe;
+        self.index.lock(stripe);
+        let now = self.media.load_entry(index);
+        // Under its key's lock the mapping stays, so its slot has a holder.
+        let still = now.key() == entry.key() && Left::of(now) == Some(left) && may_be_shared(now);
+        let is_whole = !references.is_patched(left.slot()) || mutated(Mutant::PatchedSlotShared);
+        let held = still
+            && is_whole
+            && (mutated(Mutant::SharedWithoutHold) || references.hold(left.slot()));
+        self.index.unlock(stripe);
+        held.then_some((entry, left))
+    }
+
+    /// The bytes that differ from what is cached of the key, if they are few and may be changed in
+    /// place.
+    fn find_patches(&self, key: Key, place: Place, block: &[u8]) -> Option<(Vec<Patch>, Version)> {
+        let (version, found) = self.peek(place, key);
+        let (index, entry) = found?;
+        let slot = entry
+            .slot()
+            .filter(|_| entry.is_plain() && self.is_sound(entry))?;
+        if !self.content.references.is_sole(slot) {
+            return None;
+        }
+        let differed = self.state(index) & STATE_DIFFERS != 0;
+        if differed
+            && !key
+                .hash()
+                .wrapping_add(version.turn())
+                .is_multiple_of(DIFFERED_PERIOD)
+        {
+            return None;
+        }
+        let pieces_max = (block.len() / LINE_BYTES as usize / 8).max(1);
+        let pieces = self.differing_pieces(slot, block, pieces_max);
+        let Some(pieces) = pieces.filter(|_| !self.media.slot_lost(slot)) else {
+            self.content.changes.found_nothing();
+            self.remember_difference(place, key, !differed);
+            return None;
+        };
+        self.remember_similarity(place, key, differed);
+        Some((self.patches(slot, block, pieces), version))
+    }
+
+    fn remember_difference(&self, place: Place, key: Key, is_news: bool) {
+        if is_news {
+            self.change_state(place, key, |state| state | STATE_DIFFERS);
+        }
+    }
+
+    fn remember_similarity(&self, place: Place, key: Key, is_news: bool) {
+        if is_news {
+            self.change_state(place, key, |state| state & !STATE_DIFFERS);
+        }
+    }
+
+    fn change_state(&self, place: Place, key: Key, change: impl Fn(u8) -> u8) {
+        self.index.lock(place.stripe);
+        if let Some((index, _)) = self.find(place, key) {
+            self.set_state(index, change(self.state(index)));
+        }
+        self.index.unlock(place.stripe);
+    }
+
+    /// One bit for each piece in which the block differs from a slot; `None` if they are more than
+    /// `pieces_max`. What was read may be changing: it counts only if the version stands later, or
+    /// the slot is held.
+    fn differing_pieces(&self, slot: u32, block: &[u8], pieces_max: usize) -> Option<u64> {
+        let piece_bytes = piece_bytes(block.len());
+        let chunk_bytes = COMPARE_BYTES.max(piece_bytes).min(block.len());
+        let mut buffer = [0; 2 * COMPARE_BYTES];
+        let buffer = &mut buffer[..chunk_bytes];
+        let (mut pieces, mut number) = (0u64, 0);
+        for (chunk, at) in block
+            .chunks_exact(chunk_bytes)
+            .zip((0..).step_by(chunk_bytes))
+        {
+            self.media.read_slot(slot, at, buffer);
+            let pairs = chunk.chunks_exact(piece_bytes);
+            for (new, old) in pairs.zip(buffer.chunks_exact(piece_bytes)) {
+                pieces |= u64::from(new != old) << number;
+                number += 1;
+            }
+            if pieces.count_ones() as usize > pieces_max {
+                return None;
+            }
+        }
+        Some(pieces)
+    }
+
+    /// The bytes of differing pieces, neighbours together, without equal bytes at either end.
+    fn patches(&self, slot: u32, block: &[u8], pieces: u64) -> Vec<Patch> {
+        let piece_bytes = piece_bytes(block.len());
+        let mut patches: Vec<Patch> = Vec::new();
+        let mut old = Vec::new();
+        let mut number = 0;
+        while pieces >> number != 0 {
+            let start = number + (pieces >> number).trailing_zeros();
+            let end = start + (pieces >> start).trailing_ones();
+            let range = start as usize * piece_bytes..end as usize * piece_bytes;
+            old.resize(range.len(), 0);
+            self.media.read_slot(slot, range.start, &mut old);
+            let new = &block[range.clone()];
+            let differs = |at: &usize| new[*at] != old[*at];
+            if let (Some(first), Some(last)) = (
+                (0..new.len()).find(differs),
+                (0..new.len()).rev().find(differs),
+            ) {
+                patches.push(Patch {
+                    offset: range.start + first,
+                    bytes: new[first..=last].to_vec(),
+                });
+            }
+            if end == u64::BITS {
+                break;
+            }
+            number = end;
+        }
+        patches
+    }
+}
+
+/// Pieces that a packed block has at most: fewer lines than three in eight of the block's.
+fn packed_pieces_max(block_bytes: usize) -> usize {
+    let bytes_max = block_bytes * 3 / 8;
+    let pieces = bytes_max.saturating_sub(PACKED_HEADER_BYTES) / piece_bytes(block_bytes);
+    // Tiny blocks gain nothing, but are what the crash checker runs on.
+    pieces.max(1)
+}
+
+/// The pieces of the block that are not zero, if they are few.
+fn few_pieces(block: &[u8]) -> Option<u64> {
+    let pieces_max = packed_pieces_max(block.len());
+    let mut pieces = 0u64;
+    for (number, piece) in block.chunks_exact(piece_bytes(block.len())).enumerate() {
+        let is_zero = piece.iter().all(|byte| *byte == 0);
+        pieces |= u64::from(!is_zero) << number;
+        if pieces.count_ones() as usize > pieces_max {
+            return None;
+        }
+    }
+    Some(pieces)
+}

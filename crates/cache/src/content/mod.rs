@@ -1,0 +1,121 @@
+//! Less than a block: what a whole-block write need not store.
+//!
+//! A block whose bytes the pool holds already shares their slot (the "role switch" of Tinca §4.4
+//! and Spindle §3.3, by content instead of by knowing the journal); one that is zero for the most
+//! part, or differs little from another block, is stored packed; one that differs little from what
+//! is cached of it changes in place. Nothing is trusted but the bytes: the tables here only say where
+//! to look.
+
+mod candidates;
+mod examine;
+mod packed;
+mod predictor;
+mod references;
+
+use crate::core::Core;
+use crate::entry::Entry;
+use crate::options::RuntimeOptions;
+use crate::plan::Left;
+use crate::slots::Stock;
+use crate::sync::{AtomicBool, Ordering};
+
+use candidates::Candidates;
+use predictor::Predictor;
+use references::References;
+
+pub(crate) use candidates::Likeness;
+pub(crate) use examine::{Examined, Finding};
+pub(crate) use packed::Packing;
+
+/// What the pool knows of its blocks' content, in DRAM.
+pub(crate) struct Content {
+    pub(crate) references: References,
+    candidates: Candidates,
+    /// Whether blocks like others are to be expected: duplicates, and blocks of a journal.
+    duplicates: Predictor,
+    /// Whether blocks are to be expected that differ little from what is cached of them.
+    changes: Predictor,
+    share_duplicates: AtomicBool,
+    compare_writes: AtomicBool,
+}
+
+impl Content {
+    pub(crate) fn new(slots: u32, options: &RuntimeOptions) -> Content {
+        Content {
+            references: References::new(slots),
+            candidates: Candidates::new(slots),
+            duplicates: Predictor::new(options.always_compare),
+            changes: Predictor::new(options.always_compare),
+            share_duplicates: AtomicBool::new(options.share_duplicates),
+            compare_writes: AtomicBool::new(options.compare_writes),
+        }
+    }
+
+    /// Whether whole blocks are examined before they are written.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.shares_duplicates() || self.compares_writes()
+    }
+    #[inline]
+    pub(crate) fn shares_duplicates(&self) -> bool {
+        self.share_duplicates.load(Ordering::Relaxed)
+    }
+    #[inline]
+    pub(crate) fn compares_writes(&self) -> bool {
+        self.compare_writes.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_share_duplicates(&self, on: bool) {
+        self.share_duplicates.store(on, Ordering::Relaxed);
+    }
+    pub(crate) fn set_compare_writes(&self, on: bool) {
+        self.compare_writes.store(on, Ordering::Relaxed);
+    }
+
+    /// Bytes of DRAM.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.references.dram_bytes() + self.candidates.dram_bytes()
+    }
+}
+
+impl Core {
+    /// Remembers where a block is that was just published, for others like it.
+    #[inline]
+    pub(crate) fn note_block(&self, entry: Entry, index: u32, likeness: Option<Likeness>) {
+        if self.media.has_checksums() {
+            self.content.candidates.note_twin(entry.crc(), index);
+        }
+        if let Some(likeness) = likeness {
+            self.content.candidates.note_kin(likeness, index);
+        }
+    }
+
+    /// A holder of a slot lets go: a mapping whose removal is fenced (I2), or whoever held it for a
+    /// commit that did not come about. The last one's slot is free, and its base has a holder less.
+    #[inline]
+    pub(crate) fn let_go(&self, left: Left, stock: &Stock<'_>) {
+        let references = &self.content.references;
+        if !references.let_go(left.slot())
+            && !crate::mutants::mutated(crate::mutants::Mutant::SharedSlotFreed)
+        {
+            return;
+        }
+        let base = left
+            .is_packed()
+            .then(|| self.base_of(left.slot()))
+            .flatten();
+        references.clear_patched(left.slot());
+        stock.give(left.slot());
+        if let Some(base) = base
+            && references.let_go(base)
+        {
+            references.clear_patched(base);
+            stock.give(base);
+        }
+    }
+
+    #[cold]
+    fn base_of(&self, slot: u32) -> Option<u32> {
+        // A header that the media has changed names nobody; its base stays held until the next life.
+        self.media.packing(slot)?.base
+    }
+}

@@ -1,0 +1,176 @@
+//! Whole blocks of which less need be stored: the commit of what the look at their content found.
+
+use crate::change::{Action, Change, Outcome, record_bound};
+use crate::commit::{Block, Source};
+use crate::content::{Examined, Finding};
+use crate::core::Core;
+use crate::error::Slim;
+use crate::plan::{Left, Scratch};
+use crate::slots::Stock;
+use crate::workspace::NO_SLOT;
+
+/// Looks at the blocks; commits them if there is something to gain. False if not, or if that did not
+/// go at once: nothing has happened then, and the blocks know what they look like.
+pub(super) fn commit_examined(
+    core: &Core,
+    blocks: &mut [Block],
+    data: &[u8],
+    stock: &Stock<'_>,
+) -> Slim<bool> {
+    let mut findings = Vec::new();
+    for (number, block) in blocks.iter_mut().enumerate() {
+        let Source::Data { at } = block.source else {
+            continue;
+        };
+        let bytes = &data[at..at + core.block_bytes()];
+        let examined = core.examine(block.key, block.place, bytes);
+        block.likeness = examined.likeness;
+        if !matches!(examined.finding, Finding::Whole) {
+            findings.push((number, examined));
+        }
+    }
+    if findings.is_empty() {
+        return Ok(false);
+    }
+    commit_findings(core, blocks, findings, data, stock)
+}
+
+#[cold]
+fn commit_findings(
+    core: &Core,
+    blocks: &[Block],
+    findings: Vec<(usize, Examined)>,
+    data: &[u8],
+    stock: &Stock<'_>,
+) -> Slim<bool> {
+    let mut changes = changes_of(blocks, findings);
+    let mut scratch = Scratch::default();
+    let fits = record_bound(&changes) <= core.lanes.lane_bytes() / 2;
+    let outcome = if fits && give_slots(&mut changes, stock) {
+        core.commit(&changes, data, stock, &mut scratch)
+    } else {
+        Ok(Outcome::Stale)
+    };
+    if !matches!(outcome, Ok(Outcome::Done(_))) {
+        undo(core, &changes, stock);
+        return outcome.map(|_| false);
+    }
+    for step in &scratch.steps {
+        if matches!(changes[step.change].action, Action::Delta { .. }) {
+            // A slot that was changed in place is not shared.
+            continue;
+        }
+        let likeness = blocks[step.change].likeness;
+        core.note_block(step.effect.entry, step.effect.index, likeness);
+    }
+    tally(core, &changes);
+    Ok(true)
+}
+
+/// A change for each block, in their order; fresh ones have no slots yet.
+fn changes_of(blocks: &[Block], findings: Vec<(usize, Examined)>) -> Vec<Change> {
+    let mut findings = findings.into_iter().peekable();
+    let change = |(number, block): (usize, &Block)| {
+        let found = findings.next_if(|(found, _)| *found == number);
+        let (action, based_on) = match (block.source, found) {
+            (Source::Data { at }, Some((_, examined))) => {
+                let crc = examined.crc;
+                match examined.finding {
+                    Finding::Twin(held) => (Action::Share { held, crc }, None),
+                    Finding::Packed(packing) => {
+                        let slot = NO_SLOT;
+                        let action = Action::Packed {
+                            slot,
+                            at,
+                            packing,
+                            crc,
+                        };
+                        (action, None)
+                    }
+                    Finding::Patches(patches, version) => {
+                        let crc = Some(crc);
+                        (Action::Delta { patches, crc }, Some(version))
+                    }
+                    Finding::Whole => (whole(at), None),
+                }
+            }
+            (Source::Data { at }, None) => (whole(at), None),
+            (Source::Slot { crc }, _) => {
+                let slot = block.slot;
+                (Action::Block { slot, crc }, None)
+            }
+        };
+        Change {
+            key: block.key,
+            place: block.place,
+            action,
+            based_on,
+        }
+    };
+    blocks.iter().enumerate().map(change).collect()
+}
+
+fn whole(at: usize) -> Action {
+    Action::Fresh {
+        slot: NO_SLOT,
+        at,
+        valid_bytes: None,
+    }
+}
+
+/// Every change that streams a block gets a slot; false if there are not enough.
+fn give_slots(changes: &mut [Change], stock: &Stock<'_>) -> bool {
+    for change in changes {
+        if let Action::Fresh { slot, .. } | Action::Packed { slot, .. } = &mut change.action {
+            let Some(taken) = stock.take() else {
+                return false;
+            };
+            *slot = taken;
+        }
+    }
+    true
+}
+
+/// Gives back what is held for changes that were not made. Not once a fence has failed: recovery may
+/// find the record, and with it mappings to these very slots.
+fn undo(core: &Core, changes: &[Change], stock: &Stock<'_>) {
+    if core.writable().is_err() {
+        return;
+    }
+    for change in changes {
+        match change.action {
+            Action::Share { held, .. } => core.let_go(held, stock),
+            Action::Packed { slot, packing, .. } => {
+                give_back(slot, stock);
+                if let Some(base) = packing.base {
+                    core.let_go(Left::plain(base), stock);
+                }
+            }
+            Action::Fresh { slot, .. } => give_back(slot, stock),
+            _ => {}
+        }
+    }
+}
+
+fn give_back(slot: u32, stock: &Stock<'_>) {
+    if slot != NO_SLOT {
+        stock.give(slot);
+    }
+}
+
+fn tally(core: &Core, changes: &[Change]) {
+    let tallies = core.tallies.mine();
+    tallies.commits(1);
+    tallies.payload_bytes((changes.len() * core.block_bytes()) as u64);
+    for change in changes {
+        match change.action {
+            Action::Share { .. } => tallies.blocks_shared(1),
+            Action::Packed { .. } => tallies.blocks_packed(1),
+            Action::Delta { .. } => {
+                tallies.deltas_written(1);
+                tallies.deltas_found(1);
+            }
+            _ => tallies.blocks_written(1),
+        }
+    }
+}
