@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a recipe needs and is missing, after saying what that is. Quick when nothing is.
 #
-#   scripts/setup.sh [build|run|test|bench|lint]...
+#   scripts/setup.sh [build|run|test|bench|lint|ublk]...
 #
 # Works as root or with sudo on Debian 12 and later and on Ubuntu. Where it cannot install, it
 # names the packages and stops.
@@ -18,6 +18,10 @@ packages=()
 # Wants the package $2 unless the command $1 is there (in the places of root too).
 want_command() {
     PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1 || packages+=("$2")
+}
+
+has_libclang() {
+    ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1
 }
 
 want_header() {
@@ -103,6 +107,10 @@ for purpose in "${@:-build}"; do
         want_command qemu-img qemu-utils
         want_command qemu-storage-daemon qemu-system-common
         ;;
+    ublk)
+        # The cargo feature ublk reads the kernel's header through it.
+        has_libclang || packages+=(libclang-dev)
+        ;;
     bench)
         # What our NBD server is measured beside.
         want_command qemu-storage-daemon qemu-system-common
@@ -111,7 +119,7 @@ for purpose in "${@:-build}"; do
         want_header /usr/include/libpmemblk.h libpmemblk-dev
         ;;
     *)
-        echo "setup: unknown purpose '$purpose'; one of build run test bench lint" >&2
+        echo "setup: unknown purpose '$purpose'; one of build run test bench lint ublk" >&2
         exit 2
         ;;
     esac

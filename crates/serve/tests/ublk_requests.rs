@@ -80,10 +80,7 @@ fn a_disk_refuses_what_it_cannot_do(device: &dyn BlockDevice) {
         assert_eq!(done, -libc::ENOSPC, "operation {code}");
     }
     let stored = u32::from(operation::WRITE_ZEROES) | NO_UNMAP;
-    assert_eq!(
-        ask(device, stored, DISK_SECTORS, 1, &mut []),
-        -libc::ENOSPC
-    );
+    assert_eq!(ask(device, stored, DISK_SECTORS, 1, &mut []), -libc::ENOSPC);
     let far = operation::READ.into();
     assert_eq!(ask(device, far, u64::MAX, 1, &mut buffer), -libc::EINVAL);
     // WRITE_SAME, the zoned ones, and what nobody has thought of yet.

@@ -27,6 +27,11 @@ impl UblkServer {
         match self.0 {}
     }
 
+    /// The N of its `/dev/ublkbN`.
+    pub fn number(&self) -> u32 {
+        match self.0 {}
+    }
+
     /// Whether it was left behind by an earlier process.
     pub fn was_taken_over(&self) -> bool {
         match self.0 {}

@@ -74,13 +74,10 @@ impl Waiting {
 ///
 /// Errors: the number that is asked for belongs to another device; the device does not come to rest.
 pub(super) fn left_behind(options: &UblkOptions) -> Result<Option<Waiting>, UblkError> {
-    let numbers = match options.number {
-        Some(number) => vec![number],
-        None => existing(),
-    };
-    for number in numbers {
+    let is_wanted = |number: &u32| options.number.is_none_or(|wanted| wanted == *number);
+    for number in existing().into_iter().filter(is_wanted) {
         let Ok(control) = UblkCtrl::new_simple(number as i32) else {
-            // There is none, or it went away.
+            // It went away.
             continue;
         };
         let found = control.dev_info();

@@ -84,6 +84,11 @@ impl UblkServer {
         &self.path
     }
 
+    /// The N of its `/dev/ublkbN`.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Whether it was left behind by an earlier process.
     pub fn was_taken_over(&self) -> bool {
         self.was_taken_over
