@@ -198,6 +198,14 @@ impl Shadow {
         self.lock().pending.crash_state()
     }
 
+    /// What a crash at this moment could leave, and what `other` tells of the same moment: nothing is
+    /// stored here while it looks. It must not call into this region.
+    pub fn crash_state_with<T>(&self, other: impl FnOnce() -> T) -> (CrashState, T) {
+        let state = self.lock();
+        let other = other();
+        (state.pending.crash_state(), other)
+    }
+
     /// Refills `state` with what a crash at this moment could leave, reusing its memory.
     pub fn crash_state_into(&self, state: &mut CrashState) {
         self.lock().pending.crash_state_into(state);

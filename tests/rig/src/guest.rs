@@ -165,7 +165,8 @@ impl Guest {
             0 => Ok(output.text),
             status => {
                 let text = output.text.trim_end();
-                Err(format!("in the guest, status {status}:\n{script}\n{text}").into())
+                let console = self.console_tail();
+                Err(format!("in the guest, status {status}:\n{script}\n{text}\n{console}").into())
             }
         }
     }
@@ -183,6 +184,20 @@ impl Guest {
         fs::write(&unfinished, text)?;
         fs::rename(unfinished, self.shared.join(format!("{number}.sh")))?;
         Ok(Job(number))
+    }
+
+    /// What a script came to, if it has ended.
+    ///
+    /// # Errors
+    /// What it left cannot be read.
+    pub fn poll(&self, job: &Job) -> Result<Option<Output>> {
+        let file = |kind: &str| self.shared.join(format!("{}.{kind}", job.0));
+        let Ok(status) = fs::read_to_string(file("status")) else {
+            return Ok(None);
+        };
+        let text = String::from_utf8_lossy(&fs::read(file("out"))?).into_owned();
+        let status = status.parse()?;
+        Ok(Some(Output { status, text }))
     }
 
     /// Waits for the end of a script.

@@ -13,6 +13,7 @@
 //! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`interrupt`]).
 
 pub mod agent;
+pub mod cuts;
 pub mod guest;
 pub mod interrupt;
 pub mod measure;

@@ -1,0 +1,32 @@
+//! `make rig`: Forebay under real kernels.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use forebay_rig::{Result, cuts, interrupt};
+
+/// Tests and measures Forebay under the kernels of User Mode Linux guests.
+#[derive(Debug, Parser)]
+enum Command {
+    /// Cuts the power and verifies what is left.
+    Cuts(cuts::Arguments),
+}
+
+fn main() -> ExitCode {
+    match run(&Command::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("forebay-rig: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// True if all is well.
+fn run(command: &Command) -> Result<bool> {
+    interrupt::watch()?;
+    match command {
+        Command::Cuts(arguments) => cuts::run(arguments),
+    }
+}

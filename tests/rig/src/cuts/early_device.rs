@@ -1,0 +1,157 @@
+//! A disk that lies: it answers writes before it has done them.
+//!
+//! What a volatile cache without power-loss protection does. Power cuts of it have to lose what was
+//! acknowledged, or those who look for losses are blind.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use forebay_serve::{BlockDevice, DeviceError};
+
+/// How long a write is put off.
+const DELAY: Duration = Duration::from_millis(30);
+
+/// See the [module](self).
+pub struct EarlyDevice {
+    shared: Arc<Shared>,
+    worker: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    inner: Arc<dyn BlockDevice>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<(u64, Vec<u8>)>,
+    is_ending: bool,
+}
+
+impl EarlyDevice {
+    /// Lies about `inner`.
+    pub fn new(inner: Arc<dyn BlockDevice>) -> EarlyDevice {
+        let shared = Arc::new(Shared {
+            inner,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let worker = std::thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.work()
+        });
+        EarlyDevice {
+            shared,
+            worker: Some(worker),
+        }
+    }
+
+    fn inner(&self) -> &dyn BlockDevice {
+        &*self.shared.inner
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        loop {
+            let mut state = self.lock();
+            while state.waiting.is_empty() && !state.is_ending {
+                let waited = self.changed.wait(state);
+                state = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.waiting.is_empty() {
+                return;
+            }
+            drop(state);
+            std::thread::sleep(DELAY);
+            // Nobody reads or writes meanwhile. An error has nobody left to hear of it.
+            let _ = self.settle(&mut self.lock());
+        }
+    }
+
+    /// Does what was put off.
+    fn settle(&self, state: &mut State) -> Result<(), DeviceError> {
+        while let Some((offset, data)) = state.waiting.pop_front() {
+            self.inner.write_at(offset, &data)?;
+        }
+        Ok(())
+    }
+}
+
+impl BlockDevice for EarlyDevice {
+    fn size_bytes(&self) -> u64 {
+        self.inner().size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.inner().block_size()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let mut state = self.shared.lock();
+        self.shared.settle(&mut state)?;
+        self.inner().read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        self.check_range(offset, data.len() as u64)?;
+        let mut state = self.shared.lock();
+        state.waiting.push_back((offset, data.to_vec()));
+        self.shared.changed.notify_one();
+        Ok(())
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        let mut state = self.shared.lock();
+        self.shared.settle(&mut state)?;
+        self.inner().write_zeroes(offset, length)
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
+        self.write_zeroes(offset, length)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+impl Drop for EarlyDevice {
+    fn drop(&mut self) {
+        self.shared.lock().is_ending = true;
+        self.shared.changed.notify_one();
+        if let Some(worker) = self.worker.take() {
+            // A worker that panicked has said so.
+            let _ = worker.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_serve::MemoryDevice;
+
+    #[test]
+    fn writes_are_seen_at_once_and_done_later() {
+        let inner = Arc::new(MemoryDevice::new(8192, 4096));
+        let early = EarlyDevice::new(inner.clone());
+        let held = early.shared.lock();
+        drop(held);
+        early.write_at(0, &[1; 512]).unwrap();
+        let mut seen = [0; 512];
+        early.read_at(0, &mut seen).unwrap();
+        assert_eq!(seen, [1; 512]);
+        early.write_at(512, &[2; 512]).unwrap();
+        drop(early);
+        inner.read_at(512, &mut seen).unwrap();
+        assert_eq!(seen, [2; 512]);
+    }
+}

@@ -1,0 +1,192 @@
+//! Sessions in which processes are killed: a real daemon over plain files, a guest on its disk.
+//!
+//! Files are in this machine's memory and outlive the processes; what is lost is what guest and daemon
+//! had in theirs. Each round boots the guest anew, verifies the disk, and starts the next load on the
+//! same file system, which so grows old.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fastrand::Rng;
+use rustix::process::Signal;
+
+use super::file_system::{self, Load, THREADS, Verdict};
+use super::plan::{Kind, Round, Session};
+use crate::workload::verify::Acknowledged;
+use crate::{Daemon, Disk, Failure, Guest, GuestOptions, Job, Result, Scratch, Server, interrupt};
+
+const POOL_BYTES: u64 = 48 << 20;
+/// XFS needs 300 MiB.
+const DISK_BYTES: u64 = 320 << 20;
+/// The disk, in the guest.
+pub const DEVICE: &str = "/dev/vda";
+/// Steps of every thread before the power may fail.
+const WARM_STEPS: u64 = 3;
+const WARM_LIMIT: Duration = Duration::from_secs(60);
+const LOAD_MS_MAX: u64 = 800;
+const BETWEEN_KILLS_MS_MAX: u64 = 60;
+
+/// A pool with a backing, and whoever serves it.
+pub struct Place<'a> {
+    scratch: &'a Scratch,
+    daemon: Daemon,
+    pool: PathBuf,
+    backing: PathBuf,
+    socket: PathBuf,
+    dirty_low: u32,
+}
+
+impl Place<'_> {
+    /// Makes pool and backing.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn new<'a>(scratch: &'a Scratch, forebay: PathBuf, rng: &mut Rng) -> Result<Place<'a>> {
+        let folder = scratch.new_folder("killed")?;
+        let daemon = Daemon {
+            forebay,
+            log: folder.join("log"),
+        };
+        let place = Place {
+            scratch,
+            daemon,
+            pool: folder.join("pool"),
+            backing: folder.join("backing"),
+            socket: folder.join("socket"),
+            dirty_low: *rng.choice(&[0, 10, 50]).expect("there are some"),
+        };
+        std::fs::File::create(&place.backing)?.set_len(DISK_BYTES)?;
+        place.daemon.create_pool(&place.pool, POOL_BYTES)?;
+        Ok(place)
+    }
+
+    /// A daemon on them.
+    ///
+    /// # Errors
+    /// It does not get ready.
+    pub fn serve(&self) -> Result<Server> {
+        self.daemon.serve(&[
+            "--pool".as_ref(),
+            self.pool.as_os_str(),
+            "--backing".as_ref(),
+            self.backing.as_os_str(),
+            "--vhost-user".as_ref(),
+            self.socket.as_os_str(),
+            "--dirty-low".as_ref(),
+            self.dirty_low.to_string().as_ref(),
+        ])
+    }
+
+    /// A guest with the disk.
+    ///
+    /// # Errors
+    /// It does not boot.
+    pub fn boot(&self) -> Result<Guest> {
+        let options = GuestOptions {
+            disks: vec![Disk::Vhost(self.socket.clone())],
+            ..GuestOptions::default()
+        };
+        Guest::boot(self.scratch, &options)
+    }
+}
+
+/// Makes the cuts of a session; `done` hears of each.
+///
+/// # Errors
+/// Something could not be done, or a signal came.
+pub fn run(
+    scratch: &Scratch,
+    forebay: &std::path::Path,
+    session: &Session,
+    done: &mut dyn FnMut(Round),
+) -> Result<()> {
+    let mut rng = Rng::with_seed(session.seed);
+    let place = Place::new(scratch, forebay.to_path_buf(), &mut rng)?;
+    let mut server = Some(place.serve()?);
+    let mut guest = place.boot()?;
+    file_system::make(&mut guest, session.file_system, DEVICE)?;
+    for index in 0..session.rounds {
+        let load = Load {
+            seed: rng.u64(..),
+            number: u64::from(index),
+            is_syncing: session.kind != Kind::WithoutFsync,
+        };
+        let job = load.start(&mut guest)?;
+        warm_up(&load, &mut guest, &job)?;
+        interrupt::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
+        let reports = guest.shared().to_path_buf();
+        cut(session.kind, &mut rng, guest, &mut server)?;
+        if server.is_none() {
+            server = Some(place.serve()?);
+        }
+        let acknowledged = load.acknowledged_in(&reports)?;
+        let exactly = acknowledged.iter().map(|&steps| Acknowledged {
+            least: steps,
+            most: steps,
+        });
+        let exactly: Vec<_> = exactly.collect();
+        guest = place.boot()?;
+        let verdict =
+            file_system::verify(&mut guest, session.file_system, DEVICE, &load, &exactly)?;
+        let is_over = matches!(verdict, Verdict::Broken(_)) || index + 1 == session.rounds;
+        done(Round {
+            number: session.first_round + index,
+            acknowledged: acknowledged.iter().sum(),
+            undecided: 0,
+            verdict,
+        });
+        if is_over {
+            break;
+        }
+        file_system::mount_again(&mut guest, session.file_system, DEVICE, &load)?;
+    }
+    guest.shut_down()
+}
+
+/// Waits until every thread of the load was acknowledged something.
+///
+/// # Errors
+/// The load ended, or takes a minute.
+pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
+    let warm = interrupt::wait_for(WARM_LIMIT, || {
+        if let Some(output) = guest.poll(job)? {
+            let (status, text) = (output.status, output.text);
+            return Err(Failure::from(format!(
+                "the load ended with {status}: {text}"
+            )));
+        }
+        let acknowledged = load.acknowledged(guest)?;
+        let is_warm = acknowledged.iter().all(|&steps| steps >= WARM_STEPS);
+        Ok(is_warm.then_some(()))
+    })?;
+    warm.ok_or_else(|| {
+        let console = guest.console_tail();
+        format!("{THREADS} threads did not do {WARM_STEPS} steps each in a minute:\n{console}")
+            .into()
+    })
+}
+
+fn cut(kind: Kind, rng: &mut Rng, guest: Guest, server: &mut Option<Server>) -> Result<()> {
+    let pause = Duration::from_millis(rng.u64(..BETWEEN_KILLS_MS_MAX));
+    let is_guest_first = rng.bool();
+    let mut kill_server = || -> Result<()> {
+        let server = server.take().ok_or("no daemon is up")?;
+        server.end(Signal::KILL).map(drop)
+    };
+    match kind {
+        Kind::Daemon => {
+            kill_server()?;
+            interrupt::sleep(pause)?;
+            guest.cut_power()
+        }
+        Kind::Both if is_guest_first => {
+            guest.cut_power()?;
+            kill_server()
+        }
+        Kind::Both => {
+            kill_server()?;
+            guest.cut_power()
+        }
+        _ => guest.cut_power(),
+    }
+}

@@ -1,0 +1,256 @@
+//! Power cuts under real file systems: what had been acknowledged has to be there afterwards.
+//!
+//! `docs/power-cuts.md` says what each kind of cut proves and what it does not.
+
+mod early_device;
+mod file_system;
+mod idle;
+mod killed;
+mod plan;
+mod sampled;
+mod shadow_machine;
+mod volatile_store;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use forebay_report::Row;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{Result, Scratch, guest, interrupt};
+pub use file_system::FileSystem;
+use file_system::Verdict;
+use plan::{Kind, Round, Session};
+
+const IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// Cuts the power of guests and daemons, and verifies what is left.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  forebay-rig cuts --forebay target/checked/forebay --quick
+  forebay-rig cuts --seed 7 --round 12")]
+pub struct Arguments {
+    /// The command to test.
+    #[arg(long, default_value = "target/release/forebay")]
+    pub forebay: PathBuf,
+    /// A few rounds of every kind, in two minutes.
+    #[arg(long)]
+    pub quick: bool,
+    /// Decides what is cut and all that is done; the moments are the machine's.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Only this round of those that the seed gives, with those before it on the same disk.
+    #[arg(long)]
+    pub round: Option<u32>,
+    /// Only this file system.
+    #[arg(long)]
+    pub file_system: Option<FileSystem>,
+    /// Only kinds of cuts whose name contains this.
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// The report, to which rows are added.
+    #[arg(long, default_value = "target/rig/report.json")]
+    pub report: PathBuf,
+    /// Print the rows as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of all rounds.
+#[derive(Default)]
+struct Tally {
+    rounds: u32,
+    survived: u32,
+    sampled: u32,
+    acknowledged: u64,
+    undecided: u64,
+    controls: u32,
+    control_losses: u32,
+    /// Each in a line.
+    failures: Vec<String>,
+}
+
+/// True if everything survived that had to, and every kind of control lost something.
+///
+/// # Errors
+/// Something could not be done, or a signal came.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    if let Some(why) = guest::obstacle() {
+        println!("skipped power cuts: {why}");
+        return Ok(true);
+    }
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let sessions = sessions(arguments, seed);
+    let began = Instant::now();
+    let rounds: u32 = sessions.iter().map(|session| session.rounds).sum();
+    eprintln!("power cuts: seed {seed}, {rounds} rounds");
+    let bar = ProgressBar::new(u64::from(rounds));
+    bar.set_style(ProgressStyle::with_template(
+        "{bar:30} {pos}/{len} rounds, {elapsed}, {eta} left: {msg}",
+    )?);
+    let scratch = Scratch::new()?;
+    let mut tally = Tally::default();
+    for session in &sessions {
+        let what = format!("{}, {}", session.kind.name(), session.file_system.name());
+        bar.set_message(what.clone());
+        let mut own = Tally::default();
+        run_session(arguments, &scratch, session, &mut |round| {
+            bar.inc(1);
+            own.add(session, &round, seed);
+        })?;
+        bar.suspend(|| println!("{}", own.line(&what)));
+        tally.join(own);
+    }
+    bar.finish_and_clear();
+    let mut rows = tally.rows();
+    if arguments.round.is_none() && arguments.kind.is_none() && !arguments.quick {
+        let percent = idle::processor_percent(&scratch, &arguments.forebay, IDLE_TIME)?;
+        rows.push(Row::new("idle_cpu_percent", percent, "%"));
+    }
+    rows.push(Row::new(
+        "power_cuts_seconds",
+        began.elapsed().as_secs_f64(),
+        "s",
+    ));
+    finish(arguments, &tally, &rows, seed)
+}
+
+fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
+    let mut sessions = match arguments.quick {
+        true => plan::quick(seed),
+        false => plan::full(seed),
+    };
+    if let Some(round) = arguments.round {
+        sessions = plan::only(sessions, round);
+    }
+    sessions.retain(|session| {
+        let is_system = |wanted| session.file_system == wanted;
+        let is_kind = |wanted: &String| session.kind.name().contains(wanted.as_str());
+        arguments.file_system.is_none_or(is_system) && arguments.kind.as_ref().is_none_or(is_kind)
+    });
+    sessions
+}
+
+fn run_session(
+    arguments: &Arguments,
+    scratch: &Scratch,
+    session: &Session,
+    done: &mut dyn FnMut(Round),
+) -> Result<()> {
+    interrupt::check()?;
+    let result = match session.kind {
+        Kind::Shadow(_) | Kind::EarlyAnswers => {
+            let failures = arguments.report.with_file_name("failed");
+            sampled::run(scratch, &failures, session, done)
+        }
+        _ => killed::run(scratch, &arguments.forebay, session, done),
+    };
+    result.map_err(|error| {
+        let (kind, file_system) = (session.kind.name(), session.file_system.name());
+        let first = session.first_round;
+        format!("{kind}, {file_system}, rounds from {first} on: {error}").into()
+    })
+}
+
+fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Result<bool> {
+    let is_whole = arguments.round.is_none() && arguments.kind.is_none();
+    if is_whole && arguments.file_system.is_none() {
+        forebay_report::rows::merge(&arguments.report, rows)?;
+    }
+    match arguments.json {
+        true => println!(
+            "{:#}",
+            serde_json::Value::from_iter(rows.iter().map(as_json))
+        ),
+        false => {
+            for Row { name, value, unit } in rows {
+                let value = value.map_or("-".into(), forebay_report::digits);
+                println!("{name:<28} {value:>12} {unit}");
+            }
+        }
+    }
+    for failure in &tally.failures {
+        eprintln!("{failure}");
+    }
+    let is_blind = tally.controls > 0 && tally.control_losses == 0;
+    if is_blind {
+        eprintln!("no control lost anything: the check is blind");
+    }
+    let is_good = tally.failures.is_empty() && !is_blind;
+    if !is_good {
+        eprintln!("FAILED; seed {seed}");
+    }
+    Ok(is_good)
+}
+
+fn as_json(row: &Row) -> serde_json::Value {
+    serde_json::json!({"name": row.name, "value": row.value, "unit": row.unit})
+}
+
+impl Tally {
+    fn add(&mut self, session: &Session, round: &Round, seed: u64) {
+        self.acknowledged += round.acknowledged;
+        self.undecided += round.undecided;
+        let (number, kind) = (round.number, session.kind.name());
+        let file_system = session.file_system.name();
+        if session.kind.is_control() {
+            self.controls += 1;
+            match &round.verdict {
+                Verdict::Survived => {}
+                // A disk that lies may leave more than lost files.
+                Verdict::Lost(_) | Verdict::Broken(_) => self.control_losses += 1,
+            }
+            return;
+        }
+        self.rounds += 1;
+        self.sampled += u32::from(session.kind.is_shadow());
+        match &round.verdict {
+            Verdict::Survived => self.survived += 1,
+            Verdict::Lost(what) | Verdict::Broken(what) => self.failures.push(format!(
+                "round {number}, {kind}, {file_system}: {what}\n\
+                 again: forebay-rig cuts --seed {seed} --round {number}"
+            )),
+        }
+    }
+
+    fn line(&self, what: &str) -> String {
+        let steps = self.acknowledged;
+        if self.controls > 0 {
+            let (lost, all) = (self.control_losses, self.controls);
+            return format!("  ok: {what}: lost data in {lost} of {all} rounds, as it may");
+        }
+        let (survived, all) = (self.survived, self.rounds);
+        let sign = if survived == all { "ok" } else { "FAILED" };
+        let mut line = format!(
+            "  {sign}: {what}: {survived} of {all} rounds survived, {steps} steps acknowledged"
+        );
+        if self.sampled > 0 {
+            let mean = self.undecided / u64::from(self.sampled);
+            line += &format!(", {mean} lines and sectors undecided on average");
+        }
+        line
+    }
+
+    fn join(&mut self, other: Tally) {
+        self.rounds += other.rounds;
+        self.survived += other.survived;
+        self.sampled += other.sampled;
+        self.acknowledged += other.acknowledged;
+        self.undecided += other.undecided;
+        self.controls += other.controls;
+        self.control_losses += other.control_losses;
+        self.failures.extend(other.failures);
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |name: &str, value: u64, unit: &str| Row::new(name, value as f64, unit);
+        vec![
+            row("power_cuts", self.rounds.into(), "rounds"),
+            row("power_cuts_survived", self.survived.into(), "rounds"),
+            row("power_cuts_shadow", self.sampled.into(), "rounds"),
+            row("power_cuts_acknowledged", self.acknowledged, "steps"),
+            row("controls", self.controls.into(), "rounds"),
+            row("control_losses_seen", self.control_losses.into(), "rounds"),
+        ]
+    }
+}

@@ -1,0 +1,191 @@
+//! Which power cuts a run makes: a list that its seed alone decides.
+
+use forebay_pmem::shadow::ShadowModel;
+
+use super::file_system::{FileSystem, Verdict};
+
+/// What is cut, or which control it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The guest is killed; the daemon serves on.
+    Guest,
+    /// The daemon is killed; the guest, whose disk is dead, too, a little later.
+    Daemon,
+    /// Both are killed at once.
+    Both,
+    /// The power fails for pool, backing and guest: a state that this could leave is sampled.
+    Shadow(ShadowModel),
+    /// Control: the guest is killed and its programs had not waited for fsync.
+    WithoutFsync,
+    /// Control: as `Shadow`, with a server that answers before it has written.
+    EarlyAnswers,
+}
+
+impl Kind {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Guest => "guest killed",
+            Kind::Daemon => "daemon killed",
+            Kind::Both => "guest and daemon killed",
+            Kind::Shadow(ShadowModel::Lines) => "power cut, persistent memory",
+            Kind::Shadow(ShadowModel::Pages) => "power cut, plain file",
+            Kind::WithoutFsync => "control without fsync",
+            Kind::EarlyAnswers => "control that answers early",
+        }
+    }
+
+    /// Whether something acknowledged has to be lost.
+    pub fn is_control(self) -> bool {
+        matches!(self, Kind::WithoutFsync | Kind::EarlyAnswers)
+    }
+
+    /// Whether the states after its cuts are sampled.
+    pub fn is_shadow(self) -> bool {
+        matches!(self, Kind::Shadow(_))
+    }
+}
+
+/// Cuts of one kind, of one file system.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The kind.
+    pub kind: Kind,
+    /// The file system.
+    pub file_system: FileSystem,
+    /// Decides what it does.
+    pub seed: u64,
+    /// The number of its first round.
+    pub first_round: u32,
+    /// How many rounds it has.
+    pub rounds: u32,
+}
+
+/// One power cut, verified.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// Its number in the run.
+    pub number: u32,
+    /// Steps that had been acknowledged, by all threads together.
+    pub acknowledged: u64,
+    /// Lines and sectors that the sampled state could keep or lose; 0 where nothing is sampled.
+    pub undecided: u64,
+    /// What became of them.
+    pub verdict: Verdict,
+}
+
+/// How many rounds sessions have.
+struct Extent {
+    killed: u32,
+    shadow: u32,
+    shadow_sessions: u32,
+    controls: u32,
+}
+
+const FULL: Extent = Extent {
+    killed: 8,
+    shadow: 7,
+    shadow_sessions: 2,
+    controls: 2,
+};
+
+/// The whole list: at least 200 rounds, more than 100 of them sampled, not counting controls.
+pub fn full(seed: u64) -> Vec<Session> {
+    let mut list = List::new(seed);
+    for file_system in FileSystem::ALL {
+        for kind in [Kind::Guest, Kind::Daemon, Kind::Both] {
+            list.add(kind, file_system, FULL.killed);
+        }
+        for model in [ShadowModel::Lines, ShadowModel::Pages] {
+            for _ in 0..FULL.shadow_sessions {
+                list.add(Kind::Shadow(model), file_system, FULL.shadow);
+            }
+        }
+        list.add(Kind::WithoutFsync, file_system, FULL.controls);
+        list.add(Kind::EarlyAnswers, file_system, FULL.controls);
+    }
+    list.sessions
+}
+
+/// The list of `make test`: every kind, and every file system once.
+pub fn quick(seed: u64) -> Vec<Session> {
+    let mut list = List::new(seed);
+    list.add(Kind::Guest, FileSystem::Ext4Ordered, 2);
+    list.add(Kind::Daemon, FileSystem::Xfs, 2);
+    list.add(Kind::Both, FileSystem::Ext4Journal, 2);
+    let memory = Kind::Shadow(ShadowModel::Lines);
+    list.add(memory, FileSystem::Ext4Ordered, 4);
+    list.add(Kind::Shadow(ShadowModel::Pages), FileSystem::Btrfs, 4);
+    list.add(Kind::WithoutFsync, FileSystem::Ext4Ordered, 1);
+    list.add(Kind::EarlyAnswers, FileSystem::Ext4Ordered, 2);
+    list.sessions
+}
+
+struct List {
+    rng: fastrand::Rng,
+    next_round: u32,
+    sessions: Vec<Session>,
+}
+
+impl List {
+    fn new(seed: u64) -> List {
+        List {
+            rng: fastrand::Rng::with_seed(seed),
+            next_round: 1,
+            sessions: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, kind: Kind, file_system: FileSystem, rounds: u32) {
+        self.sessions.push(Session {
+            kind,
+            file_system,
+            seed: self.rng.u64(..),
+            first_round: self.next_round,
+            rounds,
+        });
+        self.next_round += rounds;
+    }
+}
+
+/// The session of one round only, ending with it.
+pub fn only(sessions: Vec<Session>, round: u32) -> Vec<Session> {
+    let is_in = |session: &Session| {
+        (session.first_round..session.first_round + session.rounds).contains(&round)
+    };
+    let mut sessions: Vec<Session> = sessions.into_iter().filter(is_in).collect();
+    for session in &mut sessions {
+        session.rounds = round + 1 - session.first_round;
+    }
+    sessions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_full_list_has_enough_of_everything() {
+        let sessions = full(1);
+        let sum = |is: fn(Kind) -> bool| {
+            let of_kind = sessions.iter().filter(|session| is(session.kind));
+            of_kind.map(|session| session.rounds).sum::<u32>()
+        };
+        assert!(sum(|kind| !kind.is_control()) >= 200);
+        assert!(sum(Kind::is_shadow) >= 100);
+        assert!(sum(Kind::is_control) >= 2);
+        let sessions = quick(1);
+        let rounds = sessions.iter().filter(|session| !session.kind.is_control());
+        assert!(rounds.map(|session| session.rounds).sum::<u32>() >= 10);
+    }
+
+    #[test]
+    fn a_round_is_found_again() {
+        let sessions = full(7);
+        let last = sessions.last().unwrap();
+        let found = only(sessions.clone(), last.first_round + 1);
+        assert_eq!((found.len(), found[0].rounds), (1, 2));
+        assert_eq!(found[0].seed, full(7).last().unwrap().seed);
+        assert!(only(sessions, 1_000_000).is_empty());
+    }
+}

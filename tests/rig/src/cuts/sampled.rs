@@ -1,0 +1,152 @@
+//! Sessions in which the power fails for everything at once: the states that a cut can leave of pool,
+//! backing and guest are sampled, recovered and verified.
+//!
+//! The guest works on; each cut takes the state of that very moment aside, which is what would be left
+//! had the power failed then: of the guest nothing, of pool and backing what their models allow.
+//! Afterwards each is recovered as a pool of its own, and one more guest verifies all their disks.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fastrand::Rng;
+use forebay_pmem::shadow::ShadowModel;
+
+use super::file_system::{self, Load, Verdict};
+use super::killed::warm_up;
+use super::plan::{Kind, Round, Session};
+use super::shadow_machine::{Cut, Machine};
+use crate::workload::verify::Acknowledged;
+use crate::{Disk, Guest, GuestOptions, Job, Result, Scratch, interrupt};
+
+const BETWEEN_CUTS_MS: std::ops::Range<u64> = 20..400;
+const DEVICE: &str = "/dev/vda";
+
+/// A cut with what had been acknowledged at that moment.
+struct Taken {
+    cut: Cut,
+    acknowledged: Vec<Acknowledged>,
+}
+
+/// Makes the cuts of a session; `done` hears of each. What fails is left in `failures`.
+///
+/// # Errors
+/// Something could not be done, or a signal came.
+pub fn run(
+    scratch: &Scratch,
+    failures: &Path,
+    session: &Session,
+    done: &mut dyn FnMut(Round),
+) -> Result<()> {
+    let mut rng = Rng::with_seed(session.seed);
+    let folder = scratch.new_folder("sampled")?;
+    let load = Load {
+        seed: rng.u64(..),
+        number: 0,
+        is_syncing: true,
+    };
+    let cuts = take_cuts(scratch, &folder, session, &load, &mut rng)?;
+    let mut machines = Vec::new();
+    for (index, taken) in cuts.iter().enumerate() {
+        let number = session.first_round + index as u32;
+        // A round can be sampled alone.
+        let mut rng = Rng::with_seed(session.seed ^ u64::from(number));
+        let pool = folder.join(format!("pool-{index}"));
+        let socket = folder.join(format!("socket-{index}"));
+        match Machine::recover(&taken.cut, &mut rng, &pool, &socket) {
+            Ok(machine) => machines.push((index, socket, machine)),
+            Err(error) => {
+                keep(failures, number, &pool)?;
+                done(round(
+                    session,
+                    index,
+                    taken,
+                    Verdict::Broken(format!("recovery: {error}")),
+                ));
+            }
+        }
+    }
+    let options = GuestOptions {
+        disks: machines
+            .iter()
+            .map(|(_, socket, _)| Disk::Vhost(socket.clone()))
+            .collect(),
+        ..GuestOptions::default()
+    };
+    let mut guest = Guest::boot(scratch, &options)?;
+    for (device, (index, _, _)) in machines.iter().enumerate() {
+        let letter = char::from(b'a' + device as u8);
+        let device = format!("/dev/vd{letter}");
+        let taken = &cuts[*index];
+        let verdict = file_system::verify(
+            &mut guest,
+            session.file_system,
+            &device,
+            &load,
+            &taken.acknowledged,
+        )?;
+        if verdict != Verdict::Survived && !session.kind.is_control() {
+            let number = session.first_round + *index as u32;
+            keep(failures, number, &folder.join(format!("pool-{index}")))?;
+        }
+        done(round(session, *index, taken, verdict));
+    }
+    guest.shut_down()?;
+    drop(machines);
+    std::fs::remove_dir_all(folder)?;
+    Ok(())
+}
+
+fn round(session: &Session, index: usize, taken: &Taken, verdict: Verdict) -> Round {
+    Round {
+        number: session.first_round + index as u32,
+        acknowledged: taken.acknowledged.iter().map(|steps| steps.least).sum(),
+        undecided: taken.cut.undecided(),
+        verdict,
+    }
+}
+
+/// Runs the load and takes the states of random moments aside.
+fn take_cuts(
+    scratch: &Scratch,
+    folder: &Path,
+    session: &Session,
+    load: &Load,
+    rng: &mut Rng,
+) -> Result<Vec<Taken>> {
+    let (model, is_early) = match session.kind {
+        Kind::Shadow(model) => (model, false),
+        _ => (ShadowModel::Lines, true),
+    };
+    let socket = folder.join("socket");
+    let machine = Machine::new(model, rng, &socket, is_early)?;
+    let options = GuestOptions {
+        disks: vec![Disk::Vhost(socket)],
+        ..GuestOptions::default()
+    };
+    let mut guest = Guest::boot(scratch, &options)?;
+    file_system::make(&mut guest, session.file_system, DEVICE)?;
+    let job: Job = load.start(&mut guest)?;
+    warm_up(load, &mut guest, &job)?;
+    let mut cuts = Vec::new();
+    for _ in 0..session.rounds {
+        interrupt::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+        let before = load.acknowledged(&guest)?;
+        let cut = machine.cut();
+        let after = load.acknowledged(&guest)?;
+        let between = before.into_iter().zip(after);
+        let acknowledged = between.map(|(least, most)| Acknowledged { least, most });
+        cuts.push(Taken {
+            cut,
+            acknowledged: acknowledged.collect(),
+        });
+    }
+    guest.cut_power()?;
+    Ok(cuts)
+}
+
+/// Keeps the pool that failed, for a look.
+fn keep(failures: &Path, number: u32, pool: &Path) -> Result<()> {
+    std::fs::create_dir_all(failures)?;
+    std::fs::copy(pool, failures.join(format!("pool-of-round-{number}")))?;
+    Ok(())
+}
