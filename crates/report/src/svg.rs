@@ -90,7 +90,7 @@ impl Chart {
                 WIDTH - RIGHT,
                 LEFT - 6.0,
                 y + 4.0,
-                digits(*tick)
+                tick_name(*tick)
             );
         }
         let foot = y_of(0.0);
@@ -179,6 +179,15 @@ impl Chart {
                 escape(&self.hint(index, place, value))
             );
         }
+    }
+}
+
+/// A round number, without the zeroes that say how exactly something was measured.
+fn tick_name(tick: f64) -> String {
+    let name = digits(tick);
+    match name.contains('.') && !name.contains('e') {
+        true => name.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => name,
     }
 }
 

@@ -1,11 +1,15 @@
 //! Measures in guests: `make rig-grid`, and the ratios and double writes of `make rig`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use forebay_report::{Row, rows};
 use forebay_rig::measure::grid::{self, Contender, Figure};
+use forebay_rig::measure::{ratios, writer, writes};
 use forebay_rig::{Daemon, Result, Scratch, guest, interrupt};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Measurements of Forebay in guests with real kernels.
 #[derive(Debug, Parser)]
@@ -18,6 +22,29 @@ struct Arguments {
 enum Command {
     /// The block cache study's grid: grid.json, grid.csv and grid.html.
     Grid(GridArguments),
+    /// Ours beside other servers and caches, as ratios; merged into report.json.
+    Ratios(RowsArguments),
+    /// How often ext4's bytes are written; merged into report.json.
+    Writes(RowsArguments),
+    /// Runs inside the guest: writes, and prints how many bytes.
+    #[command(hide = true)]
+    Writer(writer::Order),
+}
+
+#[derive(Debug, Args)]
+struct RowsArguments {
+    /// The command forebay.
+    #[arg(long, value_name = "PATH")]
+    forebay: PathBuf,
+    /// Less of everything: shows that it works.
+    #[arg(long)]
+    quick: bool,
+    /// The report that the rows go into.
+    #[arg(long, value_name = "FILE", default_value = "target/rig/report.json")]
+    report: PathBuf,
+    /// Print the rows as JSON instead of lines.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -53,6 +80,10 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
+    if let Command::Writer(order) = &arguments.command {
+        println!("{}", writer::write(order)?);
+        return Ok(());
+    }
     if let Some(why) = guest::obstacle() {
         println!("skipped rig: {why}");
         return Ok(());
@@ -60,15 +91,36 @@ fn run(arguments: Arguments) -> Result<()> {
     interrupt::watch()?;
     match arguments.command {
         Command::Grid(arguments) => run_grid(arguments),
+        Command::Ratios(arguments) => run_rows(&arguments, ratios::run),
+        Command::Writes(arguments) => run_rows(&arguments, writes::run),
+        Command::Writer(_) => Ok(()),
     }
+}
+
+type Measurement = fn(&Daemon, bool, &ProgressBar) -> Result<Vec<Row>>;
+
+fn run_rows(arguments: &RowsArguments, measure: Measurement) -> Result<()> {
+    let logs = Scratch::new()?;
+    let daemon = daemon(&arguments.forebay, &logs)?;
+    let progress = ProgressBar::new_spinner()
+        .with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
+    progress.enable_steady_tick(Duration::from_millis(200));
+    let rows = measure(&daemon, arguments.quick, &progress)?;
+    progress.finish_and_clear();
+    rows::merge(&arguments.report, &rows)?;
+    Ok(rows::print(&rows, arguments.json)?)
+}
+
+fn daemon(forebay: &Path, logs: &Scratch) -> Result<Daemon> {
+    Ok(Daemon {
+        forebay: std::path::absolute(forebay)?,
+        log: logs.path("daemon.log"),
+    })
 }
 
 fn run_grid(arguments: GridArguments) -> Result<()> {
     let logs = Scratch::new()?;
-    let daemon = Daemon {
-        forebay: std::path::absolute(&arguments.forebay)?,
-        log: logs.path("daemon.log"),
-    };
+    let daemon = daemon(&arguments.forebay, &logs)?;
     let options = grid::Options {
         is_quick: arguments.quick,
         figures: arguments.figures,
@@ -76,7 +128,7 @@ fn run_grid(arguments: GridArguments) -> Result<()> {
         folder: arguments.out,
     };
     let rows = grid::run(&daemon, &options)?;
-    forebay_report::rows::print(&rows, arguments.json)?;
+    rows::print(&rows, arguments.json)?;
     println!("{}", options.folder.join("grid.html").display());
     Ok(())
 }

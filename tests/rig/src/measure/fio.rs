@@ -1,5 +1,7 @@
 //! One run of fio in a guest: what it is told, what came out.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -78,6 +80,24 @@ impl Job {
         parse(&guest.must_run(&script, limit)?).map_err(|error| {
             format!("fio on {device} said what cannot be read: {error}\n{script}").into()
         })
+    }
+
+    /// Runs it on a device of this machine.
+    ///
+    /// # Errors
+    /// As [`Job::run`].
+    pub fn run_here(&self, device: &Path, pace: Pace, seed: u64) -> Result<Outcome> {
+        let device = device.to_str().ok_or("a device whose name is no text")?;
+        let script = self.command(device, pace, seed);
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .stdin(Stdio::null())
+            .output()?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{script}: {said}").into());
+        }
+        parse(&String::from_utf8_lossy(&output.stdout))
     }
 
     fn command(&self, device: &str, pace: Pace, seed: u64) -> String {

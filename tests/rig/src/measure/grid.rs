@@ -163,7 +163,7 @@ impl<'a> Run<'a> {
                 self.point(&mut stage, &point, latency)?;
             }
         }
-        stage.guest.shut_down()
+        stage.strike()
     }
 
     fn point(&mut self, stage: &mut Stage, point: &Point, latency: Latency) -> Result<()> {

@@ -2,10 +2,15 @@
 //! and how often a file system's bytes are written.
 
 mod fio;
+mod fuse_loop;
 pub mod grid;
 mod grid_page;
+mod ours;
 mod points;
+pub mod ratios;
 mod stage;
+pub mod writer;
+pub mod writes;
 
 /// Bytes of a KiB.
 pub(crate) const KIB: u64 = 1 << 10;

@@ -14,8 +14,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use super::ours::{Door, Ours};
 use super::{MIB, size_name};
-use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch, Server};
+use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
 
 /// Bytes of every fast device, of our pool with its log and tables too.
 pub const FAST_BYTES: u64 = 64 * MIB;
@@ -123,7 +124,7 @@ impl Contender {
 pub struct Stage {
     /// The guest.
     pub guest: Guest,
-    _daemon: Option<Server>,
+    ours: Option<Ours>,
 }
 
 impl Stage {
@@ -138,11 +139,11 @@ impl Stage {
         latency: Latency,
     ) -> Result<Stage> {
         let mut disks = Vec::new();
-        let mut server = None;
+        let mut ours = None;
         if contenders.contains(&Contender::Ours) {
             let folder = scratch.new_folder("ours")?;
             let socket = folder.join("socket");
-            server = Some(serve(daemon, &folder, &socket, latency)?);
+            ours = Some(serve(daemon, &folder, &socket, latency)?);
             disks.push(Disk::Vhost(socket));
         }
         let ram_disks = 5 + 4 * SLOW_DISKS;
@@ -180,37 +181,31 @@ impl Stage {
             include_str!("guest/contenders.sh"),
         );
         guest.must_run(&script, SET_UP_LIMIT)?;
-        Ok(Stage {
-            guest,
-            _daemon: server,
-        })
+        Ok(Stage { guest, ours })
+    }
+}
+
+impl Stage {
+    /// Ends everything in order.
+    ///
+    /// # Errors
+    /// Something does not end.
+    pub fn strike(self) -> Result<()> {
+        self.guest.shut_down()?;
+        self.ours.map_or(Ok(()), Ours::end)
     }
 }
 
 /// Our daemon: a pool as large as the peers' fast devices over a file as large as their slow ones.
-fn serve(daemon: &Daemon, folder: &Path, socket: &Path, latency: Latency) -> Result<Server> {
-    let (pool, backing) = (folder.join("pool"), folder.join("disk"));
-    daemon.create_pool(&pool, FAST_BYTES)?;
+fn serve(daemon: &Daemon, folder: &Path, socket: &Path, latency: Latency) -> Result<Ours> {
+    let backing = folder.join("disk");
     fill(&backing)?;
     let (low, high) = (DIRTY.0.to_string(), DIRTY.1.to_string());
-    let server = daemon.serve(&[
-        "--pool".as_ref(),
-        pool.as_os_str(),
-        "--backing".as_ref(),
-        backing.as_os_str(),
-        "--vhost-user".as_ref(),
-        socket.as_os_str(),
-        "--dirty-low".as_ref(),
-        low.as_ref(),
-        "--dirty-high".as_ref(),
-        high.as_ref(),
-    ])?;
-    let delay_us = latency.shown_us.to_string();
-    let mut slow_down = daemon.command(&["fault"]);
-    let slow_down = slow_down.arg(&pool);
-    let slow_down = slow_down.args(["delay-backing", "disk", "--microseconds", &delay_us]);
-    daemon.run(slow_down)?;
-    Ok(server)
+    let more = ["--dirty-low", &low, "--dirty-high", &high];
+    let door = Door::VhostUser(socket.to_owned());
+    let ours = Ours::start(daemon, folder, FAST_BYTES, &backing, &door, &more)?;
+    ours.delay_backing(latency.shown_us)?;
+    Ok(ours)
 }
 
 /// Bytes that are there: a hole could be answered without the disk.

@@ -1,0 +1,131 @@
+//! Our daemon with one disk, as measurements need it: started, asked, drained, set.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::{Daemon, Result, Server};
+
+/// What the disk is called.
+const NAME: &str = "disk";
+
+/// Where its clients find it.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// Guests, at this socket.
+    VhostUser(PathBuf),
+    /// This machine, as the file `disk` in this directory.
+    Fuse(PathBuf),
+}
+
+/// A daemon that serves a pool over a backing; it is killed when this is dropped.
+#[derive(Debug)]
+pub struct Ours {
+    daemon: Daemon,
+    pool: PathBuf,
+    server: Server,
+}
+
+/// What it has done since it started.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Written {
+    /// Bytes persisted in the pool, by cache lines.
+    pub nvm_bytes: f64,
+    /// Bytes written to the backing.
+    pub backing_bytes: f64,
+}
+
+impl Ours {
+    /// Makes a pool in `folder` and serves it over `backing`.
+    ///
+    /// # Errors
+    /// The daemon refuses.
+    pub fn start(
+        daemon: &Daemon,
+        folder: &Path,
+        pool_bytes: u64,
+        backing: &Path,
+        door: &Door,
+        more: &[&str],
+    ) -> Result<Ours> {
+        let pool = folder.join("pool");
+        daemon.create_pool(&pool, pool_bytes)?;
+        let (flag, place) = match door {
+            Door::VhostUser(socket) => ("--vhost-user", socket),
+            Door::Fuse(directory) => ("--fuse", directory),
+        };
+        let mut arguments: Vec<OsString> = Vec::new();
+        for (flag, value) in [
+            ("--pool", pool.as_os_str()),
+            ("--backing", backing.as_os_str()),
+            ("--name", NAME.as_ref()),
+            (flag, place.as_os_str()),
+        ] {
+            arguments.extend([flag.into(), value.to_owned()]);
+        }
+        arguments.extend(more.iter().map(OsString::from));
+        let server = daemon.serve(&arguments)?;
+        Ok(Ours {
+            daemon: daemon.clone(),
+            pool,
+            server,
+        })
+    }
+
+    /// One command of `forebay` about the pool; returns what it printed.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn ask(&self, command: &str, more: &[&str]) -> Result<String> {
+        let mut process = self.daemon.command(&[command]);
+        self.daemon.run(process.arg(&self.pool).args(more))
+    }
+
+    /// Has every request to the backing take so much longer.
+    ///
+    /// # Errors
+    /// The daemon refuses.
+    pub fn delay_backing(&self, delay_us: u64) -> Result<()> {
+        let delay_us = delay_us.to_string();
+        let arguments = ["delay-backing", NAME, "--microseconds", &delay_us];
+        self.ask("fault", &arguments).map(drop)
+    }
+
+    /// What it has written.
+    ///
+    /// # Errors
+    /// The daemon does not say.
+    pub fn written(&self) -> Result<Written> {
+        let stat: Value = serde_json::from_str(&self.ask("stat", &["--json"])?)?;
+        let number = |value: &Value, what: &str| {
+            let number = value.as_f64();
+            number.ok_or_else(|| format!("forebay stat has no {what}"))
+        };
+        let backing = &stat["volumes"][0]["backing"];
+        Ok(Written {
+            nvm_bytes: number(&stat["counters"]["bytes"], "counters.bytes")?,
+            backing_bytes: number(&backing["bytes_written"], "bytes_written")?,
+        })
+    }
+
+    /// Writes everything dirty back.
+    ///
+    /// # Errors
+    /// The daemon cannot.
+    pub fn drain(&self) -> Result<()> {
+        self.ask("flush", &[]).map(drop)
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Errors
+    /// It does not end well.
+    pub fn end(self) -> Result<()> {
+        let status = self.server.end(rustix::process::Signal::TERM)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("the daemon ended with {status}").into()),
+        }
+    }
+}

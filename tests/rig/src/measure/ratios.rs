@@ -1,0 +1,130 @@
+//! Ours beside other ways to the same disk, as ratios: everybody in turn, round after round, and the
+//! median of the rounds' ratios.
+//!
+//! The raw block device is used, with O_DIRECT, by one thread that waits for each request: 4 KiB random
+//! reads of what is cached, and 4 KiB random writes with fsync each. qemu-storage-daemon serves a raw file
+//! in memory; its disk is told to be `write back`, or fsync would not reach it.
+
+use std::time::Duration;
+
+use forebay_report::Row;
+use indicatif::ProgressBar;
+
+use super::fio::{self, Access, Engine, Job, Pace};
+use super::ours::{Door, Ours};
+use super::{KIB, MIB, fuse_loop, median};
+use crate::{Daemon, Disk, Guest, GuestOptions, QemuStorageDaemon, Result, Scratch};
+
+const DISK_BYTES: u64 = 128 * MIB;
+const POOL_BYTES: u64 = 128 * MIB;
+const SPAN_BYTES: u64 = 32 * MIB;
+const ROUNDS: u64 = 9;
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Small reads.
+pub(super) const READ: Job = Job {
+    access: Access::Random,
+    engine: Engine::Synchronous,
+    write_percent: 0,
+    block_bytes: 4 * KIB,
+    span_bytes: SPAN_BYTES,
+    jobs: 1,
+    is_synced: false,
+};
+/// Small writes that are safe.
+pub(super) const SYNCED_WRITE: Job = Job {
+    write_percent: 100,
+    is_synced: true,
+    ..READ
+};
+
+/// Runs all of it; the rows.
+///
+/// # Errors
+/// Something of the rig fails, or Ctrl-C.
+pub fn run(daemon: &Daemon, is_quick: bool, progress: &ProgressBar) -> Result<Vec<Row>> {
+    let pace = Pace {
+        ramp: Duration::from_millis(100),
+        time: Duration::from_millis(if is_quick { 250 } else { 700 }),
+    };
+    let rounds = if is_quick { 3 } else { ROUNDS };
+    let mut rows = in_a_guest(daemon, pace, rounds, progress)?;
+    progress.set_message("FUSE and loop");
+    rows.push(fuse_loop::run(daemon, pace, rounds)?);
+    Ok(rows)
+}
+
+fn in_a_guest(
+    daemon: &Daemon,
+    pace: Pace,
+    rounds: u64,
+    progress: &ProgressBar,
+) -> Result<Vec<Row>> {
+    const OURS: &str = "/dev/vda";
+    const QSD: &str = "/dev/vdb";
+    const WRITECACHE: &str = "/dev/mapper/writecache";
+    let scratch = Scratch::new()?;
+    let folder = scratch.new_folder("ours")?;
+    let (socket, backing) = (folder.join("socket"), folder.join("backing"));
+    std::fs::File::create(&backing)?.set_len(DISK_BYTES)?;
+    let door = Door::VhostUser(socket.clone());
+    let ours = Ours::start(daemon, &folder, POOL_BYTES, &backing, &door, &[])?;
+    let (theirs, log) = (scratch.path("qsd.socket"), scratch.path("qsd.log"));
+    let file = scratch.sparse_file("qsd.raw", DISK_BYTES)?;
+    let _qsd = QemuStorageDaemon::serve(&file, &theirs, &log)?;
+    let options = GuestOptions {
+        memory_mib: 512,
+        disks: vec![Disk::Vhost(socket), Disk::Vhost(theirs)],
+        modules: ["brd", "dm-writecache"].map(String::from).to_vec(),
+        parameters: vec![
+            "brd.rd_nr=2".into(),
+            format!("brd.rd_size={}", DISK_BYTES / KIB),
+        ],
+    };
+    let mut guest = Guest::boot(&scratch, &options)?;
+    guest.must_run(
+        "echo 'write back' >/sys/block/vdb/cache_type\n\
+         dmsetup create writecache --table \
+         \"0 $(blockdev --getsz /dev/ram0) writecache s /dev/ram0 /dev/ram1 4096 0\"",
+        LIMIT,
+    )?;
+    for device in [OURS, QSD, WRITECACHE] {
+        fio::pass(&mut guest, device, SPAN_BYTES, true)?;
+    }
+    let contests: [(&str, &Job, &[&str]); 2] = [
+        ("read", &READ, &[OURS, QSD]),
+        ("fsync", &SYNCED_WRITE, &[OURS, QSD, WRITECACHE]),
+    ];
+    let mut rows = Vec::new();
+    for (name, job, devices) in contests {
+        progress.set_message(format!("vhost-user: {name}"));
+        let mut rates: Vec<Vec<f64>> = devices.iter().map(|_| Vec::new()).collect();
+        for round in 0..rounds {
+            for turn in 0..devices.len() {
+                // Another one comes first each time.
+                let number = (turn + round as usize) % devices.len();
+                let outcome = job.run(&mut guest, devices[number], pace, round + 1)?;
+                rates[number].push(outcome.iops);
+            }
+            progress.tick();
+        }
+        rows.push(Row::new(
+            format!("vhost_{name}_iops"),
+            median(rates[0].clone()),
+            "IOPS",
+        ));
+        for (theirs, other) in rates[1..].iter().zip(["qsd", "dm_writecache"]) {
+            let ratio = ratio(&rates[0], theirs);
+            rows.push(Row::new(format!("vhost_{name}_vs_{other}"), ratio, "ratio"));
+        }
+    }
+    guest.shut_down()?;
+    ours.end()?;
+    Ok(rows)
+}
+
+/// The median over the rounds of ours over theirs in the same round.
+pub(super) fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    let rounds = ours.iter().zip(theirs);
+    median(rounds.map(|(ours, theirs)| ours / theirs).collect())
+}

@@ -1,0 +1,293 @@
+//! How often a file system's bytes are written, on ext4 with its data in the journal and without: bytes
+//! that reach the fast memory and blocks that reach the disk, for each that the application wrote. Ours
+//! with what it does against double writes and without, and dm-writecache.
+//!
+//! Both caches have [`CACHE_BYTES`] and their own watermarks; the journal has half of that, less than ext4
+//! gives itself on any disk of 16 GiB. The file system is unmounted at the end, which writes its journal
+//! out, and the cache drained.
+
+use std::path::Path;
+use std::time::Duration;
+
+use forebay_report::Row;
+use indicatif::ProgressBar;
+
+use super::MIB;
+use super::ours::{Door, Ours};
+use super::writer::Work;
+use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
+
+const CACHE_BYTES: u64 = 64 * MIB;
+const JOURNAL_MIB: u64 = 32;
+/// Ram disks of [`CACHE_BYTES`] behind dm-writecache, and as many bytes behind ours.
+const SLOW_DISKS: u64 = 4;
+const SPAN_BYTES: u64 = 64 * MIB;
+const BLOCK_BYTES: f64 = 4096.0;
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What ours does against double writes, as `forebay set` calls it.
+const SWITCHES: [&str; 3] = ["share-duplicates", "compare-writes", "defer-journal"];
+
+/// How ext4 treats data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Through the journal.
+    Journal,
+    /// To its place, before the metadata that points there.
+    Ordered,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Journal => "journal",
+            Mode::Ordered => "ordered",
+        }
+    }
+}
+
+/// Who is written through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cache {
+    /// Ours, with these switches on.
+    Ours([bool; 3], &'static str),
+    /// The kernel's.
+    DmWritecache,
+}
+
+impl Cache {
+    /// The ends of the rows' names.
+    fn name(self) -> &'static str {
+        match self {
+            Cache::Ours(_, name) => name,
+            Cache::DmWritecache => "dm_writecache",
+        }
+    }
+
+    fn device(self) -> &'static str {
+        match self {
+            Cache::Ours(..) => "/dev/vda",
+            Cache::DmWritecache => "/dev/mapper/writecache",
+        }
+    }
+}
+
+const ON: Cache = Cache::Ours([true; 3], "on");
+const OFF: Cache = Cache::Ours([false; 3], "off");
+const WITHOUT: [Cache; 3] = [
+    Cache::Ours([false, true, true], "without_sharing"),
+    Cache::Ours([true, false, true], "without_comparing"),
+    Cache::Ours([true, true, false], "without_deferring"),
+];
+
+/// What was written below the file system.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Below {
+    fast_bytes: f64,
+    slow_bytes: f64,
+}
+
+/// Runs all of it; the rows.
+///
+/// # Errors
+/// Something of the rig fails, or Ctrl-C.
+pub fn run(daemon: &Daemon, is_quick: bool, progress: &ProgressBar) -> Result<Vec<Row>> {
+    let scratch = Scratch::new()?;
+    let mut bench = Bench::new(&scratch, daemon, is_quick)?;
+    let mut rows = Vec::new();
+    let mut plan = Vec::new();
+    for (work, works) in [(Work::Random, ""), (Work::Fileserver, "fileserver_")] {
+        for mode in [Mode::Journal, Mode::Ordered] {
+            let mut caches = vec![ON, OFF, Cache::DmWritecache];
+            if work == Work::Random && !is_quick {
+                caches.extend(WITHOUT);
+            }
+            plan.extend(caches.into_iter().map(|cache| (work, works, mode, cache)));
+        }
+    }
+    progress.set_length(plan.len() as u64);
+    for (work, works, mode, cache) in plan {
+        let name = format!("{works}{}_{}", mode.name(), cache.name());
+        progress.set_message(format!("double writes: {name}"));
+        let measured = bench.measure(work, mode, cache)?;
+        progress.inc(1);
+        let ratio = |of: fn(&(f64, f64)) -> f64| measured.as_ref().map(of);
+        rows.push(Row::new(
+            format!("nvm_bytes_per_app_byte_{name}"),
+            ratio(|(fast, _)| *fast),
+            "bytes/byte",
+        ));
+        rows.push(Row::new(
+            format!("disk_blocks_per_app_block_{name}"),
+            ratio(|(_, slow)| *slow),
+            "blocks/block",
+        ));
+    }
+    bench.guest.shut_down()?;
+    bench.ours.end()?;
+    Ok(rows)
+}
+
+struct Bench {
+    guest: Guest,
+    ours: Ours,
+    has_switches: bool,
+    is_quick: bool,
+}
+
+impl Bench {
+    fn new(scratch: &Scratch, daemon: &Daemon, is_quick: bool) -> Result<Bench> {
+        let folder = scratch.new_folder("ours")?;
+        let backing = scratch.sparse_file("backing", SLOW_DISKS * CACHE_BYTES)?;
+        let socket = folder.join("socket");
+        let door = Door::VhostUser(socket.clone());
+        let ours = Ours::start(daemon, &folder, CACHE_BYTES, &backing, &door, &[])?;
+        let help = daemon.run(&mut daemon.command(&["set", "--help"]))?;
+        let has_switches = SWITCHES
+            .iter()
+            .all(|name| help.contains(&format!("--{name}")));
+        let options = GuestOptions {
+            memory_mib: 1024,
+            disks: vec![Disk::Vhost(socket)],
+            modules: ["brd", "dm-writecache"].map(String::from).to_vec(),
+            parameters: vec![
+                format!("brd.rd_nr={}", SLOW_DISKS + 1),
+                format!("brd.rd_size={}", CACHE_BYTES / 1024),
+            ],
+        };
+        let mut guest = Guest::boot(scratch, &options)?;
+        guest.must_run(&writecache_script(), LIMIT)?;
+        Ok(Bench {
+            guest,
+            ours,
+            has_switches,
+            is_quick,
+        })
+    }
+
+    /// Bytes of fast memory for each byte of the application's, blocks of the disk for each block of its;
+    /// none where ours has no such switches.
+    fn measure(&mut self, work: Work, mode: Mode, cache: Cache) -> Result<Option<(f64, f64)>> {
+        if let Cache::Ours(switches, _) = cache {
+            if !self.has_switches && cache != OFF {
+                return Ok(None);
+            }
+            self.switch(switches)?;
+        }
+        let device = cache.device();
+        // The same for all: no tables or journals that are initialised meanwhile.
+        self.guest.must_run(
+            &format!(
+                "mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 -J size={JOURNAL_MIB} {device}\n\
+                 mount -t ext4 -o data={} {device} /mnt/a",
+                mode.name()
+            ),
+            LIMIT,
+        )?;
+        self.work(work, 0)?;
+        self.drain(cache)?;
+        let before = self.below(cache)?;
+        let application_bytes = self.work(work, self.count(work))?;
+        self.guest.must_run("umount /mnt/a", LIMIT)?;
+        let fast_bytes = self.below(cache)?.fast_bytes - before.fast_bytes;
+        self.drain(cache)?;
+        let slow_bytes = self.below(cache)?.slow_bytes - before.slow_bytes;
+        let blocks = application_bytes / BLOCK_BYTES;
+        Ok(Some((
+            fast_bytes / application_bytes,
+            slow_bytes / BLOCK_BYTES / blocks,
+        )))
+    }
+
+    /// Several times the journal, so that it wraps.
+    fn count(&self, work: Work) -> u64 {
+        match (work, self.is_quick) {
+            (Work::Random, false) => 40_000,
+            (Work::Random, true) => 4_000,
+            (Work::Fileserver, false) => 12_000,
+            (Work::Fileserver, true) => 1_500,
+        }
+    }
+
+    /// Has the guest write; the bytes.
+    fn work(&mut self, work: Work, count: u64) -> Result<f64> {
+        let name = match work {
+            Work::Random => "random",
+            Work::Fileserver => "fileserver",
+        };
+        let program = std::env::current_exe()?;
+        let script = format!(
+            "{program:?} writer --work {name} --folder /mnt/a --span {SPAN_BYTES} --count {count}"
+        );
+        let text = self.guest.must_run(&script, LIMIT)?;
+        let bytes = text
+            .lines()
+            .last()
+            .and_then(|line| line.trim().parse().ok());
+        bytes.ok_or_else(|| format!("the writer said {text:?}, not how many bytes").into())
+    }
+
+    fn switch(&self, switches: [bool; 3]) -> Result<()> {
+        if !self.has_switches {
+            return Ok(());
+        }
+        let mut arguments = Vec::new();
+        for (name, is_on) in SWITCHES.iter().zip(switches) {
+            arguments.push(format!("--{name}"));
+            arguments.push(if is_on { "on" } else { "off" }.to_owned());
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        self.ours.ask("set", &arguments).map(drop)
+    }
+
+    fn drain(&mut self, cache: Cache) -> Result<()> {
+        self.guest.must_run("sync", LIMIT)?;
+        match cache {
+            Cache::Ours(..) => self.ours.drain(),
+            Cache::DmWritecache => {
+                let script = "dmsetup message writecache 0 flush";
+                self.guest.must_run(script, LIMIT).map(drop)
+            }
+        }
+    }
+
+    fn below(&mut self, cache: Cache) -> Result<Below> {
+        match cache {
+            Cache::Ours(..) => {
+                let written = self.ours.written()?;
+                Ok(Below {
+                    fast_bytes: written.nvm_bytes,
+                    slow_bytes: written.backing_bytes,
+                })
+            }
+            Cache::DmWritecache => {
+                let mut bytes = |name: &str| -> Result<f64> {
+                    let stat = Path::new("/sys/block");
+                    let script = format!(
+                        "awk '{{print $7}}' {}/$(basename $(readlink -f /dev/mapper/{name}))/stat",
+                        stat.display()
+                    );
+                    let sectors: f64 = self.guest.must_run(&script, LIMIT)?.trim().parse()?;
+                    Ok(sectors * 512.0)
+                };
+                Ok(Below {
+                    fast_bytes: bytes("fast")?,
+                    slow_bytes: bytes("slow")?,
+                })
+            }
+        }
+    }
+}
+
+/// dm-writecache over ram disks behind dm-linear, which counts what is written to them.
+fn writecache_script() -> String {
+    format!(
+        "set -euo pipefail\n\
+         sectors=$(blockdev --getsz /dev/ram0)\n\
+         dmsetup create fast --table \"0 $sectors linear /dev/ram0 0\"\n\
+         for ((i = 0; i < {SLOW_DISKS}; i++)); do echo \"$((i * sectors)) $sectors linear /dev/ram$((i + 1)) 0\"; done |\n\
+         dmsetup create slow\n\
+         dmsetup create writecache --table \
+         \"0 $((sectors * {SLOW_DISKS})) writecache s /dev/mapper/slow /dev/mapper/fast 4096 0\""
+    )
+}
