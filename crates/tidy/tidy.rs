@@ -16,10 +16,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("cache", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
-    ("check", &["forebay", "forebay-pmem"]),
-    ("bench", &["forebay", "forebay-pmem", "forebay-serve"]),
+    ("check", &["forebay", "forebay-pmem", "forebay-report"]),
+    (
+        "bench",
+        &["forebay", "forebay-pmem", "forebay-report", "forebay-serve"],
+    ),
     ("serve", &["forebay"]),
-    ("soak", &["forebay-serve"]),
+    ("soak", &["forebay-report", "forebay-serve"]),
     (
         "cli",
         &["forebay", "forebay-pmem", "forebay-serve", "forebay-bench"],

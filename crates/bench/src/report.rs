@@ -1,34 +1,9 @@
 //! What was measured, beside what was hoped for: the table on the screen and `report.json`.
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::Command;
 
-use serde_json::{Value, json};
-
-use crate::Result;
-
-/// One number. `value` is none where it could not be measured here.
-#[derive(Debug)]
-pub struct Row {
-    /// Its name; those in [`BARS`] are fixed.
-    pub name: &'static str,
-    /// The number.
-    pub value: Option<f64>,
-    /// What it counts.
-    pub unit: &'static str,
-}
-
-impl Row {
-    /// A row.
-    pub fn new(name: &'static str, value: impl Into<Option<f64>>, unit: &'static str) -> Row {
-        Row {
-            name,
-            value: value.into(),
-            unit,
-        }
-    }
-}
+pub use forebay_report::Row;
+pub use forebay_report::rows::write;
 
 enum Bar {
     AtMost(f64),
@@ -111,42 +86,5 @@ fn digits(value: f64) -> String {
         large if large >= 100.0 => format!("{value:.1}"),
         large if large >= 10.0 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
-    }
-}
-
-/// Writes the rows and the commit they belong to.
-pub fn write(path: &Path, rows: &[Row]) -> Result<()> {
-    let mut list: Vec<Value> = rows
-        .iter()
-        .map(|row| json!({"name": row.name, "value": row.value, "unit": row.unit}))
-        .collect();
-    list.push(json!({"name": "commit_hash", "value": commit_hash()}));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let text = serde_json::to_string_pretty(&list)?;
-    std::fs::write(path, text + "\n")
-        .map_err(|error| format!("{}: cannot write the report: {error}", path.display()))?;
-    Ok(())
-}
-
-/// The commit of the source tree, with `-dirty` where it has changes, or `unknown`.
-fn commit_hash() -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .arg("-C")
-            .arg(env!("CARGO_MANIFEST_DIR"))
-            .args(arguments)
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let Some(hash) = git(&["rev-parse", "HEAD"]) else {
-        return "unknown".into();
-    };
-    match git(&["status", "--porcelain", "--untracked-files=no"]) {
-        Some(changes) if changes.is_empty() => hash,
-        _ => hash + "-dirty",
     }
 }

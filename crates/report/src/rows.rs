@@ -89,20 +89,24 @@ fn is_commit(row: &Value) -> bool {
     row["name"] == "commit_hash"
 }
 
-fn write_list(path: &Path, mut list: Vec<Value>, commit: &str) -> io::Result<()> {
-    list.push(json!({"name": "commit_hash", "value": commit}));
-    let text = serde_json::to_string_pretty(&list)?;
-    crate::write_file(path, (text + "\n").as_bytes())
+fn write_list(path: &Path, list: Vec<Value>, commit: &str) -> io::Result<()> {
+    crate::write_file(path, text(list, commit)?.as_bytes())
 }
 
-/// Prints rows for people, a line each, or as JSON for programs.
+/// The list and the commit, as it stands in a file.
+fn text(mut list: Vec<Value>, commit: &str) -> io::Result<String> {
+    list.push(json!({"name": "commit_hash", "value": commit}));
+    Ok(serde_json::to_string_pretty(&list)? + "\n")
+}
+
+/// Prints rows for people, a line each, or for programs, as in the file.
 ///
 /// Errors: standard output does not take it.
 pub fn print(rows: &[Row], is_json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if is_json {
-        let list: Vec<Value> = rows.iter().map(Row::to_json).collect();
-        return writeln!(out, "{}", serde_json::to_string_pretty(&list)?);
+        let list = rows.iter().map(Row::to_json).collect();
+        return out.write_all(text(list, &commit_hash())?.as_bytes());
     }
     for Row { name, value, unit } in rows {
         let value = value.map_or("-".into(), crate::digits);

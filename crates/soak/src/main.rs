@@ -132,11 +132,10 @@ fn soak(arguments: &Arguments) -> Result<bool> {
 }
 
 fn finish(arguments: &Arguments, run: &Run, samples: &[Sample]) -> Result<bool> {
-    let rows = report::rows(&run.tally, samples);
-    let json = report::json(&rows, run.seed);
-    report::write(&arguments.report, &json)?;
+    let rows = report::rows(&run.tally, samples, run.seed);
+    report::write(&arguments.report, &rows)?;
     match arguments.json {
-        true => println!("{json:#}"),
+        true => report::print(&rows, true)?,
         false => print!("{}", report::text(&rows)),
     }
     eprintln!("written to {}", arguments.report.display());

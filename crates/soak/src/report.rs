@@ -1,33 +1,19 @@
 //! The report: a list of numbers as JSON, and the same as lines.
 
-use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
 
-use serde_json::{Value, json};
+pub use forebay_report::Row;
+pub use forebay_report::rows::{print, write};
 
-use crate::Result;
 use crate::memory::{self, Sample};
 use crate::tally::Tally;
 
-/// One number.
-#[derive(Debug)]
-pub struct Row {
-    name: String,
-    value: Option<f64>,
-    unit: &'static str,
-}
-
-fn row(name: impl Into<String>, value: f64, unit: &'static str) -> Row {
-    Row {
-        name: name.into(),
-        value: Some(value),
-        unit,
-    }
+fn row(name: impl Into<String>, value: f64, unit: &str) -> Row {
+    Row::new(name, value, unit)
 }
 
 /// What a run counted.
-pub fn rows(tally: &Tally, samples: &[Sample]) -> Vec<Row> {
+pub fn rows(tally: &Tally, samples: &[Sample], seed: u64) -> Vec<Row> {
     let faults = tally.faults();
     let life = memory::of_longest_life(samples);
     let largest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0) as f64;
@@ -38,11 +24,11 @@ pub fn rows(tally: &Tally, samples: &[Sample]) -> Vec<Row> {
         row("soak_lost", counted(&tally.lost), "sectors"),
         row("soak_wrong", counted(&tally.wrong), "sectors"),
         row("soak_stalls_over_1s", counted(&tally.stalls), "requests"),
-        Row {
-            name: "rss_growth_bytes_per_hour".into(),
-            value: memory::growth_bytes_per_hour(life),
-            unit: "bytes/h",
-        },
+        Row::new(
+            "rss_growth_bytes_per_hour",
+            memory::growth_bytes_per_hour(life),
+            "bytes/h",
+        ),
         row("soak_errors_unexplained", counted(&tally.errors), "errors"),
         row(
             "soak_errors_explained",
@@ -82,6 +68,7 @@ pub fn rows(tally: &Tally, samples: &[Sample]) -> Vec<Row> {
             "descriptors",
         ),
         row("soak_threads_most", largest(|one| one.threads), "threads"),
+        row("soak_seed", seed as f64, ""),
     ];
     let named = faults.iter();
     rows.extend(
@@ -102,46 +89,4 @@ pub fn text(rows: &[Row]) -> String {
         format!("{:<46} {value:>16} {}\n", row.name, row.unit)
     };
     rows.iter().map(line).collect()
-}
-
-/// The rows, the seed and the commit for programs.
-pub fn json(rows: &[Row], seed: u64) -> Value {
-    let mut list: Vec<Value> = rows
-        .iter()
-        .map(|row| json!({"name": row.name, "value": row.value, "unit": row.unit}))
-        .collect();
-    list.push(json!({"name": "soak_seed", "value": seed, "unit": ""}));
-    list.push(json!({"name": "commit_hash", "value": commit_hash()}));
-    list.into()
-}
-
-/// Writes the report.
-///
-/// Errors: the file cannot be written.
-pub fn write(path: &Path, report: &Value) -> Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(path, serde_json::to_string_pretty(report)? + "\n")
-        .map_err(|error| format!("{}: cannot write the report: {error}", path.display()).into())
-}
-
-/// The commit of the source tree, with `-dirty` where it has changes, or `unknown`.
-fn commit_hash() -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git")
-            .args(["-C", env!("CARGO_MANIFEST_DIR")])
-            .args(arguments)
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let Some(hash) = git(&["rev-parse", "HEAD"]) else {
-        return "unknown".into();
-    };
-    match git(&["status", "--porcelain", "--untracked-files=no"]) {
-        Some(changes) if changes.is_empty() => hash,
-        _ => hash + "-dirty",
-    }
 }
