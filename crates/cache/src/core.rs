@@ -25,9 +25,10 @@ pub(crate) const STATE_DIRTY: u8 = 1;
 pub(crate) const STATE_WRITING: u8 = 2;
 /// The block changed since that write-back began.
 pub(crate) const STATE_REDIRTIED: u8 = 4;
-
 /// When the block was last compared with what a write brought, they differed much.
 pub(crate) const STATE_DIFFERS: u8 = 8;
+/// Write-back leaves the block for last: it is a journal's (`journal`).
+pub(crate) const STATE_HELD: u8 = 16;
 
 /// What the last checkpoint wrote.
 pub(crate) struct CheckpointState {
@@ -275,6 +276,8 @@ impl Core {
             let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
             self.dirty.insert(index);
             self.bell.dirty_rose(before + 1);
+        } else if state & STATE_HELD != 0 {
+            self.tallies.mine().journal_overwritten(1);
         }
     }
 

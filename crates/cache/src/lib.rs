@@ -32,6 +32,7 @@ mod geometry;
 mod groups;
 mod health;
 mod index;
+pub mod journal;
 mod lanes;
 mod layout;
 mod life;

@@ -89,6 +89,9 @@ pub struct RuntimeOptions {
     pub compare_writes: bool,
     /// Look for both at every write, not only where it has paid lately: for tests.
     pub always_compare: bool,
+    /// Write the blocks of file systems' journals back last, since they are overwritten soon. Can be
+    /// changed later: [`Pool::set_defer_journal`](crate::Pool::set_defer_journal).
+    pub defer_journal: bool,
     /// Serve what is left of a damaged pool.
     pub accept_loss: bool,
 }
@@ -108,6 +111,7 @@ impl Default for RuntimeOptions {
             share_duplicates: true,
             compare_writes: true,
             always_compare: false,
+            defer_journal: true,
             accept_loss: false,
         }
     }

@@ -80,6 +80,7 @@ impl Core {
 
     /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
     fn flush_stage(&self) {
+        self.look_around();
         let pace = &self.bell.pace;
         let is_above = || self.dirty_count.load(Ordering::Relaxed) > pace.low();
         let retry_due = self.next_retry().is_some_and(|wait| wait.is_zero());

@@ -51,7 +51,8 @@ macro_rules! tallies {
                 let (shard, is_own) = thread_shard();
                 Tally { shard: &self.shards[shard], is_own }
             }
-            fn sum(&self) -> TallySums {
+            /// All threads' counts.
+            pub(crate) fn sums(&self) -> TallySums {
                 TallySums { $($name: self.shards.iter().map(|s| s.$name.load(Ordering::Relaxed)).sum()),+ }
             }
         }
@@ -93,6 +94,10 @@ tallies!(
     write_backs,
     /// Contiguous runs those writes were merged into.
     write_back_runs,
+    /// Overwrites of journal blocks that write-back had left for last: each saved the disk a block.
+    journal_overwritten,
+    /// Journal blocks that were written back all the same.
+    journal_written,
     /// Writes or syncs of a backing that failed.
     write_back_errors,
     /// Clean blocks whose cached copy was bad and that were fetched again.
@@ -149,6 +154,10 @@ pub struct Stats {
     pub dirty_per_mille: u64,
     /// Dirty blocks that a backing is being given at this moment.
     pub writing_blocks: u64,
+    /// Blocks of the journals of file systems that were found on the volumes.
+    pub journal_blocks: u64,
+    /// Dirty blocks of these that write-back leaves for last.
+    pub journal_held_blocks: u64,
     /// Writers that wait for a free block at this moment.
     pub waiting_writers: u64,
     /// Holders of slots beyond each one's first: blocks that share one, or are packed on one.
@@ -214,6 +223,8 @@ impl Pool {
             dirty_blocks,
             dirty_per_mille: dirty_blocks * 1000 / slots,
             writing_blocks: core.write_back.writing_blocks.load(Ordering::Relaxed) as u64,
+            journal_blocks: core.write_back.held.journal_blocks.load(Ordering::Relaxed),
+            journal_held_blocks: core.write_back.held.held_blocks.load(Ordering::Relaxed),
             waiting_writers: core.write_back.throttled_writers.load(Ordering::Relaxed) as u64,
             shared_slots: core.content.references.shared(),
             share_duplicates: core.content.shares_duplicates(),
@@ -234,7 +245,7 @@ impl Pool {
             poisoned: core.poisoned.load(Ordering::Relaxed),
             dram_bytes: core.dram_bytes(),
             recovery: self.recovery.clone(),
-            totals: core.tallies.sum(),
+            totals: core.tallies.sums(),
             volumes,
         }
     }

@@ -18,6 +18,8 @@ pub struct Tuning {
     pub dirty_high_per_mille: u32,
     /// Bytes a second that background write-back may write; 0 means no limit.
     pub flush_rate_limit_bytes_per_s: u64,
+    /// Whether write-back leaves the journals of file systems for last.
+    pub defer_journal: bool,
     /// Bytes a second that write-back moved lately while it worked; 0 before its first round.
     pub write_back_bytes_per_s: u64,
     /// See [`Pool::set_share_duplicates`].
@@ -84,6 +86,14 @@ impl Pool {
         self.core().content.set_compare_writes(on);
     }
 
+    /// Whether write-back leaves the blocks of file systems' journals for last. Whatever is set, a
+    /// flush writes all of them, and so does write-back where nothing else is left to write.
+    pub fn set_defer_journal(&self, defers: bool) {
+        let held = &self.core().write_back.held;
+        held.is_on.store(defers, Ordering::Relaxed);
+        self.core().bell.ring_work();
+    }
+
     /// The settings in force.
     pub fn tuning(&self) -> Tuning {
         let bell = &self.core().bell;
@@ -91,6 +101,7 @@ impl Pool {
             dirty_low_per_mille: bell.watermarks.low_per_mille(),
             dirty_high_per_mille: bell.watermarks.high_per_mille(),
             flush_rate_limit_bytes_per_s: bell.pace.limit().unwrap_or(0),
+            defer_journal: self.core().write_back.held.is_on.load(Ordering::Relaxed),
             write_back_bytes_per_s: bell.pace.measured_bytes_per_s(),
             share_duplicates: self.core().content.shares_duplicates(),
             compare_writes: self.core().content.compares_writes(),

@@ -5,22 +5,26 @@
 //! neighbours into long runs, writes, syncs, and marks clean what did not change meanwhile.
 //!
 //! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
-//! or in this module's hands (in the backlog or in the round in progress), or its volume
-//! is degraded or detached, and then `announce_dirty` puts it back into the queue. One
+//! or in this module's hands (in the backlog, in the round in progress, or held back as a journal's, see
+//! `journal`), or its volume is degraded or detached, and then `announce_dirty` puts it back into the queue. One
 //! round runs at a time, so a backing never has two writes of one block in flight, and a failed sync
 //! concerns exactly the blocks of its round.
+
+mod merge;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backing::{AlignedBuffer, Backing, WriteRun};
 use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
-use crate::entry::{Entry, Key, Kind};
+use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::groups::numbers;
+use crate::journal::{Held, Holding};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::volume::VolumeState;
+use merge::{Extent, Flight, extents};
 
 /// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
 const ROUND_BYTES_MAX: usize = 4 << 20;
@@ -63,7 +67,6 @@ impl Round {
 }
 
 /// What the pipeline keeps between rounds.
-#[derive(Default)]
 pub(crate) struct WriteBack {
     /// Held throughout a round.
     workbench: Mutex<Workbench>,
@@ -71,6 +74,20 @@ pub(crate) struct WriteBack {
     pub(crate) throttled_writers: AtomicUsize,
     /// Blocks that a backing is being given just now, for reports.
     pub(crate) writing_blocks: AtomicUsize,
+    /// How it stands with journals.
+    pub(crate) held: Held,
+}
+
+impl WriteBack {
+    /// Nothing was written back yet.
+    pub(crate) fn new(defer_journal: bool) -> WriteBack {
+        WriteBack {
+            workbench: Mutex::default(),
+            throttled_writers: AtomicUsize::new(0),
+            writing_blocks: AtomicUsize::new(0),
+            held: Held::new(defer_journal),
+        }
+    }
 }
 
 /// What rounds work with.
@@ -80,13 +97,8 @@ pub(crate) struct Workbench {
     buffer: Option<AlignedBuffer>,
     /// Dirty entries off the queue, those of the next round last.
     backlog: Vec<u32>,
-}
-
-/// A block that was copied out.
-struct Flight {
-    index: u32,
-    key: Key,
-    entry: Entry,
+    /// Journal blocks that are left for last.
+    holding: Holding,
 }
 
 /// What became of a claim.
@@ -95,14 +107,6 @@ enum Claim {
     /// Not this key's any more, or clean.
     Gone,
     Corrupt,
-}
-
-/// Neighbouring blocks of one round, all data or all zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
-    first: usize,
-    count: usize,
-    zero: bool,
 }
 
 impl Core {
@@ -120,7 +124,7 @@ impl Core {
         let mut workbench = self.begin_round();
         if workbench.backlog.is_empty() {
             self.retry_degraded();
-            workbench.backlog = self.take_dirty();
+            workbench.backlog = self.take_work(&mut workbench.holding);
         }
         let rest = workbench
             .backlog
@@ -128,9 +132,8 @@ impl Core {
             .saturating_sub(self.steady_round_blocks());
         let indices = workbench.backlog.split_off(rest);
         let started = Instant::now();
-        let mut round = self.round(&mut workbench.buffer, &indices, |volume| {
-            self.is_due(volume)
-        });
+        let mut round = self.round(&mut workbench, &indices, |volume| self.is_due(volume));
+        workbench.holding.corrupt += round.corrupt;
         round.more = rest > 0;
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
@@ -163,7 +166,7 @@ impl Core {
             watch(left)?;
             left -= chunk.len();
             let mut workbench = self.begin_round();
-            let round = self.round(&mut workbench.buffer, chunk, |other| other.id == volume.id);
+            let round = self.round(&mut workbench, chunk, |other| other.id == volume.id);
             failure = failure.or(round.error);
             if round.failed > 0 {
                 break;
@@ -183,6 +186,13 @@ impl Core {
             count += 1;
         }
         count
+    }
+
+    /// Looks for journals where no round is at work, which would look itself.
+    pub(crate) fn look_around(&self) {
+        if let Ok(mut workbench) = self.write_back.workbench.try_lock() {
+            self.prepare_holding(&mut workbench.holding);
+        }
     }
 
     /// One round at a time: whoever begins one waits for the one in progress.
@@ -252,25 +262,51 @@ impl Core {
         })
     }
 
-    /// Takes entries off the queue, and puts them in the order of volumes and blocks, last first.
-    fn take_dirty(&self) -> Vec<u32> {
+    /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, or
+    /// if there are none but those that are held back, as many of these as have to go.
+    fn take_work(&self, holding: &mut Holding) -> Vec<u32> {
+        self.prepare_holding(holding);
+        let mut taken = self.take_dirty(holding);
+        if taken.is_empty() {
+            taken = self.release(holding, self.journal_blocks_due());
+        }
+        taken.sort_unstable_by(|one, other| other.cmp(one));
+        taken.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// How many blocks that are held back have to go now, if nothing else is dirty: down to the low
+    /// watermark and where writers wait for room, a round at least.
+    fn journal_blocks_due(&self) -> u64 {
+        let round = self.round_blocks() as u64;
+        let is_asked_for = !self.options.background
+            || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+        let dirty = self.dirty_count.load(Ordering::Relaxed);
+        match dirty.saturating_sub(self.bell.pace.low()) {
+            _ if is_asked_for => round,
+            0 => 0,
+            above => above.clamp(*ROUND_BLOCKS.start() as u64, round),
+        }
+    }
+
+    /// Takes entries off the queue, and sets those aside that are held back.
+    fn take_dirty(&self, holding: &mut Holding) -> Vec<(Key, u32)> {
         let mut taken: Vec<(Key, u32)> = Vec::new();
         while taken.len() < BACKLOG_BLOCKS {
             let Some((word, bits)) = self.dirty.take_word() else {
                 break;
             };
             let keyed = |index| (self.media.load_entry(index).key(), index);
-            taken.extend(numbers(word, bits).map(keyed));
+            let keyed = numbers(word, bits).map(keyed);
+            taken.extend(keyed.filter(|(key, index)| !self.hold_back(holding, *key, *index)));
         }
-        taken.sort_unstable_by(|one, other| other.cmp(one));
-        taken.into_iter().map(|(_, index)| index).collect()
+        taken
     }
 
     /// The round itself, volume by volume; blocks of volumes that `serves` refuses are dropped
     /// here and announced again when the volume is.
     fn round(
         &self,
-        buffer: &mut Option<AlignedBuffer>,
+        workbench: &mut Workbench,
         indices: &[u32],
         serves: impl Fn(&VolumeState) -> bool,
     ) -> Round {
@@ -288,7 +324,7 @@ impl Core {
                 .volume(group[0].0.volume())
                 .filter(|volume| serves(volume));
             if let Some(volume) = volume {
-                self.write_back_group(buffer, &volume, group, &mut round);
+                self.write_back_group(workbench, &volume, group, &mut round);
             }
         }
         if round.progressed() {
@@ -299,7 +335,7 @@ impl Core {
 
     fn write_back_group(
         &self,
-        buffer: &mut Option<AlignedBuffer>,
+        workbench: &mut Workbench,
         volume: &VolumeState,
         group: &[(Key, u32)],
         round: &mut Round,
@@ -317,6 +353,9 @@ impl Core {
         };
         let block_bytes = self.block_bytes();
         let room = self.round_blocks() * block_bytes;
+        let Workbench {
+            buffer, holding, ..
+        } = workbench;
         let buffer = buffer.get_or_insert_with(|| AlignedBuffer::new(room));
         let mut flights: Vec<Flight> = Vec::with_capacity(group.len());
         for &(key, index) in group {
@@ -348,6 +387,8 @@ impl Core {
         self.settle_flights(&flights, sent.is_ok(), round);
         match sent {
             Ok(()) => {
+                let journal = flights.iter().filter(|f| self.is_journal(holding, f.key));
+                self.tallies.mine().journal_written(journal.count() as u64);
                 if volume.health.succeeded() {
                     // What earlier rounds dropped while the backing failed.
                     self.announce_dirty(volume.id);
@@ -368,6 +409,7 @@ impl Core {
         let ours = self.media.load_entry(index).key() == key
             && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
+            self.unmark_held(index);
             // From here nobody evicts it, and whoever changes it says so.
             let kept = self.state(index) & STATE_DIFFERS;
             self.set_state(index, kept | STATE_DIRTY | STATE_WRITING);
@@ -475,85 +517,5 @@ impl Core {
         // replay of an older record, it leaves the block merely dirty.
         self.media.store_key_half(index, now.as_clean());
         self.unmark_dirty(index);
-    }
-}
-
-/// Merges neighbours of one volume, sorted by block, into extents of at most `blocks_max`.
-fn extents(flights: &[Flight], blocks_max: usize) -> Vec<Extent> {
-    let mut extents: Vec<Extent> = Vec::new();
-    for (number, flight) in flights.iter().enumerate() {
-        let zero = flight.entry.kind() == Kind::Zero;
-        if let Some(last) = extents.last_mut()
-            && last.zero == zero
-            && flights[number - 1].key.block() + 1 == flight.key.block()
-            && (zero || last.count < blocks_max)
-        {
-            last.count += 1;
-        } else {
-            extents.push(Extent {
-                first: number,
-                count: 1,
-                zero,
-            });
-        }
-    }
-    extents
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn flight(block: u64, zero: bool) -> Flight {
-        let key = Key::new(1, block);
-        let entry = if zero {
-            Entry::zero(key)
-        } else {
-            Entry::data(key, 1, 0)
-        };
-        Flight {
-            index: 0,
-            key,
-            entry,
-        }
-    }
-
-    fn merged(blocks: &[(u64, bool)], blocks_max: usize) -> Vec<(usize, usize, bool)> {
-        let flights: Vec<Flight> = blocks
-            .iter()
-            .map(|(block, zero)| flight(*block, *zero))
-            .collect();
-        extents(&flights, blocks_max)
-            .iter()
-            .map(|e| (e.first, e.count, e.zero))
-            .collect()
-    }
-
-    #[test]
-    fn neighbours_merge_up_to_the_limit_and_gaps_part_them() {
-        let data = |blocks: &[u64]| {
-            blocks
-                .iter()
-                .map(|block| (*block, false))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(merged(&data(&[]), 4), []);
-        assert_eq!(
-            merged(&data(&[3, 4, 5, 9, 11, 12]), 4),
-            [(0, 3, false), (3, 1, false), (4, 2, false)]
-        );
-        assert_eq!(
-            merged(&data(&[1, 2, 3, 4, 5]), 2),
-            [(0, 2, false), (2, 2, false), (4, 1, false)]
-        );
-    }
-
-    #[test]
-    fn zero_blocks_are_extents_of_their_own_without_a_limit() {
-        let blocks = [(1, false), (2, true), (3, true), (4, true), (5, false)];
-        assert_eq!(
-            merged(&blocks, 2),
-            [(0, 1, false), (1, 3, true), (4, 1, false)]
-        );
     }
 }

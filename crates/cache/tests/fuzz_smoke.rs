@@ -13,9 +13,21 @@ proptest! {
     }
 
     #[test]
+    fn journals_are_found_within_the_disk_or_not_at_all(
+        data in proptest::collection::vec(any::<u8>(), 2..60)
+    ) {
+        fixtures::journal_locate::run(&data);
+    }
+
+    #[test]
     fn random_operations_leave_what_a_plain_array_holds(
         data in proptest::collection::vec(any::<u8>(), 1..400)
     ) {
         fixtures::operations::run(&data);
     }
+}
+
+#[test]
+fn the_seeds_of_the_search_for_journals_have_journals() {
+    fixtures::journal_locate::check_seeds();
 }

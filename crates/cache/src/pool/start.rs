@@ -101,7 +101,7 @@ impl Core {
             verify: AtomicBool::new(options.verify == VerifyPolicy::Always),
             poisoned: AtomicBool::new(false),
             tallies: Tallies::default(),
-            write_back: WriteBack::default(),
+            write_back: WriteBack::new(options.defer_journal),
             bell: Bell::new(
                 u64::from(geometry.slots()),
                 u64::from(geometry.block_bytes),

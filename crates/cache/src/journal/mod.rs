@@ -1,0 +1,104 @@
+//! Where the file systems on a volume have their journals.
+//!
+//! A journal is a ring: each of its blocks is overwritten once a lap, and is read only after a crash.
+//! So write-back leaves its blocks for last, and nearly all of them are overwritten in the pool before
+//! they reach the disk. What is found here is a hint about the order of write-back and nothing else:
+//! a superblock may be stale, wrong, or made to mislead. A dirty block is dropped only when it is
+//! overwritten or discarded, journal or not.
+//!
+//! A finder is given a [`Region`] of the volume and adds the journals that it sees there; `ext4` and
+//! `xfs` are finders (btrfs has no journal of this kind), `partitions` tells where they should look.
+//! All of them read what anybody may have written: every number is checked, every walk is bounded.
+
+mod ext4;
+mod hold;
+mod jbd2;
+mod partitions;
+mod region;
+mod table;
+mod watch;
+mod xfs;
+
+pub(crate) use hold::{Held, Holding};
+pub use region::Content;
+use region::{Budget, Region};
+use table::Table;
+use watch::Watches;
+
+/// Runs of one journal; a real one has a few, and what is beyond them is written like other blocks.
+const RUNS_MAX: usize = 4096;
+/// Journals of one volume.
+const JOURNALS_MAX: usize = 256;
+
+/// How a journal's blocks tell their age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalKind {
+    /// ext3, ext4, ocfs2: block headers carry the number of their transaction.
+    Jbd2,
+    /// xfs: every sector begins with the number of its lap.
+    Xfs,
+}
+
+/// A piece of a journal that lies together on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalRun {
+    /// Where it begins in the journal, in bytes.
+    pub journal_offset: u64,
+    /// Where it begins on the volume, in bytes.
+    pub disk_offset: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// A journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Journal {
+    /// How its blocks tell their age.
+    pub kind: JournalKind,
+    /// Where it lies, in the order of the journal; all within the volume.
+    pub runs: Vec<JournalRun>,
+    /// Which bytes of the journal are the ring; the others are rewritten more often than once a lap.
+    pub ring: std::ops::Range<u64>,
+    /// Where in the journal the part begins that is still needed, if the journal said so when it was
+    /// found; what lies before it is dead.
+    pub live_from: Option<u64>,
+}
+
+/// What [`locate`] found.
+#[derive(Clone, Debug, Default)]
+pub struct Located {
+    /// The journals.
+    pub journals: Vec<Journal>,
+    /// Bytes of the volume that decided it: when their blocks change, look again.
+    pub watched_offsets: Vec<u64>,
+    /// A file system is there whose journal could not be read yet.
+    pub is_incomplete: bool,
+}
+
+impl Located {
+    fn add(&mut self, journal: Journal) {
+        if self.journals.len() < JOURNALS_MAX && !journal.runs.is_empty() {
+            self.journals.push(journal);
+        }
+    }
+}
+
+/// Finds the journals of the file systems on a volume, and in the partitions of its partition table.
+pub fn locate(content: &dyn Content) -> Located {
+    let budget = Budget::default();
+    let whole = Region::whole(content, &budget);
+    let mut located = Located::default();
+    look_in(&whole, &mut located);
+    for part in partitions::find(&whole, &mut located.watched_offsets) {
+        look_in(&whole.part(part), &mut located);
+    }
+    located.watched_offsets.sort_unstable();
+    located.watched_offsets.dedup();
+    located
+}
+
+/// Asks every finder.
+fn look_in(region: &Region<'_>, located: &mut Located) {
+    ext4::find(region, located);
+    xfs::find(region, located);
+}
