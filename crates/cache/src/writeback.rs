@@ -275,17 +275,23 @@ impl Core {
     }
 
     /// How many blocks that are held back have to go now, if nothing else is dirty: down to the low
-    /// watermark and where writers wait for room, a round at least.
+    /// watermark, or as many as writers wait for, but not a few at a time.
     fn journal_blocks_due(&self) -> u64 {
-        let round = self.round_blocks() as u64;
-        let is_asked_for = !self.options.background
-            || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
-        let dirty = self.dirty_count.load(Ordering::Relaxed);
-        match dirty.saturating_sub(self.bell.pace.low()) {
-            _ if is_asked_for => round,
-            0 => 0,
-            above => above.clamp(*ROUND_BLOCKS.start() as u64, round),
+        let at_least = *ROUND_BLOCKS.start() as u64;
+        if !self.options.background {
+            // Somebody asked for a round.
+            return at_least;
         }
+        let dirty = self.dirty_count.load(Ordering::Relaxed);
+        let above = dirty.saturating_sub(self.bell.pace.low());
+        let is_waited_for = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+        if above == 0 && !is_waited_for {
+            return 0;
+        }
+        above.clamp(
+            at_least,
+            self.steady_round_blocks().max(at_least as usize) as u64,
+        )
     }
 
     /// Takes entries off the queue, and sets those aside that are held back.

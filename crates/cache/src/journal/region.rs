@@ -18,7 +18,7 @@ pub trait Content {
     fn read(&self, offset: u64, out: &mut [u8]) -> bool;
 }
 
-impl Content for [u8] {
+impl Content for &[u8] {
     fn size_bytes(&self) -> u64 {
         self.len() as u64
     }

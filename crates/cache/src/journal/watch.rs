@@ -2,6 +2,7 @@
 //!
 //! Only whoever does a round of write-back looks. Commits pay nothing for it.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::entry::Key;
 use crate::sync::Ordering;
 use crate::volume::VolumeState;
 
-/// How often a pool with background threads looks whether something changed.
+/// How often a pool with background threads looks again at a volume whose superblock keeps changing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How often a file system whose journal could not be read is looked at again: its blocks come in any
 /// order. Mounting it changes its superblock, so this need not go on for ever.
@@ -29,6 +30,7 @@ struct Watch {
     size_bytes: u64,
     /// The blocks that decided it, and what the pool had of them.
     seen: Vec<(u64, Option<u64>)>,
+    looked_at: Instant,
     retry_at: Option<Instant>,
     retries: u32,
 }
@@ -37,7 +39,6 @@ struct Watch {
 #[derive(Default)]
 pub(crate) struct Watches {
     volumes: BTreeMap<u32, Watch>,
-    looked_at: Option<Instant>,
 }
 
 impl Watches {
@@ -55,13 +56,6 @@ impl Core {
     /// Looks for journals on volumes that are new, or whose content says something else now. Reads a
     /// few blocks of these; where they cannot be read, there is no journal.
     pub(super) fn look_for_journals(&self, watches: &mut Watches) {
-        let is_due = watches
-            .looked_at
-            .is_none_or(|then| then.elapsed() >= LOOK_INTERVAL);
-        if self.options.background && !is_due {
-            return;
-        }
-        watches.looked_at = Some(Instant::now());
         let volumes: Vec<Arc<VolumeState>> = {
             let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
             volumes.iter().flatten().cloned().collect()
@@ -89,6 +83,9 @@ impl Core {
     }
 
     fn is_outdated(&self, volume: &VolumeState, size_bytes: u64, watch: &Watch) -> bool {
+        if self.options.background && watch.looked_at.elapsed() < LOOK_INTERVAL {
+            return false;
+        }
         let is_retry_due = watch.retry_at.is_some_and(|at| at <= Instant::now());
         is_retry_due
             || size_bytes != watch.size_bytes
@@ -107,7 +104,11 @@ impl Core {
     }
 
     fn look_at_volume(&self, volume: &VolumeState, size_bytes: u64, retries: u32) -> Watch {
-        let content = VolumeContent { core: self, volume };
+        let content = VolumeContent {
+            core: self,
+            volume,
+            has_failed: Cell::new(false),
+        };
         let block_bytes = self.block_bytes() as u64;
         // Before the look: what changes during it is seen to have changed.
         let mut seen = BTreeMap::new();
@@ -126,17 +127,15 @@ impl Core {
             }
             located = locate(&content);
         }
-        let may_retry = located.is_incomplete && retries < RETRIES_MAX;
+        let is_incomplete = located.is_incomplete || content.has_failed.get();
+        let may_retry = is_incomplete && retries < RETRIES_MAX;
         Watch {
             table: Table::new(&located.journals, block_bytes),
             size_bytes,
             seen: seen.into_iter().collect(),
+            looked_at: Instant::now(),
             retry_at: may_retry.then(|| Instant::now() + RETRY_INTERVAL),
-            retries: if located.is_incomplete {
-                retries + 1
-            } else {
-                0
-            },
+            retries: if is_incomplete { retries + 1 } else { 0 },
         }
     }
 
@@ -165,6 +164,7 @@ impl Core {
 struct VolumeContent<'a> {
     core: &'a Core,
     volume: &'a VolumeState,
+    has_failed: Cell<bool>,
 }
 
 impl Content for VolumeContent<'_> {
@@ -180,6 +180,7 @@ impl Content for VolumeContent<'_> {
             let within = (offset % block_bytes as u64) as usize;
             let block = offset / block_bytes as u64;
             if !self.core.read_in_passing(self.volume, block, &mut buffer) {
+                self.has_failed.set(true);
                 return false;
             }
             let count = rest.len().min(block_bytes - within);
