@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   VhostUserServer   one disk, one socket, one client at a time
-//!       |  a connection's messages
+//!       |  a connection's messages (wire, dispatch)
 //!   session           what the client has set up (config, memory)
 //!       |  a thread for each queue (runner), more for what takes long (workers)
 //!   ring              requests taken, answers given
@@ -14,6 +14,7 @@
 //! `docs/vhost-user.md`.
 
 mod config;
+mod dispatch;
 mod execute;
 mod memory;
 mod request;
@@ -22,6 +23,7 @@ mod runner;
 mod server;
 mod session;
 mod stats;
+mod wire;
 mod workers;
 
 pub use server::{VhostUserError, VhostUserOptions, VhostUserServer};

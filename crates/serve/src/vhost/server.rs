@@ -13,10 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use vhost::vhost_user::{BackendReqHandler, Error};
-
 use crate::block_device::BlockDevice;
 use crate::unix_socket::UnixDoor;
+use crate::vhost::dispatch;
 use crate::vhost::execute::Executor;
 use crate::vhost::request::SERIAL_BYTES;
 use crate::vhost::session::Session;
@@ -315,19 +314,13 @@ impl Shared {
     /// Serves a client until it goes or breaks the protocol. Everything that was begun for it is
     /// done on return.
     fn serve(&self, stream: UnixStream) {
-        let session = Session::new(self.options.clone(), Arc::clone(&self.executor));
-        let session = Arc::new(Mutex::new(session));
-        let mut handler = BackendReqHandler::from_stream(stream, session);
-        loop {
-            match handler.handle_request() {
-                Ok(()) => {}
-                Err(Error::Disconnected | Error::SocketBroken(_) | Error::SocketError(_)) => return,
-                Err(error) => {
-                    count(&self.executor.tallies.protocol_errors, 1);
-                    let path = self.door.path().display();
-                    tracing::warn!(socket = %path, %error, "a vhost-user client is disconnected");
-                    return;
-                }
+        let mut session = Session::new(self.options.clone(), Arc::clone(&self.executor));
+        if let Err(error) = dispatch::serve(&stream, &mut session) {
+            // One that has gone is no news; how it went concerns nobody.
+            if error.kind() == io::ErrorKind::InvalidData {
+                count(&self.executor.tallies.protocol_errors, 1);
+                let path = self.door.path().display();
+                tracing::warn!(socket = %path, %error, "a vhost-user client is disconnected");
             }
         }
     }

@@ -3,30 +3,35 @@
 //! A queue runs from the moment that all of it is known until something of it changes; then it is
 //! stopped, which waits for what it has taken, and started again.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use vhost::VhostUserMemoryRegionBase;
-use vhost::vhost_user::message::{
-    VhostTransferStateDirection, VhostTransferStatePhase, VhostUserConfigFlags, VhostUserInflight,
-    VhostUserLog, VhostUserMemoryRegion, VhostUserProtocolFeatures, VhostUserShMemConfig,
-    VhostUserSharedMsg, VhostUserSingleMemoryRegion, VhostUserVirtioFeatures,
-    VhostUserVringAddrFlags, VhostUserVringState,
-};
-use vhost::vhost_user::{Error, GpuBackend, Result, VhostUserBackendReqHandlerMut};
 use virtio_bindings::bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 use vm_memory::GuestAddress;
 
 use crate::vhost::config::{self, CONFIG_BYTES_MAX, WRITE_BACK_OFFSET};
 use crate::vhost::execute::Executor;
-use crate::vhost::memory::{MemoryTable, REGIONS_MAX};
+use crate::vhost::memory::MemoryTable;
 use crate::vhost::ring::{Layout, QUEUE_SIZE_MAX, Ring};
 use crate::vhost::runner::Runner;
 use crate::vhost::server::VhostUserOptions;
+use crate::vhost::wire::invalid;
 use crate::vhost::workers::Workers;
+
+/// The bit among the driver's features that says that there are features of the protocol, too.
+const FEATURE_PROTOCOL: u64 = 1 << 30;
+
+/// Features of the protocol, by bit.
+mod protocol {
+    pub(super) const QUEUES: u64 = 1 << 0;
+    pub(super) const REPLY_ACK: u64 = 1 << 3;
+    pub(super) const BACKEND_REQUESTS: u64 = 1 << 5;
+    pub(super) const CONFIG: u64 = 1 << 9;
+    pub(super) const RESET_DEVICE: u64 = 1 << 13;
+    pub(super) const MEMORY_SLOTS: u64 = 1 << 15;
+}
 
 /// One queue: what the client has said of it, and the queue itself while it runs.
 #[derive(Default)]
@@ -48,17 +53,14 @@ pub(crate) struct Session {
     executor: Arc<Executor>,
     workers: Arc<Workers>,
     features: u64,
+    protocol_features: u64,
     table: MemoryTable,
     queues: Vec<QueueState>,
+    /// On which the client could be asked for things. Some take its end for that of the disk.
+    channel: Vec<OwnedFd>,
     /// What the guest reads where it asks whether it has to flush. It need not, whatever it sets.
     write_back: u8,
 }
-
-fn refuse<T>(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Result<T> {
-    Err(Error::ReqHandlerError(io::Error::other(error)))
-}
-
-const UNSUPPORTED: Error = Error::InvalidOperation("not offered by this server");
 
 impl QueueState {
     /// Stops it, if it runs. What it takes next is remembered.
@@ -83,20 +85,46 @@ impl Session {
             executor,
             workers,
             features: 0,
+            protocol_features: 0,
             table: MemoryTable::default(),
             queues,
+            channel: Vec::new(),
             write_back: 0,
         }
     }
 
-    fn offered(&self) -> u64 {
-        config::features(&self.options) | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits()
+    /// The driver's features that there are.
+    pub(crate) fn offered(&self) -> u64 {
+        config::features(&self.options) | FEATURE_PROTOCOL
     }
 
-    fn queue(&mut self, index: u32) -> Result<&mut QueueState> {
-        self.queues
-            .get_mut(index as usize)
-            .ok_or(Error::InvalidParam)
+    /// The protocol's features that there are.
+    pub(crate) fn offered_of_protocol(&self) -> u64 {
+        protocol::QUEUES
+            | protocol::REPLY_ACK
+            | protocol::BACKEND_REQUESTS
+            | protocol::CONFIG
+            | protocol::RESET_DEVICE
+            | protocol::MEMORY_SLOTS
+    }
+
+    /// Whether the client may ask how a message went.
+    pub(crate) fn has_reply_ack(&self) -> bool {
+        self.protocol_features & protocol::REPLY_ACK != 0
+    }
+
+    pub(crate) fn keep_channel(&mut self, channel: Vec<OwnedFd>) {
+        self.channel = channel;
+    }
+
+    pub(crate) fn queue_count(&self) -> u64 {
+        self.options.queues.into()
+    }
+
+    fn queue(&mut self, index: u32) -> io::Result<&mut QueueState> {
+        let count = self.queues.len();
+        let queue = self.queues.get_mut(index as usize);
+        queue.ok_or_else(|| invalid(format!("queue {index}; there are {count}")))
     }
 
     fn halt_all(&mut self) {
@@ -104,7 +132,7 @@ impl Session {
     }
 
     /// Runs the queue if all of it is known and it is to run.
-    fn start_if_ready(&mut self, index: u32) -> Result<()> {
+    fn start_if_ready(&mut self, index: u32) -> io::Result<()> {
         let features = self.features;
         let (memory, executor) = (self.table.memory(), Arc::clone(&self.executor));
         let workers = Arc::clone(&self.workers);
@@ -126,30 +154,27 @@ impl Session {
             next_available: queue.next_available,
             event_index: features & (1 << VIRTIO_RING_F_EVENT_IDX) != 0,
         };
-        let again = |descriptor: &Option<OwnedFd>| {
-            let copied = descriptor.as_ref().map(OwnedFd::try_clone).transpose();
-            copied.map_err(Error::ReqHandlerError)
-        };
-        let kick = kick.try_clone().map_err(Error::ReqHandlerError)?;
+        let again =
+            |descriptor: &Option<OwnedFd>| descriptor.as_ref().map(OwnedFd::try_clone).transpose();
+        let kick = kick.try_clone()?;
         let (call, error) = (again(&queue.call)?, again(&queue.error)?);
         let ring = match Ring::new(&layout, memory, executor, call) {
             Ok(ring) => ring,
             Err(broken) => {
                 tracing::warn!(queue = index, error = %broken, "a guest's queue is not started");
-                return refuse(broken);
+                return Err(invalid(broken.to_string()));
             }
         };
-        let runner = Runner::start(ring, kick, error, workers).map_err(Error::ReqHandlerError)?;
-        queue.runner = Some(runner);
+        queue.runner = Some(Runner::start(ring, kick, error, workers)?);
         Ok(())
     }
 
-    fn start_all(&mut self) -> Result<()> {
+    fn start_all(&mut self) -> io::Result<()> {
         (0..u32::from(self.options.queues)).try_for_each(|index| self.start_if_ready(index))
     }
 
     /// Stops the queue, changes it, and starts it again where it can run.
-    fn change(&mut self, index: u32, change: impl FnOnce(&mut QueueState)) -> Result<()> {
+    fn change(&mut self, index: u32, change: impl FnOnce(&mut QueueState)) -> io::Result<()> {
         let queue = self.queue(index)?;
         queue.halt();
         change(queue);
@@ -157,20 +182,162 @@ impl Session {
     }
 
     /// Stops all queues, changes the memory, and starts them again.
-    fn change_memory(
+    ///
+    /// Errors: those of the change, or queues that are not in the memory any more.
+    pub(crate) fn change_memory(
         &mut self,
         change: impl FnOnce(&mut MemoryTable) -> io::Result<()>,
-    ) -> Result<()> {
+    ) -> io::Result<()> {
         self.halt_all();
-        change(&mut self.table).map_err(Error::ReqHandlerError)?;
-        self.start_all()
+        let changed = change(&mut self.table);
+        self.start_all()?;
+        changed
     }
 
-    /// Everything is forgotten but the memory.
-    fn reset(&mut self) {
+    /// The queues stop and are forgotten, the memory and the protocol's features are not.
+    pub(crate) fn reset(&mut self) {
         self.queues.iter_mut().for_each(QueueState::forget);
         self.features = 0;
         self.write_back = 0;
+    }
+
+    /// Errors: features that were not offered.
+    pub(crate) fn set_features(&mut self, features: u64) -> io::Result<()> {
+        let unknown = features & !self.offered();
+        if unknown != 0 {
+            return Err(invalid(format!("features {unknown:#x} are not offered")));
+        }
+        if features != self.features {
+            self.halt_all();
+            self.features = features;
+        }
+        if features & FEATURE_PROTOCOL == 0 {
+            // Such a client cannot say when a queue is to run.
+            self.queues
+                .iter_mut()
+                .for_each(|queue| queue.is_enabled = true);
+        }
+        self.start_all()
+    }
+
+    /// Errors: features that were not offered.
+    pub(crate) fn set_protocol_features(&mut self, features: u64) -> io::Result<()> {
+        let unknown = features & !self.offered_of_protocol();
+        if unknown != 0 {
+            return Err(invalid(format!(
+                "protocol features {unknown:#x} are not offered"
+            )));
+        }
+        self.protocol_features = features;
+        Ok(())
+    }
+
+    /// Errors: no such queue, or no size for one.
+    pub(crate) fn set_queue_size(&mut self, index: u32, size: u32) -> io::Result<()> {
+        let size = match u16::try_from(size) {
+            Ok(size @ 1..=QUEUE_SIZE_MAX) if size.is_power_of_two() => size,
+            _ => {
+                return Err(invalid(format!(
+                    "a queue of {size} entries; it has a power of two up to {QUEUE_SIZE_MAX}"
+                )));
+            }
+        };
+        self.change(index, |queue| queue.size = Some(size))
+    }
+
+    /// Descriptors, available ring and used ring are at these addresses of the client's.
+    ///
+    /// Errors: no such queue, or they are not in the guest's memory.
+    pub(crate) fn place_queue(&mut self, index: u32, addresses: [u64; 3]) -> io::Result<()> {
+        let mut places = [GuestAddress(0); 3];
+        for (place, address) in places.iter_mut().zip(addresses) {
+            *place = self.table.guest_address(address).ok_or_else(|| {
+                invalid(format!("address {address:#x} is not in the guest's memory"))
+            })?;
+        }
+        self.change(index, |queue| queue.places = Some(places))
+    }
+
+    /// The entry to take next, of which the lower 16 bits count.
+    ///
+    /// Errors: no such queue.
+    pub(crate) fn set_queue_base(&mut self, index: u32, base: u32) -> io::Result<()> {
+        self.change(index, |queue| queue.next_available = base as u16)
+    }
+
+    /// Stops a queue when what it has taken is answered; the entry that it would take next.
+    ///
+    /// Errors: no such queue.
+    pub(crate) fn stop_queue(&mut self, index: u32) -> io::Result<u32> {
+        let queue = self.queue(index)?;
+        queue.halt();
+        queue.kick = None;
+        queue.call = None;
+        Ok(queue.next_available.into())
+    }
+
+    /// Errors: no such queue, or one without kicks.
+    pub(crate) fn set_kick(&mut self, index: u32, kick: Option<OwnedFd>) -> io::Result<()> {
+        let Some(kick) = kick else {
+            return Err(invalid(
+                "a queue without kicks would have to be polled, which is not done",
+            ));
+        };
+        set_nonblocking(&kick)?;
+        self.change(index, |queue| queue.kick = Some(kick))
+    }
+
+    /// How the guest is woken, which it may change while its queue runs.
+    ///
+    /// Errors: no such queue.
+    pub(crate) fn set_call(&mut self, index: u32, call: Option<OwnedFd>) -> io::Result<()> {
+        call.as_ref().map(set_nonblocking).transpose()?;
+        let queue = self.queue(index)?;
+        if let Some(runner) = &queue.runner {
+            let again = call.as_ref().map(OwnedFd::try_clone).transpose();
+            runner.ring().set_call(again?);
+        }
+        queue.call = call;
+        Ok(())
+    }
+
+    /// Who is told when a queue makes no sense.
+    ///
+    /// Errors: no such queue.
+    pub(crate) fn set_error(&mut self, index: u32, error: Option<OwnedFd>) -> io::Result<()> {
+        error.as_ref().map(set_nonblocking).transpose()?;
+        self.change(index, |queue| queue.error = error)
+    }
+
+    /// Errors: no such queue, or one that is not in the guest's memory.
+    pub(crate) fn enable_queue(&mut self, index: u32, is_enabled: bool) -> io::Result<()> {
+        if self.queue(index)?.is_enabled == is_enabled {
+            return Ok(());
+        }
+        self.change(index, |queue| queue.is_enabled = is_enabled)
+    }
+
+    /// A part of the configuration space, if there is such a part.
+    pub(crate) fn config(&self, offset: u32, bytes: u32) -> Option<Vec<u8>> {
+        let space = config::space(&*self.executor.device, &self.options, self.write_back);
+        let start = offset as usize;
+        let end = start.checked_add(bytes as usize)?;
+        space.get(start..end).map(<[u8]>::to_vec)
+    }
+
+    /// Only one byte can be set: whether the guest flushes. Some clients send all of the space.
+    ///
+    /// Errors: that byte is not among them, or has no meaning.
+    pub(crate) fn set_config(&mut self, offset: u32, bytes: &[u8]) -> io::Result<()> {
+        let start = offset as usize;
+        let place = WRITE_BACK_OFFSET.checked_sub(start);
+        match place.and_then(|place| bytes.get(place)) {
+            Some(value @ (0 | 1)) if start + bytes.len() <= CONFIG_BYTES_MAX => {
+                self.write_back = *value;
+                Ok(())
+            }
+            _ => Err(invalid("only the write cache's mode can be set, to 0 or 1")),
+        }
     }
 }
 
@@ -182,236 +349,7 @@ impl Drop for Session {
 }
 
 /// A descriptor that never makes us wait.
-fn without_blocking(file: File) -> Result<OwnedFd> {
-    let descriptor = OwnedFd::from(file);
-    let set = || fcntl_setfl(&descriptor, fcntl_getfl(&descriptor)? | OFlags::NONBLOCK);
-    set().map_err(|errno| Error::ReqHandlerError(errno.into()))?;
-    Ok(descriptor)
-}
-
-impl VhostUserBackendReqHandlerMut for Session {
-    fn set_owner(&mut self) -> Result<()> {
-        Ok(())
-    }
-
-    fn reset_owner(&mut self) -> Result<()> {
-        self.reset();
-        Ok(())
-    }
-
-    fn reset_device(&mut self) -> Result<()> {
-        self.reset();
-        Ok(())
-    }
-
-    fn get_features(&mut self) -> Result<u64> {
-        Ok(self.offered())
-    }
-
-    fn set_features(&mut self, features: u64) -> Result<()> {
-        if features & !self.offered() != 0 {
-            return Err(Error::InvalidParam);
-        }
-        if features != self.features {
-            self.halt_all();
-            self.features = features;
-        }
-        if features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0 {
-            // Such a client cannot say when a queue is to run.
-            self.queues
-                .iter_mut()
-                .for_each(|queue| queue.is_enabled = true);
-        }
-        self.start_all()
-    }
-
-    fn set_mem_table(
-        &mut self,
-        regions: &[VhostUserMemoryRegion],
-        files: Vec<File>,
-        _postcopy: Option<bool>,
-    ) -> Result<Option<Vec<VhostUserMemoryRegionBase>>> {
-        self.change_memory(|table| table.replace(regions, files))?;
-        Ok(None)
-    }
-
-    fn set_vring_num(&mut self, index: u32, size: u32) -> Result<()> {
-        let size = u16::try_from(size).map_err(|_| Error::InvalidParam)?;
-        if !size.is_power_of_two() || size > QUEUE_SIZE_MAX {
-            return refuse(format!(
-                "a queue of {size} entries; it has a power of two up to {QUEUE_SIZE_MAX}"
-            ));
-        }
-        self.change(index, |queue| queue.size = Some(size))
-    }
-
-    fn set_vring_addr(
-        &mut self,
-        index: u32,
-        _flags: VhostUserVringAddrFlags,
-        descriptors: u64,
-        used: u64,
-        available: u64,
-        _log: u64,
-    ) -> Result<()> {
-        let place = |address| self.table.guest_address(address).ok_or(Error::InvalidParam);
-        let places = [place(descriptors)?, place(available)?, place(used)?];
-        self.change(index, |queue| queue.places = Some(places))
-    }
-
-    fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
-        self.change(index, |queue| queue.next_available = base as u16)
-    }
-
-    fn get_vring_base(&mut self, index: u32) -> Result<VhostUserVringState> {
-        let queue = self.queue(index)?;
-        queue.halt();
-        queue.kick = None;
-        queue.call = None;
-        Ok(VhostUserVringState::new(index, queue.next_available.into()))
-    }
-
-    fn set_vring_kick(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let Some(file) = file else {
-            return refuse("a queue without kicks would have to be polled, which is not done");
-        };
-        let kick = without_blocking(file)?;
-        self.change(index.into(), |queue| queue.kick = Some(kick))
-    }
-
-    fn set_vring_call(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let call = file.map(without_blocking).transpose()?;
-        let queue = self.queue(index.into())?;
-        if let Some(runner) = &queue.runner {
-            let again = call.as_ref().map(OwnedFd::try_clone).transpose();
-            runner
-                .ring()
-                .set_call(again.map_err(Error::ReqHandlerError)?);
-        }
-        queue.call = call;
-        Ok(())
-    }
-
-    fn set_vring_err(&mut self, index: u8, file: Option<File>) -> Result<()> {
-        let error = file.map(without_blocking).transpose()?;
-        self.change(index.into(), |queue| queue.error = error)
-    }
-
-    fn get_protocol_features(&mut self) -> Result<VhostUserProtocolFeatures> {
-        Ok(VhostUserProtocolFeatures::MQ
-            | VhostUserProtocolFeatures::REPLY_ACK
-            | VhostUserProtocolFeatures::BACKEND_REQ
-            | VhostUserProtocolFeatures::CONFIG
-            | VhostUserProtocolFeatures::RESET_DEVICE
-            | VhostUserProtocolFeatures::CONFIGURE_MEM_SLOTS)
-    }
-
-    fn set_protocol_features(&mut self, features: u64) -> Result<()> {
-        match features & !self.get_protocol_features()?.bits() {
-            0 => Ok(()),
-            _ => Err(Error::InvalidParam),
-        }
-    }
-
-    fn get_queue_num(&mut self) -> Result<u64> {
-        Ok(self.options.queues.into())
-    }
-
-    fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        let queue = self.queue(index)?;
-        if queue.is_enabled == enable {
-            return Ok(());
-        }
-        self.change(index, |queue| queue.is_enabled = enable)
-    }
-
-    fn get_config(
-        &mut self,
-        offset: u32,
-        size: u32,
-        _flags: VhostUserConfigFlags,
-    ) -> Result<Vec<u8>> {
-        let space = config::space(&*self.executor.device, &self.options, self.write_back);
-        let (start, size) = (offset as usize, size as usize);
-        let part = start
-            .checked_add(size)
-            .and_then(|end| space.get(start..end));
-        part.map(<[u8]>::to_vec).ok_or(Error::InvalidParam)
-    }
-
-    fn set_config(
-        &mut self,
-        offset: u32,
-        bytes: &[u8],
-        _flags: VhostUserConfigFlags,
-    ) -> Result<()> {
-        // Only one byte can be set, but some clients send all of them back.
-        let place = WRITE_BACK_OFFSET.checked_sub(offset as usize);
-        let value = place.and_then(|place| bytes.get(place));
-        match value {
-            Some(value @ (0 | 1)) if offset as usize + bytes.len() <= CONFIG_BYTES_MAX => {
-                self.write_back = *value;
-                Ok(())
-            }
-            _ => Err(Error::InvalidParam),
-        }
-    }
-
-    fn set_gpu_socket(&mut self, _gpu_backend: GpuBackend) -> Result<()> {
-        Err(UNSUPPORTED)
-    }
-
-    fn get_shared_object(&mut self, _uuid: VhostUserSharedMsg) -> Result<File> {
-        Err(UNSUPPORTED)
-    }
-
-    fn get_inflight_fd(
-        &mut self,
-        _inflight: &VhostUserInflight,
-    ) -> Result<(VhostUserInflight, File)> {
-        Err(UNSUPPORTED)
-    }
-
-    fn set_inflight_fd(&mut self, _inflight: &VhostUserInflight, _file: File) -> Result<()> {
-        Err(UNSUPPORTED)
-    }
-
-    fn get_max_mem_slots(&mut self) -> Result<u64> {
-        Ok(REGIONS_MAX as u64)
-    }
-
-    fn add_mem_region(
-        &mut self,
-        region: &VhostUserSingleMemoryRegion,
-        file: File,
-        _postcopy: Option<bool>,
-    ) -> Result<Option<VhostUserMemoryRegionBase>> {
-        self.change_memory(|table| table.add(region, file))?;
-        Ok(None)
-    }
-
-    fn remove_mem_region(&mut self, region: &VhostUserSingleMemoryRegion) -> Result<()> {
-        self.change_memory(|table| table.remove(region))
-    }
-
-    fn set_device_state_fd(
-        &mut self,
-        _direction: VhostTransferStateDirection,
-        _phase: VhostTransferStatePhase,
-        _file: File,
-    ) -> Result<Option<File>> {
-        Err(UNSUPPORTED)
-    }
-
-    fn check_device_state(&mut self) -> Result<()> {
-        Err(UNSUPPORTED)
-    }
-
-    fn get_shmem_config(&mut self) -> Result<VhostUserShMemConfig> {
-        Err(UNSUPPORTED)
-    }
-
-    fn set_log_base(&mut self, _log: &VhostUserLog, _file: File) -> Result<()> {
-        Err(UNSUPPORTED)
-    }
+fn set_nonblocking(descriptor: &OwnedFd) -> io::Result<()> {
+    let flags = fcntl_getfl(descriptor)? | OFlags::NONBLOCK;
+    Ok(fcntl_setfl(descriptor, flags)?)
 }
