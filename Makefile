@@ -1,12 +1,12 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash soak lint fuzz loom tsan build man clean
+.PHONY: help run test bench crash soak rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
 
 help: ## This list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
 run: ## The main job on real data: ext4 on a cached disk, the daemon killed, everything verified
 	@scripts/setup.sh build run
@@ -28,6 +28,10 @@ crash: ## A million crash images and every mutant; writes target/crash/report.js
 soak: ## Ten minutes of load on daemons that are killed and misled; writes target/soak/report.json
 	@scripts/setup.sh build
 	@scripts/soak.sh
+
+rig-grid: ## The block cache study's grid, ours beside the kernel's caches; writes target/rig/grid.html
+	@scripts/setup.sh build rig
+	@scripts/rig-grid.sh
 
 lint: ## Formatting, clippy, licences and sources of dependencies, house rules
 	@scripts/setup.sh build lint

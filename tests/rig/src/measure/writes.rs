@@ -6,7 +6,6 @@
 //! gives itself on any disk of 16 GiB. The file system is unmounted at the end, which writes its journal
 //! out, and the cache drained.
 
-use std::path::Path;
 use std::time::Duration;
 
 use forebay_report::Row;
@@ -262,10 +261,9 @@ impl Bench {
             }
             Cache::DmWritecache => {
                 let mut bytes = |name: &str| -> Result<f64> {
-                    let stat = Path::new("/sys/block");
                     let script = format!(
-                        "awk '{{print $7}}' {}/$(basename $(readlink -f /dev/mapper/{name}))/stat",
-                        stat.display()
+                        "awk '{{print $7}}' \
+                         /sys/block/$(dmsetup info -c --noheadings -o blkdevname {name})/stat"
                     );
                     let sectors: f64 = self.guest.must_run(&script, LIMIT)?.trim().parse()?;
                     Ok(sectors * 512.0)

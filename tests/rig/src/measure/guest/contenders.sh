@@ -39,7 +39,7 @@ if is_wanted bcache; then
     slow slow-bcache 3
     make-bcache --wipe-bcache --block 4k --bucket 64k --writeback -C /dev/ram3 -B /dev/mapper/slow-bcache >/dev/null
     echo /dev/ram3 >/sys/fs/bcache/register
-    echo "$(readlink -f /dev/mapper/slow-bcache)" >/sys/fs/bcache/register
+    echo /dev/mapper/slow-bcache >/sys/fs/bcache/register
     for ((i = 0; i < 100; i++)); do [ -b /dev/bcache0 ] && break || sleep 0.05; done
     # Everything is cached, sequential or not, and never passed by.
     echo 0 >/sys/block/bcache0/bcache/sequential_cutoff
