@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::config::{Settings, Tunables};
+use crate::config::{Settings, Tunables, UblkNumber};
 use crate::size;
 
 /// A daemon to run.
@@ -56,6 +56,12 @@ pub struct AttachOptions {
     /// Existing directory to mount the disk in.
     #[arg(long, value_name = "DIRECTORY")]
     pub fuse: Option<PathBuf>,
+    /// Have this host's kernel make a block device of it: /dev/ublkbNUMBER, or the next free one.
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "auto")]
+    pub ublk: Option<UblkNumber>,
+    /// Offer the disk to a virtual machine over vhost-user, at a socket that is made there.
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::size;
+pub use values::UblkNumber;
 use values::{addresses, one_or_many, size_or_number};
 
 /// The longest config file that is read.
@@ -62,6 +63,16 @@ pub struct Settings {
     /// Existing directory to mount the disk in; it is then the file `disk` there.
     #[arg(long, value_name = "DIRECTORY")]
     pub fuse: Option<PathBuf>,
+    /// Have this host's kernel make a block device of the disk: /dev/ublkbNUMBER, or the next free
+    /// one. Needs root and a kernel with ublk.
+    #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "auto")]
+    pub ublk: Option<UblkNumber>,
+    /// Offer the disk to a virtual machine over vhost-user, at a socket that is made there.
+    #[arg(long, value_name = "SOCKET")]
+    pub vhost_user: Option<PathBuf>,
+    /// Queues that a disk has over vhost-user [default: one for each processor, up to 4].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub vhost_user_queues: Option<u16>,
     /// Listen for NBD clients: unix:PATH or tcp:HOST:PORT. May be repeated.
     #[arg(long, value_name = "ADDRESS")]
     #[serde(deserialize_with = "addresses")]
@@ -127,6 +138,17 @@ pub struct VolumeSettings {
     pub name: Option<String>,
     /// Where it is mounted.
     pub fuse: Option<PathBuf>,
+    /// Which block device of this host's kernel it is.
+    pub ublk: Option<UblkNumber>,
+    /// The socket at which a virtual machine can have it.
+    pub vhost_user: Option<PathBuf>,
+}
+
+impl VolumeSettings {
+    /// Whether it can be reached by itself, NBD apart.
+    pub fn has_door(&self) -> bool {
+        self.fuse.is_some() || self.ublk.is_some() || self.vhost_user.is_some()
+    }
 }
 
 impl Settings {
@@ -190,6 +212,9 @@ impl Settings {
             }
             _ => {}
         }
+        if let Some(queues @ (0 | 257..)) = self.vhost_user_queues {
+            return refuse("vhost-user-queues", queues.into(), "1 to 256");
+        }
         match self.shutdown_deadline {
             Some(seconds @ 86401..) => refuse("shutdown-deadline", seconds, "0 to 86400"),
             _ => Ok(()),
@@ -200,13 +225,17 @@ impl Settings {
         let single = [
             &mut self.backing,
             &mut self.fuse,
+            &mut self.vhost_user,
             &mut self.tls_certificate,
             &mut self.tls_key,
             &mut self.tls_client_ca,
         ];
         let optional = single.into_iter().flatten();
         let volumes = self.volume.iter_mut();
-        let inner = volumes.flat_map(|v| std::iter::once(&mut v.backing).chain(v.fuse.as_mut()));
+        let inner = volumes.flat_map(|volume| {
+            let doors = [&mut volume.fuse, &mut volume.vhost_user];
+            std::iter::once(&mut volume.backing).chain(doors.into_iter().flatten())
+        });
         let sockets = self.nbd.iter_mut().filter_map(|address| match address {
             NbdAddress::Unix(path) => Some(path),
             NbdAddress::Tcp { .. } => None,
@@ -239,6 +268,9 @@ impl Settings {
             backing: self.backing.or(file.backing),
             name: self.name.or(file.name),
             fuse: self.fuse.or(file.fuse),
+            ublk: self.ublk.or(file.ublk),
+            vhost_user: self.vhost_user.or(file.vhost_user),
+            vhost_user_queues: self.vhost_user_queues.or(file.vhost_user_queues),
             nbd: list(self.nbd, file.nbd),
             nbd_connections: self.nbd_connections.or(file.nbd_connections),
             tls_certificate: self.tls_certificate.or(file.tls_certificate),
@@ -279,10 +311,18 @@ impl Settings {
                 backing: backing.clone(),
                 name: self.name.clone(),
                 fuse: self.fuse.clone(),
+                ublk: self.ublk,
+                vhost_user: self.vhost_user.clone(),
             }),
-            None if self.name.is_some() || self.fuse.is_some() => {
+            None if self.name.is_some()
+                || self.fuse.is_some()
+                || self.ublk.is_some()
+                || self.vhost_user.is_some() =>
+            {
                 return Err(Failure::Arguments(
-                    "a name or a FUSE mount belongs to a backing; name it with --backing".into(),
+                    "a name, a FUSE mount, a ublk device or a vhost-user socket belongs to a \
+                     backing; name it with --backing"
+                        .into(),
                 ));
             }
             None => None,
@@ -370,6 +410,8 @@ mod tests {
             ("\n\nflush-rate = \"3 apples\"", 3, "apples"),
             ("nbd = [\"udp:1\"]", 1, "unix:PATH"),
             ("verify = \"sometimes\"", 1, "sometimes"),
+            ("ublk = \"many\"", 1, "neither auto nor a number"),
+            ("ublk = -1", 1, "neither auto nor a number"),
             ("pool = 7", 1, "a text or a list"),
             ("pool = \"a\"\npool = \"b\"", 2, "duplicate"),
         ] {

@@ -12,8 +12,8 @@ use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::report;
-use super::service::{Served, Service, lock};
-use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
+use super::service::{Doors, Served, Service, lock};
+use crate::config::{Replacement, Tunables, UblkNumber, Verify, VolumeSettings};
 use crate::control;
 use crate::failure::Failure;
 
@@ -90,19 +90,22 @@ fn refusal(failure: Failure) -> Refusal {
 }
 
 fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
-    request.knows_only(&["backing", "name", "fuse"])?;
+    request.knows_only(&["backing", "name", "fuse", "ublk", "vhost_user"])?;
+    let ublk = request.text("ublk")?.map(str::parse).transpose();
     let settings = VolumeSettings {
         backing: PathBuf::from(request.required_text("backing")?),
         name: request.text("name")?.map(str::to_owned),
         fuse: request.text("fuse")?.map(PathBuf::from),
+        ublk: ublk.map_err(|message| Refusal::new(RefusalKind::Invalid, message))?,
+        vhost_user: request.text("vhost_user")?.map(PathBuf::from),
     };
     let _changing = service.change()?;
     let has_nbd = !lock(&service.servers).is_empty();
-    if settings.fuse.is_none() && !has_nbd {
+    if !settings.has_door() && !has_nbd {
         return Err(Refusal::new(
             RefusalKind::Invalid,
             "the daemon listens for no NBD clients, so that nobody could reach the disk; name a \
-             directory with --fuse",
+             directory with --fuse or a socket with --vhost-user, or ask for --ublk",
         ));
     }
     let served = service.attach(&settings).map_err(refusal)?;
@@ -118,6 +121,8 @@ fn detach(
     let _changing = service.change()?;
     let served = service.find(request.required_text("volume")?)?;
     refuse_connected(service, &served)?;
+    refuse_guest(service, &served)?;
+    let ublk = refuse_open(service, &served)?;
     // While it is served: this takes the time, and can be called off.
     let volume = served.disk.inner().volume();
     let mut watcher = |drain: &DrainProgress| watch(progress, drain);
@@ -136,13 +141,23 @@ fn detach(
             Refusal::failed(error)
         }
     })?;
+    let vhost_user = service.vhost.path_of(&served.name);
+    service.ublk.remove(&served.name).map_err(refusal)?;
+    service.vhost.close(&served.name);
     service
         .exports
         .remove_and_wait(&served.name, EXPORT_DEADLINE);
     service.forget(&served);
     let detached = service.pool.detach_watched(volume.clone(), &mut watcher);
     if let Err(error) = detached {
-        let reopened = service.open_doors(&served, mounted_on.as_deref());
+        let reopened = service.open_doors(
+            &served,
+            &Doors {
+                fuse: mounted_on.as_deref(),
+                ublk,
+                vhost_user: vhost_user.as_deref(),
+            },
+        );
         service.remember(Arc::clone(&served));
         let note = reopened
             .err()
@@ -165,6 +180,38 @@ fn refuse_connected(service: &Service, served: &Served) -> Result<(), Refusal> {
             ),
         )),
     }
+}
+
+fn refuse_guest(service: &Service, served: &Served) -> Result<(), Refusal> {
+    if service.vhost.is_in_use(&served.name) {
+        return Err(Refusal::new(
+            RefusalKind::InUse,
+            format!(
+                "a guest has {} over vhost-user; shut it down first",
+                served.name
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// The number of the disk's block device, if it has one.
+///
+/// Errors: somebody uses it.
+fn refuse_open(service: &Service, served: &Served) -> Result<Option<UblkNumber>, Refusal> {
+    if let Some(path) = service.ublk.path_of(&served.name)
+        && service.ublk.is_in_use(&served.name)
+    {
+        return Err(Refusal::new(
+            RefusalKind::InUse,
+            format!(
+                "{} is in use as {}; unmount what is on it",
+                served.name,
+                path.display()
+            ),
+        ));
+    }
+    Ok(service.ublk.number_of(&served.name))
 }
 
 fn flush(

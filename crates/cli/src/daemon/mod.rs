@@ -13,7 +13,9 @@ mod notify;
 mod privileges;
 mod report;
 mod service;
+mod ublk;
 pub mod unmounter;
+mod vhost;
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use forebay_serve::nbd::{NbdAddress, NbdOptions, NbdServer, TlsFiles};
 use forebay_serve::{BlockDevice, ControlServer, DiskOptions, control_path};
 
 use crate::arguments::ServeOptions;
-use crate::config::Settings;
+use crate::config::{Settings, VolumeSettings};
 use crate::failure::Failure;
 use crate::output;
 use answers::Answers;
@@ -34,6 +36,7 @@ use notify::Notifier;
 use privileges::Target;
 use service::{Service, lock};
 use unmounter::Unmounter;
+use vhost::VhostDoors;
 
 /// How often a daemon that was told to end looks whether its disks are still in use.
 const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -64,10 +67,11 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
     };
-    let service = Arc::new(Service::new(pool, disk_options, sender.clone()));
+    let owner = target.as_ref().map(Target::owner);
+    let vhost = VhostDoors::new(settings.vhost_user_queues, owner);
+    let service = Arc::new(Service::new(pool, disk_options, vhost, sender.clone()));
     end::forward_signals(sender)?;
     let control = control_path(&settings.pool[0]);
-    let owner = target.as_ref().map(Target::owner);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
     let control_server = ControlServer::new(&control, owner, answers)?;
     open_everything(&service, &settings, owner)?;
@@ -105,15 +109,23 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
         return refuse("no pool to serve; name its members with --pool");
     }
     let volumes = settings.volumes()?;
-    let has_mounts = volumes.iter().any(|volume| volume.fuse.is_some());
-    if !has_mounts && settings.nbd.is_empty() {
-        return refuse("nobody could reach a disk; open a door with --fuse or --nbd");
+    let has_ublk = volumes.iter().any(|volume| volume.ublk.is_some());
+    if has_ublk && settings.user.is_some() {
+        return refuse(
+            "the ublk driver obeys root only, and --user gives root up before the device can be \
+             removed; leave one of the two out",
+        );
+    }
+    if !volumes.iter().any(VolumeSettings::has_door) && settings.nbd.is_empty() {
+        return refuse(
+            "nobody could reach a disk; open a door with --fuse, --nbd, --vhost-user or --ublk",
+        );
     }
     if settings.nbd.is_empty()
-        && let Some(volume) = volumes.iter().find(|volume| volume.fuse.is_none())
+        && let Some(volume) = volumes.iter().find(|volume| !volume.has_door())
     {
         return Err(Failure::Arguments(format!(
-            "nobody could reach {}; give it a door with --fuse or --nbd",
+            "nobody could reach {}; give it a door with --fuse, --nbd, --vhost-user or --ublk",
             volume.backing.display()
         )));
     }
@@ -242,6 +254,16 @@ fn announce(service: &Service) {
             let path = directory.join("disk");
             output::line(&format!("serving {} ({size_bytes} bytes)", path.display()));
         }
+        if let Some(path) = service.ublk.path_of(&served.name) {
+            output::line(&format!("serving {} ({size_bytes} bytes)", path.display()));
+        }
+        if let Some(path) = service.vhost.path_of(&served.name) {
+            output::line(&format!(
+                "serving {} over vhost-user at {} ({size_bytes} bytes)",
+                served.name,
+                path.display()
+            ));
+        }
         for server in lock(&service.servers).iter() {
             output::line(&format!(
                 "serving {} over NBD at {} ({size_bytes} bytes)",
@@ -297,10 +319,13 @@ fn close_doors(
     let servers = std::mem::take(&mut *lock(&service.servers));
     // All at once: none may let clients in while another one waits for its own.
     servers.iter().for_each(NbdServer::begin_drain);
+    service.vhost.begin_drain();
     let mut signals = 1;
     let mut waits = 0;
     loop {
         let mut in_use = unmount_all(service);
+        in_use.extend(service.ublk.remove_unused());
+        in_use.extend(service.vhost.remove_unused());
         if !servers.iter().all(NbdServer::is_drained) {
             in_use.push("NBD connections".to_owned());
         }
@@ -310,8 +335,8 @@ fn close_doors(
         if signals > 1 || Instant::now() >= deadline {
             insist(service, servers);
             return Err(Failure::Forced(format!(
-                "ended while in use: {}; whoever uses it gets errors from now on, and nothing \
-                 acknowledged is lost",
+                "ended while in use: {}; whoever uses it gets errors from now on unless it waits, and \
+                 nothing acknowledged is lost",
                 in_use.join(", ")
             )));
         }
@@ -358,9 +383,14 @@ fn unmount_all(service: &Service) -> Vec<String> {
 /// Closes what is still open, whoever uses it.
 fn insist(service: &Service, servers: Vec<NbdServer>) {
     servers.iter().for_each(NbdServer::cut);
+    service.vhost.cut();
     close_doors_by_force(service);
     let until = Instant::now() + CLOSE_GRACE;
-    while !servers.iter().all(NbdServer::is_drained) {
+    let is_over = || {
+        let has_guests = !service.vhost.remove_unused().is_empty();
+        servers.iter().all(NbdServer::is_drained) && !has_guests
+    };
+    while !is_over() {
         if Instant::now() >= until {
             // Dropping them would wait longer for requests that a backing does not answer; the
             // process ends and takes them along.

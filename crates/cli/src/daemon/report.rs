@@ -53,6 +53,7 @@ pub fn volume(service: &Service, served: &Arc<Served>) -> Value {
 fn describe(service: &Service, served: &Served, report: &mut Value) {
     report["name"] = served.name.clone().into();
     report["mounted_on"] = json!(served.mounted_on());
+    report["vhost_user_socket"] = json!(service.vhost.path_of(&served.name));
     report["nbd_connections"] = json!(service.exports.connections(&served.name));
 }
 
@@ -64,6 +65,8 @@ pub fn doors(service: &Service) -> Value {
             doors.push(json!({"kind": "fuse", "address": directory, "volume": served.name}));
         }
     }
+    doors.extend(service.ublk.report());
+    doors.extend(service.vhost.report());
     doors.into()
 }
 

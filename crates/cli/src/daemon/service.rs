@@ -18,8 +18,10 @@ use forebay_serve::{
 use forebay_serve::mount_point::MountIdentity;
 
 use super::end::Event;
+use super::ublk::UblkDoors;
 use super::unmounter::Unmounter;
-use crate::config::VolumeSettings;
+use super::vhost::VhostDoors;
+use crate::config::{UblkNumber, VolumeSettings};
 use crate::failure::Failure;
 
 /// The longest name of a disk.
@@ -72,6 +74,16 @@ impl fmt::Debug for Served {
     }
 }
 
+/// A disk's own ways in, NBD apart.
+pub struct Doors<'d> {
+    /// The directory that it is mounted in.
+    pub fuse: Option<&'d Path>,
+    /// The block device that the kernel makes of it.
+    pub ublk: Option<UblkNumber>,
+    /// The socket at which a virtual machine has it.
+    pub vhost_user: Option<&'d Path>,
+}
+
 /// Everything that the daemon holds.
 pub struct Service {
     /// The pool.
@@ -80,6 +92,10 @@ pub struct Service {
     pub exports: Arc<Exports>,
     /// The NBD doors.
     pub servers: Mutex<Vec<NbdServer>>,
+    /// The block devices that the kernel has made of disks.
+    pub ublk: UblkDoors,
+    /// The disks that virtual machines can have.
+    pub vhost: VhostDoors,
     /// When the daemon began to serve.
     pub started: Instant,
     served: Mutex<Vec<Arc<Served>>>,
@@ -97,11 +113,18 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Service {
     /// Serves nothing yet.
-    pub fn new(pool: Pool, disk_options: DiskOptions, events: Sender<Event>) -> Service {
+    pub fn new(
+        pool: Pool,
+        disk_options: DiskOptions,
+        vhost: VhostDoors,
+        events: Sender<Event>,
+    ) -> Service {
         Service {
             pool: Arc::new(pool),
             exports: Arc::new(Exports::new()),
             servers: Mutex::default(),
+            ublk: UblkDoors::default(),
+            vhost,
             started: Instant::now(),
             served: Mutex::default(),
             changes: Mutex::new(()),
@@ -178,7 +201,12 @@ impl Service {
             faults,
         });
         lock(&self.served).push(Arc::clone(&served));
-        self.open_doors(&served, settings.fuse.as_deref())?;
+        let doors = Doors {
+            fuse: settings.fuse.as_deref(),
+            ublk: settings.ublk,
+            vhost_user: settings.vhost_user.as_deref(),
+        };
+        self.open_doors(&served, &doors)?;
         tracing::info!(
             volume = served.name,
             backing = %served.backing.display(),
@@ -198,9 +226,15 @@ impl Service {
 
     /// Mounts and exports a disk.
     ///
-    /// Errors: the mount point; the disk is not exported then.
-    pub fn open_doors(&self, served: &Arc<Served>, fuse: Option<&Path>) -> Result<(), Failure> {
-        if let Some(directory) = fuse {
+    /// Errors: the ublk driver, the socket, the mount point; the disk is not exported then.
+    pub fn open_doors(&self, served: &Arc<Served>, doors: &Doors<'_>) -> Result<(), Failure> {
+        if let Some(number) = doors.ublk {
+            self.ublk.open(&self.pool, served, number)?;
+        }
+        if let Some(socket) = doors.vhost_user {
+            self.vhost.open(served, socket)?;
+        }
+        if let Some(directory) = doors.fuse {
             let events = self.events.clone();
             let number = self.mounts.fetch_add(1, Ordering::Relaxed);
             let mount = DiskMount::new(
@@ -282,7 +316,8 @@ impl Service {
 
     /// Whether anybody can still reach a disk.
     pub fn has_doors(&self) -> bool {
-        !lock(&self.servers).is_empty() || self.has_mounts()
+        let has_devices = !self.ublk.is_empty() || !self.vhost.is_empty();
+        !lock(&self.servers).is_empty() || self.has_mounts() || has_devices
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Disk {
 /// A door.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Door {
-    /// `nbd` or `fuse`.
+    /// `nbd`, `fuse`, `vhost` or `ublk`.
     pub kind: &'static str,
     /// Where it is.
     pub address: String,
@@ -228,12 +228,14 @@ fn disk(volume: &Value, interval_s: f64) -> Disk {
 
 fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
     let address = text(door, "/address");
-    if door["kind"] == "fuse" {
-        return Door {
-            kind: "fuse",
-            address,
-            activity: text(door, "/volume"),
-        };
+    for kind in ["fuse", "ublk"] {
+        if door["kind"] == kind {
+            return Door {
+                kind,
+                address,
+                activity: text(door, "/volume"),
+            };
+        }
     }
     let requests = |door: &Value| -> u64 {
         ["reads", "writes", "flushes", "zeroings", "others"]
@@ -247,8 +249,12 @@ fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
         .map(requests)
         .sum();
     let rate = requests(door).saturating_sub(earlier) as f64 / interval_s.max(1e-9);
+    let (kind, disk) = match door["kind"].as_str() {
+        Some("vhost-user") => ("vhost", format!("{}: ", text(door, "/volume"))),
+        _ => ("nbd", String::new()),
+    };
     let mut activity = format!(
-        "{} clients, {:.0} requests/s, {} queued",
+        "{disk}{} clients, {:.0} requests/s, {} queued",
         number(door, "/connections_open"),
         if interval_s > 0.0 { rate } else { 0.0 },
         number(door, "/requests_in_flight"),
@@ -260,7 +266,7 @@ fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
         }
     }
     Door {
-        kind: "nbd",
+        kind,
         address,
         activity,
     }

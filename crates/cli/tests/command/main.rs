@@ -11,3 +11,5 @@ mod place;
 mod pools;
 mod service;
 mod top;
+mod ublk;
+mod vhost;

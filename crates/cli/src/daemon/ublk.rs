@@ -1,0 +1,153 @@
+//! The disks that this host's kernel has as block devices.
+//!
+//! When the daemon ends, a device that nobody uses is removed. One in use is served until the
+//! deadline and then left to the kernel, where requests wait for the next daemon: a restart under a
+//! mounted file system is a pause, not an error.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use forebay::Pool;
+use forebay_serve::ublk::{UblkOptions, UblkServer};
+use serde_json::{Value, json};
+
+use super::service::{Served, lock};
+use crate::config::UblkNumber;
+use crate::failure::Failure;
+
+/// Every queue is a thread; more than a few do not make a memory faster.
+const QUEUES_MAX: usize = 4;
+
+/// The block devices, each with its disk's name.
+#[derive(Default)]
+pub struct UblkDoors(Mutex<Vec<(String, UblkServer)>>);
+
+impl UblkDoors {
+    /// Has the kernel make a block device of a disk, or takes over the one that an earlier daemon
+    /// left behind.
+    ///
+    /// Errors: no ublk here, or what the driver says.
+    pub fn open(&self, pool: &Pool, served: &Served, number: UblkNumber) -> Result<(), Failure> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = UblkOptions {
+            number: number.0,
+            queues: processors.min(QUEUES_MAX) as u16,
+            identity: identity(&pool.uuid(), served.disk.inner().volume().id()),
+        };
+        let server = UblkServer::start(Arc::clone(&served.disk) as _, &options)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", served.name)))?;
+        tracing::info!(
+            volume = served.name,
+            device = %server.path().display(),
+            taken_over = server.was_taken_over(),
+            "a block device of this host"
+        );
+        lock(&self.0).push((served.name.clone(), server));
+        Ok(())
+    }
+
+    /// The block device of a disk.
+    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
+        let doors = lock(&self.0);
+        let (_, server) = doors.iter().find(|(owner, _)| owner == name)?;
+        Some(server.path().to_path_buf())
+    }
+
+    /// The number of the block device of a disk.
+    pub fn number_of(&self, name: &str) -> Option<UblkNumber> {
+        let doors = lock(&self.0);
+        let (_, server) = doors.iter().find(|(owner, _)| owner == name)?;
+        Some(UblkNumber(Some(server.number())))
+    }
+
+    /// Whether somebody uses the block device of this disk.
+    pub fn is_in_use(&self, name: &str) -> bool {
+        let doors = lock(&self.0);
+        doors
+            .iter()
+            .any(|(owner, server)| owner == name && server.is_in_use())
+    }
+
+    /// Removes the block device of a disk, if it has one.
+    ///
+    /// Errors: the driver.
+    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        let mut doors = lock(&self.0);
+        if let Some(index) = doors.iter().position(|(owner, _)| owner == name) {
+            let (_, server) = &doors[index];
+            server
+                .remove()
+                .map_err(|error| Failure::Failed(error.to_string()))?;
+            doors.remove(index);
+        }
+        Ok(())
+    }
+
+    /// Removes those that nobody uses; returns the others.
+    pub fn remove_unused(&self) -> Vec<String> {
+        let mut in_use = Vec::new();
+        lock(&self.0).retain(|(name, server)| {
+            let path = server.path().display();
+            if server.is_in_use() {
+                in_use.push(format!("{path} (its requests wait for the next daemon)"));
+                return true;
+            }
+            if let Err(error) = server.remove() {
+                tracing::error!(volume = name, device = %path, %error, "not removed");
+            }
+            false
+        });
+        in_use
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.0).is_empty()
+    }
+
+    /// Each of them, for the list of doors.
+    pub fn report(&self) -> Vec<Value> {
+        let doors = lock(&self.0);
+        let describe = |(name, server): &(String, UblkServer)| {
+            json!({
+                "kind": "ublk",
+                "address": server.path(),
+                "volume": name,
+                "is_gone": server.is_gone(),
+            })
+        };
+        doors.iter().map(describe).collect()
+    }
+}
+
+/// What tells this disk from every other in the driver's memory: never 0, which is no identity.
+/// Pools have random identifiers.
+fn identity(pool: &[u8; 16], volume: u32) -> u64 {
+    // An odd factor loses nothing: different volumes of a pool stay different.
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (halves, _) = pool.as_chunks::<8>();
+    let mix = |mixed: u64, half: &[u8; 8]| {
+        mixed.rotate_left(29).wrapping_mul(FACTOR) ^ u64::from_le_bytes(*half)
+    };
+    let mixed = halves.iter().fold(0, mix);
+    mixed
+        .wrapping_add((u64::from(volume) + 1).wrapping_mul(FACTOR))
+        .max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_are_told_apart() {
+        let pools = [[1; 16], [2; 16], *b"0123456789abcdef"];
+        let mut seen = std::collections::BTreeSet::new();
+        for pool in &pools {
+            for volume in 0..64 {
+                assert!(seen.insert(identity(pool, volume)));
+                assert_eq!(identity(pool, volume), identity(pool, volume));
+            }
+        }
+    }
+}

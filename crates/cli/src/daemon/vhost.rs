@@ -1,0 +1,150 @@
+//! The disks that virtual machines can have over vhost-user, each at a socket of its own.
+//!
+//! When the daemon ends, nobody can connect any more; a guest that has its disk keeps it until it
+//! goes or the deadline comes.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use forebay_serve::{VhostUserOptions, VhostUserServer, VhostUserStats};
+use serde_json::{Value, json};
+
+use super::service::{Served, lock};
+use crate::failure::Failure;
+
+/// Every queue is a thread while a guest uses it; more than a few do not make a memory faster.
+const QUEUES_MAX: usize = 4;
+
+/// The sockets, each with its disk's name.
+#[derive(Default)]
+pub struct VhostDoors {
+    doors: Mutex<Vec<(String, VhostUserServer)>>,
+    /// Queues offered; as many as there are processors, up to a few, if nobody said.
+    queues: Option<u16>,
+    socket_owner: Option<(u32, u32)>,
+}
+
+impl VhostDoors {
+    /// No sockets yet; those to come offer so many queues and belong to that user and group.
+    pub fn new(queues: Option<u16>, socket_owner: Option<(u32, u32)>) -> VhostDoors {
+        VhostDoors {
+            doors: Mutex::default(),
+            queues,
+            socket_owner,
+        }
+    }
+
+    /// Offers a disk at a socket.
+    ///
+    /// Errors: the socket cannot be made there.
+    pub fn open(&self, served: &Served, socket: &Path) -> Result<(), Failure> {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let options = VhostUserOptions {
+            queues: self.queues.unwrap_or(processors.min(QUEUES_MAX) as u16),
+            serial: served.name.clone(),
+            socket_owner: self.socket_owner,
+            ..VhostUserOptions::default()
+        };
+        let server = VhostUserServer::start(Arc::clone(&served.disk) as _, socket, options)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", served.name)))?;
+        lock(&self.doors).push((served.name.clone(), server));
+        Ok(())
+    }
+
+    /// The socket of a disk.
+    pub fn path_of(&self, name: &str) -> Option<PathBuf> {
+        let doors = lock(&self.doors);
+        let (_, server) = doors.iter().find(|(owner, _)| owner == name)?;
+        Some(server.path().to_path_buf())
+    }
+
+    /// Whether a guest has this disk.
+    pub fn is_in_use(&self, name: &str) -> bool {
+        let doors = lock(&self.doors);
+        doors
+            .iter()
+            .any(|(owner, server)| owner == name && server.stats().connected > 0)
+    }
+
+    /// Removes the socket of a disk, if it has one; who is connected is cut off.
+    pub fn close(&self, name: &str) {
+        let closed = {
+            let mut doors = lock(&self.doors);
+            let place = doors.iter().position(|(owner, _)| owner == name);
+            place.map(|place| doors.remove(place))
+        };
+        // Dropped here: whoever asks meanwhile does not wait for requests that take long.
+        drop(closed);
+    }
+
+    /// Nobody can connect any more; those who are connected are served on.
+    pub fn begin_drain(&self) {
+        let doors = lock(&self.doors);
+        doors.iter().for_each(|(_, server)| server.begin_drain());
+    }
+
+    /// Removes those without a guest, after `begin_drain`; returns the others.
+    pub fn remove_unused(&self) -> Vec<String> {
+        let mut doors = lock(&self.doors);
+        doors.retain(|(_, server)| !server.is_drained());
+        let describe = |(name, _): &(String, _)| format!("{name} (a guest over vhost-user)");
+        doors.iter().map(describe).collect()
+    }
+
+    /// Cuts all guests off: what was begun is answered, the rest waits in their queues.
+    pub fn cut(&self) {
+        let doors = lock(&self.doors);
+        doors.iter().for_each(|(_, server)| server.cut());
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.doors).is_empty()
+    }
+
+    /// Each of them, for the list of doors.
+    pub fn report(&self) -> Vec<Value> {
+        let doors = lock(&self.doors);
+        doors.iter().map(describe).collect()
+    }
+}
+
+fn describe((name, server): &(String, VhostUserServer)) -> Value {
+    let VhostUserStats {
+        connected,
+        connections_total,
+        protocol_errors,
+        accept_errors,
+        queues_broken,
+        requests_in_flight,
+        reads,
+        read_bytes,
+        writes,
+        written_bytes,
+        flushes,
+        zeroings,
+        others,
+        errors,
+        notifications,
+    } = server.stats();
+    json!({
+        "kind": "vhost-user",
+        "address": server.path(),
+        "volume": name,
+        "connections_open": connected,
+        "connections_total": connections_total,
+        "protocol_errors": protocol_errors,
+        "accept_errors": accept_errors,
+        "queues_broken": queues_broken,
+        "requests_in_flight": requests_in_flight,
+        "reads": reads,
+        "read_bytes": read_bytes,
+        "writes": writes,
+        "written_bytes": written_bytes,
+        "flushes": flushes,
+        "zeroings": zeroings,
+        "others": others,
+        "errors": errors,
+        "notifications": notifications,
+    })
+}

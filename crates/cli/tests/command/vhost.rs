@@ -1,0 +1,108 @@
+//! Disks for virtual machines: the socket, who has the disk, the end. What goes over the socket is
+//! tested where it is served.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::place::Place;
+
+/// Connects and asks for the features, as every client does first.
+fn connect(socket: &Path) -> UnixStream {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let ask = [1_u32, 1, 0].map(u32::to_ne_bytes).concat();
+    stream.write_all(&ask).unwrap();
+    let mut answer = [0; 20];
+    stream.read_exact(&mut answer).unwrap();
+    let features = u64::from_ne_bytes(answer[12..].try_into().unwrap());
+    assert_ne!(features & 1 << 32, 0, "version 1");
+    stream
+}
+
+const SERVE: [&str; 6] = [
+    "--pool",
+    "POOL",
+    "--backing",
+    "BACKING",
+    "--vhost-user",
+    "./guest.sock",
+];
+
+#[test]
+fn a_guest_has_the_disk_until_it_goes() {
+    let place = Place::with_pool();
+    let daemon = place.serve_with(&SERVE);
+    let socket = place.path("guest.sock");
+    let said = daemon.announced.join("\n");
+    assert!(said.contains("over vhost-user at"), "{said}");
+    let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    let guest = connect(&socket);
+    let doors = place.ask(&["stat", "POOL"])["doors"].clone();
+    assert_eq!(doors[0]["kind"], "vhost-user");
+    assert_eq!(doors[0]["volume"], "disk.img");
+    assert_eq!(doors[0]["connections_open"], 1);
+    let refused = place.run(&["detach", "POOL", "disk.img"]);
+    assert_eq!(refused.code, 4, "{}", refused.stderr);
+    assert!(refused.stderr.contains("a guest has disk.img"));
+
+    drop(guest);
+    drop(connect(&socket));
+    place.make_image("second.img");
+    let attach = ["attach", "POOL", "--backing", "./second.img"];
+    let nowhere = place.run(&attach);
+    assert_eq!(nowhere.code, 2, "{}", nowhere.stderr);
+    place.ask(&[&attach[..], &["--vhost-user", "./second.sock"]].concat());
+    drop(connect(&place.path("second.sock")));
+    while place.run(&["detach", "POOL", "disk.img"]).code == 4 {
+        // Its guest is about to be noticed gone.
+        std::thread::yield_now();
+    }
+    assert!(!socket.exists());
+    daemon.end();
+    assert!(!place.path("second.sock").exists());
+}
+
+#[test]
+fn an_end_waits_for_the_guest_until_the_deadline() {
+    let place = Place::with_pool();
+    let deadline = ["--shutdown-deadline", "0"];
+    let daemon = place.serve_with(&[&SERVE[..], &deadline].concat());
+    let mut guest = connect(&place.path("guest.sock"));
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.wait(), Some(6), "{}", place.log());
+    assert!(place.log().contains("a guest over vhost-user"));
+    assert_eq!(guest.read(&mut [0; 8]).unwrap(), 0, "cut off");
+    assert!(!place.path("guest.sock").exists());
+}
+
+#[test]
+fn each_disk_of_a_config_file_has_a_socket_of_its_own() {
+    let place = Place::with_pool();
+    place.make_image("second.img");
+    let config = "pool = \"pool\"\nvhost-user-queues = 2\n\
+                  [[volume]]\nbacking = \"disk.img\"\nvhost-user = \"first.sock\"\n\
+                  [[volume]]\nbacking = \"second.img\"\nvhost-user = \"second.sock\"\n";
+    std::fs::write(place.path("config.toml"), config).unwrap();
+    let daemon = place.serve_with(&["--config", "./config.toml"]);
+    let guests = ["first.sock", "second.sock"].map(|name| connect(&place.path(name)));
+    drop(guests);
+    daemon.end();
+}
+
+#[test]
+fn a_socket_that_cannot_be_made_ends_the_start() {
+    let place = Place::with_pool();
+    std::fs::write(place.path("guest.sock"), "no socket").unwrap();
+    let outcome = place.run(&[&["serve"], &SERVE[..]].concat());
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("is no socket"),
+        "{}",
+        outcome.stderr
+    );
+}
