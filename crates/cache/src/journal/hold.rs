@@ -41,12 +41,6 @@ impl Held {
     }
 }
 
-impl Default for Held {
-    fn default() -> Self {
-        Held::new(true)
-    }
-}
-
 /// What rounds of write-back keep about journals; one round is at work at a time.
 #[derive(Default)]
 pub(crate) struct Holding {
@@ -130,7 +124,7 @@ impl Core {
             return Vec::new();
         }
         let overwritten = self.tallies.sums().journal_overwritten;
-        let moved = holding.moved as u64 + (overwritten - holding.overwritten);
+        let moved = holding.moved as u64 + overwritten.saturating_sub(holding.overwritten);
         if moved > holding.list.len() as u64 / 4 {
             self.put_in_order(holding);
             holding.moved = 0;
