@@ -2,7 +2,7 @@
 //! that reach the fast memory and blocks that reach the disk, for each that the application wrote. Ours
 //! with what it does against double writes and without, and dm-writecache.
 //!
-//! Both caches have [`CACHE_BYTES`] and their own watermarks; the journal has half of that, less than ext4
+//! All caches have [`CACHE_BYTES`] and their own watermarks; the journal has half of that, less than ext4
 //! gives itself on any disk of 16 GiB. The file system is unmounted at the end, which writes its journal
 //! out, and the cache drained.
 
@@ -50,8 +50,11 @@ impl Mode {
 enum Cache {
     /// Ours, with these switches on.
     Ours([bool; 3], &'static str),
-    /// The kernel's.
+    /// The kernel's, told to write back while it is written to, as ours does.
     DmWritecache,
+    /// The same as it is by itself: it writes back only when nothing has passed it by for three seconds,
+    /// so that under load it fills up, and most further writes go to the disk past it.
+    DmWritecacheBypassed,
 }
 
 impl Cache {
@@ -60,13 +63,14 @@ impl Cache {
         match self {
             Cache::Ours(_, name) => name,
             Cache::DmWritecache => "dm_writecache",
+            Cache::DmWritecacheBypassed => "dm_writecache_bypassed",
         }
     }
 
     fn device(self) -> &'static str {
         match self {
             Cache::Ours(..) => "/dev/vda",
-            Cache::DmWritecache => "/dev/mapper/writecache",
+            Cache::DmWritecache | Cache::DmWritecacheBypassed => "/dev/mapper/writecache",
         }
     }
 }
@@ -98,6 +102,9 @@ pub fn run(daemon: &Daemon, is_quick: bool, progress: &ProgressBar) -> Result<Ve
     for (work, works) in [(Work::Random, ""), (Work::Fileserver, "fileserver_")] {
         for mode in [Mode::Journal, Mode::Ordered] {
             let mut caches = vec![ON, OFF, Cache::DmWritecache];
+            if work == Work::Random {
+                caches.push(Cache::DmWritecacheBypassed);
+            }
             if work == Work::Random && !is_quick {
                 caches.extend(WITHOUT);
             }
@@ -155,7 +162,7 @@ impl Bench {
             ],
         };
         let mut guest = Guest::boot(scratch, &options)?;
-        guest.must_run(&writecache_script(), LIMIT)?;
+        guest.must_run(&devices_script(), LIMIT)?;
         Ok(Bench {
             guest,
             ours,
@@ -167,11 +174,11 @@ impl Bench {
     /// Bytes of fast memory for each byte of the application's, blocks of the disk for each block of its;
     /// none where ours has no such switches.
     fn measure(&mut self, work: Work, mode: Mode, cache: Cache) -> Result<Option<(f64, f64)>> {
-        if let Cache::Ours(switches, _) = cache {
-            if !self.has_switches && cache != OFF {
-                return Ok(None);
-            }
-            self.switch(switches)?;
+        match cache {
+            Cache::Ours(..) if !self.has_switches && cache != OFF => return Ok(None),
+            Cache::Ours(switches, _) => self.switch(switches)?,
+            Cache::DmWritecache => self.make_writecache("2 pause_writeback 0")?,
+            Cache::DmWritecacheBypassed => self.make_writecache("0")?,
         }
         let device = cache.device();
         // The same for all: no tables or journals that are initialised meanwhile.
@@ -239,11 +246,22 @@ impl Bench {
         self.ours.ask("set", &arguments).map(drop)
     }
 
+    /// A fresh dm-writecache with these options.
+    fn make_writecache(&mut self, options: &str) -> Result<()> {
+        let script = format!(
+            "[ ! -b /dev/mapper/writecache ] || dmsetup remove writecache || exit\n\
+             dd if=/dev/zero of=/dev/mapper/fast bs=1M count=1 conv=fsync status=none || exit\n\
+             dmsetup create writecache --table \"0 $(blockdev --getsz /dev/mapper/slow) \
+             writecache s /dev/mapper/slow /dev/mapper/fast 4096 {options}\""
+        );
+        self.guest.must_run(&script, LIMIT).map(drop)
+    }
+
     fn drain(&mut self, cache: Cache) -> Result<()> {
         self.guest.must_run("sync", LIMIT)?;
         match cache {
             Cache::Ours(..) => self.ours.drain(),
-            Cache::DmWritecache => {
+            Cache::DmWritecache | Cache::DmWritecacheBypassed => {
                 let script = "dmsetup message writecache 0 flush";
                 self.guest.must_run(script, LIMIT).map(drop)
             }
@@ -259,7 +277,7 @@ impl Bench {
                     slow_bytes: written.backing_bytes,
                 })
             }
-            Cache::DmWritecache => {
+            Cache::DmWritecache | Cache::DmWritecacheBypassed => {
                 let mut bytes = |name: &str| -> Result<f64> {
                     let script = format!(
                         "awk '{{print $7}}' \
@@ -277,15 +295,14 @@ impl Bench {
     }
 }
 
-/// dm-writecache over ram disks behind dm-linear, which counts what is written to them.
-fn writecache_script() -> String {
+/// Ram disks behind dm-linear, which counts what is written to them.
+fn devices_script() -> String {
     format!(
         "set -euo pipefail\n\
          sectors=$(blockdev --getsz /dev/ram0)\n\
          dmsetup create fast --table \"0 $sectors linear /dev/ram0 0\"\n\
-         for ((i = 0; i < {SLOW_DISKS}; i++)); do echo \"$((i * sectors)) $sectors linear /dev/ram$((i + 1)) 0\"; done |\n\
-         dmsetup create slow\n\
-         dmsetup create writecache --table \
-         \"0 $((sectors * {SLOW_DISKS})) writecache s /dev/mapper/slow /dev/mapper/fast 4096 0\""
+         for ((i = 0; i < {SLOW_DISKS}; i++)); do\n\
+         echo \"$((i * sectors)) $sectors linear /dev/ram$((i + 1)) 0\"\n\
+         done | dmsetup create slow"
     )
 }
