@@ -23,6 +23,8 @@ mod runner;
 mod server;
 mod session;
 mod stats;
+#[doc(hidden)]
+pub mod testing;
 mod wire;
 mod workers;
 
