@@ -6,7 +6,7 @@
 mod tunables;
 mod values;
 
-pub use tunables::{Replacement, Tunables, Verify};
+pub use tunables::{Replacement, Switch, Tunables, Verify};
 
 use std::path::{Path, PathBuf};
 
@@ -123,6 +123,9 @@ pub struct Settings {
     /// Which blocks leave first when space is needed [default: sieve].
     #[arg(long, value_enum)]
     pub replacement: Option<Replacement>,
+    /// Write the journals of file systems back last, since they are overwritten soon [default: on].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub defer_journal: Option<Switch>,
     /// Further disks; only a file has them.
     #[arg(skip)]
     pub volume: Vec<VolumeSettings>,
@@ -287,6 +290,7 @@ impl Settings {
             flush_rate: self.flush_rate.or(file.flush_rate),
             verify: self.verify.or(file.verify),
             replacement: self.replacement.or(file.replacement),
+            defer_journal: self.defer_journal.or(file.defer_journal),
             volume,
         }
     }
@@ -299,6 +303,7 @@ impl Settings {
             flush_rate: self.flush_rate,
             verify: self.verify,
             replacement: self.replacement,
+            defer_journal: self.defer_journal,
         }
     }
 
@@ -406,6 +411,7 @@ mod tests {
     fn wrong_values_are_refused_with_their_line() {
         for (text, line, part) in [
             ("threads = 0", 1, "1 to 256"),
+            ("defer-journal = \"perhaps\"", 1, "perhaps"),
             ("\ndirty-high = 101", 2, "percentage"),
             ("\n\nflush-rate = \"3 apples\"", 3, "apples"),
             ("nbd = [\"udp:1\"]", 1, "unix:PATH"),

@@ -26,6 +26,23 @@ pub enum Replacement {
     Lru,
 }
 
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
+}
+
+impl Switch {
+    /// Whether it is on.
+    pub fn is_on(self) -> bool {
+        self == Switch::On
+    }
+}
+
 /// What can be changed while the daemon runs, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct Tunables {
@@ -44,6 +61,9 @@ pub struct Tunables {
     /// Which blocks leave first.
     #[arg(long, value_enum)]
     pub replacement: Option<Replacement>,
+    /// Write the journals of file systems back last, since they are overwritten soon.
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub defer_journal: Option<Switch>,
 }
 
 impl Tunables {
@@ -55,6 +75,10 @@ impl Tunables {
             .with("flush_rate", self.flush_rate)
             .with("verify", self.verify.map(|value| value.to_name()))
             .with("replacement", self.replacement.map(|value| value.to_name()))
+            .with(
+                "defer_journal",
+                self.defer_journal.map(|value| value.to_name()),
+            )
     }
 
     /// Reads them back.
@@ -67,6 +91,7 @@ impl Tunables {
             "flush_rate",
             "verify",
             "replacement",
+            "defer_journal",
         ])?;
         Ok(Tunables {
             dirty_low: percent(request, "dirty_low")?,
@@ -74,6 +99,7 @@ impl Tunables {
             flush_rate: request.number("flush_rate")?,
             verify: choice(request, "verify")?,
             replacement: choice(request, "replacement")?,
+            defer_journal: choice(request, "defer_journal")?,
         })
     }
 }

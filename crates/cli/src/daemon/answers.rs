@@ -272,6 +272,9 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
     if let Some(replacement) = tunables.replacement {
         pool.set_replacement(replacement_policy(replacement));
     }
+    if let Some(defers) = tunables.defer_journal {
+        pool.set_defer_journal(defers.is_on());
+    }
     Ok(())
 }
 

@@ -175,6 +175,9 @@ fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     if let Some(replacement) = settings.replacement {
         options.replacement = answers::replacement_policy(replacement);
     }
+    if let Some(defers) = settings.defer_journal {
+        options.defer_journal = defers.is_on();
+    }
     Ok(options)
 }
 

@@ -123,6 +123,7 @@ pub fn settings(pool: &Pool) -> Value {
             ReplacementPolicy::Sieve => "sieve",
             ReplacementPolicy::Lru => "lru",
         },
+        "defer_journal": if tuning.defer_journal { "on" } else { "off" },
     })
 }
 

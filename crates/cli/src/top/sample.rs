@@ -73,6 +73,14 @@ pub struct Screen {
     pub lanes_used_per_mille: Vec<u64>,
     /// Dirty blocks that a backing is being given now.
     pub writing_blocks: u64,
+    /// Blocks of the journals of file systems on the disks.
+    pub journal_blocks: u64,
+    /// Those of them that write-back leaves for last, now.
+    pub journal_held_blocks: u64,
+    /// Overwrites of these a second: each saved the disk a block.
+    pub journal_overwritten_per_s: f64,
+    /// Journal blocks written back a second.
+    pub journal_written_per_s: f64,
     /// Writers that wait for a free block now.
     pub waiting_writers: u64,
     /// Transactions a second.
@@ -153,6 +161,10 @@ impl Screen {
             checkpoints_per_s: rate("/checkpoints"),
             write_backs_per_s: rate("/totals/write_backs"),
             runs_per_s: rate("/totals/write_back_runs"),
+            journal_blocks: number(now, "/journal_blocks"),
+            journal_held_blocks: number(now, "/journal_held_blocks"),
+            journal_overwritten_per_s: rate("/totals/journal_overwritten"),
+            journal_written_per_s: rate("/totals/journal_written"),
             evictions_per_s: rate("/totals/evictions"),
             fills_per_s: rate("/totals/fills"),
             throttled_per_s: rate("/totals/throttled"),
@@ -182,6 +194,8 @@ impl Screen {
                 "checkpoints": self.checkpoints_per_s,
                 "write_backs": self.write_backs_per_s,
                 "write_back_runs": self.runs_per_s,
+                "journal_overwritten": self.journal_overwritten_per_s,
+                "journal_written": self.journal_written_per_s,
                 "evictions": self.evictions_per_s,
                 "fills": self.fills_per_s,
                 "throttled": self.throttled_per_s,
@@ -285,12 +299,13 @@ pub mod tests {
                 "interval_ns": 1_000_000_000_u64 * number,
                 "slots": 10_000, "free_slots": 2_500, "dirty_blocks": 4_200, "block_bytes": 4096,
                 "log_used_per_mille": 120, "lanes_used_per_mille": [0, 100, 380, 1000],
-                "writing_blocks": 64, "waiting_writers": 1, "checkpoints": 3 * number, "poisoned": false,
+                "journal_blocks": 1024, "journal_held_blocks": 900, "writing_blocks": 64, "waiting_writers": 1, "checkpoints": 3 * number, "poisoned": false,
                 "counters": {"fences": 2500 * number},
                 "totals": {"commits": 2000 * number, "read_hits": 1900 * number,
                     "read_misses": 100 * number, "write_backs": 700 * number,
                     "write_back_runs": 90 * number, "evictions": 50 * number,
                     "fills": 100 * number, "throttled": 2 * number, "paced": 400 * number,
+                    "journal_overwritten": 3_000 * number, "journal_written": 20 * number,
                     "paced_us": 120_000 * number, "write_back_errors": 1,
                     "healed": 0, "corrupt": 0},
                 "settings": {"dirty_low_per_mille": 500, "dirty_high_per_mille": 600},

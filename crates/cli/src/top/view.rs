@@ -52,6 +52,7 @@ fn draw_body(frame: &mut Frame, area: Rect, screen: &Screen) {
     lines.extend(pool_lines(screen, columns));
     lines.push(Line::default());
     lines.extend(pipeline_lines(screen));
+    lines.extend(journal_line(screen));
     lines.push(errors_line(screen));
     lines.push(Line::default());
     lines.extend(disk_lines(&screen.disks));
@@ -201,6 +202,18 @@ fn pipeline_lines(screen: &Screen) -> Vec<Line<'static>> {
             ))],
         ),
     ]
+}
+
+/// The journals, where there are any.
+fn journal_line(screen: &Screen) -> Option<Line<'static>> {
+    let text = format!(
+        "{} of {} blocks held back; {}/s overwritten, {}/s written",
+        screen.journal_held_blocks,
+        screen.journal_blocks,
+        shown_number(screen.journal_overwritten_per_s),
+        shown_number(screen.journal_written_per_s)
+    );
+    (screen.journal_blocks > 0).then(|| labelled("journals", vec![Span::raw(text)]))
 }
 
 fn errors_line(screen: &Screen) -> Line<'static> {

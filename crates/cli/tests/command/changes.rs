@@ -181,12 +181,15 @@ fn settings_are_shown_changed_and_checked() {
         "never",
         "--replacement",
         "lru",
+        "--defer-journal",
+        "off",
     ]);
     assert_eq!(set["dirty_low_per_mille"], 200);
     assert_eq!(set["dirty_high_per_mille"], 300);
     assert_eq!(set["flush_rate_limit_bytes_per_s"], 1 << 20);
     assert_eq!(set["verify"], "never");
     assert_eq!(set["replacement"], "lru");
+    assert_eq!(set["defer_journal"], "off");
     assert_eq!(set, place.ask(&["stat", "POOL"])["settings"]);
     let refused = place.run(&["set", "POOL", "--dirty-low", "40"]);
     assert_eq!(refused.code, 2, "above the high one: {}", refused.stderr);
