@@ -1,6 +1,6 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash soak rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench crash soak rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -28,6 +28,10 @@ crash: ## A million crash images and every mutant; writes target/crash/report.js
 soak: ## Ten minutes of load on daemons that are killed and misled; writes target/soak/report.json
 	@scripts/setup.sh build
 	@scripts/soak.sh
+
+rig: ## Power cuts and measurements under real kernels, no KVM needed; writes target/rig/report.json
+	@scripts/setup.sh build rig
+	@scripts/rig.sh
 
 rig-grid: ## The block cache study's grid, ours beside the kernel's caches; writes target/rig/grid.html
 	@scripts/setup.sh build rig

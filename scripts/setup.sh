@@ -14,6 +14,8 @@ readonly CARGO_DENY_VERSION=0.20.2
 readonly CARGO_DENY_SHA256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 
 packages=()
+# Each PACKAGE:WHAT, what is left out without it.
+optional=()
 
 # Wants the package $2 unless the command $1 is there (in the places of root too).
 want_command() {
@@ -22,6 +24,34 @@ want_command() {
 
 has_libclang() {
     ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1
+}
+
+# As want_command, of what can be done without where it is not to be had: $3 is then left out.
+want_optional() {
+    PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1 || optional+=("$2:$3")
+}
+
+# The guests of the rig and the file systems that they test.
+want_rig() {
+    want_optional linux.uml user-mode-linux "tests in guests"
+    want_optional mkfs.xfs xfsprogs "xfs in guests"
+    want_optional mkfs.btrfs btrfs-progs "btrfs in guests"
+    want_command mkfs.ext4 e2fsprogs
+    want_command modprobe kmod
+    want_command fio fio
+    want_command qemu-storage-daemon qemu-system-common
+}
+
+# Optional packages that apt has join the others; the rest are named once.
+take_optional() {
+    local entry package
+    for entry in "${optional[@]}"; do
+        package=${entry%%:*}
+        case "$(apt-cache policy "$package" 2>/dev/null | awk '/Candidate:/ {print $2}')" in
+        [0-9]*) packages+=("$package") ;;
+        *) echo "setup: no package $package for this machine; it does without ${entry#*:}" ;;
+        esac
+    done
 }
 
 want_header() {
@@ -106,6 +136,13 @@ for purpose in "${@:-build}"; do
         want_command nbd-client nbd-client
         want_command qemu-img qemu-utils
         want_command qemu-storage-daemon qemu-system-common
+        want_rig
+        ;;
+    rig)
+        want_rig
+        # What ours is measured beside.
+        want_optional dmsetup dmsetup "the kernel's caches to compare with"
+        want_optional make-bcache bcache-tools "bcache to compare with"
         ;;
     ublk)
         # The cargo feature ublk reads the kernel's header through it.
@@ -119,7 +156,7 @@ for purpose in "${@:-build}"; do
         want_header /usr/include/libpmemblk.h libpmemblk-dev
         ;;
     *)
-        echo "setup: unknown purpose '$purpose'; one of build run test bench lint ublk" >&2
+        echo "setup: unknown purpose '$purpose'; one of build run test bench rig lint ublk" >&2
         exit 2
         ;;
     esac
@@ -131,6 +168,13 @@ want_header /etc/ssl/certs/ca-certificates.crt ca-certificates
 
 needs_rust=false
 rust_is_new_enough || needs_rust=true
+
+if [ "${#optional[@]}" -gt 0 ] && command -v apt-get >/dev/null 2>&1; then
+    if ! apt_has_lists; then
+        as_root apt-get update -qq </dev/null
+    fi
+    take_optional
+fi
 
 if [ "${#packages[@]}" -gt 0 ] || $needs_rust; then
     if ! command -v apt-get >/dev/null 2>&1; then

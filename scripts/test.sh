@@ -63,6 +63,7 @@ step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --feat
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
 step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
 step soak env PROFILE=checked scripts/soak.sh --quick
+step rig env PROFILE=checked scripts/rig.sh --quick
 step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
 
 echo

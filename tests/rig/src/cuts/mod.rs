@@ -9,7 +9,7 @@ mod killed;
 mod plan;
 mod sampled;
 mod shadow_machine;
-mod volatile_store;
+pub(crate) mod volatile_store;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -66,7 +66,9 @@ struct Tally {
     undecided: u64,
     controls: u32,
     control_losses: u32,
-    /// Each in a line.
+    /// How often sessions of controls lost data.
+    losses: Vec<(Kind, u32)>,
+    /// What did not survive, in words.
     failures: Vec<String>,
 }
 
@@ -99,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             own.add(session, &round, seed);
         })?;
         bar.suspend(|| println!("{}", own.line(&what)));
-        tally.join(own);
+        tally.join(session.kind, own);
     }
     bar.finish_and_clear();
     let mut rows = tally.rows();
@@ -115,8 +117,14 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     finish(arguments, &tally, &rows, seed)
 }
 
+/// Whether nothing is left out.
+fn is_whole(arguments: &Arguments) -> bool {
+    arguments.round.is_none() && arguments.kind.is_none() && arguments.file_system.is_none()
+}
+
 fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
     let mut sessions = match arguments.quick {
+        _ if cfg!(feature = "mutants") => plan::mutants(seed),
         true => plan::quick(seed),
         false => plan::full(seed),
     };
@@ -139,7 +147,7 @@ fn run_session(
 ) -> Result<()> {
     interrupt::check()?;
     let result = match session.kind {
-        Kind::Shadow(_) | Kind::EarlyAnswers => {
+        Kind::Shadow(_) | Kind::EarlyAnswers | Kind::WithoutFence => {
             let failures = arguments.report.with_file_name("failed");
             sampled::run(scratch, &failures, session, done)
         }
@@ -153,8 +161,7 @@ fn run_session(
 }
 
 fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Result<bool> {
-    let is_whole = arguments.round.is_none() && arguments.kind.is_none();
-    if is_whole && arguments.file_system.is_none() {
+    if is_whole(arguments) {
         forebay_report::rows::merge(&arguments.report, rows)?;
     }
     match arguments.json {
@@ -172,11 +179,11 @@ fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Resu
     for failure in &tally.failures {
         eprintln!("{failure}");
     }
-    let is_blind = tally.controls > 0 && tally.control_losses == 0;
-    if is_blind {
-        eprintln!("no control lost anything: the check is blind");
+    let blind = tally.blind();
+    for kind in &blind {
+        eprintln!("{} lost nothing: the check is blind", kind.name());
     }
-    let is_good = tally.failures.is_empty() && !is_blind;
+    let is_good = tally.failures.is_empty() && blind.is_empty();
     if !is_good {
         eprintln!("FAILED; seed {seed}");
     }
@@ -195,11 +202,8 @@ impl Tally {
         let file_system = session.file_system.name();
         if session.kind.is_control() {
             self.controls += 1;
-            match &round.verdict {
-                Verdict::Survived => {}
-                // A disk that lies may leave more than lost files.
-                Verdict::Lost(_) | Verdict::Broken(_) => self.control_losses += 1,
-            }
+            // A disk that lies may leave worse than lost files.
+            self.control_losses += u32::from(round.verdict != Verdict::Survived);
             return;
         }
         self.rounds += 1;
@@ -217,7 +221,8 @@ impl Tally {
         let steps = self.acknowledged;
         if self.controls > 0 {
             let (lost, all) = (self.control_losses, self.controls);
-            return format!("  ok: {what}: lost data in {lost} of {all} rounds, as it may");
+            let sign = if lost > 0 { "ok" } else { "seen" };
+            return format!("  {sign}: {what}: lost data in {lost} of {all} rounds");
         }
         let (survived, all) = (self.survived, self.rounds);
         let sign = if survived == all { "ok" } else { "FAILED" };
@@ -231,7 +236,10 @@ impl Tally {
         line
     }
 
-    fn join(&mut self, other: Tally) {
+    fn join(&mut self, kind: Kind, other: Tally) {
+        if kind.is_control() {
+            self.losses.push((kind, other.control_losses));
+        }
         self.rounds += other.rounds;
         self.survived += other.survived;
         self.sampled += other.sampled;
@@ -242,8 +250,27 @@ impl Tally {
         self.failures.extend(other.failures);
     }
 
+    /// Kinds of controls that never lost anything.
+    fn blind(&self) -> Vec<Kind> {
+        let has_lost = |kind| {
+            self.losses
+                .iter()
+                .any(|&(other, lost)| other == kind && lost > 0)
+        };
+        let mut kinds: Vec<Kind> = self.losses.iter().map(|&(kind, _)| kind).collect();
+        kinds.dedup();
+        kinds.retain(|&kind| !has_lost(kind));
+        kinds
+    }
+
     fn rows(&self) -> Vec<Row> {
         let row = |name: &str, value: u64, unit: &str| Row::new(name, value as f64, unit);
+        if cfg!(feature = "mutants") {
+            return vec![
+                row("mutant_cuts", self.controls.into(), "rounds"),
+                row("mutant_losses_seen", self.control_losses.into(), "rounds"),
+            ];
+        }
         vec![
             row("power_cuts", self.rounds.into(), "rounds"),
             row("power_cuts_survived", self.survived.into(), "rounds"),

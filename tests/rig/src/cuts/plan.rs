@@ -19,6 +19,8 @@ pub enum Kind {
     WithoutFsync,
     /// Control: as `Shadow`, with a server that answers before it has written.
     EarlyAnswers,
+    /// Control: as `Shadow`, with a commit that leaves its fence out. Of builds with mutants only.
+    WithoutFence,
 }
 
 impl Kind {
@@ -32,12 +34,16 @@ impl Kind {
             Kind::Shadow(ShadowModel::Pages) => "power cut, plain file",
             Kind::WithoutFsync => "control without fsync",
             Kind::EarlyAnswers => "control that answers early",
+            Kind::WithoutFence => "control without the commit's fence",
         }
     }
 
     /// Whether something acknowledged has to be lost.
     pub fn is_control(self) -> bool {
-        matches!(self, Kind::WithoutFsync | Kind::EarlyAnswers)
+        matches!(
+            self,
+            Kind::WithoutFsync | Kind::EarlyAnswers | Kind::WithoutFence
+        )
     }
 
     /// Whether the states after its cuts are sampled.
@@ -103,6 +109,15 @@ pub fn full(seed: u64) -> Vec<Session> {
         }
         list.add(Kind::WithoutFsync, file_system, FULL.controls);
         list.add(Kind::EarlyAnswers, file_system, FULL.controls);
+    }
+    list.sessions
+}
+
+/// The controls of a build with mutants.
+pub fn mutants(seed: u64) -> Vec<Session> {
+    let mut list = List::new(seed);
+    for file_system in FileSystem::ALL {
+        list.add(Kind::WithoutFence, file_system, FULL.controls);
     }
     list.sessions
 }

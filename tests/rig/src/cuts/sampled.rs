@@ -113,10 +113,12 @@ fn take_cuts(
     load: &Load,
     rng: &mut Rng,
 ) -> Result<Vec<Taken>> {
-    let (model, is_early) = match session.kind {
-        Kind::Shadow(model) => (model, false),
-        _ => (ShadowModel::Lines, true),
+    let model = match session.kind {
+        Kind::Shadow(model) => model,
+        _ => ShadowModel::Lines,
     };
+    let is_early = session.kind == Kind::EarlyAnswers;
+    let _mutant = Mutant::of(session.kind);
     let socket = folder.join("socket");
     let machine = Machine::new(model, rng, &socket, is_early)?;
     let options = GuestOptions {
@@ -142,6 +144,30 @@ fn take_cuts(
     }
     guest.cut_power()?;
     Ok(cuts)
+}
+
+/// While it lives, commits do without their fence, if that is what the kind is.
+struct Mutant;
+
+impl Mutant {
+    #[cfg(feature = "mutants")]
+    fn of(kind: Kind) -> Mutant {
+        let mutant = forebay::mutants::Mutant::CommitFenceRemoved;
+        forebay::mutants::set((kind == Kind::WithoutFence).then_some(mutant));
+        Mutant
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    fn of(_kind: Kind) -> Mutant {
+        Mutant
+    }
+}
+
+impl Drop for Mutant {
+    fn drop(&mut self) {
+        #[cfg(feature = "mutants")]
+        forebay::mutants::set(None);
+    }
 }
 
 /// Keeps the pool that failed, for a look.

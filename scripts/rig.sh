@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Forebay under the kernels of guests: power cuts, then measurements; the report is
+# target/rig/report.json.
+#
+#   scripts/rig.sh [--quick] [--cuts-only] [--seed N] [--round N] [--json]
+#
+# --quick makes a few cuts of every kind and measures nothing. PROFILE=checked builds without the
+# link-time pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly PROFILE=${PROFILE:-release}
+readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
+
+cuts=()
+is_measuring=true
+for argument in "$@"; do
+    case "$argument" in
+    --cuts-only) is_measuring=false ;;
+    --quick | --round | --round=*)
+        is_measuring=false
+        cuts+=("$argument")
+        ;;
+    *) cuts+=("$argument") ;;
+    esac
+done
+
+cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig
+status=0
+"$PROGRAMS/forebay-rig" cuts --forebay "$PROGRAMS/forebay" "${cuts[@]}" || status=$?
+if $is_measuring && [ "$status" -eq 0 ]; then
+    "$PROGRAMS/forebay-rig-measure" ratios --forebay "$PROGRAMS/forebay" || status=$?
+    "$PROGRAMS/forebay-rig-measure" writes --forebay "$PROGRAMS/forebay" || status=$?
+fi
+exit "$status"
