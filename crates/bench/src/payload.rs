@@ -7,14 +7,19 @@ pub const BLOCK_BYTES: usize = 4096;
 
 const LINE_BYTES: usize = 64;
 
-/// Random bytes that blocks are cut from; with a block they fit a first-level cache.
-const WINDOW_BYTES: usize = 24 << 10;
+/// Places that blocks are cut from; with a block they fit a first-level cache.
+const PLACES: usize = (24 << 10) / LINE_BYTES;
 
-/// Blocks of data of which no two are alike, so that nobody gains by comparing them.
+/// From one block's place to the next one's; has no divisor in common with their number, so that all
+/// have their turn.
+const STRIDE: usize = 37;
+
+/// Blocks of data of which no two are alike, so that nobody gains by comparing them: a window of
+/// random bytes of which every line has changed before a block is cut from the same place again.
 pub struct Payload {
     bytes: Vec<u8>,
     start: usize,
-    random: Rng,
+    place: usize,
     stamp: u64,
 }
 
@@ -22,14 +27,14 @@ impl Payload {
     /// A stream of blocks for one thread.
     pub fn new(seed: u64) -> Payload {
         let mut random = Rng::with_seed(seed);
-        let mut bytes = vec![0; WINDOW_BYTES + BLOCK_BYTES + LINE_BYTES];
+        let mut bytes = vec![0; PLACES * LINE_BYTES + BLOCK_BYTES + LINE_BYTES];
         random.fill(&mut bytes);
         // Callers with fast paths in mind align their buffers; both sides gain by it.
         let start = bytes.as_ptr().align_offset(LINE_BYTES);
         Payload {
             bytes,
             start,
-            random,
+            place: 0,
             stamp: seed << 32,
         }
     }
@@ -37,12 +42,25 @@ impl Payload {
     /// The next block.
     #[inline]
     pub fn next(&mut self) -> &[u8] {
-        let at = self.start + self.random.usize(0..WINDOW_BYTES / LINE_BYTES) * LINE_BYTES;
-        let block = &mut self.bytes[at..at + BLOCK_BYTES];
+        // What the last block began with is not part of this one, so nobody waits for these stores.
+        self.change_line(self.place);
+        if self.place < BLOCK_BYTES / LINE_BYTES {
+            self.change_line(PLACES + self.place);
+        }
+        self.place = (self.place + STRIDE) % PLACES;
+        let at = self.start + self.place * LINE_BYTES;
+        &self.bytes[at..at + BLOCK_BYTES]
+    }
+
+    #[inline]
+    fn change_line(&mut self, line: usize) {
         self.stamp += 1;
-        // At the end, where the copy comes last and the store has long left the store buffer.
-        block[BLOCK_BYTES - 8..].copy_from_slice(&self.stamp.to_le_bytes());
-        block
+        let mut word = self.stamp;
+        let at = self.start + line * LINE_BYTES;
+        for bytes in self.bytes[at..at + LINE_BYTES].chunks_exact_mut(8) {
+            word = word.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_forebay-bench");
 
-const ROWS: [&str; 19] = [
+const ROWS: [&str; 23] = [
     "commit_1x4k_fences",
     "commit_1x4k_lines",
     "commit_16x4k_lines_per_block",
@@ -18,6 +18,10 @@ const ROWS: [&str; 19] = [
     "read_hit_4k_unverified_vs_memcpy",
     "commit_1x4k_vs_libpmemblk",
     "commit_16x4k_vs_libpmemobj",
+    "duplicate_lookup_cost",
+    "duplicate_lookup_dram_bytes_per_mib",
+    "compare_gain_dram",
+    "compare_gain_pcm",
     "dram_bytes_per_block",
     "recovery_ms_per_gib",
     "replacement_hit_ratio_vs_lru",

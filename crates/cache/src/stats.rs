@@ -196,6 +196,8 @@ pub struct Stats {
     pub poisoned: bool,
     /// Bytes of DRAM held by the structures that grow with the pool.
     pub dram_bytes: u64,
+    /// Of that, what belongs to the look at blocks' content.
+    pub content_dram_bytes: u64,
     /// What recovery did when the pool was opened.
     pub recovery: RecoveryReport,
     /// What happened since.
@@ -244,6 +246,7 @@ impl Pool {
             sequence: core.lanes.last_sequence(),
             poisoned: core.poisoned.load(Ordering::Relaxed),
             dram_bytes: core.dram_bytes(),
+            content_dram_bytes: core.content.dram_bytes(),
             recovery: self.recovery.clone(),
             totals: core.tallies.sums(),
             volumes,

@@ -1,6 +1,7 @@
 //! The cases: each measures some rows of the report.
 
 mod commits;
+mod content;
 mod dram;
 mod ladder;
 mod lines;
@@ -104,6 +105,17 @@ pub const CASES: &[Case] = &[
     Case {
         rows: &["read_hit_4k_vs_memcpy", "read_hit_4k_unverified_vs_memcpy"],
         run: reads::hits,
+    },
+    Case {
+        rows: &[
+            "duplicate_lookup_cost",
+            "duplicate_lookup_dram_bytes_per_mib",
+        ],
+        run: content::nothing_to_find,
+    },
+    Case {
+        rows: &["compare_gain_dram", "compare_gain_pcm"],
+        run: content::few_lines_change,
     },
     Case {
         rows: &["dram_bytes_per_block"],

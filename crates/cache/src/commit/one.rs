@@ -51,6 +51,7 @@ impl Core {
         let stamp = self.stamp(lane, sequence);
         // Step 5.
         let entry = self.stream_block(block, data);
+        self.content.prefetch(entry.crc());
         let offset = self.record_offset(lane);
         record::stream_one(self.media.main(), offset, &stamp, entry, index);
         // Step 6: as in `commit_locked`.

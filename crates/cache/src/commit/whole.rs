@@ -112,6 +112,7 @@ impl Core {
         // Step 5.
         for block in &mut *blocks {
             block.effect.entry = self.stream_block(block, data);
+            self.content.prefetch(block.effect.entry.crc());
         }
         let stamp = self.stamp(lane, sequence);
         let offset = self.record_offset(lane);

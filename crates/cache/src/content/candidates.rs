@@ -71,6 +71,12 @@ impl Candidates {
     pub(crate) fn note_twin(&self, crc: u32, index: u32) {
         place(&self.twins, crc).store(index + 1, Ordering::Relaxed);
     }
+    /// Brings near what `note_twin` will store to: behind a block's stores, in time for the next
+    /// locked operation, which waits for all stores.
+    #[inline]
+    pub(crate) fn prefetch_twin(&self, crc: u32) {
+        forebay_pmem::prefetch(place(&self.twins, crc));
+    }
     /// The entry that a block with this CRC was last noted for.
     pub(crate) fn twin(&self, crc: u32) -> Option<u32> {
         place(&self.twins, crc)

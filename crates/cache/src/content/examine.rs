@@ -46,44 +46,48 @@ impl Core {
             likeness: None,
         };
         let looks = content.duplicates.says_look();
-        if looks && content.shares_duplicates() && self.media.has_checksums() {
+        let compares = content.compares_writes();
+        let is_sparse = compares && may_be_sparse(block);
+        let is_compared = compares && content.changes.says_look();
+        if !(looks || is_sparse || is_compared) {
+            return examined;
+        }
+        if looks || is_sparse {
             examined.crc = self.media.crc(block);
+        }
+        if looks && content.shares_duplicates() && self.media.has_checksums() {
             if let Some(twin) = self.find_twin(block, examined.crc) {
                 examined.finding = Finding::Twin(twin);
                 return self.found(examined);
             }
         }
-        if !content.compares_writes() {
-            if looks {
-                content.duplicates.found_nothing();
-            }
-            return examined;
-        }
-        if may_be_sparse(block)
-            && let Some(pieces) = few_pieces(block)
-        {
+        if is_sparse && let Some(pieces) = few_pieces(block) {
             let packing = Packing { pieces, base: None };
             examined.finding = Finding::Packed(packing);
-            examined.crc = self.media.crc(block);
             return self.found(examined);
         }
-        if content.changes.says_look()
-            && let Some((patches, version)) = self.find_patches(key, place, block)
-        {
+        if is_compared && let Some(finding) = self.find_patches(key, place, block, false) {
             content.changes.found();
-            examined.finding = Finding::Patches(patches, version);
-            examined.crc = self.media.crc(block);
-            return examined;
+            examined.finding = finding;
+            return self.with_crc(examined, block, looks || is_sparse);
         }
-        if looks {
+        if looks && compares {
             let likeness = Likeness::of(block);
             examined.likeness = Some(likeness);
-            if let Some(packing) = self.find_kin(block, likeness) {
-                examined.finding = Finding::Packed(packing);
-                examined.crc = self.media.crc(block);
+            if let Some(finding) = self.find_kin(key, place, block, likeness) {
+                examined.finding = finding;
                 return self.found(examined);
             }
+        }
+        if looks {
             content.duplicates.found_nothing();
+        }
+        examined
+    }
+
+    fn with_crc(&self, mut examined: Examined, block: &[u8], is_known: bool) -> Examined {
+        if !is_known {
+            examined.crc = self.media.crc(block);
         }
         examined
     }
@@ -111,9 +115,22 @@ impl Core {
         None
     }
 
-    /// How to store the block packed, on a base that is held.
-    fn find_kin(&self, block: &[u8], likeness: Likeness) -> Option<Packing> {
+    /// How to store the block as what it does not have in common with one like it: packed, on a base
+    /// that is held; or as patches, if that one is its own.
+    fn find_kin(
+        &self,
+        key: Key,
+        place: Place,
+        block: &[u8],
+        likeness: Likeness,
+    ) -> Option<Finding> {
         let index = self.content.candidates.kin(likeness)?;
+        if self.media.load_entry(index).key() == key
+            && let Some(finding) = self.find_patches(key, place, block, true)
+        {
+            self.content.changes.found();
+            return Some(finding);
+        }
         let (entry, left) = self.hold_slot_of(index, |_| true)?;
         let stock = || self.slots.stock(thread_hint());
         let base = if entry.is_packed() {
@@ -127,10 +144,10 @@ impl Core {
         };
         let pieces_max = packed_pieces_max(block.len());
         match self.differing_pieces(base, block, pieces_max) {
-            Some(pieces) if !self.media.slot_lost(base) => Some(Packing {
-                pieces,
-                base: Some(base),
-            }),
+            Some(pieces) if !self.media.slot_lost(base) => {
+                let base = Some(base);
+                Some(Finding::Packed(Packing { pieces, base }))
+            }
             _ => {
                 self.let_go(Left::plain(base), &stock());
                 None
@@ -164,8 +181,14 @@ impl Core {
     }
 
     /// The bytes that differ from what is cached of the key, if they are few and may be changed in
-    /// place.
-    fn find_patches(&self, key: Key, place: Place, block: &[u8]) -> Option<(Vec<Patch>, Version)> {
+    /// place. Where they were many last time it mostly is not worth a look.
+    fn find_patches(
+        &self,
+        key: Key,
+        place: Place,
+        block: &[u8],
+        is_likely: bool,
+    ) -> Option<Finding> {
         let (version, found) = self.peek(place, key);
         let (index, entry) = found?;
         let slot = entry
@@ -175,12 +198,8 @@ impl Core {
             return None;
         }
         let differed = self.state(index) & STATE_DIFFERS != 0;
-        if differed
-            && !key
-                .hash()
-                .wrapping_add(version.turn())
-                .is_multiple_of(DIFFERED_PERIOD)
-        {
+        let turn = key.hash().wrapping_add(version.turn());
+        if differed && !is_likely && !turn.is_multiple_of(DIFFERED_PERIOD) {
             return None;
         }
         let pieces_max = (block.len() / LINE_BYTES as usize / 8).max(1);
@@ -191,7 +210,8 @@ impl Core {
             return None;
         };
         self.remember_similarity(place, key, differed);
-        Some((self.patches(slot, block, pieces), version))
+        let patches = self.patches(slot, block, pieces);
+        Some(Finding::Patches(patches, version))
     }
 
     fn remember_difference(&self, place: Place, key: Key, is_news: bool) {
@@ -230,7 +250,7 @@ impl Core {
             self.media.read_slot(slot, at, buffer);
             let pairs = chunk.chunks_exact(piece_bytes);
             for (new, old) in pairs.zip(buffer.chunks_exact(piece_bytes)) {
-                pieces |= u64::from(new != old) << number;
+                pieces |= u64::from(differ(new, old)) << number;
                 number += 1;
             }
             if pieces.count_ones() as usize > pieces_max {
@@ -270,6 +290,23 @@ impl Core {
         }
         patches
     }
+}
+
+/// Whether two pieces differ. They are a few lines long: no call, no early end.
+#[inline]
+fn differ(one: &[u8], other: &[u8]) -> bool {
+    let words = |bytes: &[u8], at| {
+        let mut raw = [0; 8];
+        raw.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(raw)
+    };
+    let lines = one.chunks_exact(LINE_BYTES as usize);
+    lines
+        .zip(other.chunks_exact(LINE_BYTES as usize))
+        .any(|(one, other)| {
+            let differences = |sum, at| sum | words(one, at) ^ words(other, at);
+            (0..LINE_BYTES as usize).step_by(8).fold(0, differences) != 0
+        })
 }
 
 /// Pieces that a packed block has at most: fewer lines than three in eight of the block's.

@@ -51,6 +51,14 @@ impl Content {
         }
     }
 
+    /// Brings near what will be noted of a block with this CRC.
+    #[inline]
+    pub(crate) fn prefetch(&self, crc: u32) {
+        if self.is_on() {
+            self.candidates.prefetch_twin(crc);
+        }
+    }
+
     /// Whether whole blocks are examined before they are written.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// Looks that a find pays for.
 const CREDIT: u32 = 256;
 /// Without credit every so many blocks one is looked at.
-const SAMPLE_PERIOD: u32 = 32;
+const SAMPLE_PERIOD: u32 = 128;
 
 /// One thread's luck. Threads that share a shard may lose a count; it is a guess anyway.
 #[repr(align(128))]
@@ -79,9 +79,9 @@ mod tests {
             }
             looks
         };
-        assert_eq!((0..3200).filter(|_| look()).count(), 100);
+        assert_eq!((0..12800).filter(|_| look()).count(), 100);
         predictor.found();
         assert_eq!((0..256).filter(|_| look()).count(), 256);
-        assert_eq!((0..3200).filter(|_| look()).count(), 100);
+        assert_eq!((0..12800).filter(|_| look()).count(), 100);
     }
 }
