@@ -136,6 +136,7 @@ for purpose in "${@:-build}"; do
         want_command nbd-client nbd-client
         want_command qemu-img qemu-utils
         want_command qemu-storage-daemon qemu-system-common
+        want_optional qemu-system-x86_64 qemu-system-x86 "a guest of QEMU"
         want_rig
         ;;
     rig)
