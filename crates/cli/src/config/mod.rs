@@ -126,6 +126,13 @@ pub struct Settings {
     /// Write the journals of file systems back last, since they are overwritten soon [default: on].
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub defer_journal: Option<Switch>,
+    /// Whether a whole block whose bytes the pool has already shares them [default: on].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub share_duplicates: Option<Switch>,
+    /// Whether a whole block is compared with what is cached, so that only what is new, or not zero, is
+    /// stored [default: on].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub compare_writes: Option<Switch>,
     /// Further disks; only a file has them.
     #[arg(skip)]
     pub volume: Vec<VolumeSettings>,
@@ -291,6 +298,8 @@ impl Settings {
             verify: self.verify.or(file.verify),
             replacement: self.replacement.or(file.replacement),
             defer_journal: self.defer_journal.or(file.defer_journal),
+            share_duplicates: self.share_duplicates.or(file.share_duplicates),
+            compare_writes: self.compare_writes.or(file.compare_writes),
             volume,
         }
     }
@@ -304,6 +313,8 @@ impl Settings {
             verify: self.verify,
             replacement: self.replacement,
             defer_journal: self.defer_journal,
+            share_duplicates: self.share_duplicates,
+            compare_writes: self.compare_writes,
         }
     }
 

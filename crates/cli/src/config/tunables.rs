@@ -64,6 +64,12 @@ pub struct Tunables {
     /// Write the journals of file systems back last, since they are overwritten soon.
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub defer_journal: Option<Switch>,
+    /// Whether a whole block whose bytes the pool has already shares them.
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub share_duplicates: Option<Switch>,
+    /// Whether a whole block is compared with what is cached.
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub compare_writes: Option<Switch>,
 }
 
 impl Tunables {
@@ -79,6 +85,14 @@ impl Tunables {
                 "defer_journal",
                 self.defer_journal.map(|value| value.to_name()),
             )
+            .with(
+                "share_duplicates",
+                self.share_duplicates.map(|value| value.to_name()),
+            )
+            .with(
+                "compare_writes",
+                self.compare_writes.map(|value| value.to_name()),
+            )
     }
 
     /// Reads them back.
@@ -92,6 +106,8 @@ impl Tunables {
             "verify",
             "replacement",
             "defer_journal",
+            "share_duplicates",
+            "compare_writes",
         ])?;
         Ok(Tunables {
             dirty_low: percent(request, "dirty_low")?,
@@ -100,6 +116,8 @@ impl Tunables {
             verify: choice(request, "verify")?,
             replacement: choice(request, "replacement")?,
             defer_journal: choice(request, "defer_journal")?,
+            share_duplicates: choice(request, "share_duplicates")?,
+            compare_writes: choice(request, "compare_writes")?,
         })
     }
 }

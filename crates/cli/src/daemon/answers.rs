@@ -275,6 +275,12 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
     if let Some(defers) = tunables.defer_journal {
         pool.set_defer_journal(defers.is_on());
     }
+    if let Some(shares) = tunables.share_duplicates {
+        pool.set_share_duplicates(shares.is_on());
+    }
+    if let Some(compares) = tunables.compare_writes {
+        pool.set_compare_writes(compares.is_on());
+    }
     Ok(())
 }
 

@@ -178,6 +178,12 @@ fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     if let Some(defers) = settings.defer_journal {
         options.defer_journal = defers.is_on();
     }
+    if let Some(shares) = settings.share_duplicates {
+        options.share_duplicates = shares.is_on();
+    }
+    if let Some(compares) = settings.compare_writes {
+        options.compare_writes = compares.is_on();
+    }
     Ok(options)
 }
 

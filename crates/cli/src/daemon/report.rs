@@ -107,6 +107,10 @@ fn nbd_door(server: &NbdServer) -> Value {
     })
 }
 
+fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
 /// What can be changed, as it is.
 pub fn settings(pool: &Pool) -> Value {
     let tuning = pool.tuning();
@@ -123,7 +127,9 @@ pub fn settings(pool: &Pool) -> Value {
             ReplacementPolicy::Sieve => "sieve",
             ReplacementPolicy::Lru => "lru",
         },
-        "defer_journal": if tuning.defer_journal { "on" } else { "off" },
+        "defer_journal": on_or_off(tuning.defer_journal),
+        "share_duplicates": on_or_off(tuning.share_duplicates),
+        "compare_writes": on_or_off(tuning.compare_writes),
     })
 }
 

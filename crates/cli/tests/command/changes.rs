@@ -183,6 +183,8 @@ fn settings_are_shown_changed_and_checked() {
         "lru",
         "--defer-journal",
         "off",
+        "--share-duplicates",
+        "off",
     ]);
     assert_eq!(set["dirty_low_per_mille"], 200);
     assert_eq!(set["dirty_high_per_mille"], 300);
@@ -190,6 +192,8 @@ fn settings_are_shown_changed_and_checked() {
     assert_eq!(set["verify"], "never");
     assert_eq!(set["replacement"], "lru");
     assert_eq!(set["defer_journal"], "off");
+    assert_eq!(set["share_duplicates"], "off");
+    assert_eq!(set["compare_writes"], "on");
     assert_eq!(set, place.ask(&["stat", "POOL"])["settings"]);
     let refused = place.run(&["set", "POOL", "--dirty-low", "40"]);
     assert_eq!(refused.code, 2, "above the high one: {}", refused.stderr);
