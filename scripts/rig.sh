@@ -14,11 +14,13 @@ readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
 cuts=()
 is_measuring=true
+is_full=true
 for argument in "$@"; do
     case "$argument" in
     --cuts-only) is_measuring=false ;;
     --quick | --round | --round=*)
         is_measuring=false
+        is_full=false
         cuts+=("$argument")
         ;;
     *) cuts+=("$argument") ;;
@@ -31,5 +33,10 @@ status=0
 if $is_measuring && [ "$status" -eq 0 ]; then
     "$PROGRAMS/forebay-rig-measure" ratios --forebay "$PROGRAMS/forebay" || status=$?
     "$PROGRAMS/forebay-rig-measure" writes --forebay "$PROGRAMS/forebay" || status=$?
+fi
+if $is_full && [ "$status" -eq 0 ]; then
+    # Last: it leaves a program with a fault in it behind.
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-rig --features mutants
+    "$PROGRAMS/forebay-rig" cuts || status=$?
 fi
 exit "$status"

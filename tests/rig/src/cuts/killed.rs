@@ -115,7 +115,9 @@ pub fn run(
         warm_up(&load, &mut guest, &job)?;
         interrupt::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
         let reports = guest.shared().to_path_buf();
-        cut(session.kind, &mut rng, guest, &mut server)?;
+        let story = cut(session.kind, &mut rng, guest, &mut server, &|| {
+            load.acknowledged_in(&reports)
+        })?;
         if server.is_none() {
             server = Some(place.serve()?);
         }
@@ -126,8 +128,11 @@ pub fn run(
         });
         let exactly: Vec<_> = exactly.collect();
         guest = place.boot()?;
-        let verdict =
+        let mut verdict =
             file_system::verify(&mut guest, session.file_system, DEVICE, &load, &exactly)?;
+        if let Verdict::Lost(what) | Verdict::Broken(what) = &mut verdict {
+            *what += &format!("acknowledged {acknowledged:?}; {story}");
+        }
         let is_over = matches!(verdict, Verdict::Broken(_)) || index + 1 == session.rounds;
         done(Round {
             number: session.first_round + index,
@@ -166,27 +171,43 @@ pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
     })
 }
 
-fn cut(kind: Kind, rng: &mut Rng, guest: Guest, server: &mut Option<Server>) -> Result<()> {
+/// Kills what the kind says; returns what happened, in words.
+fn cut(
+    kind: Kind,
+    rng: &mut Rng,
+    guest: Guest,
+    server: &mut Option<Server>,
+    acknowledged: &dyn Fn() -> Result<Vec<u64>>,
+) -> Result<String> {
     let pause = Duration::from_millis(rng.u64(..BETWEEN_KILLS_MS_MAX));
     let is_guest_first = rng.bool();
-    let mut kill_server = || -> Result<()> {
+    let mut kill_server = || -> Result<String> {
         let server = server.take().ok_or("no daemon is up")?;
-        server.end(Signal::KILL).map(drop)
+        let before = acknowledged()?;
+        server.end(Signal::KILL)?;
+        let after = acknowledged()?;
+        Ok(format!(
+            "the daemon was killed between {before:?} and {after:?}"
+        ))
     };
     match kind {
         Kind::Daemon => {
-            kill_server()?;
+            let story = kill_server()?;
             interrupt::sleep(pause)?;
-            guest.cut_power()
+            guest.cut_power()?;
+            Ok(story)
         }
         Kind::Both if is_guest_first => {
             guest.cut_power()?;
-            kill_server()
+            kill_server().map(|story| format!("the guest was killed; {story}"))
         }
         Kind::Both => {
-            kill_server()?;
-            guest.cut_power()
+            let story = kill_server()?;
+            guest.cut_power()?;
+            Ok(story)
         }
-        _ => guest.cut_power(),
+        _ => guest
+            .cut_power()
+            .map(|()| "the guest was killed".to_owned()),
     }
 }
