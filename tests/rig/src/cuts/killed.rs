@@ -115,28 +115,26 @@ pub fn run(
         warm_up(&load, &mut guest, &job)?;
         interrupt::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
         let reports = guest.shared().to_path_buf();
-        let story = cut(session.kind, &mut rng, guest, &mut server, &|| {
-            load.acknowledged_in(&reports)
-        })?;
+        let reported = || load.acknowledged_in(&reports);
+        let reported_before = cut(session.kind, &mut rng, guest, &mut server, &reported)?;
         if server.is_none() {
             server = Some(place.serve()?);
         }
-        let acknowledged = load.acknowledged_in(&reports)?;
-        let exactly = acknowledged.iter().map(|&steps| Acknowledged {
-            least: steps,
-            most: steps,
-        });
-        let exactly: Vec<_> = exactly.collect();
+        let least_and_most = reported_before.into_iter().zip(reported()?);
+        let acknowledged = least_and_most.map(|(least, most)| Acknowledged { least, most });
+        let acknowledged: Vec<_> = acknowledged.collect();
         guest = place.boot()?;
-        let mut verdict =
-            file_system::verify(&mut guest, session.file_system, DEVICE, &load, &exactly)?;
-        if let Verdict::Lost(what) | Verdict::Broken(what) = &mut verdict {
-            *what += &format!("acknowledged {acknowledged:?}; {story}");
-        }
+        let verdict = file_system::verify(
+            &mut guest,
+            session.file_system,
+            DEVICE,
+            &load,
+            &acknowledged,
+        )?;
         let is_over = matches!(verdict, Verdict::Broken(_)) || index + 1 == session.rounds;
         done(Round {
             number: session.first_round + index,
-            acknowledged: acknowledged.iter().sum(),
+            acknowledged: acknowledged.iter().map(|steps| steps.least).sum(),
             undecided: 0,
             verdict,
         });
@@ -171,43 +169,45 @@ pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
     })
 }
 
-/// Kills what the kind says; returns what happened, in words.
+/// Kills what the kind says; returns what `reported` said last while the daemon lived.
+///
+/// What a guest reports after that proves nothing of the daemon: it answers nobody any more, and yet a
+/// kernel can call an fsync done. ext4 with `data=journal` (6.1) does, where the journal was aborted by
+/// the commit of somebody else's fsync and nothing is left to commit.
 fn cut(
     kind: Kind,
     rng: &mut Rng,
     guest: Guest,
     server: &mut Option<Server>,
-    acknowledged: &dyn Fn() -> Result<Vec<u64>>,
-) -> Result<String> {
+    reported: &dyn Fn() -> Result<Vec<u64>>,
+) -> Result<Vec<u64>> {
     let pause = Duration::from_millis(rng.u64(..BETWEEN_KILLS_MS_MAX));
     let is_guest_first = rng.bool();
-    let mut kill_server = || -> Result<String> {
+    let mut kill_server = || -> Result<Vec<u64>> {
         let server = server.take().ok_or("no daemon is up")?;
-        let before = acknowledged()?;
+        let before = reported()?;
         server.end(Signal::KILL)?;
-        let after = acknowledged()?;
-        Ok(format!(
-            "the daemon was killed between {before:?} and {after:?}"
-        ))
+        Ok(before)
     };
     match kind {
         Kind::Daemon => {
-            let story = kill_server()?;
+            let before = kill_server()?;
             interrupt::sleep(pause)?;
             guest.cut_power()?;
-            Ok(story)
+            Ok(before)
         }
         Kind::Both if is_guest_first => {
             guest.cut_power()?;
-            kill_server().map(|story| format!("the guest was killed; {story}"))
+            kill_server()
         }
         Kind::Both => {
-            let story = kill_server()?;
+            let before = kill_server()?;
             guest.cut_power()?;
-            Ok(story)
+            Ok(before)
         }
-        _ => guest
-            .cut_power()
-            .map(|()| "the guest was killed".to_owned()),
+        _ => {
+            guest.cut_power()?;
+            reported()
+        }
     }
 }
