@@ -6,7 +6,7 @@ mod vhost_chain;
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
     fn no_chain_does_harm(data in proptest::collection::vec(any::<u8>(), 9..300)) {
