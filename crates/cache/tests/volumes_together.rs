@@ -52,10 +52,13 @@ fn one_volume_is_detached_and_attached_while_the_others_are_loaded() {
         for number in 1..VOLUMES {
             let (volume, rounds, stopping) = (&volumes[number as usize], &rounds, &stopping);
             scope.spawn(move || {
-                while !stopping.load(Ordering::Relaxed) {
-                    let this = rounds[number as usize].load(Ordering::Relaxed) + 1;
+                for this in 1.. {
                     round(volume, number, this);
                     rounds[number as usize].store(this, Ordering::Relaxed);
+                    // Asked last: a busy machine may start this thread when all is over.
+                    if stopping.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
             });
         }
