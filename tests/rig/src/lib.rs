@@ -19,6 +19,7 @@ pub mod interrupt;
 pub mod measure;
 pub mod scratch;
 pub mod server;
+pub mod torn;
 pub mod workload;
 
 pub use guest::{Disk, Guest, GuestOptions, Job, Output};

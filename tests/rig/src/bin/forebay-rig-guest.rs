@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use forebay_rig::torn::pages::{MakePages, VerifyPages, WritePages};
 use forebay_rig::workload::load::Load;
 use forebay_rig::workload::verify::Verify;
 use forebay_rig::{Result, agent};
@@ -14,6 +15,12 @@ enum Command {
     Load(Load),
     /// Compares files with what had been acknowledged; exit status 1 where something is lost.
     Verify(Verify),
+    /// Makes a file of pages that tell whether they are whole.
+    MakePages(MakePages),
+    /// Writes such pages, over and over.
+    WritePages(WritePages),
+    /// Counts those that are torn; exit status 1 where there are any.
+    VerifyPages(VerifyPages),
 }
 
 /// Something acknowledged is lost, or something is there that nobody wrote.
@@ -42,5 +49,8 @@ fn run(command: &Command) -> Result<Vec<String>> {
     match command {
         Command::Load(load) => load.run().map(|()| Vec::new()),
         Command::Verify(verify) => verify.run(),
+        Command::MakePages(make) => make.run().map(|()| Vec::new()),
+        Command::WritePages(write) => write.run().map(|()| Vec::new()),
+        Command::VerifyPages(verify) => verify.run(),
     }
 }

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use forebay_rig::{Result, cuts, interrupt};
+use forebay_rig::{Result, cuts, interrupt, torn};
 
 /// Tests and measures Forebay under the kernels of User Mode Linux guests.
 #[derive(Debug, Parser)]
 enum Command {
     /// Cuts the power and verifies what is left.
     Cuts(cuts::Arguments),
+    /// Cuts the power under pages of databases and counts those that are torn.
+    Torn(torn::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -28,5 +30,6 @@ fn run(command: &Command) -> Result<bool> {
     interrupt::watch()?;
     match command {
         Command::Cuts(arguments) => cuts::run(arguments),
+        Command::Torn(arguments) => torn::run(arguments),
     }
 }

@@ -1,0 +1,189 @@
+//! Torn pages: is a page that a program writes as one all there or not at all after a power cut?
+//!
+//! `docs/torn-writes.md` says who splits writes on the way to a disk, and what came out.
+
+pub mod arrivals;
+mod cases;
+mod databases;
+mod machine;
+mod mounted;
+pub mod pages;
+mod trial;
+
+use std::path::PathBuf;
+
+use forebay_report::Row;
+
+use crate::{Result, Scratch, guest, interrupt};
+use cases::{CASES, Case, Door, Expectation};
+use databases::DATABASES;
+use trial::Trial;
+
+/// Cuts the power under pages and counts those that are torn.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  forebay-rig torn
+  forebay-rig torn --only 'vhost-user' --seed 7")]
+pub struct Arguments {
+    /// Fewer cuts of each case.
+    #[arg(long)]
+    pub quick: bool,
+    /// Decides the order of pages and what cuts leave; the moments are the machine's.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    pub only: Option<String>,
+    /// The report, to which rows are added.
+    #[arg(long, default_value = "target/rig/report.json")]
+    pub report: PathBuf,
+    /// Print the rows as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// True if nothing was torn that may not be, and every control was.
+///
+/// # Errors
+/// Something could not be done, or a signal came.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    eprintln!("torn pages: seed {seed}");
+    let scratch = Scratch::new()?;
+    let mut is_good = true;
+    let mut sums = Sums::default();
+    for case in CASES {
+        let is_wanted = |part: &String| case.name.contains(part.as_str());
+        if !arguments.only.as_ref().is_none_or(is_wanted) {
+            continue;
+        }
+        if let Some(why) = obstacle(case) {
+            println!("skipped torn pages, {}: {why}", case.name);
+            continue;
+        }
+        interrupt::check()?;
+        let trial = Trial::run(case, &scratch, arguments.quick, seed)
+            .map_err(|error| format!("{}: {error}", case.name))?;
+        let is_as_expected = match case.expectation {
+            Expectation::Whole => trial.torn == 0 && trial.arrived.cutting == 0,
+            Expectation::Torn => trial.torn > 0,
+            Expectation::Open => true,
+        };
+        is_good &= is_as_expected;
+        println!("{}", trial.line(case, is_as_expected));
+        sums.add(case, &trial);
+    }
+    let mut rows = sums.rows();
+    is_good &= try_databases(arguments, &scratch, seed, &mut rows)?;
+    if arguments.only.is_none() {
+        forebay_report::rows::merge(&arguments.report, &rows)?;
+    }
+    forebay_report::rows::print(&rows, arguments.json)?;
+    if !is_good {
+        eprintln!("FAILED; seed {seed}");
+    }
+    Ok(is_good)
+}
+
+/// True if the databases found nothing wrong over a pool, and something over a disk that tears.
+fn try_databases(
+    arguments: &Arguments,
+    scratch: &Scratch,
+    seed: u64,
+    rows: &mut Vec<Row>,
+) -> Result<bool> {
+    let mut is_good = true;
+    for database in &DATABASES {
+        for is_plain in [false, true] {
+            let disk = if is_plain {
+                "control: no pool"
+            } else {
+                "a pool"
+            };
+            let name = format!("{}, {disk}", database.name);
+            if !arguments
+                .only
+                .as_ref()
+                .is_none_or(|part| name.contains(part.as_str()))
+            {
+                continue;
+            }
+            if let Some(why) = mounted::obstacle().or_else(|| database.obstacle()) {
+                println!("skipped torn pages, {name}: {why}");
+                continue;
+            }
+            let numbers = if arguments.quick { (2, 1) } else { (4, 2) };
+            let found = database
+                .try_rounds(scratch, numbers, is_plain, seed)
+                .map_err(|error| format!("{name}: {error}"))?;
+            let is_as_expected = match is_plain {
+                true => arguments.quick || found.clean < found.rounds,
+                false => found.clean == found.rounds,
+            };
+            is_good &= is_as_expected;
+            let sign = if is_as_expected { "ok" } else { "FAILED" };
+            let (clean, rounds, arrived) = (found.clean, found.rounds, &found.arrived);
+            println!(
+                "  {sign}: {name}: {clean} of {rounds} rounds clean; writes arrived as {arrived}"
+            );
+            for complaint in &found.complaints {
+                println!("{complaint}");
+            }
+            let kind = if is_plain {
+                "control_rounds_clean"
+            } else {
+                "rounds_clean"
+            };
+            let row = format!("{}_{kind}", database.name);
+            rows.push(Row::new(row, clean as f64, "rounds"));
+            let row = row_of_all(database.name, is_plain);
+            rows.push(Row::new(row, rounds as f64, "rounds"));
+        }
+    }
+    Ok(is_good)
+}
+
+fn row_of_all(database: &str, is_plain: bool) -> String {
+    match is_plain {
+        true => format!("{database}_control_rounds"),
+        false => format!("{database}_rounds"),
+    }
+}
+
+fn obstacle(case: &Case) -> Option<String> {
+    match case.door {
+        Door::Loop { .. } => mounted::obstacle(),
+        Door::Vhost => guest::obstacle(),
+    }
+}
+
+/// Over all cases.
+#[derive(Default)]
+struct Sums {
+    torn_loop: u64,
+    torn_vhost: u64,
+    torn_controls: u64,
+    rounds: u64,
+}
+
+impl Sums {
+    fn add(&mut self, case: &Case, trial: &Trial) {
+        self.rounds += trial.images;
+        match (case.expectation, case.door) {
+            (Expectation::Torn, _) => self.torn_controls += trial.torn,
+            (Expectation::Open, _) => {}
+            (Expectation::Whole, Door::Loop { .. }) => self.torn_loop += trial.torn,
+            (Expectation::Whole, Door::Vhost) => self.torn_vhost += trial.torn,
+        }
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |name: &str, value: u64, unit: &str| Row::new(name, value as f64, unit);
+        vec![
+            row("torn_pages_16k_loop", self.torn_loop, "pages"),
+            row("torn_pages_16k_vhost", self.torn_vhost, "pages"),
+            row("torn_pages_controls", self.torn_controls, "pages"),
+            row("torn_rounds", self.rounds, "rounds"),
+        ]
+    }
+}
