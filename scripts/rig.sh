@@ -30,6 +30,12 @@ done
 cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig
 status=0
 "$PROGRAMS/forebay-rig" cuts --forebay "$PROGRAMS/forebay" "${cuts[@]}" || status=$?
+if [ "$status" -eq 0 ]; then
+    # Pages of databases: in short those that need no guest and no database.
+    torn=(--only loop --quick)
+    ! $is_full || torn=()
+    "$PROGRAMS/forebay-rig" torn "${torn[@]}" || status=$?
+fi
 if $is_measuring && [ "$status" -eq 0 ]; then
     "$PROGRAMS/forebay-rig-measure" ratios --forebay "$PROGRAMS/forebay" || status=$?
     "$PROGRAMS/forebay-rig-measure" writes --forebay "$PROGRAMS/forebay" || status=$?

@@ -144,6 +144,10 @@ for purpose in "${@:-build}"; do
         # What ours is measured beside.
         want_optional dmsetup dmsetup "the kernel's caches to compare with"
         want_optional make-bcache bcache-tools "bcache to compare with"
+        # Whose pages power cuts must not tear. The package of the first makes an empty database.
+        want_optional pgbench postgresql "PostgreSQL under power cuts"
+        want_optional mariadbd mariadb-server-core "MariaDB under power cuts"
+        want_optional mariadb mariadb-client-core "MariaDB under power cuts"
         ;;
     ublk)
         # The cargo feature ublk reads the kernel's header through it.
