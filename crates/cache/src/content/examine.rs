@@ -55,11 +55,13 @@ impl Core {
         if looks || is_sparse {
             examined.crc = self.media.crc(block);
         }
-        if looks && content.shares_duplicates() && self.media.has_checksums() {
-            if let Some(twin) = self.find_twin(block, examined.crc) {
-                examined.finding = Finding::Twin(twin);
-                return self.found(examined);
-            }
+        if looks
+            && content.shares_duplicates()
+            && self.media.has_checksums()
+            && let Some(twin) = self.find_twin(block, examined.crc)
+        {
+            examined.finding = Finding::Twin(twin);
+            return self.found(examined);
         }
         if is_sparse && let Some(pieces) = few_pieces(block) {
             let packing = Packing { pieces, base: None };
@@ -69,7 +71,10 @@ impl Core {
         if is_compared && let Some(finding) = self.find_patches(key, place, block, false) {
             content.changes.found();
             examined.finding = finding;
-            return self.with_crc(examined, block, looks || is_sparse);
+            if !(looks || is_sparse) {
+                examined.crc = self.media.crc(block);
+            }
+            return examined;
         }
         if looks && compares {
             let likeness = Likeness::of(block);
@@ -81,13 +86,6 @@ impl Core {
         }
         if looks {
             content.duplicates.found_nothing();
-        }
-        examined
-    }
-
-    fn with_crc(&self, mut examined: Examined, block: &[u8], is_known: bool) -> Examined {
-        if !is_known {
-            examined.crc = self.media.crc(block);
         }
         examined
     }
