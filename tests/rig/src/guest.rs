@@ -87,17 +87,25 @@ pub struct Guest {
     next_job: u32,
 }
 
+/// Whether the machine has a program, in `PATH` or where administrators' programs are.
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&path).chain(usual);
+    folders.any(|folder| folder.join(name).exists())
+}
+
 /// Why guests cannot run on this machine, if so.
 pub fn obstacle() -> Option<String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|folder| folder.join(KERNEL).exists());
-    match found {
-        true if cfg!(target_arch = "x86_64") => None,
-        true => Some("guests are tried on x86_64 only".into()),
-        false => Some(format!(
+    if !has_program(KERNEL) {
+        return Some(format!(
             "no {KERNEL} here; Debian's package user-mode-linux has it"
-        )),
+        ));
     }
+    if !cfg!(target_arch = "x86_64") {
+        return Some("guests are tried on x86_64 only".into());
+    }
+    (!has_program("cc")).then(|| "no C compiler (cc) here".into())
 }
 
 /// The program that is the guest's first process and its workloads, which lies beside this one.

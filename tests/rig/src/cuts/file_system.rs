@@ -44,6 +44,11 @@ impl FileSystem {
         }
     }
 
+    /// The program that makes one; those that check it come with it.
+    pub fn maker(self) -> &'static str {
+        self.make().split(' ').next().unwrap_or_default()
+    }
+
     fn make(self) -> &'static str {
         match self {
             // Nothing is left for a background thread to do.

@@ -82,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let sessions = sessions(arguments, seed);
+    let sessions = possible(sessions(arguments, seed));
     let began = Instant::now();
     let rounds: u32 = sessions.iter().map(|session| session.rounds).sum();
     eprintln!("power cuts: seed {seed}, {rounds} rounds");
@@ -136,6 +136,18 @@ fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
         let is_kind = |wanted: &String| session.kind.name().contains(wanted.as_str());
         arguments.file_system.is_none_or(is_system) && arguments.kind.as_ref().is_none_or(is_kind)
     });
+    sessions
+}
+
+/// Leaves out file systems whose programs are missing, and says so.
+fn possible(mut sessions: Vec<Session>) -> Vec<Session> {
+    for file_system in FileSystem::ALL {
+        let (name, maker) = (file_system.name(), file_system.maker());
+        if !guest::has_program(maker) {
+            println!("skipped power cuts under {name}: no {maker} here");
+            sessions.retain(|session| session.file_system != file_system);
+        }
+    }
     sessions
 }
 

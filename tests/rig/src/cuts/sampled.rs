@@ -19,6 +19,8 @@ use crate::workload::verify::Acknowledged;
 use crate::{Disk, Guest, GuestOptions, Job, Result, Scratch, interrupt};
 
 const BETWEEN_CUTS_MS: std::ops::Range<u64> = 20..400;
+/// Stores, flushes and fences of the pool before the moment of a cut.
+const EVENTS_MAX: u64 = 1000;
 const DEVICE: &str = "/dev/vda";
 
 /// A cut with what had been acknowledged at that moment.
@@ -132,10 +134,10 @@ fn take_cuts(
     let mut cuts = Vec::new();
     for _ in 0..session.rounds {
         interrupt::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
-        let before = load.acknowledged(&guest)?;
-        let cut = machine.cut();
-        let after = load.acknowledged(&guest)?;
-        let between = before.into_iter().zip(after);
+        let (of_load, shared) = (*load, guest.shared().to_path_buf());
+        let reported = move || of_load.acknowledged_in(&shared);
+        let (before, cut, after) = machine.cut(rng.u64(..EVENTS_MAX), reported)?;
+        let between = before?.into_iter().zip(after?);
         let acknowledged = between.map(|(least, most)| Acknowledged { least, most });
         cuts.push(Taken {
             cut,

@@ -2,23 +2,27 @@
 //! any moment the power can fail, and what that leaves is one of the states it could leave.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use fastrand::Rng;
 use forebay::{Backing, Pool, PoolOptions, RuntimeOptions};
 use forebay_pmem::Region;
-use forebay_pmem::shadow::{CrashState, Shadow, ShadowModel};
+use forebay_pmem::shadow::{CrashState, Shadow, ShadowEvent, ShadowModel};
 use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
 use forebay_serve::{BlockDevice, VolumeDevice};
 
 use super::early_device::EarlyDevice;
 use super::volatile_store::{VolatileState, VolatileStore};
-use crate::Result;
+use crate::{Result, interrupt};
 
 /// Less than what a load writes, so that blocks leave the pool and come back.
 pub const POOL_BYTES: u64 = 24 << 20;
 /// XFS needs 300 MiB.
 pub const DISK_BYTES: u64 = 320 << 20;
+
+const CUT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A served pool.
 pub struct Machine {
@@ -98,14 +102,39 @@ impl Machine {
         })
     }
 
-    /// What the power failing now could leave of pool and backing, both at the same moment.
+    /// What the power failing could leave of pool and backing, both at the same moment: in the midst
+    /// of what the pool does, after so many more of its stores, flushes and fences. `reported` is
+    /// asked right before that moment and right after it.
+    ///
+    /// # Errors
+    /// The pool does nothing for too long, or a signal came.
     ///
     /// # Panics
     /// Of a recovered machine, whose memory keeps everything.
-    pub fn cut(&self) -> Cut {
+    pub fn cut<R: Send + 'static>(
+        &self,
+        events: u64,
+        reported: impl Fn() -> R + Send + Sync + 'static,
+    ) -> Result<(R, Cut, R)> {
         let shadow = self.shadow.as_ref().expect("only shadow memory is cut");
-        let (media, store) = shadow.crash_state_with(|| self.store.crash_state());
-        Cut { media, store }
+        let (weak, store) = (Arc::downgrade(shadow), Arc::clone(&self.store));
+        let left = AtomicU64::new(events);
+        let (give, taken) = mpsc::channel();
+        let hook = move |_: ShadowEvent| {
+            // Once only, by whichever thread comes to it.
+            if left.fetch_sub(1, Ordering::Relaxed) != 0 {
+                return;
+            }
+            let Some(shadow) = weak.upgrade() else { return };
+            let before = reported();
+            let (media, store) = shadow.crash_state_with(|| store.crash_state());
+            // Fails only where nobody waits any more.
+            let _ = give.send((before, Cut { media, store }, reported()));
+        };
+        shadow.set_hook(Some(Arc::new(hook)));
+        let taken = interrupt::wait_for(CUT_LIMIT, || Ok(taken.try_recv().ok()));
+        shadow.set_hook(None);
+        taken?.ok_or_else(|| "the pool did too little to be cut".into())
     }
 }
 

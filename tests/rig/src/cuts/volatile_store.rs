@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use fastrand::Rng;
 use forebay::{BackingCounters, BackingIdentity, BackingRun, BackingStore, WriteRun};
@@ -15,6 +16,9 @@ use forebay::{BackingCounters, BackingIdentity, BackingRun, BackingStore, WriteR
 const SECTOR_BYTES: usize = 512;
 const CHUNK_BYTES: usize = 64 << 10;
 const CHUNK_SECTORS: u64 = (CHUNK_BYTES / SECTOR_BYTES) as u64;
+
+/// A disk's sync takes its time, in which the power may fail.
+const SYNC_TIME: Duration = Duration::from_millis(2);
 
 type Sector = [u8; SECTOR_BYTES];
 
@@ -202,6 +206,7 @@ impl BackingStore for VolatileStore {
     }
 
     fn sync(&self) -> io::Result<()> {
+        std::thread::sleep(SYNC_TIME);
         let mut state = self.lock();
         state.counters.syncs += 1;
         for (sector, versions) in std::mem::take(&mut state.unsynced) {
