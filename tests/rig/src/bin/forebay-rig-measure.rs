@@ -39,6 +39,9 @@ struct RowsArguments {
     /// Less of everything: shows that it works.
     #[arg(long)]
     quick: bool,
+    /// Only rows with this in their names.
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// The report that the rows go into.
     #[arg(long, value_name = "FILE", default_value = "target/rig/report.json")]
     report: PathBuf,
@@ -97,7 +100,8 @@ fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-type Measurement = fn(&Daemon, bool, &ProgressBar) -> Result<Vec<Row>>;
+/// The daemon, whether it is to be quick, a part of the names of the rows wanted.
+type Measurement = fn(&Daemon, bool, Option<&str>, &ProgressBar) -> Result<Vec<Row>>;
 
 fn run_rows(arguments: &RowsArguments, measure: Measurement) -> Result<()> {
     let logs = Scratch::new()?;
@@ -105,7 +109,12 @@ fn run_rows(arguments: &RowsArguments, measure: Measurement) -> Result<()> {
     let progress = ProgressBar::new_spinner()
         .with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     progress.enable_steady_tick(Duration::from_millis(200));
-    let rows = measure(&daemon, arguments.quick, &progress)?;
+    let rows = measure(
+        &daemon,
+        arguments.quick,
+        arguments.only.as_deref(),
+        &progress,
+    )?;
     progress.finish_and_clear();
     rows::merge(&arguments.report, &rows)?;
     Ok(rows::print(&rows, arguments.json)?)

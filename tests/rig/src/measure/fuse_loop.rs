@@ -14,7 +14,8 @@ use super::ours::{Door, Ours};
 use super::ratios::{SYNCED_WRITE, ratio};
 use crate::{Daemon, Result, Scratch};
 
-const NAME: &str = "fuse_loop_fsync_vs_shm_loop";
+/// The row.
+pub(super) const NAME: &str = "fuse_loop_fsync_vs_shm_loop";
 const DISK_BYTES: u64 = 128 * MIB;
 
 /// The ratio; without a value, and said, where this machine has no loop devices or no FUSE.

@@ -38,19 +38,30 @@ pub(super) const SYNCED_WRITE: Job = Job {
     ..READ
 };
 
-/// Runs all of it; the rows.
+/// Runs all of it, or what has `only` in its name (`vhost`, `fuse`); the rows.
 ///
 /// # Errors
 /// Something of the rig fails, or Ctrl-C.
-pub fn run(daemon: &Daemon, is_quick: bool, progress: &ProgressBar) -> Result<Vec<Row>> {
+pub fn run(
+    daemon: &Daemon,
+    is_quick: bool,
+    only: Option<&str>,
+    progress: &ProgressBar,
+) -> Result<Vec<Row>> {
     let pace = Pace {
         ramp: Duration::from_millis(100),
         time: Duration::from_millis(if is_quick { 250 } else { 700 }),
     };
     let rounds = if is_quick { 3 } else { ROUNDS };
-    let mut rows = in_a_guest(daemon, pace, rounds, progress)?;
-    progress.set_message("FUSE and loop");
-    rows.push(fuse_loop::run(daemon, pace, rounds)?);
+    let is_wanted = |name: &str| only.is_none_or(|only| name.contains(only));
+    let mut rows = Vec::new();
+    if is_wanted("vhost") {
+        rows.extend(in_a_guest(daemon, pace, rounds, progress)?);
+    }
+    if is_wanted(fuse_loop::NAME) {
+        progress.set_message("FUSE and loop");
+        rows.push(fuse_loop::run(daemon, pace, rounds)?);
+    }
     Ok(rows)
 }
 
