@@ -142,6 +142,14 @@ pub const CASES: &[Case] = &[
         ..BASE
     },
     Case {
+        name: "loop, xfs with blocks of 16 KiB, direct 16 KiB, scattered blocks",
+        file_system: "xfs",
+        features: &["-b", "size=16384"],
+        options: "defaults",
+        scattered_bytes: Some(16384),
+        ..BASE
+    },
+    Case {
         name: "control: loop, ext4, direct 16 KiB, scattered blocks",
         scattered_bytes: Some(4096),
         expectation: Expectation::Torn,
