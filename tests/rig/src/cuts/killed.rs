@@ -4,6 +4,7 @@
 //! had in theirs. Each round boots the guest anew, verifies the disk, and starts the next load on the
 //! same file system, which so grows old.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -33,7 +34,18 @@ pub struct Place<'a> {
     pool: PathBuf,
     backing: PathBuf,
     socket: PathBuf,
-    dirty_low: u32,
+    settings: Vec<String>,
+}
+
+/// Settings that differ from seed to seed; most of what can be switched off is on.
+fn settings(rng: &mut Rng) -> Vec<String> {
+    let dirty_low = rng.choice(&[0, 10, 50]).expect("there are some");
+    let mut settings = vec!["--dirty-low".into(), dirty_low.to_string()];
+    for switch in ["share-duplicates", "compare-writes", "defer-journal"] {
+        let state = if rng.u32(..4) > 0 { "on" } else { "off" };
+        settings.extend([format!("--{switch}"), state.to_owned()]);
+    }
+    settings
 }
 
 impl Place<'_> {
@@ -53,7 +65,7 @@ impl Place<'_> {
             pool: folder.join("pool"),
             backing: folder.join("backing"),
             socket: folder.join("socket"),
-            dirty_low: *rng.choice(&[0, 10, 50]).expect("there are some"),
+            settings: settings(rng),
         };
         std::fs::File::create(&place.backing)?.set_len(DISK_BYTES)?;
         place.daemon.create_pool(&place.pool, POOL_BYTES)?;
@@ -65,16 +77,16 @@ impl Place<'_> {
     /// # Errors
     /// It does not get ready.
     pub fn serve(&self) -> Result<Server> {
-        self.daemon.serve(&[
+        let mut arguments: Vec<&OsStr> = vec![
             "--pool".as_ref(),
             self.pool.as_os_str(),
             "--backing".as_ref(),
             self.backing.as_os_str(),
             "--vhost-user".as_ref(),
             self.socket.as_os_str(),
-            "--dirty-low".as_ref(),
-            self.dirty_low.to_string().as_ref(),
-        ])
+        ];
+        arguments.extend(self.settings.iter().map(OsStr::new));
+        self.daemon.serve(&arguments)
     }
 
     /// A guest with the disk.

@@ -47,6 +47,14 @@ fn options(rng: &mut Rng) -> RuntimeOptions {
     }
 }
 
+/// Most of what can be switched off is on, in most sessions.
+fn switch(pool: &Pool, rng: &mut Rng) {
+    let mut is_on = || rng.u32(..4) > 0;
+    pool.set_share_duplicates(is_on());
+    pool.set_compare_writes(is_on());
+    pool.set_defer_journal(is_on());
+}
+
 impl Machine {
     /// A new pool in shadow memory, served at `socket`; it answers too early if `is_early`.
     ///
@@ -66,6 +74,7 @@ impl Machine {
         };
         let region = Region::on_shadow(Arc::clone(&shadow));
         let pool = Pool::create_on(vec![region], &options)?;
+        switch(&pool, rng);
         let store = Arc::new(VolatileStore::new(DISK_BYTES));
         Self::serve(pool, store, Some(shadow), socket, is_early)
     }
@@ -78,6 +87,7 @@ impl Machine {
         std::fs::write(pool_file, cut.media.sample(rng))?;
         let store = Arc::new(cut.store.sample(rng));
         let pool = Pool::open_with(&[pool_file], options(rng))?;
+        switch(&pool, rng);
         Self::serve(pool, store, None, socket, false)
     }
 
