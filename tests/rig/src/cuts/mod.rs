@@ -33,7 +33,7 @@ pub struct Arguments {
     /// The command to test.
     #[arg(long, default_value = "target/release/forebay")]
     pub forebay: PathBuf,
-    /// A few rounds of every kind, in two minutes.
+    /// A few rounds of every kind, in a minute; no report is written.
     #[arg(long)]
     pub quick: bool,
     /// Decides what is cut and all that is done; the moments are the machine's.
@@ -48,7 +48,7 @@ pub struct Arguments {
     /// Only kinds of cuts whose name contains this.
     #[arg(long)]
     pub kind: Option<String>,
-    /// The report, to which rows are added.
+    /// The report, to which the rows of a whole run are added.
     #[arg(long, default_value = "target/rig/report.json")]
     pub report: PathBuf,
     /// Print the rows as JSON.
@@ -105,21 +105,19 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     bar.finish_and_clear();
     let mut rows = tally.rows();
-    if arguments.round.is_none() && arguments.kind.is_none() && !arguments.quick {
+    if is_whole(arguments) && !cfg!(feature = "mutants") {
         let percent = idle::processor_percent(&scratch, &arguments.forebay, IDLE_TIME)?;
         rows.push(Row::new("idle_cpu_percent", percent, "%"));
+        let took_s = began.elapsed().as_secs_f64();
+        rows.push(Row::new("power_cuts_seconds", took_s, "s"));
     }
-    rows.push(Row::new(
-        "power_cuts_seconds",
-        began.elapsed().as_secs_f64(),
-        "s",
-    ));
     finish(arguments, &tally, &rows, seed)
 }
 
-/// Whether nothing is left out.
+/// Whether nothing is left out: only then there is something to report.
 fn is_whole(arguments: &Arguments) -> bool {
-    arguments.round.is_none() && arguments.kind.is_none() && arguments.file_system.is_none()
+    let is_chosen = arguments.round.is_some() || arguments.kind.is_some();
+    !arguments.quick && !is_chosen && arguments.file_system.is_none()
 }
 
 fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
