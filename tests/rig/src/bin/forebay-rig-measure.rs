@@ -42,6 +42,9 @@ struct RowsArguments {
     /// Only rows with this in their names.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Fail where a counted row misses its bar.
+    #[arg(long)]
+    check: bool,
     /// The report that the rows go into.
     #[arg(long, value_name = "FILE", default_value = "target/rig/report.json")]
     report: PathBuf,
@@ -117,7 +120,12 @@ fn run_rows(arguments: &RowsArguments, measure: Measurement) -> Result<()> {
     )?;
     progress.finish_and_clear();
     rows::merge(&arguments.report, &rows)?;
-    Ok(rows::print(&rows, arguments.json)?)
+    rows::print(&rows, arguments.json)?;
+    let missed = writes::missed(&rows, arguments.quick);
+    match arguments.check && !missed.is_empty() {
+        true => Err(missed.join("; ").into()),
+        false => Ok(()),
+    }
 }
 
 fn daemon(forebay: &Path, logs: &Scratch) -> Result<Daemon> {

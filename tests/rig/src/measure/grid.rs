@@ -175,12 +175,7 @@ impl<'a> Run<'a> {
             for contender in takers.iter().filter(|contender| contender.is_cache()) {
                 let message = format!("{} {key} filled: {}", figure.key(), contender.name());
                 self.progress.set_message(message);
-                fio::pass(
-                    &mut stage.guest,
-                    contender.device(),
-                    point.job.span_bytes,
-                    false,
-                )?;
+                stage.warm(*contender, point.job.span_bytes, latency)?;
             }
         }
         for round in 0..self.plan.rounds {

@@ -14,6 +14,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use super::fio;
 use super::ours::{Door, Ours};
 use super::{MIB, size_name};
 use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
@@ -186,6 +187,20 @@ impl Stage {
 }
 
 impl Stage {
+    /// Reads the first bytes of a contender's disk once, so that its cache has what it keeps of them.
+    ///
+    /// # Errors
+    /// Something of the rig fails.
+    pub fn warm(&mut self, contender: Contender, span_bytes: u64, latency: Latency) -> Result<()> {
+        // Ours asks its backing block by block: what takes minutes here is no part of what is measured.
+        let ours = self.ours.as_ref().filter(|_| contender == Contender::Ours);
+        if let Some(ours) = ours {
+            ours.delay_backing(0)?;
+        }
+        fio::pass(&mut self.guest, contender.device(), span_bytes, false)?;
+        ours.map_or(Ok(()), |ours| ours.delay_backing(latency.shown_us))
+    }
+
     /// Ends everything in order.
     ///
     /// # Errors

@@ -83,6 +83,30 @@ const WITHOUT: [Cache; 3] = [
     Cache::Ours([true, true, false], "without_deferring"),
 ];
 
+/// What has to come out, on any machine: these are counts.
+const AT_MOST: [(&str, f64); 2] = [
+    ("nvm_bytes_per_app_byte_journal_on", 1.6),
+    ("disk_blocks_per_app_block_journal_on", 1.1),
+];
+/// Of dm-writecache's blocks, ours at most.
+const SHARE_OF_DM_WRITECACHE: f64 = 0.7;
+
+/// What is above its bar. A quick run is too short for the disk's: the journal, which the end writes back
+/// once, outweighs the rest.
+pub fn missed(rows: &[Row], is_quick: bool) -> Vec<String> {
+    let value = |name: &str| rows.iter().find(|row| row.name == name)?.value;
+    let mut bars: Vec<(&str, f64)> = AT_MOST.to_vec();
+    if let Some(theirs) = value("disk_blocks_per_app_block_journal_dm_writecache") {
+        let bar = theirs * SHARE_OF_DM_WRITECACHE;
+        bars.push(("disk_blocks_per_app_block_journal_on", bar));
+    }
+    let above = |(name, bar): (&str, f64)| {
+        let value = value(name).filter(|_| !(is_quick && name.starts_with("disk")))?;
+        (value > bar).then(|| format!("{name} is {value:.2}, at most {bar:.2}"))
+    };
+    bars.into_iter().filter_map(above).collect()
+}
+
 /// What was written below the file system.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Below {
