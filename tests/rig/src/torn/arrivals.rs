@@ -15,8 +15,10 @@ const SIZES_SHOWN: usize = 5;
 pub struct Notes {
     /// How many writes of each size in bytes.
     sizes: BTreeMap<u64, u64>,
-    /// Writes that begin or end within a page: of its rest somebody else knows.
+    /// Writes that begin or end within a marked page.
     pub cutting: u64,
+    /// Writes that begin and end where pages of any program do, in file systems that align them.
+    pub aligned: u64,
 }
 
 /// See the [module](self).
@@ -63,6 +65,9 @@ impl BlockDevice for Arrivals {
         let mut notes = self.lock();
         *notes.sizes.entry(data.len() as u64).or_default() += 1;
         notes.cutting += u64::from(pages::cuts_a_page(data, self.page_bytes));
+        let page_bytes = self.page_bytes as u64;
+        let end = offset + data.len() as u64;
+        notes.aligned += u64::from([offset, end].iter().all(|at| at.is_multiple_of(page_bytes)));
         drop(notes);
         self.inner.write_at(offset, data)
     }
@@ -81,7 +86,7 @@ impl BlockDevice for Arrivals {
 }
 
 impl fmt::Display for Notes {
-    /// `16384: 1000, 4096: 3; 2 cut a page`, the most frequent sizes first.
+    /// Sizes with how often they came, the most frequent first, and what they cut.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list: Vec<_> = self.sizes.iter().collect();
         list.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -89,6 +94,12 @@ impl fmt::Display for Notes {
             write!(formatter, "{bytes}: {count}, ")?;
         }
         let writes: u64 = self.sizes.values().sum();
-        write!(formatter, "{} of {writes} cut a page", self.cutting)
+        let Notes {
+            cutting, aligned, ..
+        } = self;
+        write!(
+            formatter,
+            "{cutting} of {writes} cut a marked page, {aligned} are aligned"
+        )
     }
 }

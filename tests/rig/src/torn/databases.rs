@@ -75,6 +75,16 @@ pub struct Rounds {
     pub complaints: Vec<String>,
 }
 
+impl Rounds {
+    /// Adds what another try came to.
+    pub fn join(&mut self, other: Rounds) {
+        self.rounds += other.rounds;
+        self.clean += other.clean;
+        self.arrived = other.arrived;
+        self.complaints.extend(other.complaints);
+    }
+}
+
 /// The load; it ends when this is dropped.
 struct Loading(Child);
 

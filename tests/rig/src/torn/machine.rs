@@ -31,7 +31,7 @@ pub struct Cut {
 }
 
 /// How long a write of the disk alone takes; most moments are then in one.
-const PLAIN_WRITE: Duration = Duration::from_millis(1);
+const PLAIN_WRITE: Duration = Duration::from_millis(10);
 
 /// The backing as a disk of its own: a write is durable when it is answered, and until then any of its
 /// sectors may be there.

@@ -19,6 +19,9 @@ use cases::{CASES, Case, Door, Expectation};
 use databases::DATABASES;
 use trial::Trial;
 
+/// How often a control may see nothing before it is called blind.
+const CONTROL_ATTEMPTS: u64 = 3;
+
 /// Cuts the power under pages and counts those that are torn.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -112,10 +115,24 @@ fn try_databases(
                 println!("skipped torn pages, {name}: {why}");
                 continue;
             }
-            let numbers = if arguments.quick { (2, 1) } else { (4, 2) };
-            let found = database
-                .try_rounds(scratch, numbers, is_plain, seed)
-                .map_err(|error| format!("{name}: {error}"))?;
+            let numbers = match (arguments.quick, is_plain) {
+                (true, _) => (2, 1),
+                (false, false) => (4, 2),
+                // It has to see something.
+                (false, true) => (6, 3),
+            };
+            let attempts = if is_plain { CONTROL_ATTEMPTS } else { 1 };
+            let mut found = databases::Rounds::default();
+            for attempt in 0..attempts {
+                let seed = seed.wrapping_add(attempt);
+                let more = database
+                    .try_rounds(scratch, numbers, is_plain, seed)
+                    .map_err(|error| format!("{name}: {error}"))?;
+                found.join(more);
+                if found.clean < found.rounds {
+                    break;
+                }
+            }
             let is_as_expected = match is_plain {
                 true => arguments.quick || found.clean < found.rounds,
                 false => found.clean == found.rounds,
@@ -126,7 +143,7 @@ fn try_databases(
             println!(
                 "  {sign}: {name}: {clean} of {rounds} rounds clean; writes arrived as {arrived}"
             );
-            for complaint in &found.complaints {
+            for complaint in found.complaints.iter().filter(|_| !is_as_expected) {
                 println!("{complaint}");
             }
             let kind = if is_plain {

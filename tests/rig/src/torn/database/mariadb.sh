@@ -55,7 +55,8 @@ stop)
     while kill -0 "$(cat "$place/pid")" 2>/dev/null; do sleep 0.05; done
     ;;
 check)
-    rm -f "$place/pid"
+    rm -f "$place/pid" "$place/socket"
+    : >"$place/log"
     start
     found=$(ask rig -e 'check table pages extended')
     grep -q 'status.*OK' <<<"$found" || { echo "$found"; exit 1; }

@@ -52,7 +52,9 @@ stop)
     as_postgres "$programs/pg_ctl" -D "$data" -m immediate stop >/dev/null
     ;;
 check)
-    rm -f "$data/postmaster.pid"
+    # The processes they name are of another life of the machine.
+    rm -f "$data/postmaster.pid" "$place"/.s.PGSQL.*
+    : >"$place/log"
     start
     sums=$(ask "select count(distinct sum) from (
         select sum(abalance) from pgbench_accounts union all select sum(bbalance) from pgbench_branches
