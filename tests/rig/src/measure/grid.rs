@@ -12,7 +12,7 @@ pub use super::points::Figure;
 use super::points::{FITTING_BYTES, Point};
 pub use super::stage::Contender;
 use super::stage::{DISK, Latency, NONE, Stage};
-use super::{grid_page, median};
+use super::{grid_page, has_tool, median};
 use crate::{Daemon, Result, Scratch};
 
 /// What to run.
@@ -77,7 +77,15 @@ pub fn run(daemon: &Daemon, options: &Options) -> Result<Vec<Row>> {
     let wanted = |contender: &Contender| {
         options.contenders.is_empty() || options.contenders.contains(contender)
     };
-    let contenders: Vec<Contender> = Contender::ALL.into_iter().filter(wanted).collect();
+    let has_what_it_needs = |contender: &Contender| match contender {
+        Contender::Bcache => has_tool("make-bcache", "bcache"),
+        _ => true,
+    };
+    if !has_tool("dmsetup", "rig-grid") {
+        return Ok(Vec::new());
+    }
+    let contenders = Contender::ALL.into_iter().filter(wanted);
+    let contenders: Vec<Contender> = contenders.filter(has_what_it_needs).collect();
     let (overflowing, fitting): (Vec<Figure>, Vec<Figure>) = figures
         .into_iter()
         .partition(|figure| *figure == Figure::BySet);

@@ -239,7 +239,7 @@ fn by_set(results: &[Measured]) -> Option<Section> {
         format!(
             "4 KiB random reads of 16 threads; the fast device has {}. Each working set was read through once \
              before it was measured. Higher is better; the axis is logarithmic. dm-writecache keeps only what is \
-             written, so reads show the slow device through it.",
+             written, so reads show the slow device through it; bcache keeps few of the blocks it reads here.",
             size_name(stage::FAST_BYTES)
         ),
         [

@@ -17,6 +17,19 @@ pub(crate) const KIB: u64 = 1 << 10;
 /// Bytes of a MiB.
 pub(crate) const MIB: u64 = 1 << 20;
 
+/// Whether the kernel's caches can be set up here; says so where not.
+pub(crate) fn has_tool(name: &str, what: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let is_there = folders
+        .map(|folder| folder.join(name))
+        .any(|file| file.exists());
+    if !is_there {
+        println!("skipped {what}: no {name} here");
+    }
+    is_there
+}
+
 /// The middle of some numbers, the mean of the middle two where there are two; none of none.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);

@@ -11,9 +11,9 @@ use std::time::Duration;
 use forebay_report::Row;
 use indicatif::ProgressBar;
 
-use super::MIB;
 use super::ours::{Door, Ours};
 use super::writer::Work;
+use super::{MIB, has_tool};
 use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
 
 const CACHE_BYTES: u64 = 64 * MIB;
@@ -142,7 +142,10 @@ pub fn run(
     }
     for (work, works, mode, cache) in plan {
         let name = format!("{works}{}_{}", mode.name(), cache.name());
-        if only.is_some_and(|only| !name.contains(only)) {
+        let is_kernels = !matches!(cache, Cache::Ours(..));
+        if only.is_some_and(|only| !name.contains(only))
+            || (is_kernels && !has_tool("dmsetup", &name))
+        {
             continue;
         }
         progress.set_message(format!("double writes: {name}"));
@@ -167,6 +170,8 @@ pub fn run(
 struct Bench {
     guest: Guest,
     ours: Ours,
+    /// What dm-writecache needs has been made.
+    has_devices: bool,
     /// Which of them this daemon has; what it has not is on.
     has_switch: [bool; 3],
     is_quick: bool,
@@ -190,11 +195,11 @@ impl Bench {
                 format!("brd.rd_size={}", CACHE_BYTES / 1024),
             ],
         };
-        let mut guest = Guest::boot(scratch, &options)?;
-        guest.must_run(&devices_script(), LIMIT)?;
+        let guest = Guest::boot(scratch, &options)?;
         Ok(Bench {
             guest,
             ours,
+            has_devices: false,
             has_switch,
             is_quick,
         })
@@ -281,6 +286,10 @@ impl Bench {
 
     /// A fresh dm-writecache with these options.
     fn make_writecache(&mut self, options: &str) -> Result<()> {
+        if !self.has_devices {
+            self.guest.must_run(&devices_script(), LIMIT)?;
+            self.has_devices = true;
+        }
         let script = format!(
             "[ ! -b /dev/mapper/writecache ] || dmsetup remove writecache || exit\n\
              dd if=/dev/zero of=/dev/mapper/fast bs=1M count=1 conv=fsync status=none || exit\n\
