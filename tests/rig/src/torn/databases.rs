@@ -31,7 +31,8 @@ pub struct Database {
     /// Bytes of its pages.
     page_bytes: usize,
     file_system: &'static str,
-    make: &'static [&'static str],
+    /// The program and arguments that make its file system, without the device.
+    pub make: &'static [&'static str],
 }
 
 /// Those that are tried.

@@ -111,7 +111,10 @@ fn try_databases(
             {
                 continue;
             }
-            if let Some(why) = mounted::obstacle().or_else(|| database.obstacle()) {
+            if let Some(why) = mounted::obstacle()
+                .or_else(|| mounted::obstacle_of(database.make))
+                .or_else(|| database.obstacle())
+            {
                 println!("skipped torn pages, {name}: {why}");
                 continue;
             }
@@ -169,7 +172,7 @@ fn row_of_all(database: &str, is_plain: bool) -> String {
 
 fn obstacle(case: &Case) -> Option<String> {
     match case.door {
-        Door::Loop { .. } => mounted::obstacle(),
+        Door::Loop { .. } => mounted::obstacle().or_else(|| mounted::obstacle_of(&case.make())),
         Door::Vhost => guest::obstacle(),
     }
 }

@@ -36,6 +36,24 @@ pub fn obstacle() -> Option<String> {
         .map(|error| error.to_string())
 }
 
+/// The first Linux whose XFS takes blocks larger than a page of memory.
+const LARGE_BLOCKS: [u32; 2] = [6, 12];
+
+/// Why this machine cannot make or mount a file system of this program and these arguments, if so.
+pub fn obstacle_of(make: &[&str]) -> Option<String> {
+    if let Err(error) = must(make[0], &["-V"]) {
+        return Some(error.to_string());
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse().ok());
+    let numbers: Vec<u32> = numbers.take(2).collect();
+    let has_large_blocks = make.iter().any(|argument| argument.starts_with("size="));
+    (has_large_blocks && numbers[..] < LARGE_BLOCKS[..])
+        .then(|| "XFS takes blocks of more than 4 KiB since Linux 6.12".to_owned())
+}
+
 /// A loop device over the FUSE file of a disk.
 pub struct Looped {
     mount: Option<DiskMount>,
