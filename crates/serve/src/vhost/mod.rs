@@ -5,7 +5,7 @@
 //!       |  a connection's messages (wire, dispatch)
 //!   session           what the client has set up (config, memory)
 //!       |  a thread for each queue (runner), more for what takes long (workers)
-//!   ring              requests taken, answers given
+//!   ring              requests taken, answers given in the same order (order)
 //!       |  request
 //!   execute  -->  BlockDevice
 //! ```
@@ -17,6 +17,7 @@ mod config;
 mod dispatch;
 mod execute;
 mod memory;
+mod order;
 mod request;
 mod ring;
 mod runner;

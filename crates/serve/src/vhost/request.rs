@@ -110,10 +110,12 @@ impl Request {
         let (code, sector) = parts.take_header(memory).ok_or(malformed)?;
         let operation = Operation::of(code);
         let writable_bytes = u32::try_from(parts.writable_bytes + 1).map_err(|_| malformed)?;
-        let (data, data_bytes) = match operation {
+        let (mut data, data_bytes) = match operation {
             Operation::Read | Operation::GetSerial => (parts.writable, parts.writable_bytes),
             _ => (parts.readable, parts.readable_bytes),
         };
+        // It may wait for a worker, together with as many others as the queue has entries.
+        data.shrink_to_fit();
         Ok(Request {
             head,
             operation,

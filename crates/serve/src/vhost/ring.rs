@@ -1,7 +1,8 @@
 //! One queue of the guest's while it runs: requests are taken from it and answered into it.
 //!
 //! Guarantees: what the guest puts into the queue can stop this queue and nothing else; a queue that
-//! was stopped has answered everything that it had taken.
+//! was stopped has answered everything that it had taken; what is taken and not answered is never
+//! more than the queue has entries.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemory as _, Permissions};
 
 use crate::vhost::execute::{Executor, Status};
 use crate::vhost::memory::GuestMemory;
+use crate::vhost::order::AnswerOrder;
 use crate::vhost::request::{Malformed, Request};
 use crate::vhost::stats::count;
 use crate::vhost::workers::Workers;
@@ -31,7 +33,7 @@ pub(crate) struct Layout {
     pub(crate) descriptors: GuestAddress,
     pub(crate) available: GuestAddress,
     pub(crate) used: GuestAddress,
-    /// The next entry to take.
+    /// The next entry to take, as the client says. Where the used ring says otherwise, that counts.
     pub(crate) next_available: u16,
     pub(crate) event_index: bool,
 }
@@ -39,16 +41,26 @@ pub(crate) struct Layout {
 /// A queue that can run.
 pub(crate) struct Ring {
     memory: Arc<GuestMemory>,
-    queue: Mutex<Queue>,
+    progress: Mutex<Progress>,
     event_index: bool,
     /// What wakes the guest.
     call: Mutex<Option<OwnedFd>>,
+    /// Who is told when the queue makes no sense.
+    error: Option<OwnedFd>,
     executor: Arc<Executor>,
     is_stopping: AtomicBool,
     is_broken: AtomicBool,
     /// Requests that are with workers.
     handed_over: Mutex<usize>,
     all_back: Condvar,
+}
+
+/// How far it is.
+struct Progress {
+    queue: Queue,
+    order: AnswerOrder,
+    /// Answers were published since it was last asked whether the guest wants to know.
+    has_untold: bool,
 }
 
 /// Why a queue does not run on.
@@ -60,6 +72,10 @@ pub(crate) enum Broken {
     Queue(QueueError),
     #[error("the entries that it says are there cannot be read")]
     Unreadable,
+    #[error("chain {0} is made available again before its answer")]
+    Repeated(u16),
+    #[error("chain {0} is more than the queue has")]
+    NoSuchHead(u16),
 }
 
 impl From<QueueError> for Broken {
@@ -73,14 +89,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ring {
-    /// A queue as the client described it.
+    /// A queue as the client described it; `call` wakes its guest, `error` hears when it makes no
+    /// sense.
     ///
     /// Errors: it is not in the memory, or its size is none.
     pub(crate) fn new(
         layout: &Layout,
         memory: Arc<GuestMemory>,
         executor: Arc<Executor>,
-        call: Option<OwnedFd>,
+        [call, error]: [Option<OwnedFd>; 2],
     ) -> Result<Ring, Broken> {
         let mut queue = Queue::new(QUEUE_SIZE_MAX)?;
         queue.try_set_size(layout.size)?;
@@ -88,19 +105,30 @@ impl Ring {
         queue.try_set_avail_ring_address(layout.available)?;
         queue.try_set_used_ring_address(layout.used)?;
         queue.set_event_idx(layout.event_index);
-        queue.set_next_avail(layout.next_available);
         queue.set_ready(true);
         if !queue.is_valid(&*memory) {
             return Err(Broken::Outside);
         }
-        // A guest that was served before knows how far the answers are.
-        let next_used = queue.used_idx(&*memory, Ordering::Acquire)?;
-        queue.set_next_used(next_used.0);
+        // Answers come in the order of their requests, so that the last one says what is next. Some
+        // clients name the end of what is available after their server was killed, which would
+        // leave out what it had taken.
+        let next = queue.used_idx(&*memory, Ordering::Acquire)?.0;
+        queue.set_next_used(next);
+        queue.set_next_avail(next);
+        if next != layout.next_available {
+            let named = layout.next_available;
+            tracing::info!(next, named, "a guest's queue goes on after its last answer");
+        }
         Ok(Ring {
             memory,
-            queue: Mutex::new(queue),
+            progress: Mutex::new(Progress {
+                queue,
+                order: AnswerOrder::new(layout.size),
+                has_untold: false,
+            }),
             event_index: layout.event_index,
             call: Mutex::new(call),
+            error,
             executor,
             is_stopping: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
@@ -111,7 +139,7 @@ impl Ring {
 
     /// The next entry that would be taken.
     pub(crate) fn next_available(&self) -> u16 {
-        lock(&self.queue).next_avail()
+        lock(&self.progress).queue.next_avail()
     }
 
     pub(crate) fn is_broken(&self) -> bool {
@@ -143,7 +171,7 @@ impl Ring {
         workers: &Workers,
         buffer: &mut Vec<u8>,
     ) -> Result<(), Broken> {
-        lock(&self.queue).disable_notification(&*self.memory)?;
+        self.want_kicks(false)?;
         let mut untold = 0;
         let mut is_sure_of_more = false;
         while !self.is_stopping() && !self.is_broken() {
@@ -153,11 +181,11 @@ impl Ring {
                 }
                 self.tell_guest()?;
                 untold = 0;
-                is_sure_of_more = lock(&self.queue).enable_notification(&*self.memory)?;
+                is_sure_of_more = self.want_kicks(true)?;
                 if !is_sure_of_more {
                     return Ok(());
                 }
-                lock(&self.queue).disable_notification(&*self.memory)?;
+                self.want_kicks(false)?;
                 continue;
             };
             is_sure_of_more = false;
@@ -171,11 +199,24 @@ impl Ring {
         self.tell_guest()
     }
 
+    /// Says whether the guest is to kick; true where there is something already.
+    fn want_kicks(&self, is_wanted: bool) -> Result<bool, Broken> {
+        let queue = &mut lock(&self.progress).queue;
+        if is_wanted {
+            return Ok(queue.enable_notification(&*self.memory)?);
+        }
+        queue.disable_notification(&*self.memory)?;
+        Ok(false)
+    }
+
     fn take(&self) -> Result<Option<Result<Request, Malformed>>, Broken> {
-        let mut queue = lock(&self.queue);
-        let chain = queue.iter(&*self.memory)?.next();
-        drop(queue);
-        Ok(chain.map(|chain| Request::parse(chain, &self.memory)))
+        let mut progress = lock(&self.progress);
+        let Some(chain) = progress.queue.iter(&*self.memory)?.next() else {
+            return Ok(None);
+        };
+        progress.order.take(chain.head_index())?;
+        drop(progress);
+        Ok(Some(Request::parse(chain, &self.memory)))
     }
 
     fn handle(
@@ -209,14 +250,26 @@ impl Ring {
             let code = Status::IoError.code();
             written = u32::from(self.memory.write_obj(code, status).is_ok());
         }
-        Ok(lock(&self.queue).add_used(&*self.memory, malformed.head, written)?)
+        self.publish(malformed.head, written)
     }
 
     fn answer(&self, request: &Request, status: Status) -> Result<(), Broken> {
         // The request was judged to be in memory; the memory of a running queue does not change.
         let _ = self.memory.write_obj(status.code(), request.status);
-        let written = request.writable_bytes;
-        Ok(lock(&self.queue).add_used(&*self.memory, request.head, written)?)
+        self.publish(request.head, request.writable_bytes)
+    }
+
+    /// Gives an answer to the guest, and those that waited for it; or keeps it until those before it
+    /// are there.
+    fn publish(&self, head: u16, written_bytes: u32) -> Result<(), Broken> {
+        let mut progress = lock(&self.progress);
+        progress.order.answer(head, written_bytes);
+        while let Some((head, written_bytes)) = progress.order.next_answered() {
+            progress.has_untold = true;
+            let queue = &mut progress.queue;
+            queue.add_used(&*self.memory, head, written_bytes)?;
+        }
+        Ok(())
     }
 
     /// A worker's part: carries the request out, answers it, and gives it back.
@@ -247,11 +300,14 @@ impl Ring {
         }
     }
 
-    /// The queue is beyond repair.
+    /// The queue is beyond repair: nothing more is taken, and the client is told.
     pub(crate) fn give_up(&self, broken: &Broken) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             count(&self.executor.tallies.queues_broken, 1);
             tracing::warn!(error = %broken, "a guest's queue makes no sense and is stopped");
+            if let Some(error) = &self.error {
+                let _ = rustix::io::write(error, &1_u64.to_ne_bytes());
+            }
         }
     }
 
@@ -264,7 +320,11 @@ impl Ring {
     }
 
     fn wants_call(&self) -> Result<bool, Broken> {
-        let mut queue = lock(&self.queue);
+        let mut progress = lock(&self.progress);
+        if !std::mem::take(&mut progress.has_untold) {
+            return Ok(false);
+        }
+        let queue = &mut progress.queue;
         let is_wanted = queue.needs_notification(&*self.memory)?;
         if self.event_index {
             return Ok(is_wanted);
@@ -276,7 +336,8 @@ impl Ring {
         Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
     }
 
-    fn call_guest(&self) {
+    /// Has it look at its answers.
+    pub(crate) fn call_guest(&self) {
         let call = lock(&self.call);
         let Some(call) = call.as_ref() else {
             return;

@@ -20,11 +20,10 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Runs a queue: at once, because a guest that was served before may wait for answers, and then
-    /// whenever `kick` says so. What cannot be understood is told to `error`.
+    /// whenever `kick` says so.
     pub(crate) fn start(
         ring: Ring,
         kick: OwnedFd,
-        error: Option<OwnedFd>,
         workers: Arc<Workers>,
     ) -> std::io::Result<Runner> {
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -33,7 +32,7 @@ impl Runner {
             .name("vhost-queue".into())
             .spawn({
                 let (ring, stop) = (Arc::clone(&ring), Arc::clone(&stop));
-                move || run(&ring, &kick, &stop, error.as_ref(), &workers)
+                move || run(&ring, &kick, &stop, &workers)
             })?;
         Ok(Runner {
             ring,
@@ -70,25 +69,15 @@ impl Drop for Runner {
     }
 }
 
-fn run(
-    ring: &Arc<Ring>,
-    kick: &OwnedFd,
-    stop: &OwnedFd,
-    error: Option<&OwnedFd>,
-    workers: &Workers,
-) {
+fn run(ring: &Arc<Ring>, kick: &OwnedFd, stop: &OwnedFd, workers: &Workers) {
+    // Whoever served this queue before may have been killed between an answer and its interrupt.
+    ring.call_guest();
     let mut buffer = Vec::new();
     loop {
         if let Err(broken) = ring.serve(workers, &mut buffer) {
             ring.give_up(&broken);
         }
-        if ring.is_broken() {
-            if let Some(error) = error {
-                let _ = rustix::io::write(error, &1_u64.to_ne_bytes());
-            }
-            return;
-        }
-        if ring.is_stopping() || !wait(kick, stop) {
+        if ring.is_broken() || ring.is_stopping() || !wait(kick, stop) {
             return;
         }
     }

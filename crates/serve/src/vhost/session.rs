@@ -157,15 +157,15 @@ impl Session {
         let again =
             |descriptor: &Option<OwnedFd>| descriptor.as_ref().map(OwnedFd::try_clone).transpose();
         let kick = kick.try_clone()?;
-        let (call, error) = (again(&queue.call)?, again(&queue.error)?);
-        let ring = match Ring::new(&layout, memory, executor, call) {
+        let ends = [again(&queue.call)?, again(&queue.error)?];
+        let ring = match Ring::new(&layout, memory, executor, ends) {
             Ok(ring) => ring,
             Err(broken) => {
                 tracing::warn!(queue = index, error = %broken, "a guest's queue is not started");
                 return Err(invalid(broken.to_string()));
             }
         };
-        queue.runner = Some(Runner::start(ring, kick, error, workers)?);
+        queue.runner = Some(Runner::start(ring, kick, workers)?);
         Ok(())
     }
 

@@ -44,8 +44,13 @@ pub fn serve_queue(
         next_available: 0,
         event_index,
     };
-    let ring = Ring::new(&layout, Arc::clone(memory), Arc::clone(&executor), None)
-        .map_err(|broken| broken.to_string())?;
+    let ring = Ring::new(
+        &layout,
+        Arc::clone(memory),
+        Arc::clone(&executor),
+        [None, None],
+    )
+    .map_err(|broken| broken.to_string())?;
     Arc::new(ring)
         .serve(&Workers::new(0), &mut Vec::new())
         .map_err(|broken| broken.to_string())?;

@@ -287,6 +287,12 @@ impl Guest {
         self.queues[queue].kick.write(1).unwrap();
     }
 
+    /// Sets how many answers there are, as a server before this one would have.
+    pub fn set_used(&self, queue: usize, index: u16) {
+        let at = GuestAddress(Guest::queue_address(queue) + USED + 2);
+        self.memory.store(index, at, Ordering::Release).unwrap();
+    }
+
     pub fn used_index(&self, queue: usize) -> u16 {
         let at = GuestAddress(Guest::queue_address(queue) + USED + 2);
         self.memory.load(at, Ordering::Acquire).unwrap()
@@ -301,7 +307,7 @@ impl Guest {
         self.memory.store(last, event, Ordering::SeqCst).unwrap();
         std::sync::atomic::fence(Ordering::SeqCst);
         while self.used_index(queue) == last {
-            self.wait_for_call(queue);
+            self.wait_to_be_called(queue);
         }
         self.queues[queue].last_used = last.wrapping_add(1);
         let place = at + USED + 4 + u64::from(last % QUEUE_SIZE) * 8;
@@ -311,7 +317,8 @@ impl Guest {
         (number(head) as u16, number(written))
     }
 
-    fn wait_for_call(&self, queue: usize) {
+    /// Waits for an interrupt, whatever it is for.
+    pub fn wait_to_be_called(&self, queue: usize) {
         let call = &self.queues[queue].call;
         wait_until("the interrupt", || call.read().is_ok());
     }
