@@ -118,7 +118,7 @@ impl Core {
         if !self.low_on_space() {
             return Ok(());
         }
-        while self.slots.free_count() < 2 * self.free_target() && !self.bell.is_stopping() {
+        while !self.has_ample_space() && !self.bell.is_stopping() {
             if self.reclaim_once(EVICT_BATCH_MAX)? == 0 {
                 break;
             }

@@ -124,7 +124,7 @@ impl Core {
         scratch: &mut Scratch,
     ) -> Result<Option<Outcome>> {
         let current = self.find(change.place, change.key);
-        if current.is_some_and(|(_, entry)| !entry.parity_holds()) {
+        if current.is_some_and(|(_, entry)| !self.is_sound(entry)) {
             return Err(self.corrupt(change.key));
         }
         if let Some((index, _)) = current {
@@ -154,7 +154,9 @@ impl Core {
             Action::Delta { patches, crc } => match old {
                 Some(now) if self.may_be_patched(now) => match crc {
                     // Nothing differs, and what is there is durable.
-                    Some(_) if patches.is_empty() => return Ok(None),
+                    Some(crc) if patches.is_empty() && now.crc() == *crc => return Ok(None),
+                    // But the media has changed it to what is written now.
+                    Some(_) if patches.is_empty() => return Ok(Some(Outcome::Stale)),
                     // Not from the old one: the media may have changed a bit that is now right.
                     Some(crc) => Left::of(now).expect("it has a slot").entry(now.key(), *crc),
                     None => self.patched(now, patches),
@@ -236,8 +238,8 @@ pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: 
         Action::Delta { patches, .. } => {
             for Patch { offset, bytes } in patches {
                 let shape = Shape::Delta {
-                    offset: *offset as u16,
-                    len: bytes.len() as u16,
+                    offset: u16::try_from(*offset).expect("blocks have at most 64 KiB"),
+                    len: u16::try_from(bytes.len()).expect("a delta is part of a block"),
                 };
                 scratch.elements.push(Element {
                     entry,

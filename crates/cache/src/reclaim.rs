@@ -26,12 +26,25 @@ pub(crate) enum Need {
 pub(crate) const EVICT_BATCH_MAX: usize = 64;
 
 impl Core {
-    /// Whether fewer slots are free than reclaim keeps.
+    /// Whether fewer slots, or entries, are free than reclaim keeps: where blocks share slots, entries
+    /// run out first.
     pub(crate) fn low_on_space(&self) -> bool {
-        self.slots.free_count() < self.free_target()
+        self.slots.free_count() < self.free_target() || self.free_entries() < self.free_target()
     }
 
-    /// Slots that reclaim keeps free.
+    /// Whether reclaim may rest: twice as much is free.
+    pub(crate) fn has_ample_space(&self) -> bool {
+        let ample = 2 * self.free_target();
+        self.slots.free_count() >= ample && self.free_entries() >= ample
+    }
+
+    /// Places of the table that are free, about.
+    pub(crate) fn free_entries(&self) -> u64 {
+        let entries = u64::from(self.media.geometry.entries);
+        entries.saturating_sub(self.replacement.len() as u64)
+    }
+
+    /// Slots, and entries, that reclaim keeps free.
     pub(crate) fn free_target(&self) -> u64 {
         let slots = u64::from(self.media.geometry.slots());
         (slots * u64::from(self.options.free_low_per_mille) / 1000).max(1)

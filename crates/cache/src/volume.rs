@@ -467,6 +467,9 @@ impl Core {
         let Some(index) = index else {
             self.index.unlock(place.stripe);
             stock.give(slot);
+            if self.low_on_space() {
+                self.bell.ring_work();
+            }
             return Ok(());
         };
         self.index.begin_change(place.stripe);

@@ -207,3 +207,45 @@ fn a_slot_is_shared_by_hundreds_and_no_further() {
     volume.discard(0..400).expect("discard");
     assert_eq!(pool.stats().shared_slots, 0);
 }
+
+#[test]
+fn what_the_media_changed_to_is_written_when_it_is_what_comes() {
+    let rig = rig_with(POOL_BYTES, |options| {
+        options.format.test = true;
+        options.runtime = runtime();
+    });
+    let store = Arc::new(MemoryStore::new(512 * BLOCK as u64));
+    let volume = attach(&rig.pool, &store);
+    let mut data = noise(1, BLOCK);
+    volume.write(3, &data).expect("write");
+    volume.flush().expect("flush");
+    for mask in 0..8 {
+        rig.pool.flip_bit(&volume, 3, 72 + mask).expect("flip");
+        data[9] ^= 1 << mask;
+        volume.write(3, &data).expect("write");
+        assert_eq!(read(&volume, 3), data);
+    }
+}
+
+#[test]
+fn entries_that_sharing_used_up_are_freed_for_reads() {
+    let rig = rig_with(POOL_BYTES, |options| {
+        options.runtime = RuntimeOptions {
+            always_compare: true,
+            ..RuntimeOptions::default()
+        }
+    });
+    let store = Arc::new(MemoryStore::new(16384 * BLOCK as u64));
+    let volume = attach(&rig.pool, &store);
+    for block in 0..2 * rig.pool.stats().slots {
+        volume.write(block, &[0; BLOCK]).expect("write");
+    }
+    volume.flush().expect("flush");
+    let started = std::time::Instant::now();
+    // Of each round at least the blocks that the round before left out are brought in.
+    while rig.pool.stats().totals.fills < 100 {
+        assert!(started.elapsed() < rig::PATIENCE, "misses fill the pool");
+        (10_000..10_100).for_each(|block| drop(read(&volume, block)));
+        std::thread::yield_now();
+    }
+}

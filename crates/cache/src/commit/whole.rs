@@ -153,7 +153,7 @@ impl Core {
             effect.freed = None;
             return Ok(taken.is_some());
         };
-        if !old.parity_holds() {
+        if !self.is_sound(old) {
             return Err(Box::new(self.corrupt(key)));
         }
         // The publication will look at it after the fence.

@@ -52,40 +52,41 @@ impl Core {
         if !(looks || is_sparse || is_compared) {
             return examined;
         }
-        if looks || is_sparse {
+        let shares = looks && content.shares_duplicates() && self.media.has_checksums();
+        if shares {
             examined.crc = self.media.crc(block);
-        }
-        if looks
-            && content.shares_duplicates()
-            && self.media.has_checksums()
-            && let Some(twin) = self.find_twin(block, examined.crc)
-        {
-            examined.finding = Finding::Twin(twin);
-            return self.found(examined);
+            if let Some(twin) = self.find_twin(block, examined.crc) {
+                examined.finding = Finding::Twin(twin);
+                return self.found(examined);
+            }
         }
         if is_sparse && let Some(pieces) = few_pieces(block) {
             let packing = Packing { pieces, base: None };
             examined.finding = Finding::Packed(packing);
-            return self.found(examined);
+            return self.found(self.with_crc(examined, block, shares));
         }
         if is_compared && let Some(finding) = self.find_patches(key, place, block, false) {
             content.changes.found();
             examined.finding = finding;
-            if !(looks || is_sparse) {
-                examined.crc = self.media.crc(block);
-            }
-            return examined;
+            return self.with_crc(examined, block, shares);
         }
         if looks && compares {
             let likeness = Likeness::of(block);
             examined.likeness = Some(likeness);
             if let Some(finding) = self.find_kin(key, place, block, likeness) {
                 examined.finding = finding;
-                return self.found(examined);
+                return self.found(self.with_crc(examined, block, shares));
             }
         }
         if looks {
             content.duplicates.found_nothing();
+        }
+        examined
+    }
+
+    fn with_crc(&self, mut examined: Examined, block: &[u8], is_known: bool) -> Examined {
+        if !is_known {
+            examined.crc = self.media.crc(block);
         }
         examined
     }
@@ -123,9 +124,10 @@ impl Core {
         likeness: Likeness,
     ) -> Option<Finding> {
         let index = self.content.candidates.kin(likeness)?;
-        if self.media.load_entry(index).key() == key
-            && let Some(finding) = self.find_patches(key, place, block, true)
-        {
+        let like = self.media.load_entry(index);
+        if like.key() == key && !like.is_packed() {
+            // As a base, the slot that the key leaves would be held for it alone.
+            let finding = self.find_patches(key, place, block, true)?;
             self.content.changes.found();
             return Some(finding);
         }
@@ -166,7 +168,10 @@ impl Core {
         let left = Left::of(entry)?;
         let references = &self.content.references;
         let stripe = self.place(entry.key()).stripe;
-        self.index.lock(stripe);
+        // Not worth a wait: its holder may be in the midst of a fence.
+        if !self.index.try_lock(stripe) {
+            return None;
+        }
         let now = self.media.load_entry(index);
         // Under its key's lock the mapping stays, so its slot has a holder.
         let still = now.key() == entry.key() && Left::of(now) == Some(left) && may_be_shared(now);
@@ -200,7 +205,7 @@ impl Core {
         if differed && !is_likely && !turn.is_multiple_of(DIFFERED_PERIOD) {
             return None;
         }
-        let pieces_max = (block.len() / LINE_BYTES as usize / 8).max(1);
+        let pieces_max = (block.len() / piece_bytes(block.len()) / 8).max(1);
         let pieces = self.differing_pieces(slot, block, pieces_max);
         let Some(pieces) = pieces.filter(|_| !self.media.slot_lost(slot)) else {
             self.content.changes.found_nothing();
@@ -225,7 +230,9 @@ impl Core {
     }
 
     fn change_state(&self, place: Place, key: Key, change: impl Fn(u8) -> u8) {
-        self.index.lock(place.stripe);
+        if !self.index.try_lock(place.stripe) {
+            return;
+        }
         if let Some((index, _)) = self.find(place, key) {
             self.set_state(index, change(self.state(index)));
         }

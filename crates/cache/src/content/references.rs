@@ -16,28 +16,32 @@ pub(crate) struct References {
     /// holder's record is judged by might so far be in the log only.
     patched: Box<[AtomicU64]>,
     /// All extra holders: while there are none, nobody needs to look at a slot's.
-    total: AtomicU64,
+    total: OwnLine,
 }
+
+/// Alone in its lines: every writer reads what lies beside it.
+#[repr(align(128))]
+struct OwnLine(AtomicU64);
 
 impl References {
     pub(crate) fn new(slots: u32) -> References {
         References {
             extra: (0..slots).map(|_| AtomicU8::new(0)).collect(),
             patched: (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            total: AtomicU64::new(0),
+            total: OwnLine(AtomicU64::new(0)),
         }
     }
 
     /// One more holder. The caller knows of one that stays meanwhile. False if there are too many.
     pub(crate) fn hold(&self, slot: u32) -> bool {
         // First: whoever lets go after this must not take the slot for one that nobody shares.
-        self.total.fetch_add(1, Ordering::AcqRel);
+        self.total.0.fetch_add(1, Ordering::AcqRel);
         let more = |extra: u8| extra.checked_add(1).filter(|extra| *extra < STUCK);
         let held = self.extra[slot as usize]
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
             .is_ok();
         if !held {
-            self.total.fetch_sub(1, Ordering::AcqRel);
+            self.total.0.fetch_sub(1, Ordering::AcqRel);
         }
         held
     }
@@ -54,7 +58,7 @@ impl References {
     /// the others did with the slot is over.
     #[inline]
     pub(crate) fn let_go(&self, slot: u32) -> bool {
-        if self.total.load(Ordering::Acquire) == 0 {
+        if self.total.0.load(Ordering::Acquire) == 0 {
             return true;
         }
         let less = |extra: u8| {
@@ -66,7 +70,7 @@ impl References {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
             .unwrap_or(0);
         if before != 0 && before != STUCK {
-            self.total.fetch_sub(1, Ordering::AcqRel);
+            self.total.0.fetch_sub(1, Ordering::AcqRel);
         }
         before == 0
     }
@@ -99,7 +103,7 @@ impl References {
 
     /// Holders beyond the first, of all slots.
     pub(crate) fn shared(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
+        self.total.0.load(Ordering::Relaxed)
     }
 
     /// Bytes of DRAM.

@@ -37,14 +37,15 @@ impl Claims {
     }
 
     /// Of the entries that claim one slot, those that the first one contradicts are damage: they go.
+    /// Returns their numbers, ascending.
     pub(super) fn settle(
         &self,
         mappings: &mut Mappings,
         stores: &mut Stores,
         notes: &mut Notes,
-    ) -> Result<()> {
+    ) -> Result<Vec<u32>> {
         if self.contested.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut first: HashMap<u32, (u32, bool)> = HashMap::new();
         let mut losers = Vec::new();
@@ -68,8 +69,8 @@ impl Claims {
             }
             stays
         });
-        stores.extend(losers.into_iter().map(|index| (index, Entry::FREE)));
+        stores.extend(losers.iter().map(|index| (*index, Entry::FREE)));
         stores.sort_by_key(|(index, _)| *index);
-        Ok(())
+        Ok(losers)
     }
 }

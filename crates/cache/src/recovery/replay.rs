@@ -149,9 +149,10 @@ pub(super) fn replay(
         notes.report.dirty_blocks += u64::from(!entry.is_clean());
         mappings.push((index, entry));
     }
-    claims.settle(&mut mappings, &mut stores, notes)?;
+    let losers = claims.settle(&mut mappings, &mut stores, notes)?;
     store_all(media, &stores);
-    for redo in positions.redo.values() {
+    let kept = |index: &u32| losers.binary_search(index).is_err();
+    for (_, redo) in positions.redo.iter().filter(|(index, _)| kept(index)) {
         apply(media, redo, notes);
     }
     notes.report.blocks = mappings.len() as u64;
