@@ -20,7 +20,10 @@ const QUEUES_MAX: usize = 4;
 
 /// The block devices, each with its disk's name.
 #[derive(Default)]
-pub struct UblkDoors(Mutex<Vec<(String, UblkServer)>>);
+pub struct UblkDoors(Mutex<Vec<Door>>);
+
+/// A disk's name and its device.
+type Door = (String, Arc<UblkServer>);
 
 impl UblkDoors {
     /// Has the kernel make a block device of a disk, or takes over the one that an earlier daemon
@@ -42,7 +45,7 @@ impl UblkDoors {
             taken_over = server.was_taken_over(),
             "a block device of this host"
         );
-        lock(&self.0).push((served.name.clone(), server));
+        lock(&self.0).push((served.name.clone(), Arc::new(server)));
         Ok(())
     }
 
@@ -72,31 +75,41 @@ impl UblkDoors {
     ///
     /// Errors: the driver.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
-        let mut doors = lock(&self.0);
-        if let Some(index) = doors.iter().position(|(owner, _)| owner == name) {
-            let (_, server) = &doors[index];
-            server
-                .remove()
-                .map_err(|error| Failure::Failed(error.to_string()))?;
-            doors.remove(index);
-        }
+        let found = {
+            let doors = lock(&self.0);
+            let door = doors.iter().find(|(owner, _)| owner == name);
+            door.map(|(_, server)| Arc::clone(server))
+        };
+        let Some(server) = found else {
+            return Ok(());
+        };
+        // It waits for requests that are here; whoever asks for something else does not.
+        server
+            .remove()
+            .map_err(|error| Failure::Failed(error.to_string()))?;
+        lock(&self.0).retain(|(_, other)| !Arc::ptr_eq(other, &server));
         Ok(())
     }
 
     /// Removes those that nobody uses; returns the others.
     pub fn remove_unused(&self) -> Vec<String> {
         let mut in_use = Vec::new();
-        lock(&self.0).retain(|(name, server)| {
-            let path = server.path().display();
-            if server.is_in_use() {
-                in_use.push(format!("{path} (its requests wait for the next daemon)"));
-                return true;
+        let mut unused = Vec::new();
+        lock(&self.0).retain(|door| {
+            let path = door.1.path().display();
+            let is_kept = door.1.is_in_use();
+            match is_kept {
+                true => in_use.push(format!("{path} (its requests wait for the next daemon)")),
+                false => unused.push(door.clone()),
             }
+            is_kept
+        });
+        for (name, server) in unused {
             if let Err(error) = server.remove() {
+                let path = server.path().display();
                 tracing::error!(volume = name, device = %path, %error, "not removed");
             }
-            false
-        });
+        }
         in_use
     }
 
@@ -108,7 +121,7 @@ impl UblkDoors {
     /// Each of them, for the list of doors.
     pub fn report(&self) -> Vec<Value> {
         let doors = lock(&self.0);
-        let describe = |(name, server): &(String, UblkServer)| {
+        let describe = |(name, server): &Door| {
             json!({
                 "kind": "ublk",
                 "address": server.path(),

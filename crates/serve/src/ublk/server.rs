@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use libublk::ctrl::{UblkCtrl, UblkCtrlBuilder};
@@ -96,7 +96,7 @@ impl UblkServer {
 
     /// Whether the driver has let go of it, because somebody removed it.
     pub fn is_gone(&self) -> bool {
-        let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        let owner = self.lock();
         owner.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
@@ -107,20 +107,32 @@ impl UblkServer {
 
     /// Removes it: requests that are here are answered, whoever comes later gets an error.
     ///
-    /// Errors: the driver.
+    /// Errors: the driver; the device is there as before.
     pub fn remove(&self) -> Result<(), UblkError> {
-        let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(owner) = owner.take() else {
-            return Ok(());
-        };
-        if !owner.is_finished() {
-            // The owner's own connection to the driver is busy; this is another one.
-            let control = UblkCtrl::new_simple(self.number as i32).map_err(driver("remove it"))?;
-            control.kill_dev().map_err(driver("remove it"))?;
+        if !self.is_gone()
+            && let Err(error) = self.kill()
+            && !self.is_gone()
+        {
+            return Err(error);
         }
-        // A panic there has ended the process.
-        let _ = owner.join();
+        // Whoever asks meanwhile does not wait for requests that take long.
+        let owner = self.lock().take();
+        if let Some(owner) = owner {
+            // A panic there has ended the process.
+            let _ = owner.join();
+        }
         Ok(())
+    }
+
+    /// Has the driver end it. The owner's own connection to the driver is busy; this is another one.
+    fn kill(&self) -> Result<(), UblkError> {
+        let control = UblkCtrl::new_simple(self.number as i32).map_err(driver("remove it"))?;
+        control.kill_dev().map_err(driver("remove it"))?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
