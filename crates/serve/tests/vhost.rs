@@ -383,3 +383,17 @@ fn an_end_waits_for_the_guest_as_long_as_it_may() {
     guest.frontend.get_features().unwrap_err();
     assert_eq!(rig.content()[..512], [5; 512]);
 }
+
+#[test]
+fn a_socket_is_closed_only_while_no_guest_has_the_disk() {
+    let rig = rig();
+    let mut guest = rig.guest();
+    assert!(!rig.server().close_unused());
+    assert_eq!(guest.ask(WRITE, 0, &[5; 512], 0).0, OK);
+    drop(guest);
+    // The next one comes in as if nobody had asked.
+    assert_eq!(rig.guest().ask(READ, 0, &[], 512), (OK, vec![5; 512]));
+    wait_until("it is noticed gone", || rig.server().close_unused());
+    assert!(!rig.socket().exists());
+    wait_until("all has ended", || rig.server().is_drained());
+}

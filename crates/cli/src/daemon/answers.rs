@@ -1,6 +1,5 @@
 //! What the daemon answers on its control socket; `docs/control-socket.md` lists it for others.
 
-use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -12,13 +11,10 @@ use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::report;
-use super::service::{Doors, Served, Service, lock};
-use crate::config::{Replacement, Tunables, UblkNumber, Verify, VolumeSettings};
+use super::service::{Service, lock};
+use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
 use crate::control;
 use crate::failure::Failure;
-
-/// How long the requests of a removed export may take before their connection is cut.
-const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How often a wait looks whether the asking side is still there.
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
@@ -67,7 +63,7 @@ fn answer(
             Ok(json!({"doors": report::doors(service)}))
         }
         "attach" => attach(service, request),
-        "detach" => detach(service, request, progress),
+        "detach" => super::detach::detach(service, request, progress),
         "flush" => flush(service, request, progress),
         "set" => set(service, request),
         "grow-volume" => grow_volume(service, request),
@@ -80,7 +76,7 @@ fn answer(
 }
 
 /// A failure of the daemon's own work, as the asking side sees it.
-fn refusal(failure: Failure) -> Refusal {
+pub(super) fn refusal(failure: Failure) -> Refusal {
     let kind = match &failure {
         Failure::InUse(_) => RefusalKind::InUse,
         Failure::Arguments(_) => RefusalKind::Invalid,
@@ -112,108 +108,6 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     Ok(report::volume(service, &served))
 }
 
-fn detach(
-    service: &Arc<Service>,
-    request: &Request,
-    progress: &mut dyn Progress,
-) -> Result<Value, Refusal> {
-    request.knows_only(&["volume"])?;
-    let _changing = service.change()?;
-    let served = service.find(request.required_text("volume")?)?;
-    refuse_connected(service, &served)?;
-    refuse_guest(service, &served)?;
-    let ublk = refuse_open(service, &served)?;
-    // While it is served: this takes the time, and can be called off.
-    let volume = served.disk.inner().volume();
-    let mut watcher = |drain: &DrainProgress| watch(progress, drain);
-    volume.flush_watched(&mut watcher).map_err(core_refusal)?;
-    let mounted_on = served.mounted_on();
-    service.unmount(&served, false).map_err(|error| {
-        if error.kind() == io::ErrorKind::ResourceBusy {
-            Refusal::new(
-                RefusalKind::InUse,
-                format!(
-                    "{} is mounted and in use; unmount what is on it and detach its loop device",
-                    served.name
-                ),
-            )
-        } else {
-            Refusal::failed(error)
-        }
-    })?;
-    let vhost_user = service.vhost.path_of(&served.name);
-    service.ublk.remove(&served.name).map_err(refusal)?;
-    service.vhost.close(&served.name);
-    service
-        .exports
-        .remove_and_wait(&served.name, EXPORT_DEADLINE);
-    service.forget(&served);
-    let detached = service.pool.detach_watched(volume.clone(), &mut watcher);
-    if let Err(error) = detached {
-        let reopened = service.open_doors(
-            &served,
-            &Doors {
-                fuse: mounted_on.as_deref(),
-                ublk,
-                vhost_user: vhost_user.as_deref(),
-            },
-        );
-        service.remember(Arc::clone(&served));
-        let note = reopened
-            .err()
-            .map(|error| format!("; its doors stay closed: {error}"));
-        let mut refusal = core_refusal(error);
-        refusal.message.push_str(&note.unwrap_or_default());
-        return Err(refusal);
-    }
-    Ok(json!({"detached": served.name, "backing": served.backing}))
-}
-
-fn refuse_connected(service: &Service, served: &Served) -> Result<(), Refusal> {
-    match service.exports.connections(&served.name) {
-        None | Some(0) => Ok(()),
-        Some(connections) => Err(Refusal::new(
-            RefusalKind::InUse,
-            format!(
-                "{} has {connections} NBD connections; disconnect them first",
-                served.name
-            ),
-        )),
-    }
-}
-
-fn refuse_guest(service: &Service, served: &Served) -> Result<(), Refusal> {
-    if service.vhost.is_in_use(&served.name) {
-        return Err(Refusal::new(
-            RefusalKind::InUse,
-            format!(
-                "a guest has {} over vhost-user; shut it down first",
-                served.name
-            ),
-        ));
-    }
-    Ok(())
-}
-
-/// The number of the disk's block device, if it has one.
-///
-/// Errors: somebody uses it.
-fn refuse_open(service: &Service, served: &Served) -> Result<Option<UblkNumber>, Refusal> {
-    if let Some(path) = service.ublk.path_of(&served.name)
-        && service.ublk.is_in_use(&served.name)
-    {
-        return Err(Refusal::new(
-            RefusalKind::InUse,
-            format!(
-                "{} is in use as {}; unmount what is on it",
-                served.name,
-                path.display()
-            ),
-        ));
-    }
-    Ok(service.ublk.number_of(&served.name))
-}
-
 fn flush(
     service: &Arc<Service>,
     request: &Request,
@@ -233,7 +127,7 @@ fn flush(
 }
 
 /// Tells the asking side how far a drain is, and stops the drain when that side went away.
-fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> {
+pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> {
     match progress.report(control::drain_report(drain)) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
@@ -241,7 +135,7 @@ fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> 
 }
 
 /// The core's error, as the asking side sees it.
-fn core_refusal(error: forebay::Error) -> Refusal {
+pub(super) fn core_refusal(error: forebay::Error) -> Refusal {
     let kind = match &error {
         forebay::Error::Cancelled { .. } => RefusalKind::Cancelled,
         _ => RefusalKind::Failed,

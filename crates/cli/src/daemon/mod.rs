@@ -6,6 +6,7 @@
 //! there, and ending must be quick.
 
 mod answers;
+mod detach;
 mod end;
 mod faults;
 mod logging;

@@ -66,15 +66,17 @@ impl VhostDoors {
             .any(|(owner, server)| owner == name && server.stats().connected > 0)
     }
 
-    /// Removes the socket of a disk, if it has one; who is connected is cut off.
-    pub fn close(&self, name: &str) {
-        let closed = {
-            let mut doors = lock(&self.doors);
-            let place = doors.iter().position(|(owner, _)| owner == name);
-            place.map(|place| doors.remove(place))
+    /// Removes the socket of a disk, if it has one; false where a guest has it, who keeps it.
+    pub fn close_unused(&self, name: &str) -> bool {
+        let mut doors = lock(&self.doors);
+        let Some(place) = doors.iter().position(|(owner, _)| owner == name) else {
+            return true;
         };
-        // Dropped here: whoever asks meanwhile does not wait for requests that take long.
-        drop(closed);
+        let is_closed = doors[place].1.close_unused();
+        if is_closed {
+            doors.remove(place);
+        }
+        is_closed
     }
 
     /// Nobody can connect any more; those who are connected are served on.

@@ -173,12 +173,22 @@ impl VhostUserServer {
     /// Starts to end and returns at once: nobody can connect any more, who is connected is served
     /// on. See [`VhostUserServer::is_drained`].
     pub fn begin_drain(&self) {
-        self.shared.stop_accepting();
+        self.shared.stop_accepting(self.shared.lock());
     }
 
     /// Whether no client is left; after [`VhostUserServer::begin_drain`] it stays so.
     pub fn is_drained(&self) -> bool {
         self.shared.wait_for_end(Duration::ZERO)
+    }
+
+    /// Ends if there is no client, so that none can come; else changes nothing. Whether it ended.
+    pub fn close_unused(&self) -> bool {
+        let client = self.shared.lock();
+        let is_unused = client.stream.is_none();
+        if is_unused {
+            self.shared.stop_accepting(client);
+        }
+        is_unused
     }
 
     /// Cuts the client off: requests that were begun are finished and answered, those still in the
@@ -241,8 +251,8 @@ impl Shared {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn stop_accepting(&self) {
-        let client = self.lock();
+    /// Who has not been admitted while the client was locked will not be.
+    fn stop_accepting(&self, client: MutexGuard<'_, Client>) {
         if !self.is_stopping.swap(true, Ordering::SeqCst) {
             self.door.stop();
         }

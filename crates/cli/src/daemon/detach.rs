@@ -1,0 +1,148 @@
+//! Taking a disk away: flushed while it is served, then its doors closed one by one.
+//!
+//! Whoever uses the disk keeps it: that is asked before the flush, which may take minutes, and again
+//! as each door is closed. If one does not close, those that did are opened again.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay::DrainProgress;
+use forebay_serve::control::Progress;
+use forebay_serve::{Refusal, RefusalKind, Request};
+use serde_json::{Value, json};
+
+use super::answers::{core_refusal, refusal, watch};
+use super::service::{Doors, Served, Service};
+use crate::config::UblkNumber;
+
+/// How long the requests of a removed export may take before their connection is cut.
+const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The doors that were closed, beside the export.
+#[derive(Default)]
+struct Closed {
+    fuse: Option<PathBuf>,
+    ublk: Option<UblkNumber>,
+    vhost_user: Option<PathBuf>,
+}
+
+impl Closed {
+    /// Opens them again, and adds to the refusal what does not work.
+    fn reopen(&self, service: &Service, served: &Arc<Served>, mut refusal: Refusal) -> Refusal {
+        let doors = Doors {
+            fuse: self.fuse.as_deref(),
+            ublk: self.ublk,
+            vhost_user: self.vhost_user.as_deref(),
+        };
+        if let Err(error) = service.open_doors(served, &doors) {
+            let note = format!("; its doors stay closed: {error}");
+            refusal.message.push_str(&note);
+        }
+        refusal
+    }
+}
+
+/// Flushes a disk and takes it away.
+///
+/// Errors: somebody uses it, or it cannot be flushed; it is served as before.
+pub(super) fn detach(
+    service: &Arc<Service>,
+    request: &Request,
+    progress: &mut dyn Progress,
+) -> Result<Value, Refusal> {
+    request.knows_only(&["volume"])?;
+    let _changing = service.change()?;
+    let served = service.find(request.required_text("volume")?)?;
+    refuse_used(service, &served)?;
+    // While it is served: this takes the time, and can be called off.
+    let volume = served.disk.inner().volume();
+    let mut watcher = |drain: &DrainProgress| watch(progress, drain);
+    volume.flush_watched(&mut watcher).map_err(core_refusal)?;
+    let closed = close_doors(service, &served)?;
+    service.forget(&served);
+    let detached = service.pool.detach_watched(volume.clone(), &mut watcher);
+    if let Err(error) = detached {
+        let refusal = closed.reopen(service, &served, core_refusal(error));
+        service.remember(Arc::clone(&served));
+        return Err(refusal);
+    }
+    Ok(json!({"detached": served.name, "backing": served.backing}))
+}
+
+fn close_doors(service: &Service, served: &Arc<Served>) -> Result<Closed, Refusal> {
+    refuse_used(service, served)?;
+    let mut closed = Closed {
+        fuse: unmount(service, served)?,
+        ..Closed::default()
+    };
+    service
+        .exports
+        .remove_and_wait(&served.name, EXPORT_DEADLINE);
+    let socket = service.vhost.path_of(&served.name);
+    if !service.vhost.close_unused(&served.name) {
+        return Err(closed.reopen(service, served, has_guest(served)));
+    }
+    closed.vhost_user = socket;
+    let number = service.ublk.number_of(&served.name);
+    let removed = refuse_open(service, served)
+        .and_then(|()| service.ublk.remove(&served.name).map_err(refusal));
+    if let Err(refusal) = removed {
+        return Err(closed.reopen(service, served, refusal));
+    }
+    closed.ublk = number;
+    Ok(closed)
+}
+
+/// Where it was mounted, if it was.
+fn unmount(service: &Service, served: &Served) -> Result<Option<PathBuf>, Refusal> {
+    let mounted_on = served.mounted_on();
+    let unmounted = service.unmount(served, false);
+    unmounted.map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => in_use(format!(
+            "{} is mounted and in use; unmount what is on it and detach its loop device",
+            served.name
+        )),
+        _ => Refusal::failed(error),
+    })?;
+    Ok(mounted_on)
+}
+
+fn in_use(message: String) -> Refusal {
+    Refusal::new(RefusalKind::InUse, message)
+}
+
+fn has_guest(served: &Served) -> Refusal {
+    in_use(format!(
+        "a guest has {} over vhost-user; shut it down first",
+        served.name
+    ))
+}
+
+fn refuse_used(service: &Service, served: &Served) -> Result<(), Refusal> {
+    if let Some(connections @ 1..) = service.exports.connections(&served.name) {
+        return Err(in_use(format!(
+            "{} has {connections} NBD connections; disconnect them first",
+            served.name
+        )));
+    }
+    if service.vhost.is_in_use(&served.name) {
+        return Err(has_guest(served));
+    }
+    refuse_open(service, served)
+}
+
+/// Refuses where somebody has the disk's block device open.
+fn refuse_open(service: &Service, served: &Served) -> Result<(), Refusal> {
+    if let Some(path) = service.ublk.path_of(&served.name)
+        && service.ublk.is_in_use(&served.name)
+    {
+        return Err(in_use(format!(
+            "{} is in use as {}; unmount what is on it",
+            served.name,
+            path.display()
+        )));
+    }
+    Ok(())
+}
