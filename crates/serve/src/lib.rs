@@ -14,6 +14,7 @@
 
 pub mod allocator;
 pub mod block_device;
+mod complaints;
 pub mod control;
 pub mod fuse_disk;
 mod jobs;

@@ -332,3 +332,34 @@ fn features_that_were_not_offered_are_refused() {
     drop(guest);
     assert_serves(&rig);
 }
+
+#[test]
+fn what_cannot_be_answered_ends_the_connection() {
+    let rig = rig();
+    let guest = Guest::shake_hands(&rig.socket(), 1, u64::MAX);
+    // An acknowledgement would pass for a queue's base.
+    guest.frontend.get_vring_base(7).unwrap_err();
+    guest.frontend.get_features().unwrap_err();
+    drop(guest);
+    assert_serves(&rig);
+}
+
+#[test]
+fn one_queue_outside_of_the_memory_does_not_keep_others_from_running() {
+    let rig = rig();
+    let mut guest = Guest::shake_hands(&rig.socket(), 2, u64::MAX);
+    guest.start_queue(1, 0);
+    let good = guest.region_info();
+    // The first queue is where the memory ends soon.
+    guest.start_queue(0, 0);
+    let mut without_first = good;
+    let skipped = Guest::queue_address(1) - BASE;
+    without_first.guest_phys_addr += skipped;
+    without_first.userspace_addr += skipped;
+    without_first.mmap_offset += skipped;
+    without_first.memory_size -= skipped;
+    guest.frontend.set_mem_table(&[without_first]).unwrap_err();
+    assert_eq!(guest.ask_on(1, READ, 0, &[], 512), (OK, vec![7; 512]));
+    drop(guest);
+    assert_serves(&rig);
+}

@@ -11,7 +11,7 @@ use virtio_bindings::bindings::virtio_ring::{
 };
 
 use crate::block_device::BlockDevice;
-use crate::vhost::execute::{RANGE_SECTORS_MAX, RANGES_MAX, SECTOR_BYTES};
+use crate::vhost::execute::{DISCARD_LIMITS, SECTOR_BYTES, ZERO_LIMITS};
 use crate::vhost::server::VhostUserOptions;
 
 /// Bytes of the configuration space; a client may ask for more, which are zero.
@@ -82,12 +82,12 @@ pub(crate) fn space(
     put(34, &options.queues.to_le_bytes());
     if !options.read_only {
         // max_discard_sectors, max_discard_seg, discard_sector_alignment
-        put(36, &RANGE_SECTORS_MAX.to_le_bytes());
-        put(40, &RANGES_MAX.to_le_bytes());
+        put(36, &DISCARD_LIMITS.sectors.to_le_bytes());
+        put(40, &DISCARD_LIMITS.ranges.to_le_bytes());
         put(44, &block_sectors.to_le_bytes());
         // max_write_zeroes_sectors, max_write_zeroes_seg, write_zeroes_may_unmap
-        put(48, &RANGE_SECTORS_MAX.to_le_bytes());
-        put(52, &RANGES_MAX.to_le_bytes());
+        put(48, &ZERO_LIMITS.sectors.to_le_bytes());
+        put(52, &ZERO_LIMITS.ranges.to_le_bytes());
         put(56, &[1]);
     }
     space

@@ -38,15 +38,25 @@ pub(crate) fn serve(stream: &UnixStream, session: &mut Session) -> io::Result<()
                 reply(stream, code, &0_u64.to_ne_bytes(), None)?;
             }
             Ok(Answer::Acknowledgement) => {}
-            // Who hears of it can go on.
-            Err(error) if is_acknowledged(session) => {
-                tracing::warn!(message = code, %error, "a vhost-user client is refused something");
+            // Who hears of it can go on; but where a number is expected, this would pass for one.
+            Err(error) if is_acknowledged(session) && !has_answer(code) => {
+                if let Some(left_out) = session.complaint() {
+                    tracing::warn!(
+                        message = code, %error, left_out,
+                        "a vhost-user client is refused something"
+                    );
+                }
                 reply(stream, code, &1_u64.to_ne_bytes(), None)?;
             }
             Err(error) => return Err(invalid(format!("message {code}: {error}"))),
         }
     }
     Ok(())
+}
+
+/// Whether a message that may fail is answered with something else than whether it worked.
+fn has_answer(code: u32) -> bool {
+    matches!(code, code::GET_VRING_BASE | code::GET_CONFIG)
 }
 
 fn carry_out(message: Message, session: &mut Session) -> io::Result<Answer> {
@@ -69,7 +79,8 @@ fn carry_out(message: Message, session: &mut Session) -> io::Result<Answer> {
         code::SET_PROTOCOL_FEATURES => session.set_protocol_features(numbers.u64()?)?,
         // Nobody else can ask for anything here.
         code::SET_OWNER => {}
-        code::RESET_OWNER | code::RESET_DEVICE => session.reset(),
+        code::RESET_OWNER => session.disable_all(),
+        code::RESET_DEVICE => session.reset(),
         code::SET_BACKEND_REQ_FD => session.keep_channel(message.descriptors),
         code::SET_MEM_TABLE => {
             let regions = regions_of(numbers)?;

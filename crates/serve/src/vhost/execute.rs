@@ -12,8 +12,10 @@ use virtio_bindings::bindings::virtio_blk::{
 };
 
 use crate::block_device::{Access, BlockDevice, DeviceError};
+use crate::complaints::Complaints;
 use crate::vhost::memory::GuestMemory;
-use crate::vhost::request::{Operation, Request, SERIAL_BYTES, copy_in, copy_out};
+use crate::vhost::request::{Operation, Request, copy_in, copy_out};
+use crate::vhost::serial::SERIAL_BYTES;
 use crate::vhost::stats::{Tallies, count};
 
 /// Bytes of a sector, the unit that requests count in whatever the disk's own is.
@@ -36,11 +38,26 @@ const ZERO_PIECE_BYTES: u64 = 1 << 20;
 /// A buffer longer than this is not kept from one request to the next.
 const KEPT_BUFFER_BYTES: usize = 128 << 10;
 
-/// Ranges in one discard or write-zeroes request.
-pub(crate) const RANGES_MAX: u32 = 64;
+/// What one request may zero.
+pub(crate) struct RangeLimits {
+    /// Ranges in it.
+    pub(crate) ranges: u32,
+    /// Sectors in one of them.
+    pub(crate) sectors: u32,
+}
 
-/// Sectors in one of them: 2 GiB.
-pub(crate) const RANGE_SECTORS_MAX: u32 = 1 << 22;
+/// Of a discard: 64 times 2 GiB, of which only the record of what is stored changes.
+pub(crate) const DISCARD_LIMITS: RangeLimits = RangeLimits {
+    ranges: 64,
+    sectors: 1 << 22,
+};
+
+/// Of a write-zeroes request: 64 MiB, because they may have to be written, and the answers of the
+/// queue wait meanwhile.
+pub(crate) const ZERO_LIMITS: RangeLimits = RangeLimits {
+    ranges: 1,
+    sectors: 1 << 17,
+};
 
 /// Bytes of a range in a discard or write-zeroes request: sector, sectors, flags.
 const RANGE_BYTES: u64 = 16;
@@ -95,6 +112,8 @@ pub(crate) struct Executor {
     pub(crate) read_only: bool,
     pub(crate) serial: [u8; SERIAL_BYTES],
     pub(crate) tallies: Arc<Tallies>,
+    /// What the log is told of guests and their machine monitors.
+    pub(crate) complaints: Complaints,
 }
 
 impl Executor {
@@ -234,19 +253,28 @@ impl Executor {
     fn ranges_of(&self, request: &Request, memory: &GuestMemory) -> Result<Vec<Range>, Status> {
         let ranges = request.data_bytes / RANGE_BYTES;
         let is_whole = request.data_bytes.is_multiple_of(RANGE_BYTES);
-        if !is_whole || ranges == 0 || ranges > RANGES_MAX.into() {
+        let limits = match request.operation {
+            Operation::Discard => DISCARD_LIMITS,
+            _ => ZERO_LIMITS,
+        };
+        if !is_whole || ranges == 0 || ranges > limits.ranges.into() {
             return Err(Status::IoError);
         }
         let mut bytes = vec![0; request.data_bytes as usize];
         copy_in(&request.data, memory, 0, &mut bytes)?;
         let (parts, _) = bytes.as_chunks::<{ RANGE_BYTES as usize }>();
-        parts.iter().map(|part| self.range_of(part)).collect()
+        let range_of = |part| self.range_of(part, limits.sectors);
+        parts.iter().map(range_of).collect()
     }
 
-    fn range_of(&self, bytes: &[u8; RANGE_BYTES as usize]) -> Result<Range, Status> {
+    fn range_of(
+        &self,
+        bytes: &[u8; RANGE_BYTES as usize],
+        sectors_max: u32,
+    ) -> Result<Range, Status> {
         let number = u128::from_le_bytes(*bytes);
         let sectors = (number >> 64) as u32;
-        if sectors > RANGE_SECTORS_MAX {
+        if sectors > sectors_max {
             return Err(Status::IoError);
         }
         let length = u64::from(sectors) * SECTOR_BYTES;

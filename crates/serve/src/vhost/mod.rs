@@ -21,6 +21,7 @@ mod order;
 mod request;
 mod ring;
 mod runner;
+mod serial;
 mod server;
 mod session;
 mod stats;

@@ -4,8 +4,8 @@
 //! breaks off, mixes its directions or points elsewhere is no request.
 
 use virtio_bindings::bindings::virtio_blk::{
-    VIRTIO_BLK_ID_BYTES, VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID,
-    VIRTIO_BLK_T_IN, VIRTIO_BLK_T_OUT, VIRTIO_BLK_T_WRITE_ZEROES,
+    VIRTIO_BLK_T_DISCARD, VIRTIO_BLK_T_FLUSH, VIRTIO_BLK_T_GET_ID, VIRTIO_BLK_T_IN,
+    VIRTIO_BLK_T_OUT, VIRTIO_BLK_T_WRITE_ZEROES,
 };
 use virtio_queue::DescriptorChain;
 use virtio_queue::desc::split::Descriptor;
@@ -18,9 +18,6 @@ const HEADER_BYTES: usize = 16;
 
 /// Pieces of memory in one request; guests are told far fewer.
 const SEGMENTS_MAX: usize = 1026;
-
-/// Bytes of the disk's serial number.
-pub(crate) const SERIAL_BYTES: usize = VIRTIO_BLK_ID_BYTES as usize;
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -117,7 +117,7 @@ impl Ring {
         queue.set_next_avail(next);
         if next != layout.next_available {
             let named = layout.next_available;
-            tracing::info!(next, named, "a guest's queue goes on after its last answer");
+            tracing::debug!(next, named, "a guest's queue goes on after its last answer");
         }
         Ok(Ring {
             memory,
@@ -304,7 +304,13 @@ impl Ring {
     pub(crate) fn give_up(&self, broken: &Broken) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             count(&self.executor.tallies.queues_broken, 1);
-            tracing::warn!(error = %broken, "a guest's queue makes no sense and is stopped");
+            if let Some(left_out) = self.executor.complaints.next() {
+                tracing::warn!(
+                    error = %broken,
+                    left_out,
+                    "a guest's queue makes no sense and is stopped"
+                );
+            }
             if let Some(error) = &self.error {
                 let _ = rustix::io::write(error, &1_u64.to_ne_bytes());
             }

@@ -14,10 +14,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::block_device::BlockDevice;
+use crate::complaints::Complaints;
 use crate::unix_socket::UnixDoor;
 use crate::vhost::dispatch;
 use crate::vhost::execute::Executor;
-use crate::vhost::request::SERIAL_BYTES;
+use crate::vhost::serial;
 use crate::vhost::session::Session;
 use crate::vhost::stats::{Tallies, VhostUserStats, count};
 
@@ -35,7 +36,8 @@ pub struct VhostUserOptions {
     /// Entries of a queue that a guest can count on (a power of two from 4 to 1024): the segments of
     /// a request are told two less. Longer queues are served as well.
     pub queue_size: u16,
-    /// What the guest can ask for as the disk's serial number; its first 20 bytes count.
+    /// What the guest can ask for as the disk's serial number. Where it is longer than 20 bytes, its
+    /// end is replaced by a hash of it.
     pub serial: String,
     /// Refuses everything that would change the disk, and tells the guest so.
     pub read_only: bool,
@@ -233,15 +235,12 @@ impl VhostUserOptions {
 impl VhostUserOptions {
     /// Carries requests for `device` out.
     pub(crate) fn executor(&self, device: Arc<dyn BlockDevice>) -> Executor {
-        let mut serial = [0; SERIAL_BYTES];
-        for (place, byte) in serial.iter_mut().zip(self.serial.bytes()) {
-            *place = byte;
-        }
         Executor {
             device,
             read_only: self.read_only,
-            serial,
+            serial: serial::of(&self.serial),
             tallies: Arc::new(Tallies::default()),
+            complaints: Complaints::default(),
         }
     }
 }
@@ -330,7 +329,9 @@ impl Shared {
             if error.kind() == io::ErrorKind::InvalidData {
                 count(&self.executor.tallies.protocol_errors, 1);
                 let path = self.door.path().display();
-                tracing::warn!(socket = %path, %error, "a vhost-user client is disconnected");
+                if let Some(left_out) = self.executor.complaints.next() {
+                    tracing::warn!(socket = %path, %error, left_out, "a vhost-user client is disconnected");
+                }
             }
         }
     }

@@ -70,9 +70,15 @@ impl QueueState {
         }
     }
 
+    /// Stops it and forgets what the guest's driver has said; where its interrupts go is the
+    /// client's affair and stays.
     fn forget(&mut self) {
         self.halt();
-        *self = QueueState::default();
+        *self = QueueState {
+            call: self.call.take(),
+            error: self.error.take(),
+            ..QueueState::default()
+        };
     }
 }
 
@@ -158,19 +164,21 @@ impl Session {
             |descriptor: &Option<OwnedFd>| descriptor.as_ref().map(OwnedFd::try_clone).transpose();
         let kick = kick.try_clone()?;
         let ends = [again(&queue.call)?, again(&queue.error)?];
-        let ring = match Ring::new(&layout, memory, executor, ends) {
-            Ok(ring) => ring,
-            Err(broken) => {
-                tracing::warn!(queue = index, error = %broken, "a guest's queue is not started");
-                return Err(invalid(broken.to_string()));
-            }
-        };
+        let ring = Ring::new(&layout, memory, executor, ends)
+            .map_err(|broken| invalid(format!("queue {index} is not started: {broken}")))?;
         queue.runner = Some(Runner::start(ring, kick, workers)?);
         Ok(())
     }
 
+    /// Runs all that can run.
+    ///
+    /// Errors: of the first that cannot.
     fn start_all(&mut self) -> io::Result<()> {
-        (0..u32::from(self.options.queues)).try_for_each(|index| self.start_if_ready(index))
+        let mut outcome = Ok(());
+        for index in 0..u32::from(self.options.queues) {
+            outcome = outcome.and(self.start_if_ready(index));
+        }
+        outcome
     }
 
     /// Stops the queue, changes it, and starts it again where it can run.
@@ -192,6 +200,19 @@ impl Session {
         let changed = change(&mut self.table);
         self.start_all()?;
         changed
+    }
+
+    /// The queues stop until they are enabled again.
+    pub(crate) fn disable_all(&mut self) {
+        self.halt_all();
+        self.queues
+            .iter_mut()
+            .for_each(|queue| queue.is_enabled = false);
+    }
+
+    /// Whether the log may be told of something; how much was left out before.
+    pub(crate) fn complaint(&self) -> Option<u64> {
+        self.executor.complaints.next()
     }
 
     /// The queues stop and are forgotten, the memory and the protocol's features are not.

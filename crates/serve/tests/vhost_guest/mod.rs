@@ -210,6 +210,13 @@ impl Guest {
     }
 
     pub fn start_queue(&mut self, index: usize, base: u16) {
+        let call = &self.queues[index].call;
+        self.frontend.set_vring_call(index, call).unwrap();
+        self.start_queue_without_call(index, base);
+    }
+
+    /// Starts a queue; where its interrupt goes was said before.
+    pub fn start_queue_without_call(&mut self, index: usize, base: u16) {
         let at = Guest::queue_address(index);
         let config = VringConfigData {
             queue_max_size: QUEUE_SIZE,
@@ -224,9 +231,6 @@ impl Guest {
         frontend.set_vring_num(index, QUEUE_SIZE).unwrap();
         frontend.set_vring_base(index, base).unwrap();
         frontend.set_vring_addr(index, &config).unwrap();
-        frontend
-            .set_vring_call(index, &self.queues[index].call)
-            .unwrap();
         frontend
             .set_vring_kick(index, &self.queues[index].kick)
             .unwrap();
