@@ -3,10 +3,14 @@
 
 mod vhost_guest;
 
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use forebay_serve::VhostUserOptions;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 use vhost_guest::*;
@@ -361,5 +365,42 @@ fn one_queue_outside_of_the_memory_does_not_keep_others_from_running() {
     guest.frontend.set_mem_table(&[without_first]).unwrap_err();
     assert_eq!(guest.ask_on(1, READ, 0, &[], 512), (OK, vec![7; 512]));
     drop(guest);
+    assert_serves(&rig);
+}
+
+/// Sends a message with a descriptor and says what comes back before the connection ends.
+fn send_with(socket: &Path, message: &[u8], descriptor: impl AsFd) -> Vec<u8> {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let mut space = [std::mem::MaybeUninit::uninit(); 64];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let descriptors = [descriptor.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    let parts = [std::io::IoSlice::new(message)];
+    sendmsg(&stream, &parts, &mut control, SendFlags::empty()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn what_is_always_readable_is_no_kick() {
+    let rig = rig();
+    let before = rig.server().stats().protocol_errors;
+    let refused = || rig.server().stats().protocol_errors - before;
+    let (reader, _writer) = std::io::pipe().unwrap();
+    for code in [12_u32, 13, 14] {
+        let mut message = [code, 1, 8].map(u32::to_ne_bytes).concat();
+        message.extend([0; 8]);
+        for path in ["/dev/zero", "/proc/self/exe", "/"] {
+            let file = File::open(path).unwrap();
+            assert!(send_with(&rig.socket(), &message, file).is_empty());
+        }
+        let refused_so_far = u64::from(code - 11) * 3;
+        wait_until("they are refused", || refused() == refused_so_far);
+        send_with(&rig.socket(), &message, &reader);
+        rig.wait_for_no_client();
+        assert_eq!(refused(), refused_so_far, "a pipe will do");
+    }
     assert_serves(&rig);
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
 use virtio_bindings::bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 use vm_memory::GuestAddress;
 
@@ -369,8 +369,21 @@ impl Drop for Session {
     }
 }
 
-/// A descriptor that never makes us wait.
+/// Has a descriptor never make us wait.
+///
+/// Errors: it is none of those that signals go through. A device or a file could be readable for
+/// ever.
 fn set_nonblocking(descriptor: &OwnedFd) -> io::Result<()> {
+    match FileType::from_raw_mode(fstat(descriptor)?.st_mode) {
+        // Event counters have no type.
+        FileType::Unknown | FileType::Fifo | FileType::Socket => {}
+        other => {
+            return Err(invalid(format!(
+                "a descriptor to signal through is a {other:?}; it has to be an event counter, a \
+                 pipe or a socket"
+            )));
+        }
+    }
     let flags = fcntl_getfl(descriptor)? | OFlags::NONBLOCK;
     Ok(fcntl_setfl(descriptor, flags)?)
 }
