@@ -17,7 +17,9 @@ pub(crate) fn of(name: &str) -> [u8; SERIAL_BYTES] {
         serial[..name.len()].copy_from_slice(name.as_bytes());
         return serial;
     }
-    let start = name.floor_char_boundary(SERIAL_BYTES - DIGITS - 1);
+    let room = SERIAL_BYTES - DIGITS - 1;
+    let is_boundary = |index: &usize| name.is_char_boundary(*index);
+    let start = (0..=room).rev().find(is_boundary).unwrap_or(0);
     serial[..start].copy_from_slice(&name.as_bytes()[..start]);
     serial[start] = SEPARATOR;
     let digits = format!("{:0DIGITS$x}", hash(name));
