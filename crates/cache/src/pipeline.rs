@@ -80,7 +80,7 @@ impl Core {
 
     /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
     fn flush_stage(&self) {
-        self.look_around();
+        self.keep_holding();
         let pace = &self.bell.pace;
         let is_above = || self.dirty_count.load(Ordering::Relaxed) > pace.low();
         let retry_due = self.next_retry().is_some_and(|wait| wait.is_zero());
@@ -161,7 +161,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts flusher, reclaimer and checkpointer.
+    /// Starts flusher, reclaimer and checkpointer, which looks for journals as well.
     ///
     /// # Panics
     /// Where the system has no room for another thread, as the standard library does.
@@ -182,7 +182,10 @@ impl Background {
             looked_at: Instant::now(),
         };
         background.spawn("forebay-checkpt", move |core| {
-            core.checkpoint_stage(&mut calm).map(|()| TICK)
+            core.checkpoint_stage(&mut calm)?;
+            // Here, since nobody waits for this thread: committers checkpoint themselves if they must.
+            core.look_for_journals();
+            Ok(TICK)
         });
         background
     }

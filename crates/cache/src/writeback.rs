@@ -49,7 +49,7 @@ pub(crate) struct Round {
     pub(crate) failed: u64,
     /// Dirty blocks whose only copy does not match its check.
     pub(crate) corrupt: u64,
-    /// Whether blocks are left that were put in order together with these.
+    /// Whether the next round has other blocks than this one had.
     pub(crate) more: bool,
     /// The first failure, in full.
     pub(crate) error: Option<Error>,
@@ -121,6 +121,10 @@ impl Core {
 
     /// One round over the next blocks of those that have been dirty longest.
     pub(crate) fn write_back_round(&self) -> Round {
+        if !self.options.background {
+            // Otherwise a thread does that which nobody waits for.
+            self.look_for_journals();
+        }
         let mut workbench = self.begin_round();
         if workbench.backlog.is_empty() {
             self.retry_degraded();
@@ -133,8 +137,13 @@ impl Core {
         let indices = workbench.backlog.split_off(rest);
         let started = Instant::now();
         let mut round = self.round(&mut workbench, &indices, |volume| self.is_due(volume));
-        workbench.holding.corrupt += round.corrupt;
-        round.more = rest > 0;
+        let failed = match self.options.background {
+            true => 0,
+            // Each round asks every backing again.
+            false => round.failed,
+        };
+        let others_go = workbench.holding.note_stuck(round.corrupt + failed);
+        round.more = rest > 0 || others_go;
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
             self.bell.pace.measure(written, started.elapsed());
@@ -188,8 +197,9 @@ impl Core {
         count
     }
 
-    /// Looks for journals where no round is at work, which would look itself.
-    pub(crate) fn look_around(&self) {
+    /// Lets held blocks go that need not be held any more, where no round is at work, which does so
+    /// itself.
+    pub(crate) fn keep_holding(&self) {
         if let Ok(mut workbench) = self.write_back.workbench.try_lock() {
             self.prepare_holding(&mut workbench.holding);
         }
@@ -262,13 +272,16 @@ impl Core {
         })
     }
 
-    /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, or
-    /// if there are none but those that are held back, as many of these as have to go.
+    /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, and
+    /// if there are none but stuck ones, as many of those that are held back as have to go.
     fn take_work(&self, holding: &mut Holding) -> Vec<u32> {
         self.prepare_holding(holding);
         let mut taken = self.take_dirty(holding);
-        if taken.is_empty() {
-            taken = self.release(holding, self.journal_blocks_due());
+        let (stuck, queued) = (holding.begin_batch(), taken.len() as u64);
+        let due = self.journal_blocks_due();
+        if queued <= stuck && due > 0 {
+            // Stuck ones that are not in the queue are held, and go first.
+            taken.extend(self.release(holding, due + stuck - queued));
         }
         taken.sort_unstable_by(|one, other| other.cmp(one));
         taken.into_iter().map(|(_, index)| index).collect()
@@ -294,7 +307,7 @@ impl Core {
         )
     }
 
-    /// Takes entries off the queue, and sets those aside that are held back.
+    /// Takes dirty entries off the queue, and sets those aside that are held back.
     fn take_dirty(&self, holding: &mut Holding) -> Vec<(Key, u32)> {
         let mut taken: Vec<(Key, u32)> = Vec::new();
         while taken.len() < BACKLOG_BLOCKS {
@@ -302,7 +315,9 @@ impl Core {
                 break;
             };
             let keyed = |index| (self.media.load_entry(index).key(), index);
-            let keyed = numbers(word, bits).map(keyed);
+            // Discarded or flushed ones are no work.
+            let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
+            let keyed = numbers(word, bits).filter(is_dirty).map(keyed);
             taken.extend(keyed.filter(|(key, index)| !self.hold_back(holding, *key, *index)));
         }
         taken

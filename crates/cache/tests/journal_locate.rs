@@ -1,5 +1,7 @@
 //! Journals are found where the file systems' own tools made them.
 
+mod fixtures;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -368,4 +370,48 @@ fn file_systems_in_partitions() {
         .flat_map(|start| moved(&alone, *start))
         .collect();
     assert_eq!(located.journals, expected);
+}
+
+#[test]
+fn what_is_too_large_for_a_journal_is_none() {
+    // All of a disk, said to be an xfs log.
+    const GIB: u64 = 1 << 30;
+    let xfs = |volume_bytes: u64, log_blocks: u32| {
+        let mut bytes = fixtures::journal_locate::seed_disk(16);
+        bytes[96..100].copy_from_slice(&log_blocks.to_be_bytes());
+        let disk = Sparse {
+            bytes,
+            volume_bytes,
+        };
+        let journals = locate(&disk).journals.into_iter();
+        journals
+            .flat_map(|journal| journal.runs)
+            .map(|run| run.bytes)
+            .sum::<u64>()
+    };
+    let blocks = |bytes: u64| (bytes / 4096) as u32;
+    assert_eq!(xfs(64 * GIB, blocks(2 * GIB)), 2 * GIB);
+    assert_eq!(xfs(64 * GIB, blocks(4 * GIB)), 4 * GIB);
+    assert_eq!(xfs(64 * GIB, blocks(4 * GIB) + 1), 0);
+    assert_eq!(xfs(64 * GIB, u32::MAX), 0);
+    assert_eq!(xfs(8 * GIB, blocks(2 * GIB)), 2 * GIB);
+    assert_eq!(xfs(8 * GIB, blocks(2 * GIB) + 1), 0);
+}
+
+/// A disk that is mostly zeroes.
+struct Sparse {
+    bytes: Vec<u8>,
+    volume_bytes: u64,
+}
+
+impl forebay::journal::Content for Sparse {
+    fn size_bytes(&self) -> u64 {
+        self.volume_bytes
+    }
+    fn read(&self, offset: u64, out: &mut [u8]) -> bool {
+        for (at, byte) in (offset..).zip(out) {
+            *byte = self.bytes.get(at as usize).copied().unwrap_or(0);
+        }
+        true
+    }
 }

@@ -1,139 +1,14 @@
 //! Journal blocks are written back last, and not one byte is lost for it.
 
 mod fixtures;
+mod journal_disk;
 mod rig;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 
-use fixtures::journal_locate::seed_disk;
-use forebay::{Backing, FaultyStore, MemoryStore, Pool, RuntimeOptions, Stats, Volume};
-use rig::{BLOCK, Rig, bytes_of, get, rig_with, wait_until};
-
-/// Blocks of the seed disk's journal: its superblock is the first, the last 16 are for fast commits.
-const JOURNAL: [Range<u64>; 2] = [17..57, 100..1100];
-const RING_BLOCKS: u64 = 1040 - 1 - 16;
-/// The first block of the disk that nothing of the file system is in.
-const HOME: u64 = 2048;
-
-/// A disk with an ext4 of 1040 journal blocks, in front of it a pool, and what the disk must hold.
-struct Disk {
-    rig: Rig,
-    store: Arc<MemoryStore>,
-    faults: Arc<FaultyStore>,
-    volume: Volume,
-    model: BTreeMap<u64, Vec<u8>>,
-}
-
-fn seed_image(blocks: u64) -> Vec<u8> {
-    let mut image = seed_disk(0);
-    image.resize(blocks as usize * BLOCK, 0);
-    image
-}
-
-impl Disk {
-    fn new(pool_bytes: u64, disk_blocks: u64, adjust: impl FnOnce(&mut RuntimeOptions)) -> Disk {
-        Disk::of(seed_image(disk_blocks), pool_bytes, adjust)
-    }
-
-    fn of(image: Vec<u8>, pool_bytes: u64, adjust: impl FnOnce(&mut RuntimeOptions)) -> Disk {
-        let rig = rig_with(pool_bytes, |options| {
-            options.format.test = true;
-            options.runtime.background = false;
-            adjust(&mut options.runtime);
-        });
-        let store = Arc::new(MemoryStore::from_bytes(image));
-        let faults = Arc::new(FaultyStore::new(store.clone()));
-        let volume = rig
-            .pool
-            .attach(Backing::from_store(faults.clone()))
-            .unwrap();
-        Disk {
-            rig,
-            store,
-            faults,
-            volume,
-            model: BTreeMap::new(),
-        }
-    }
-
-    fn write(&mut self, block: u64, bytes: Vec<u8>) {
-        self.volume.write(block, &bytes).unwrap();
-        self.model.insert(block, bytes);
-    }
-
-    fn stats(&self) -> Stats {
-        self.rig.pool.stats()
-    }
-
-    /// As the flusher does above its low watermark.
-    fn write_back_down_to(&self, dirty: u64) {
-        while self.stats().dirty_blocks > dirty {
-            self.rig.pool.write_back_once().unwrap();
-        }
-    }
-
-    /// Everything is on the disk as it was written.
-    fn check_drained(&self) {
-        self.volume.flush().unwrap();
-        let stats = self.stats();
-        assert_eq!((stats.dirty_blocks, stats.journal_held_blocks), (0, 0));
-        let bytes = self.store.snapshot();
-        for (block, expected) in &self.model {
-            let at = *block as usize * BLOCK;
-            assert!(bytes[at..at + BLOCK] == expected[..], "block {block}");
-        }
-    }
-
-    fn blocks_written(&self) -> u64 {
-        self.stats().volumes[0].backing.blocks_written
-    }
-}
-
-/// A journal as a file system writes it: transaction by transaction, round and round.
-struct Ring {
-    /// Its blocks in the order of the ring.
-    blocks: Vec<u64>,
-    next: usize,
-    sequence: u32,
-}
-
-impl Ring {
-    fn of_seed_disk() -> Ring {
-        let blocks = JOURNAL.into_iter().flatten().skip(1);
-        Ring {
-            blocks: blocks.take(RING_BLOCKS as usize).collect(),
-            next: 0,
-            sequence: 1,
-        }
-    }
-
-    fn write(&mut self, disk: &mut Disk, bytes: Vec<u8>) {
-        let block = self.blocks[self.next % self.blocks.len()];
-        self.next += 1;
-        disk.write(block, bytes);
-    }
-
-    fn header(&self, kind: u32) -> Vec<u8> {
-        // Mostly zeroes, which a pool stores packed.
-        let mut bytes = vec![0; BLOCK];
-        for (at, value) in [(0, 0xC03B_3998), (4, kind), (8, self.sequence)] {
-            bytes[at..at + 4].copy_from_slice(&u32::to_be_bytes(value));
-        }
-        bytes
-    }
-
-    /// A descriptor, `count` blocks, and the commit block.
-    fn transaction(&mut self, disk: &mut Disk, count: u64) {
-        self.write(disk, self.header(1));
-        for number in 0..count {
-            self.write(disk, bytes_of(self.next as u64, 100 + number));
-        }
-        self.write(disk, self.header(2));
-        self.sequence += 1;
-    }
-}
+use forebay::{Backing, Pool, RuntimeOptions};
+use journal_disk::{Disk, HOME, RING_BLOCKS, Ring, seed_image};
+use rig::{BLOCK, bytes_of, get, wait_until};
 
 /// What data=journal makes of random writes, each with an fsync: a transaction, and the block at home
 /// when the journal needs its room. Returns the disk's blocks written, and how many are distinct.

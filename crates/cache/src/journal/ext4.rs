@@ -3,7 +3,7 @@
 
 use super::jbd2;
 use super::region::{Region, le16, le32};
-use super::{Journal, JournalKind, JournalRun, Located, RUNS_MAX};
+use super::{JOURNAL_BYTES_MAX, Journal, JournalKind, JournalRun, Located, RUNS_MAX};
 
 const SUPERBLOCK_AT: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;
@@ -89,7 +89,11 @@ pub(super) fn find(region: &Region<'_>, located: &mut Located) {
             })
     };
     match journal {
-        Some(journal) => located.add(journal),
+        // Such a device has nothing else.
+        Some(journal) if superblock.is_journal_device => {
+            located.add_within(JOURNAL_BYTES_MAX, journal);
+        }
+        Some(journal) => located.add(journal, region.volume_bytes()),
         None => located.is_incomplete = true,
     }
 }

@@ -10,16 +10,20 @@
 //! write every block of every lap.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use super::jbd2::{self, HEADER_BYTES};
 use super::table::Ring;
-use super::{JournalKind, Watches, xfs};
+use super::{JournalKind, Tables, Watches, xfs};
 use crate::core::{Core, STATE_DIRTY, STATE_HELD, STATE_WRITING};
 use crate::entry::Key;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Stale numbers that the list may have beside one for each that is not.
 const STALE_MAX: u64 = 4096;
+
+/// Not the number of a volume, which has 32 bits.
+pub(super) const NO_VOLUME: u64 = u64::MAX;
 
 /// What others ask about blocks that are held back.
 pub(crate) struct Held {
@@ -29,6 +33,12 @@ pub(crate) struct Held {
     pub(crate) journal_blocks: AtomicU64,
     /// Blocks held back now.
     pub(crate) held_blocks: AtomicU64,
+    /// What whoever looks for journals keeps; nobody waits for this lock.
+    pub(super) watches: Mutex<Watches>,
+    /// The journals that were found last.
+    pub(super) tables: Mutex<Tables>,
+    /// The volume that is being looked at, or `NO_VOLUME`.
+    pub(super) looked_at: AtomicU64,
 }
 
 impl Held {
@@ -37,6 +47,9 @@ impl Held {
             is_on: AtomicBool::new(is_on),
             journal_blocks: AtomicU64::new(0),
             held_blocks: AtomicU64::new(0),
+            watches: Mutex::default(),
+            tables: Mutex::default(),
+            looked_at: AtomicU64::new(NO_VOLUME),
         }
     }
 }
@@ -44,16 +57,33 @@ impl Held {
 /// What rounds of write-back keep about journals; one round is at work at a time.
 #[derive(Default)]
 pub(crate) struct Holding {
-    watches: Watches,
+    tables: Tables,
     /// Entries held back, and stale numbers; the last one is written first.
     list: Vec<u32>,
     /// Numbers that came or went since the list was put in order.
     moved: usize,
     /// Overwrites of held blocks until then: they move the heads of the rings.
     overwritten: u64,
-    /// Blocks that were let go and could not be copied: they come back, and must not keep the others
-    /// from going.
-    pub(crate) corrupt: u64,
+    /// Blocks of this batch that nothing can be done about: they come back with the next one, and must
+    /// not keep those that are held from going.
+    stuck: u64,
+    /// The same of the batch before.
+    stuck_before: u64,
+}
+
+impl Holding {
+    /// A batch begins; returns how many blocks of the one before are stuck.
+    pub(crate) fn begin_batch(&mut self) -> u64 {
+        self.stuck_before = std::mem::take(&mut self.stuck);
+        self.stuck_before
+    }
+
+    /// Blocks of a round went nowhere. Whether the next batch will let others go for them: if it were
+    /// so for ever, the count would grow for ever.
+    pub(crate) fn note_stuck(&mut self, blocks: u64) -> bool {
+        self.stuck += blocks;
+        self.stuck > self.stuck_before && !self.list.is_empty()
+    }
 }
 
 /// The youngest block that was seen of a ring.
@@ -65,24 +95,24 @@ struct Head {
 }
 
 impl Core {
-    /// Before a round takes new work: which journals are there, and whether they still matter.
+    /// Before a round takes new work: which journals were found, and whether they matter.
     pub(crate) fn prepare_holding(&self, holding: &mut Holding) {
         let held = &self.write_back.held;
         if held.is_on.load(Ordering::Relaxed) {
+            holding.tables = held.tables();
             // A flush writes blocks and leaves their numbers.
             if holding.list.len() as u64 > 2 * held.held_blocks.load(Ordering::Relaxed) + STALE_MAX
             {
                 self.put_in_order(holding);
             }
-            return self.look_for_journals(&mut holding.watches);
+            return;
         }
-        holding.watches.clear();
+        holding.tables = Tables::default();
         for index in std::mem::take(&mut holding.list) {
             if self.stop_holding(index) {
                 self.dirty.insert(index);
             }
         }
-        held.journal_blocks.store(0, Ordering::Relaxed);
     }
 
     /// Sets a dirty entry aside if its block is a journal's. False where it is to be written in its
@@ -114,7 +144,7 @@ impl Core {
 
     /// Whether a block is a journal's that is known.
     pub(crate) fn is_journal(&self, holding: &Holding, key: Key) -> bool {
-        let table = holding.watches.table(key.volume());
+        let table = holding.tables.get(&key.volume());
         table.is_some_and(|table| table.find(key.block()).is_some())
     }
 
@@ -130,7 +160,6 @@ impl Core {
             holding.moved = 0;
             holding.overwritten = overwritten;
         }
-        let wanted = wanted + std::mem::take(&mut holding.corrupt);
         let mut released = Vec::new();
         while (released.len() as u64) < wanted
             && let Some(index) = holding.list.pop()
@@ -195,7 +224,7 @@ impl Core {
         heads: &BTreeMap<(u32, usize), Head>,
         key: Key,
     ) -> u64 {
-        let table = holding.watches.table(key.volume());
+        let table = holding.tables.get(&key.volume());
         let Some((table, place)) = table.and_then(|table| Some((table, table.find(key.block())?)))
         else {
             // Not a journal's any more.
@@ -219,7 +248,7 @@ impl Core {
             let (Some(slot), true) = (entry.slot(), self.is_sound(entry)) else {
                 continue;
             };
-            let Some(table) = holding.watches.table(key.volume()) else {
+            let Some(table) = holding.tables.get(&key.volume()) else {
                 continue;
             };
             let Some((place, position)) = table

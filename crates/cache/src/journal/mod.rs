@@ -10,6 +10,7 @@
 //! `xfs` are finders (btrfs has no journal of this kind), `partitions` tells where they should look.
 //! All of them read what anybody may have written: every number is checked, every walk is bounded.
 
+mod content;
 mod ext4;
 mod hold;
 mod jbd2;
@@ -23,12 +24,18 @@ pub(crate) use hold::{Held, Holding};
 pub use region::Content;
 use region::{Budget, Region};
 use table::Table;
-use watch::Watches;
+use watch::{Tables, Watches};
 
 /// Runs of one journal; a real one has a few, and what is beyond them is written like other blocks.
 const RUNS_MAX: usize = 4096;
 /// Journals of one volume.
 const JOURNALS_MAX: usize = 256;
+/// Bytes of the journals of one volume; file systems make theirs 1 to 2 GiB at most unless told otherwise.
+const JOURNAL_BYTES_MAX: u64 = 4 << 30;
+/// A larger share of a volume is not believed to be journals, and put in order at others' cost, unless
+/// they are small.
+const JOURNAL_SHARE_MAX: u64 = 4;
+const JOURNAL_BYTES_SMALL: u64 = 64 << 20;
 
 /// How a journal's blocks tell their age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +80,27 @@ pub struct Located {
     pub watched_offsets: Vec<u64>,
     /// A file system is there whose journal could not be read yet.
     pub is_incomplete: bool,
+    /// Bytes of all journals.
+    journal_bytes: u64,
 }
 
 impl Located {
-    fn add(&mut self, journal: Journal) {
-        if self.journals.len() < JOURNALS_MAX && !journal.runs.is_empty() {
+    /// Adds the journal of a file system, which has most of its volume of `volume_bytes` for others.
+    fn add(&mut self, journal: Journal, volume_bytes: u64) {
+        let share = (volume_bytes / JOURNAL_SHARE_MAX).max(JOURNAL_BYTES_SMALL);
+        self.add_within(share.min(JOURNAL_BYTES_MAX), journal);
+    }
+
+    /// Adds a journal if all of them have at most `bytes_max` then.
+    fn add_within(&mut self, bytes_max: u64, journal: Journal) {
+        let before = self.journal_bytes;
+        let bytes = journal
+            .runs
+            .iter()
+            .fold(before, |bytes, run| bytes.saturating_add(run.bytes));
+        let is_sane = !journal.runs.is_empty() && bytes <= bytes_max;
+        if is_sane && self.journals.len() < JOURNALS_MAX {
+            self.journal_bytes = bytes;
             self.journals.push(journal);
         }
     }

@@ -71,6 +71,11 @@ impl<'a> Region<'a> {
         self.bytes.end - self.bytes.start
     }
 
+    /// Bytes of the whole volume.
+    pub(super) fn volume_bytes(&self) -> u64 {
+        self.content.size_bytes()
+    }
+
     /// Where a byte of the region lies on the volume, if the volume can have such a byte.
     pub(super) fn on_volume(&self, offset: u64) -> Option<u64> {
         self.bytes.start.checked_add(offset)

@@ -1,32 +1,44 @@
 //! Which journals are known, and when to look again: a block that decided what was found has changed.
 //!
-//! Only whoever does a round of write-back looks. Commits pay nothing for it.
+//! Nobody waits for a look: the checkpointer looks, or without background threads whoever asks for a
+//! round, before it. What guests wrote decides how long a look takes, so it is bounded: in reads of the
+//! backing, in time, and in the share of the thread's time. Commits pay nothing for it.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Content, Table, locate};
+use super::content::{Limits, VolumeContent};
+use super::hold::{Held, NO_VOLUME};
+use super::{Table, locate};
 use crate::core::Core;
 use crate::entry::Key;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use crate::volume::VolumeState;
 
 /// How often a pool with background threads looks again at a volume whose superblock keeps changing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// How long it looks at one volume at most, and begins with others.
+const LOOK_TIME_MAX: Duration = Duration::from_millis(200);
+/// How many times as long as it looked it does not look.
+const REST_FACTOR: u32 = 9;
+/// Blocks of the pool that one look reads from the backing.
+const BACKING_READS_MAX: u32 = 512;
 /// How often a file system whose journal could not be read is looked at again: its blocks come in any
 /// order. Mounting it changes its superblock, so this need not go on for ever.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RETRIES_MAX: u32 = 8;
-/// Looks at a block that keeps changing.
-const READ_ATTEMPTS_MAX: u32 = 16;
 /// A volume below this has no room for a journal of any kind.
 const VOLUME_BYTES_MIN: u64 = 1 << 20;
+/// How often whoever detaches a volume asks whether it is still being looked at.
+const LOOKED_AT_PAUSE: Duration = Duration::from_millis(1);
+
+/// The journals of each volume that has been looked at.
+pub(crate) type Tables = Arc<BTreeMap<u32, Arc<Table>>>;
 
 /// A volume that has been looked at.
 struct Watch {
-    table: Table,
+    table: Arc<Table>,
     size_bytes: u64,
     /// The blocks that decided it, and what the pool had of them.
     seen: Vec<(u64, Option<u64>)>,
@@ -39,56 +51,121 @@ struct Watch {
 #[derive(Default)]
 pub(crate) struct Watches {
     volumes: BTreeMap<u32, Watch>,
+    rest_until: Option<Instant>,
 }
 
-impl Watches {
-    /// The journals of a volume.
-    pub(super) fn table(&self, volume: u32) -> Option<&Table> {
-        self.volumes.get(&volume).map(|watch| &watch.table)
+impl Held {
+    /// The journals that were found last.
+    pub(super) fn tables(&self) -> Tables {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&tables)
     }
 
-    pub(super) fn clear(&mut self) {
-        self.volumes.clear();
+    fn publish(&self, watches: &Watches) {
+        let tables = watches.volumes.iter();
+        let tables: BTreeMap<_, _> = tables
+            .map(|(id, watch)| (*id, Arc::clone(&watch.table)))
+            .collect();
+        let blocks = tables.values().map(|table| table.blocks()).sum();
+        self.journal_blocks.store(blocks, Ordering::Relaxed);
+        *self.tables.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
+    }
+
+    /// Returns once nobody looks at a volume that is in no table any more.
+    pub(crate) fn wait_until_unseen(&self, id: u32) {
+        while self.looked_at.load(Ordering::SeqCst) == id.into() {
+            crate::sync::spin_hint();
+            std::thread::sleep(LOOKED_AT_PAUSE);
+        }
+    }
+}
+
+/// Says which volume is being looked at, until it is dropped.
+struct Looking<'a>(&'a AtomicU64);
+
+impl<'a> Looking<'a> {
+    fn at(id: u32, looked_at: &'a AtomicU64) -> Looking<'a> {
+        looked_at.store(id.into(), Ordering::SeqCst);
+        Looking(looked_at)
+    }
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        self.0.store(NO_VOLUME, Ordering::SeqCst);
     }
 }
 
 impl Core {
-    /// Looks for journals on volumes that are new, or whose content says something else now. Reads a
-    /// few blocks of these; where they cannot be read, there is no journal.
-    pub(super) fn look_for_journals(&self, watches: &mut Watches) {
-        let volumes: Vec<Arc<VolumeState>> = {
-            let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-            volumes.iter().flatten().cloned().collect()
+    /// Looks for journals on volumes that are new, or whose content says something else now, unless
+    /// somebody else does just now. Reads a few blocks of these; where they cannot be read, there is
+    /// no journal.
+    pub(crate) fn look_for_journals(&self) {
+        let held = &self.write_back.held;
+        let Ok(mut watches) = held.watches.try_lock() else {
+            return;
         };
-        let is_there = |id: &u32| volumes.iter().any(|volume| volume.id == *id);
-        watches.volumes.retain(|id, _| is_there(id));
-        for volume in volumes {
-            let size_bytes = volume.size_bytes.load(Ordering::Relaxed);
-            let is_reachable = volume.backing().is_ok() && !volume.health.is_degraded();
-            if size_bytes < VOLUME_BYTES_MIN || !is_reachable {
-                continue;
+        if !held.is_on.load(Ordering::Relaxed) {
+            if !watches.volumes.is_empty() {
+                *watches = Watches::default();
+                held.publish(&watches);
             }
-            let known = watches.volumes.get(&volume.id);
-            if known.is_none_or(|watch| self.is_outdated(&volume, size_bytes, watch)) {
-                let retries = known.map_or(0, |watch| watch.retries);
-                let watch = self.look_at_volume(&volume, size_bytes, retries);
-                watches.volumes.insert(volume.id, watch);
+            return;
+        }
+        let started = Instant::now();
+        let is_hurried = self.options.background;
+        if is_hurried && watches.rest_until.is_some_and(|until| started < until) {
+            return;
+        }
+        let before = watches.volumes.len();
+        let outdated = self.outdated_volumes(&mut watches);
+        let mut has_changed = watches.volumes.len() != before;
+        for id in outdated {
+            if is_hurried && (started.elapsed() >= LOOK_TIME_MAX || self.bell.is_stopping()) {
+                break;
+            }
+            let limits = Limits {
+                backing_reads: BACKING_READS_MAX,
+                until: is_hurried.then(|| Instant::now() + LOOK_TIME_MAX),
+            };
+            let retries = watches.volumes.get(&id).map_or(0, |watch| watch.retries);
+            if let Some(watch) = self.look_at(id, limits, retries) {
+                watches.volumes.insert(id, watch);
+                has_changed = true;
             }
         }
-        let blocks = watches.volumes.values().map(|watch| watch.table.blocks());
-        self.write_back
-            .held
-            .journal_blocks
-            .store(blocks.sum(), Ordering::Relaxed);
+        if has_changed {
+            held.publish(&watches);
+        }
+        watches.rest_until = Some(Instant::now() + started.elapsed() * REST_FACTOR);
     }
 
-    fn is_outdated(&self, volume: &VolumeState, size_bytes: u64, watch: &Watch) -> bool {
+    /// The volumes to look at, those first that were not for longest. Forgets those that are gone.
+    fn outdated_volumes(&self, watches: &mut Watches) -> Vec<u32> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let volumes = volumes.iter().flatten();
+        let is_there = |id: &u32| volumes.clone().any(|volume| volume.id == *id);
+        watches.volumes.retain(|id, _| is_there(id));
+        let mut outdated: Vec<(Option<Instant>, u32)> = volumes
+            .filter(|volume| {
+                let is_reachable = volume.backing().is_ok() && !volume.health.is_degraded();
+                is_reachable && volume.size_bytes.load(Ordering::Relaxed) >= VOLUME_BYTES_MIN
+            })
+            .map(|volume| (watches.volumes.get(&volume.id), volume))
+            .filter(|(known, volume)| known.is_none_or(|watch| self.is_outdated(volume, watch)))
+            .map(|(known, volume)| (known.map(|watch| watch.looked_at), volume.id))
+            .collect();
+        outdated.sort_unstable();
+        outdated.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn is_outdated(&self, volume: &VolumeState, watch: &Watch) -> bool {
         if self.options.background && watch.looked_at.elapsed() < LOOK_INTERVAL {
             return false;
         }
         let is_retry_due = watch.retry_at.is_some_and(|at| at <= Instant::now());
         is_retry_due
-            || size_bytes != watch.size_bytes
+            || volume.size_bytes.load(Ordering::Relaxed) != watch.size_bytes
             || watch.seen.iter().any(|(block, before)| {
                 // A block that left the pool is on the backing as it was.
                 let now = self.seen(volume, *block);
@@ -103,92 +180,36 @@ impl Core {
         found.map(|(_, entry)| entry.slot_half())
     }
 
-    fn look_at_volume(&self, volume: &VolumeState, size_bytes: u64, retries: u32) -> Watch {
-        let content = VolumeContent {
-            core: self,
-            volume,
-            has_failed: Cell::new(false),
-        };
+    /// `None` where the volume is gone.
+    fn look_at(&self, id: u32, limits: Limits, retries: u32) -> Option<Watch> {
+        // Its backing is locked while somebody has it, so it must be known who does.
+        let _looking = Looking::at(id, &self.write_back.held.looked_at);
+        let volume = self.volume(id)?;
+        let size_bytes = volume.size_bytes.load(Ordering::Relaxed);
+        let looked_at = Instant::now();
+        let content = VolumeContent::new(self, &volume, size_bytes, limits);
+        let located = locate(&content);
+        let (read, has_failed) = content.finish();
         let block_bytes = self.block_bytes() as u64;
-        // Before the look: what changes during it is seen to have changed.
-        let mut seen = BTreeMap::new();
-        let mut located = locate(&content);
-        let block_of = |offset: &u64| offset / block_bytes;
-        for _ in 0..2 {
-            let watched = located.watched_offsets.iter();
-            let watched = watched.filter(|offset| **offset < size_bytes).map(block_of);
-            let known = seen.len();
-            for block in watched {
-                seen.entry(block)
-                    .or_insert_with(|| self.seen(volume, block));
-            }
-            if seen.len() == known {
-                break;
-            }
-            located = locate(&content);
-        }
-        let is_incomplete = located.is_incomplete || content.has_failed.get();
+        let watched = located.watched_offsets.iter();
+        let watched = watched.filter(|offset| **offset < size_bytes);
+        // As they were before they were read: what changed during the look is seen to have changed.
+        let seen: BTreeMap<u64, Option<u64>> = watched
+            .map(|offset| offset / block_bytes)
+            .map(|block| {
+                let before = read.get(&block).copied();
+                (block, before.unwrap_or_else(|| self.seen(&volume, block)))
+            })
+            .collect();
+        let is_incomplete = located.is_incomplete || has_failed;
         let may_retry = is_incomplete && retries < RETRIES_MAX;
-        Watch {
-            table: Table::new(&located.journals, block_bytes),
+        Some(Watch {
+            table: Arc::new(Table::new(&located.journals, block_bytes)),
             size_bytes,
             seen: seen.into_iter().collect(),
-            looked_at: Instant::now(),
-            retry_at: may_retry.then(|| Instant::now() + RETRY_INTERVAL),
+            looked_at,
+            retry_at: may_retry.then(|| looked_at + RETRY_INTERVAL),
             retries: if is_incomplete { retries + 1 } else { 0 },
-        }
-    }
-
-    /// Reads a block as it stands, from the pool or its backing, and leaves no trace of that.
-    fn read_in_passing(&self, volume: &VolumeState, block: u64, out: &mut [u8]) -> bool {
-        let key = Key::new(volume.id, block);
-        let place = self.place(key);
-        for _ in 0..READ_ATTEMPTS_MAX {
-            let (version, found) = self.peek(place, key);
-            let is_good = match (found, volume.backing()) {
-                (Some((_, entry)), _) => self.copy_out(entry, true, out),
-                (None, Ok(backing)) => backing
-                    .read_at(block * self.block_bytes() as u64, out)
-                    .is_ok(),
-                (None, Err(_)) => false,
-            };
-            if self.index.read_valid(place.stripe, version) {
-                return is_good;
-            }
-        }
-        false
-    }
-}
-
-/// A volume as those who look for journals see it.
-struct VolumeContent<'a> {
-    core: &'a Core,
-    volume: &'a VolumeState,
-    has_failed: Cell<bool>,
-}
-
-impl Content for VolumeContent<'_> {
-    fn size_bytes(&self) -> u64 {
-        self.volume.size_bytes.load(Ordering::Relaxed)
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> bool {
-        let block_bytes = self.core.block_bytes();
-        let mut buffer = vec![0; block_bytes];
-        let (mut offset, mut rest) = (offset, out);
-        while !rest.is_empty() {
-            let within = (offset % block_bytes as u64) as usize;
-            let block = offset / block_bytes as u64;
-            if !self.core.read_in_passing(self.volume, block, &mut buffer) {
-                self.has_failed.set(true);
-                return false;
-            }
-            let count = rest.len().min(block_bytes - within);
-            let (now, later) = rest.split_at_mut(count);
-            now.copy_from_slice(&buffer[within..within + count]);
-            offset += count as u64;
-            rest = later;
-        }
-        true
+        })
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn find(region: &Region<'_>, located: &mut Located) {
     if let Some(raw) = region.read(0, SUPERBLOCK_BYTES)
         && let Some(journal) = log_of(region, &raw)
     {
-        located.add(journal);
+        located.add(journal, region.volume_bytes());
     }
 }
 

@@ -77,6 +77,8 @@ impl Pool {
         }
         volumes::write(&core.media, place, id, &found.identity, false)?;
         self.set_volume(place, None);
+        // Its backing is locked while somebody has it.
+        core.write_back.held.wait_until_unseen(id);
         Ok(())
     }
 }
