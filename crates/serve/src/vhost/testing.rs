@@ -24,7 +24,8 @@ pub struct QueuePlaces {
 }
 
 /// Serves what is available in a queue, as a server would whose client had set it up so; what was
-/// done. Requests are carried out in their order, without workers.
+/// done, and all of it is done on return. Without workers in `options` requests are carried out in
+/// their order.
 ///
 /// # Errors
 /// The queue is not in the memory, or what is in it makes no sense.
@@ -51,8 +52,11 @@ pub fn serve_queue(
         [None, None],
     )
     .map_err(|broken| broken.to_string())?;
-    Arc::new(ring)
-        .serve(&Workers::new(0), &mut Vec::new())
-        .map_err(|broken| broken.to_string())?;
+    let ring = Arc::new(ring);
+    let workers = Workers::new(options.workers);
+    let served = ring.serve(&workers, &mut Vec::new());
+    ring.wait_for_workers();
+    workers.end();
+    served.map_err(|broken| broken.to_string())?;
     Ok(executor.tallies.snapshot())
 }
