@@ -5,9 +5,12 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::process::Signal;
 
+use crate::nbd::Client;
 use crate::place::Place;
 
 /// Connects and asks for the features, as every client does first.
@@ -105,4 +108,44 @@ fn a_socket_that_cannot_be_made_ends_the_start() {
         "{}",
         outcome.stderr
     );
+}
+
+#[test]
+fn a_guest_that_comes_while_its_disk_is_flushed_keeps_it() {
+    let place = Place::with_test_pool();
+    let doors = ["--nbd", "NBD", "--dirty-low", "90", "--dirty-high", "95"];
+    let daemon = place.serve_with(&[&SERVE[..], &doors].concat());
+    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    client.write(0, &[5; 4096]).unwrap();
+    drop(client);
+    while place.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
+        std::thread::yield_now();
+    }
+    // The flush takes so long that the guest comes before its end.
+    let delay = ["fault", "POOL", "delay-backing", "disk.img"];
+    place.ask(&[&delay[..], &["--microseconds", "3000000"]].concat());
+    let detach = ["detach", "POOL", "disk.img"];
+    let detaching = place
+        .command(&detach)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A guest that comes too early is refused the same.
+    std::thread::sleep(Duration::from_millis(500));
+    let guest = connect(&place.path("guest.sock"));
+    let refused = detaching.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(4), "{said}");
+    assert!(said.contains("a guest has disk.img"), "{said}");
+    let doors = place.ask(&["stat", "POOL"])["doors"].clone();
+    let has_guest = |door: &serde_json::Value| door["connections_open"] == 1;
+    assert!(doors.as_array().unwrap().iter().any(has_guest), "{doors}");
+
+    place.ask(&[&delay[..], &["--microseconds", "0"]].concat());
+    drop(guest);
+    while place.run(&detach).code == 4 {
+        std::thread::yield_now();
+    }
+    assert!(!place.path("guest.sock").exists());
+    daemon.end();
 }
