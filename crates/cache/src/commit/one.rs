@@ -65,7 +65,7 @@ impl Core {
         self.publish_block(block.place, index, entry, fresh);
         lane.publish(bytes);
         self.index.end_change_and_unlock(block.place.stripe);
-        block.effect.entry = entry;
+        self.note_block(entry.crc(), index, block.likeness);
         if let (false, Some(left)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
             self.let_go(left, stock);
         }

@@ -81,6 +81,10 @@ impl Core {
         for stripe in &*stripes {
             self.index.end_change_and_unlock(*stripe);
         }
+        for block in &*blocks {
+            let effect = &block.effect;
+            self.note_block(effect.entry.crc(), effect.index, block.likeness);
+        }
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
             self.let_go_freed_of(blocks, stock);

@@ -1,7 +1,10 @@
 //! The look at a whole block before it is written: whether less than all of it need be stored.
 
 use crate::change::Patch;
-use crate::content::{Likeness, Packing, candidates::may_be_sparse, packed::piece_bytes};
+use crate::content::candidates::may_be_sparse;
+use crate::content::packed::piece_bytes;
+use crate::content::predictor::{Glance, Sought};
+use crate::content::{Likeness, Packing};
 use crate::core::{Core, STATE_DIFFERS};
 use crate::entry::{Entry, Key, Kind};
 use crate::index::{Place, Version};
@@ -37,18 +40,27 @@ pub(crate) struct Examined {
 }
 
 impl Core {
+    /// Whether a block is worth a look, and at what.
+    #[inline]
+    pub(crate) fn glance(&self, block: &[u8]) -> Option<Glance> {
+        let glance = self.content.predictor.glance();
+        let is_sparse = may_be_sparse(block);
+        (is_sparse || glance.duplicates || glance.changes).then_some(glance)
+    }
+
     /// Looks at a block that the key is to have.
-    pub(crate) fn examine(&self, key: Key, place: Place, block: &[u8]) -> Examined {
+    #[cold]
+    pub(crate) fn examine(&self, key: Key, place: Place, block: &[u8], glance: Glance) -> Examined {
         let content = &self.content;
         let mut examined = Examined {
             finding: Finding::Whole,
             crc: 0,
             likeness: None,
         };
-        let looks = content.duplicates.says_look();
+        let looks = glance.duplicates;
         let compares = content.compares_writes();
         let is_sparse = compares && may_be_sparse(block);
-        let is_compared = compares && content.changes.says_look();
+        let is_compared = compares && glance.changes;
         if !(looks || is_sparse || is_compared) {
             return examined;
         }
@@ -66,7 +78,7 @@ impl Core {
             return self.found(self.with_crc(examined, block, shares));
         }
         if is_compared && let Some(finding) = self.find_patches(key, place, block, false) {
-            content.changes.found();
+            content.predictor.found(Sought::Changes);
             examined.finding = finding;
             return self.with_crc(examined, block, shares);
         }
@@ -79,7 +91,7 @@ impl Core {
             }
         }
         if looks {
-            content.duplicates.found_nothing();
+            content.predictor.found_nothing(Sought::Duplicates);
         }
         examined
     }
@@ -92,7 +104,7 @@ impl Core {
     }
 
     fn found(&self, examined: Examined) -> Examined {
-        self.content.duplicates.found();
+        self.content.predictor.found(Sought::Duplicates);
         examined
     }
 
@@ -128,7 +140,7 @@ impl Core {
         if like.key() == key && !like.is_packed() {
             // As a base, the slot that the key leaves would be held for it alone.
             let finding = self.find_patches(key, place, block, true)?;
-            self.content.changes.found();
+            self.content.predictor.found(Sought::Changes);
             return Some(finding);
         }
         let (entry, left) = self.hold_slot_of(index, |_| true)?;
@@ -208,7 +220,7 @@ impl Core {
         let pieces_max = (block.len() / piece_bytes(block.len()) / 8).max(1);
         let pieces = self.differing_pieces(slot, block, pieces_max);
         let Some(pieces) = pieces.filter(|_| !self.media.slot_lost(slot)) else {
-            self.content.changes.found_nothing();
+            self.content.predictor.found_nothing(Sought::Changes);
             self.remember_difference(place, key, !differed);
             return None;
         };

@@ -13,28 +13,27 @@ mod predictor;
 mod references;
 
 use crate::core::Core;
-use crate::entry::Entry;
 use crate::options::RuntimeOptions;
 use crate::plan::Left;
 use crate::slots::Stock;
 use crate::sync::{AtomicBool, Ordering};
 
 use candidates::Candidates;
-use predictor::Predictor;
+use predictor::{Predictor, Sought};
 use references::References;
 
 pub(crate) use candidates::Likeness;
 pub(crate) use examine::{Examined, Finding};
 pub(crate) use packed::Packing;
 
+/// Where looks do not pay, one block in so many is remembered: a store to a random line is not free.
+const NOTED_PERIOD: u32 = 8;
+
 /// What the pool knows of its blocks' content, in DRAM.
 pub(crate) struct Content {
     pub(crate) references: References,
     candidates: Candidates,
-    /// Whether blocks like others are to be expected: duplicates, and blocks of a journal.
-    duplicates: Predictor,
-    /// Whether blocks are to be expected that differ little from what is cached of them.
-    changes: Predictor,
+    predictor: Predictor,
     share_duplicates: AtomicBool,
     compare_writes: AtomicBool,
 }
@@ -44,8 +43,7 @@ impl Content {
         Content {
             references: References::new(slots),
             candidates: Candidates::new(slots),
-            duplicates: Predictor::new(options.always_compare),
-            changes: Predictor::new(options.always_compare),
+            predictor: Predictor::new(options.always_compare),
             share_duplicates: AtomicBool::new(options.share_duplicates),
             compare_writes: AtomicBool::new(options.compare_writes),
         }
@@ -54,9 +52,17 @@ impl Content {
     /// Brings near what will be noted of a block with this CRC.
     #[inline]
     pub(crate) fn prefetch(&self, crc: u32) {
-        if self.is_on() {
+        if crc.is_multiple_of(NOTED_PERIOD) && self.is_on() {
             self.candidates.prefetch_twin(crc);
         }
+    }
+
+    /// Whether a block with this CRC is remembered: each while looks pay, otherwise a few. Which ones
+    /// depends on their content, so that a look at any of those finds its twin.
+    #[inline]
+    fn is_noted(&self, crc: u32) -> bool {
+        self.is_on()
+            && (crc.is_multiple_of(NOTED_PERIOD) || self.predictor.has_credit(Sought::Duplicates))
     }
 
     /// Whether whole blocks are examined before they are written.
@@ -88,9 +94,9 @@ impl Content {
 impl Core {
     /// Remembers where a block is that was just published, for others like it.
     #[inline]
-    pub(crate) fn note_block(&self, entry: Entry, index: u32, likeness: Option<Likeness>) {
-        if self.media.has_checksums() {
-            self.content.candidates.note_twin(entry.crc(), index);
+    pub(crate) fn note_block(&self, crc: u32, index: u32, likeness: Option<Likeness>) {
+        if self.media.has_checksums() && self.content.is_noted(crc) {
+            self.content.candidates.note_twin(crc, index);
         }
         if let Some(likeness) = likeness {
             self.content.candidates.note_kin(likeness, index);

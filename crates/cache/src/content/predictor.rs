@@ -11,14 +11,31 @@ use crate::sync::{AtomicU32, Ordering};
 /// Looks that a find pays for.
 const CREDIT: u32 = 256;
 /// Without credit every so many blocks one is looked at.
-const SAMPLE_PERIOD: u32 = 128;
+const SAMPLE_PERIOD: u32 = 64;
+
+/// What may be found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sought {
+    /// Blocks like others: duplicates, and blocks of a journal.
+    Duplicates,
+    /// Blocks that differ little from what is cached of them.
+    Changes,
+}
+
+/// What to look for in a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Glance {
+    pub(crate) duplicates: bool,
+    pub(crate) changes: bool,
+}
 
 /// One thread's luck. Threads that share a shard may lose a count; it is a guess anyway.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard {
-    credit: AtomicU32,
     turn: AtomicU32,
+    /// By what is sought.
+    credit: [AtomicU32; 2],
 }
 
 /// Each thread's luck.
@@ -36,32 +53,48 @@ impl Predictor {
         }
     }
 
+    #[inline]
     fn mine(&self) -> &Shard {
         &self.shards[thread_shard().0]
     }
 
-    /// Whether to look at the next block.
+    /// What to look for in the next block.
     #[inline]
-    pub(crate) fn says_look(&self) -> bool {
+    pub(crate) fn glance(&self) -> Glance {
         let shard = self.mine();
-        if self.always || shard.credit.load(Ordering::Relaxed) > 0 {
-            return true;
-        }
         let turn = shard.turn.load(Ordering::Relaxed);
         shard.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-        turn.is_multiple_of(SAMPLE_PERIOD)
+        let sampled = self.always || turn.is_multiple_of(SAMPLE_PERIOD);
+        let looks = |sought| sampled || shard.credit(sought).load(Ordering::Relaxed) > 0;
+        Glance {
+            duplicates: looks(Sought::Duplicates),
+            changes: looks(Sought::Changes),
+        }
+    }
+
+    /// Whether looks have paid lately.
+    #[inline]
+    pub(crate) fn has_credit(&self, sought: Sought) -> bool {
+        self.always || self.mine().credit(sought).load(Ordering::Relaxed) > 0
     }
 
     /// A look found something.
-    pub(crate) fn found(&self) {
-        self.mine().credit.store(CREDIT, Ordering::Relaxed);
+    pub(crate) fn found(&self, sought: Sought) {
+        self.mine().credit(sought).store(CREDIT, Ordering::Relaxed);
     }
 
     /// A look found nothing.
-    pub(crate) fn found_nothing(&self) {
-        let credit = &self.mine().credit;
+    pub(crate) fn found_nothing(&self, sought: Sought) {
+        let credit = self.mine().credit(sought);
         let left = credit.load(Ordering::Relaxed).saturating_sub(1);
         credit.store(left, Ordering::Relaxed);
+    }
+}
+
+impl Shard {
+    #[inline]
+    fn credit(&self, sought: Sought) -> &AtomicU32 {
+        &self.credit[sought as usize]
     }
 }
 
@@ -73,15 +106,17 @@ mod tests {
     fn looks_are_rare_until_one_pays() {
         let predictor = Predictor::new(false);
         let look = || {
-            let looks = predictor.says_look();
-            if looks {
-                predictor.found_nothing();
+            let glance = predictor.glance();
+            if glance.changes {
+                predictor.found_nothing(Sought::Changes);
             }
-            looks
+            glance
         };
-        assert_eq!((0..12800).filter(|_| look()).count(), 100);
-        predictor.found();
-        assert_eq!((0..256).filter(|_| look()).count(), 256);
-        assert_eq!((0..12800).filter(|_| look()).count(), 100);
+        assert_eq!((0..6400).filter(|_| look().changes).count(), 100);
+        predictor.found(Sought::Changes);
+        assert!(predictor.has_credit(Sought::Changes));
+        assert_eq!((0..256).filter(|_| look().changes).count(), 256);
+        assert_eq!((0..6400).filter(|_| look().changes).count(), 100);
+        assert!(!predictor.has_credit(Sought::Duplicates));
     }
 }

@@ -57,19 +57,10 @@ fn attempt(
     stock: &Stock<'_>,
     stripes: &mut Vec<u32>,
 ) -> Slim<Option<Need>> {
-    if !core.content.is_on() {
-        return attempt_whole(core, blocks, data, stock, stripes);
-    }
-    if commit_examined(core, blocks, data, stock)? {
+    if core.content.is_on() && commit_examined(core, blocks, data, stock)? {
         return Ok(None);
     }
-    let need = attempt_whole(core, blocks, data, stock, stripes)?;
-    if need.is_none() {
-        for block in &*blocks {
-            core.note_block(block.effect.entry, block.effect.index, block.likeness);
-        }
-    }
-    Ok(need)
+    attempt_whole(core, blocks, data, stock, stripes)
 }
 
 /// The same for blocks that go whole.

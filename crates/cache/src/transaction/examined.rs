@@ -23,7 +23,10 @@ pub(super) fn commit_examined(
             continue;
         };
         let bytes = &data[at..at + core.block_bytes()];
-        let examined = core.examine(block.key, block.place, bytes);
+        let Some(glance) = core.glance(bytes) else {
+            continue;
+        };
+        let examined = core.examine(block.key, block.place, bytes, glance);
         block.likeness = examined.likeness;
         if !matches!(examined.finding, Finding::Whole) {
             findings.push((number, examined));
@@ -61,7 +64,7 @@ fn commit_findings(
             continue;
         }
         let likeness = blocks[step.change].likeness;
-        core.note_block(step.effect.entry, step.effect.index, likeness);
+        core.note_block(step.effect.entry.crc(), step.effect.index, likeness);
     }
     tally(core, &changes);
     Ok(true)
