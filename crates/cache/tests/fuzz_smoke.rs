@@ -27,6 +27,12 @@ proptest! {
     }
 }
 
+/// Found by the fuzzer: an xfs log of no length.
+#[test]
+fn a_log_without_blocks_is_none() {
+    fixtures::journal_locate::run(&[59, 171, 65, 92, 94, 94, 47, 20, 4, 0, 0, 207]);
+}
+
 #[test]
 fn the_seeds_of_the_search_for_journals_have_journals() {
     fixtures::journal_locate::check_seeds();

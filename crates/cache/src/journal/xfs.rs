@@ -37,6 +37,9 @@ fn log_of(region: &Region<'_>, raw: &[u8]) -> Option<Journal> {
     let offset = block.checked_mul(block_bytes)?;
     let left = region.size_bytes().checked_sub(offset)?;
     let bytes = (blocks * block_bytes).min(left);
+    if bytes == 0 {
+        return None;
+    }
     Some(Journal {
         kind: JournalKind::Xfs,
         runs: vec![JournalRun {
