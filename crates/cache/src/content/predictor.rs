@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// Looks that a find pays for.
 const CREDIT: u32 = 256;
 /// Without credit every so many blocks one is looked at.
-const SAMPLE_PERIOD: u32 = 64;
+const SAMPLE_PERIOD: u32 = 256;
 
 /// What may be found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,11 +112,11 @@ mod tests {
             }
             glance
         };
-        assert_eq!((0..6400).filter(|_| look().changes).count(), 100);
+        assert_eq!((0..25600).filter(|_| look().changes).count(), 100);
         predictor.found(Sought::Changes);
         assert!(predictor.has_credit(Sought::Changes));
         assert_eq!((0..256).filter(|_| look().changes).count(), 256);
-        assert_eq!((0..6400).filter(|_| look().changes).count(), 100);
+        assert_eq!((0..25600).filter(|_| look().changes).count(), 100);
         assert!(!predictor.has_credit(Sought::Duplicates));
     }
 }
