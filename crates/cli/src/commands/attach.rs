@@ -14,7 +14,10 @@ pub fn run(options: &AttachOptions) -> Result<(), Failure> {
         .with("backing", text(&options.backing)?)
         .with("name", options.name.clone())
         .with("fuse", options.fuse.as_deref().map(text).transpose()?)
-        .with("vhost_user", options.vhost_user.as_deref().map(text).transpose()?)
+        .with(
+            "vhost_user",
+            options.vhost_user.as_deref().map(text).transpose()?,
+        )
         .with("ublk", options.ublk.map(|number| number.to_string()));
     let result = control::ask(&options.pool, &request)?;
     output::object(&result, options.json);
