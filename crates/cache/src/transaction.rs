@@ -21,7 +21,7 @@ use crate::media::encode_partial_len;
 use crate::reclaim::Need;
 use crate::slots::Stock;
 use crate::volume::Volume;
-use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, Workspace, apply_edits, buffer};
+use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer};
 
 use direct::commit_gathered;
 pub(crate) use direct::write_blocks;
@@ -259,14 +259,14 @@ impl<'v> Transaction<'v> {
             self.work.data.truncate(data_bytes);
             self.prepare(false)?;
         }
-        let outcome = if self.give_slots_to_fresh() {
-            let stock = self
-                .stock
-                .get_or_insert_with(|| core.slots.stock(thread_hint()));
-            let work = &mut *self.work;
+        let work = &mut *self.work;
+        let stock = self
+            .stock
+            .get_or_insert_with(|| core.slots.stock(thread_hint()));
+        let outcome = if give_slots(&mut work.changes, stock, &mut work.slots) {
             let outcome = core.commit(&work.changes, &work.data, stock, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
-                self.return_slots();
+                return_slots(core, &mut work.changes, stock);
             }
             outcome
         } else {
@@ -389,36 +389,6 @@ impl<'v> Transaction<'v> {
         })
     }
 
-    /// Every fresh block gets a slot, or none does.
-    fn give_slots_to_fresh(&mut self) -> bool {
-        let core = self.core();
-        let Workspace { changes, slots, .. } = &mut *self.work;
-        let is_fresh = |change: &&mut Change| matches!(change.action, Action::Fresh { .. });
-        let wanted = changes.iter_mut().filter(is_fresh).count();
-        let stock = self
-            .stock
-            .get_or_insert_with(|| core.slots.stock(thread_hint()));
-        if !stock.take_many(wanted, slots) {
-            return false;
-        }
-        for change in changes {
-            if let Action::Fresh { slot, .. } = &mut change.action {
-                *slot = slots.pop().expect("one was taken for each");
-            }
-        }
-        true
-    }
-
-    fn return_slots(&mut self) {
-        let core = self.core();
-        let stock = self.stock.as_ref().expect("it was taken for the commit");
-        for change in &mut self.work.changes {
-            if let Action::Fresh { slot, .. } = &mut change.action {
-                core.give_unused(stock, std::mem::replace(slot, NO_SLOT));
-            }
-        }
-    }
-
     /// Cuts the rebuilt blocks off the transaction's memory.
     fn forget_rebuilt(&mut self) {
         let block_bytes = self.core().block_bytes();
@@ -521,6 +491,34 @@ impl<'v> Transaction<'v> {
         tallies.commits(1);
         tallies.blocks_written(blocks);
         tallies.payload_bytes(payload);
+    }
+}
+
+/// Every change that streams a block gets a private slot, or none does. `spare` is empty memory.
+fn give_slots(changes: &mut [Change], stock: &Stock<'_>, spare: &mut Vec<u32>) -> bool {
+    let wanted = changes.iter_mut().filter_map(private_slot).count();
+    if !stock.take_many(wanted, spare) {
+        return false;
+    }
+    for slot in changes.iter_mut().filter_map(private_slot) {
+        *slot = spare.pop().expect("one was taken for each");
+    }
+    true
+}
+
+/// Takes those slots back for changes that were not made.
+fn return_slots(core: &Core, changes: &mut [Change], stock: &Stock<'_>) {
+    let given = |slot: &&mut u32| **slot != NO_SLOT;
+    for slot in changes.iter_mut().filter_map(private_slot).filter(given) {
+        core.give_unused(stock, std::mem::replace(slot, NO_SLOT));
+    }
+}
+
+/// Where the number of the slot stands that a change streams its block into.
+fn private_slot(change: &mut Change) -> Option<&mut u32> {
+    match &mut change.action {
+        Action::Fresh { slot, .. } | Action::Packed { slot, .. } => Some(slot),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::change::Patch;
 use crate::content::candidates::may_be_sparse;
 use crate::content::packed::piece_bytes;
-use crate::content::predictor::{Glance, Sought};
+use crate::content::predictor::Sought;
 use crate::content::{Likeness, Packing};
 use crate::core::{Core, STATE_DIFFERS};
 use crate::entry::{Entry, Key, Kind};
@@ -17,6 +17,17 @@ use crate::plan::Left;
 const COMPARE_BYTES: usize = 512;
 /// A block that differed last time is looked at again every so many times.
 const DIFFERED_PERIOD: u64 = 8;
+
+/// What to look for in a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Looks {
+    /// One equal to it, or like it.
+    duplicates: bool,
+    /// Few bytes that differ from what is cached of it.
+    changes: bool,
+    /// Whether it is zero for the most part.
+    sparse: bool,
+}
 
 /// What an examined block may be stored as. Slots named here are held for it.
 pub(crate) enum Finding {
@@ -42,29 +53,28 @@ pub(crate) struct Examined {
 impl Core {
     /// Whether a block is worth a look, and at what.
     #[inline]
-    pub(crate) fn glance(&self, block: &[u8]) -> Option<Glance> {
-        let glance = self.content.predictor.glance();
-        let is_sparse = may_be_sparse(block);
-        (is_sparse || glance.duplicates || glance.changes).then_some(glance)
+    pub(crate) fn glance(&self, block: &[u8]) -> Option<Looks> {
+        let content = &self.content;
+        let compares = content.compares_writes();
+        let luck = content.predictor.glance();
+        let looks = Looks {
+            duplicates: luck.duplicates,
+            changes: compares && luck.changes,
+            sparse: compares && may_be_sparse(block),
+        };
+        (looks.duplicates || looks.changes || looks.sparse).then_some(looks)
     }
 
     /// Looks at a block that the key is to have.
     #[cold]
-    pub(crate) fn examine(&self, key: Key, place: Place, block: &[u8], glance: Glance) -> Examined {
+    pub(crate) fn examine(&self, key: Key, place: Place, block: &[u8], looks: Looks) -> Examined {
         let content = &self.content;
         let mut examined = Examined {
             finding: Finding::Whole,
             crc: 0,
             likeness: None,
         };
-        let looks = glance.duplicates;
-        let compares = content.compares_writes();
-        let is_sparse = compares && may_be_sparse(block);
-        let is_compared = compares && glance.changes;
-        if !(looks || is_sparse || is_compared) {
-            return examined;
-        }
-        let shares = looks && content.shares_duplicates() && self.media.has_checksums();
+        let shares = looks.duplicates && content.shares_duplicates() && self.media.has_checksums();
         if shares {
             examined.crc = self.media.crc(block);
             if let Some(twin) = self.find_twin(block, examined.crc) {
@@ -72,17 +82,21 @@ impl Core {
                 return self.found(examined);
             }
         }
-        if is_sparse && let Some(pieces) = few_pieces(block) {
+        if looks.sparse
+            && let Some(pieces) = few_pieces(block)
+        {
             let packing = Packing { pieces, base: None };
             examined.finding = Finding::Packed(packing);
             return self.found(self.with_crc(examined, block, shares));
         }
-        if is_compared && let Some(finding) = self.find_patches(key, place, block, false) {
+        if looks.changes
+            && let Some(finding) = self.find_patches(key, place, block, false)
+        {
             content.predictor.found(Sought::Changes);
             examined.finding = finding;
             return self.with_crc(examined, block, shares);
         }
-        if looks && compares {
+        if looks.duplicates && content.compares_writes() {
             let likeness = Likeness::of(block);
             examined.likeness = Some(likeness);
             if let Some(finding) = self.find_kin(key, place, block, likeness) {
@@ -90,7 +104,7 @@ impl Core {
                 return self.found(self.with_crc(examined, block, shares));
             }
         }
-        if looks {
+        if looks.duplicates {
             content.predictor.found_nothing(Sought::Duplicates);
         }
         examined
@@ -219,34 +233,26 @@ impl Core {
         }
         let pieces_max = (block.len() / piece_bytes(block.len()) / 8).max(1);
         let pieces = self.differing_pieces(slot, block, pieces_max);
-        let Some(pieces) = pieces.filter(|_| !self.media.slot_lost(slot)) else {
+        let pieces = pieces.filter(|_| !self.media.slot_lost(slot));
+        if pieces.is_none() != differed {
+            self.remember(place, key, pieces.is_none());
+        }
+        let Some(pieces) = pieces else {
             self.content.predictor.found_nothing(Sought::Changes);
-            self.remember_difference(place, key, !differed);
             return None;
         };
-        self.remember_similarity(place, key, differed);
         let patches = self.patches(slot, block, pieces);
         Some(Finding::Patches(patches, version))
     }
 
-    fn remember_difference(&self, place: Place, key: Key, is_news: bool) {
-        if is_news {
-            self.change_state(place, key, |state| state | STATE_DIFFERS);
-        }
-    }
-
-    fn remember_similarity(&self, place: Place, key: Key, is_news: bool) {
-        if is_news {
-            self.change_state(place, key, |state| state & !STATE_DIFFERS);
-        }
-    }
-
-    fn change_state(&self, place: Place, key: Key, change: impl Fn(u8) -> u8) {
+    /// Remembers whether the key's block differed, if that takes no wait.
+    fn remember(&self, place: Place, key: Key, differs: bool) {
         if !self.index.try_lock(place.stripe) {
             return;
         }
         if let Some((index, _)) = self.find(place, key) {
-            self.set_state(index, change(self.state(index)));
+            let others = self.state(index) & !STATE_DIFFERS;
+            self.set_state(index, others | if differs { STATE_DIFFERS } else { 0 });
         }
         self.index.unlock(place.stripe);
     }

@@ -119,11 +119,9 @@ impl Core {
             .flatten();
         references.clear_patched(left.slot());
         stock.give(left.slot());
-        if let Some(base) = base
-            && references.let_go(base)
-        {
-            references.clear_patched(base);
-            stock.give(base);
+        if let Some(base) = base {
+            // A base is plain, so this ends here.
+            self.let_go(Left::plain(base), stock);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Whole blocks of which less need be stored: the commit of what the look at their content found.
 
+use super::{give_slots, return_slots};
 use crate::change::{Action, Change, Outcome, record_bound};
 use crate::commit::{Block, Source};
 use crate::content::{Examined, Finding};
@@ -23,10 +24,10 @@ pub(super) fn commit_examined(
             continue;
         };
         let bytes = &data[at..at + core.block_bytes()];
-        let Some(glance) = core.glance(bytes) else {
+        let Some(looks) = core.glance(bytes) else {
             continue;
         };
-        let examined = core.examine(block.key, block.place, bytes, glance);
+        let examined = core.examine(block.key, block.place, bytes, looks);
         block.likeness = examined.likeness;
         if !matches!(examined.finding, Finding::Whole) {
             findings.push((number, examined));
@@ -49,13 +50,13 @@ fn commit_findings(
     let mut changes = changes_of(blocks, findings);
     let mut scratch = Scratch::default();
     let fits = record_bound(&changes) <= core.lanes.lane_bytes() / 2;
-    let outcome = if fits && give_slots(&mut changes, stock) {
+    let outcome = if fits && give_slots(&mut changes, stock, &mut Vec::new()) {
         core.commit(&changes, data, stock, &mut scratch)
     } else {
         Ok(Outcome::Stale)
     };
     if !matches!(outcome, Ok(Outcome::Done(_))) {
-        undo(core, &changes, stock);
+        undo(core, &mut changes, stock);
         return outcome.map(|_| false);
     }
     for step in &scratch.steps {
@@ -121,43 +122,22 @@ fn whole(at: usize) -> Action {
     }
 }
 
-/// Every change that streams a block gets a slot; false if there are not enough.
-fn give_slots(changes: &mut [Change], stock: &Stock<'_>) -> bool {
-    for change in changes {
-        if let Action::Fresh { slot, .. } | Action::Packed { slot, .. } = &mut change.action {
-            let Some(taken) = stock.take() else {
-                return false;
-            };
-            *slot = taken;
-        }
-    }
-    true
-}
-
 /// Gives back what is held for changes that were not made. Not once a fence has failed: recovery may
 /// find the record, and with it mappings to these very slots.
-fn undo(core: &Core, changes: &[Change], stock: &Stock<'_>) {
+fn undo(core: &Core, changes: &mut [Change], stock: &Stock<'_>) {
+    return_slots(core, changes, stock);
     if core.writable().is_err() {
         return;
     }
     for change in changes {
-        match change.action {
-            Action::Share { held, .. } => core.let_go(held, stock),
-            Action::Packed { slot, packing, .. } => {
-                give_back(slot, stock);
-                if let Some(base) = packing.base {
-                    core.let_go(Left::plain(base), stock);
-                }
-            }
-            Action::Fresh { slot, .. } => give_back(slot, stock),
-            _ => {}
+        let held = match change.action {
+            Action::Share { held, .. } => Some(held),
+            Action::Packed { packing, .. } => packing.base.map(Left::plain),
+            _ => None,
+        };
+        if let Some(held) = held {
+            core.let_go(held, stock);
         }
-    }
-}
-
-fn give_back(slot: u32, stock: &Stock<'_>) {
-    if slot != NO_SLOT {
-        stock.give(slot);
     }
 }
 
