@@ -16,7 +16,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("report", &[]),
     ("cache", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
-    ("check", &["forebay", "forebay-pmem", "forebay-report"]),
+    ("lab", &["forebay", "forebay-pmem", "forebay-report"]),
+    (
+        "check",
+        &["forebay", "forebay-lab", "forebay-pmem", "forebay-report"],
+    ),
     (
         "bench",
         &["forebay", "forebay-pmem", "forebay-report", "forebay-serve"],
@@ -25,7 +29,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("soak", &["forebay-report", "forebay-serve"]),
     (
         "cli",
-        &["forebay", "forebay-pmem", "forebay-serve", "forebay-bench"],
+        &[
+            "forebay",
+            "forebay-lab",
+            "forebay-pmem",
+            "forebay-serve",
+            "forebay-bench",
+        ],
     ),
 ];
 

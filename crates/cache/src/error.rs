@@ -52,8 +52,8 @@ pub enum Error {
     Options(String),
     /// A transaction grew beyond what one commit can hold.
     #[error(
-        "transaction of {asked_bytes} bytes is larger than this pool's limit of {limit_bytes} \
-         bytes (the smaller of 4 MiB and 1/8 of the pool); split it"
+        "transaction of {asked_bytes} bytes is larger than the limit of {limit_bytes} bytes (of a \
+         Forebay pool the smaller of 4 MiB and 1/8 of it); split it"
     )]
     TransactionTooLarge {
         /// Bytes the transaction would hold.

@@ -24,6 +24,7 @@ mod checkpoint;
 mod commit;
 mod content;
 mod core;
+mod engine;
 mod entry;
 mod error;
 mod extents;
@@ -65,6 +66,7 @@ mod writeback;
 mod zeroings;
 
 pub use backing::*;
+pub use engine::{Engine, EngineStats, EngineTransaction};
 pub use error::{Error, Result};
 pub use extents::BlockState;
 pub use forebay_pmem::{

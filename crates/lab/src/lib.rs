@@ -1,0 +1,9 @@
+//! The published NVM caches as engines beside Forebay's own, on the same substrate, and the papers'
+//! experiments over all of them.
+//!
+//! Every engine stores real data in a real region, serves reads and writes, evicts, writes back and
+//! recovers after a crash; its lines and fences are those that the region counted. What a paper
+//! leaves open, and where its protocol as printed loses data, is in `docs/papers.md`.
+
+pub mod engines;
+mod shared;

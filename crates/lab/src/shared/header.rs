@@ -1,0 +1,141 @@
+//! The line at the start of an engine's region that says which engine it is, and over which disk.
+//!
+//! It is written last when an engine is made, so that a region has a header only when the rest is
+//! there, and never again.
+
+use forebay::{Error, Region, Result};
+use forebay_pmem::{LINE_BYTES, crc32c};
+
+use crate::engines::EngineName;
+
+/// Bytes that the header has for itself; more than it needs, so that what follows is far away.
+pub(crate) const HEADER_BYTES: u64 = 256;
+
+/// "FBYLAB", then the engine's number and the version of its format.
+const MAGIC: u64 = 0x4642_594c_4142_0000;
+const VERSION: u64 = 1;
+const WORDS: usize = LINE_BYTES / 8;
+
+/// What an engine writes into its header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Which engine.
+    pub(crate) engine: EngineName,
+    /// Bytes of a block.
+    pub(crate) block_bytes: u64,
+    /// Bytes of the disk behind it.
+    pub(crate) disk_bytes: u64,
+    /// What else the engine's layout follows from.
+    pub(crate) layout: [u64; 4],
+}
+
+impl Header {
+    fn words(&self) -> [u64; WORDS] {
+        let mut words = [0; WORDS];
+        words[0] = magic_of(self.engine);
+        words[1] = self.block_bytes;
+        words[2] = self.disk_bytes;
+        words[3..7].copy_from_slice(&self.layout);
+        words[7] = u64::from(check_of(&words));
+        words
+    }
+
+    /// Removes whatever header there is; durable on return. The first step of making an engine.
+    pub(crate) fn erase(region: &Region) -> Result<()> {
+        region.store(0, &[0; LINE_BYTES]);
+        region.flush(0, LINE_BYTES);
+        Ok(region.fence()?)
+    }
+
+    /// Writes the header; the caller has fenced everything else. Durable on return.
+    pub(crate) fn write(&self, region: &Region) -> Result<()> {
+        let bytes: Vec<u8> = self
+            .words()
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        region.store(0, &bytes);
+        region.flush(0, LINE_BYTES);
+        Ok(region.fence()?)
+    }
+
+    /// Reads the header of `engine` over a disk of `disk_bytes`.
+    ///
+    /// # Errors
+    /// `Refused`, in words, where it is not that.
+    pub(crate) fn read(region: &Region, engine: EngineName, disk_bytes: u64) -> Result<Header> {
+        let refused = |found: String, todo: &str| Error::Refused {
+            path: region.path().to_path_buf(),
+            found,
+            todo: todo.to_string(),
+        };
+        if region.len() < HEADER_BYTES {
+            let found = format!("{} bytes, too few for an engine", region.len());
+            return Err(refused(found, "give it more room"));
+        }
+        let words: [u64; WORDS] = std::array::from_fn(|word| region.load_u64(word as u64 * 8));
+        if words[0] != magic_of(engine) || words[7] != u64::from(check_of(&words)) {
+            let found = format!("no cache of the engine {engine}");
+            return Err(refused(
+                found,
+                "name the engine that made it, or make a new one",
+            ));
+        }
+        let header = Header {
+            engine,
+            block_bytes: words[1],
+            disk_bytes: words[2],
+            layout: [words[3], words[4], words[5], words[6]],
+        };
+        if header.disk_bytes != disk_bytes {
+            let found = format!(
+                "a cache of a disk of {} bytes, not of {disk_bytes}",
+                header.disk_bytes
+            );
+            return Err(refused(found, "open it with the disk it belongs to"));
+        }
+        Ok(header)
+    }
+}
+
+fn magic_of(engine: EngineName) -> u64 {
+    MAGIC | (engine as u64) << 8 | VERSION
+}
+
+fn check_of(words: &[u64; WORDS]) -> u32 {
+    let bytes: Vec<u8> = words[..7]
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    crc32c(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        engine: EngineName::Tinca,
+        block_bytes: 4096,
+        disk_bytes: 1 << 20,
+        layout: [1, 2, 3, 4],
+    };
+
+    #[test]
+    fn a_header_is_found_again_and_another_is_refused() {
+        let region = Region::shadow(4096);
+        assert!(Header::read(&region, EngineName::Tinca, 1 << 20).is_err());
+        HEADER.write(&region).unwrap();
+        let found = Header::read(&region, EngineName::Tinca, 1 << 20).unwrap();
+        assert_eq!(found, HEADER);
+        let other_engine = Header::read(&region, EngineName::Spindle, 1 << 20).unwrap_err();
+        assert!(
+            other_engine.to_string().contains("spindle"),
+            "{other_engine}"
+        );
+        let other_disk = Header::read(&region, EngineName::Tinca, 1 << 21).unwrap_err();
+        assert!(other_disk.to_string().contains("2097152"), "{other_disk}");
+        Header::erase(&region).unwrap();
+        assert!(Header::read(&region, EngineName::Tinca, 1 << 20).is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! What the papers' engines have in common, so that they differ only where their designs do.
+
+mod header;
+mod lru;
+mod transaction;
+
+pub(crate) use header::{HEADER_BYTES, Header};
+pub(crate) use lru::Lru;
+pub(crate) use transaction::{BufferedTransaction, ChangedBlock, CommitBlocks, check_block};
