@@ -7,3 +7,5 @@
 
 pub mod engines;
 mod shared;
+#[cfg(test)]
+mod testing;

@@ -1,5 +1,7 @@
 //! The engines by name.
 
+mod forebay_engine;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -130,8 +132,10 @@ pub fn create(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let _ = (region, backing, options);
-    Err(Error::Options(format!("the engine {name} is not built in")))
+    match name {
+        EngineName::Forebay => forebay_engine::create(region, backing, options),
+        name => Err(Error::Options(format!("the engine {name} is not built in"))),
+    }
 }
 
 /// Recovers the engine that `region` holds, as a crash or an orderly end left it.
@@ -144,6 +148,8 @@ pub fn open(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let _ = (region, backing, options);
-    Err(Error::Options(format!("the engine {name} is not built in")))
+    match name {
+        EngineName::Forebay => forebay_engine::open(region, backing, options),
+        name => Err(Error::Options(format!("the engine {name} is not built in"))),
+    }
 }

@@ -1,0 +1,477 @@
+//! What the engines' own tests share: a rig that reopens an engine, random operations against a
+//! plain model, and crashes at every event of a script.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use forebay::{
+    Backing, BackingCounters, BackingIdentity, BackingStore, Engine, Region, Result, WriteRun,
+};
+use forebay_pmem::shadow::{Shadow, ShadowEvent, ShadowModel};
+
+use crate::engines::{EngineName, EngineOptions, create, open};
+
+/// Options of the smallest engines: whatever can fill up does so soon.
+pub(crate) fn tiny_options() -> EngineOptions {
+    EngineOptions {
+        block_bytes: 128,
+        ring_elements: Some(16),
+        inode_bytes: 64,
+        journal_blocks: Some(24),
+        set_blocks: 4,
+        background: false,
+        ..EngineOptions::default()
+    }
+}
+
+/// A disk with a volatile cache: what no later sync covered may be lost, write by write.
+#[derive(Default)]
+pub(crate) struct VolatileDisk(Mutex<DiskState>);
+
+#[derive(Clone, Default)]
+struct DiskState {
+    durable: Vec<u8>,
+    pending: Vec<(usize, Vec<u8>)>,
+    counters: BackingCounters,
+    /// Writes and syncs fail while set.
+    is_broken: bool,
+}
+
+impl VolatileDisk {
+    /// A disk that holds `durable`.
+    pub(crate) fn new(durable: Vec<u8>) -> Arc<VolatileDisk> {
+        Arc::new(VolatileDisk(Mutex::new(DiskState {
+            durable,
+            ..DiskState::default()
+        })))
+    }
+
+    /// What a power cut now may leave.
+    pub(crate) fn sample(&self, rng: &mut fastrand::Rng) -> Vec<u8> {
+        let mut state = self.lock().clone();
+        let share = [0, 4, 8][rng.usize(..3)];
+        for (start, bytes) in state.pending.drain(..) {
+            if rng.u8(..8) < share {
+                state.durable[start..start + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        state.durable
+    }
+
+    /// What a read of the whole disk finds.
+    pub(crate) fn content(&self) -> Vec<u8> {
+        let mut out = vec![0; self.size_bytes() as usize];
+        self.read_at(0, &mut out).expect("reads do not fail");
+        out
+    }
+
+    /// Makes writes and syncs fail, or work again.
+    pub(crate) fn set_broken(&self, is_broken: bool) {
+        self.lock().is_broken = is_broken;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, DiskState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BackingStore for VolatileDisk {
+    fn size_bytes(&self) -> u64 {
+        self.lock().durable.len() as u64
+    }
+
+    fn identity(&self) -> BackingIdentity {
+        BackingIdentity {
+            path: "volatile-disk".into(),
+            inode: 1,
+            size_bytes: self.size_bytes(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        let mut state = self.lock();
+        state.counters.reads += 1;
+        state.counters.bytes_read += out.len() as u64;
+        let mut now = state.durable.clone();
+        for (start, bytes) in &state.pending {
+            now[*start..*start + bytes.len()].copy_from_slice(bytes);
+        }
+        let from = (offset as usize).min(now.len());
+        let inside = out.len().min(now.len() - from);
+        let (head, tail) = out.split_at_mut(inside);
+        head.copy_from_slice(&now[from..from + inside]);
+        tail.fill(0);
+        Ok(())
+    }
+
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<std::io::Result<()>> {
+        let mut state = self.lock();
+        let size = state.durable.len();
+        let mut write = |run: &WriteRun<'_>| {
+            state.counters.writes += 1;
+            if state.is_broken {
+                return Err(std::io::Error::other("broken for a test"));
+            }
+            let start = (run.offset as usize).min(size);
+            let bytes = &run.bytes[..run.bytes.len().min(size - start)];
+            state.counters.bytes_written += bytes.len() as u64;
+            state.pending.push((start, bytes.to_vec()));
+            Ok(())
+        };
+        runs.iter().map(&mut write).collect()
+    }
+
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> std::io::Result<()> {
+        let zeroes = vec![0; len_bytes as usize];
+        let run = WriteRun {
+            offset,
+            bytes: &zeroes,
+        };
+        self.write_runs(&[run]).remove(0)
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        let mut state = self.lock();
+        state.counters.syncs += 1;
+        if state.is_broken {
+            return Err(std::io::Error::other("broken for a test"));
+        }
+        for (start, bytes) in std::mem::take(&mut state.pending) {
+            state.durable[start..start + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    fn counters(&self) -> BackingCounters {
+        self.lock().counters
+    }
+
+    fn transport(&self) -> String {
+        "a volatile disk".to_owned()
+    }
+}
+
+/// One engine's kind and size.
+#[derive(Clone)]
+pub(crate) struct Rig {
+    pub(crate) name: EngineName,
+    pub(crate) options: EngineOptions,
+    pub(crate) region_bytes: u64,
+    pub(crate) disk_blocks: usize,
+}
+
+/// A step of a test's script.
+#[derive(Clone, Debug)]
+pub(crate) enum TestStep {
+    /// A transaction that gives each block the bytes of a seed.
+    Commit(Vec<(u64, u64)>),
+    /// A transaction that changes a few bytes of a block, as an inode's.
+    Update(u64, u64),
+    Read(u64),
+    Flush,
+}
+
+/// All blocks' contents.
+pub(crate) type Content = Vec<Vec<u8>>;
+
+impl Rig {
+    pub(crate) fn new(name: EngineName, region_bytes: u64, disk_blocks: usize) -> Rig {
+        Rig {
+            name,
+            options: tiny_options(),
+            region_bytes,
+            disk_blocks,
+        }
+    }
+
+    /// A fresh disk, filled with each block's own bytes.
+    pub(crate) fn disk(&self) -> Arc<VolatileDisk> {
+        VolatileDisk::new(self.first_content().concat())
+    }
+
+    pub(crate) fn first_content(&self) -> Content {
+        let blocks = 0..self.disk_blocks as u64;
+        blocks.map(|block| self.bytes_of(1000 + block)).collect()
+    }
+
+    /// A block's worth of bytes that belong to `seed`.
+    pub(crate) fn bytes_of(&self, seed: u64) -> Vec<u8> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        (0..self.options.block_bytes).map(|_| rng.u8(..)).collect()
+    }
+
+    pub(crate) fn create(&self, disk: &Arc<VolatileDisk>) -> (Arc<Shadow>, Box<dyn Engine>) {
+        let shadow = Arc::new(Shadow::new(self.region_bytes, ShadowModel::Lines));
+        let backing = Backing::from_store(disk.clone());
+        let region = Region::on_shadow(shadow.clone());
+        let engine = create(self.name, region, backing, &self.options);
+        (shadow, engine.expect("an engine is made"))
+    }
+
+    pub(crate) fn open(
+        &self,
+        image: &[u8],
+        disk: &Arc<VolatileDisk>,
+    ) -> Result<(Arc<Shadow>, Box<dyn Engine>)> {
+        let shadow = Arc::new(Shadow::from_image(image, ShadowModel::Lines));
+        let backing = Backing::from_store(disk.clone());
+        let region = Region::on_shadow(shadow.clone());
+        Ok((shadow, open(self.name, region, backing, &self.options)?))
+    }
+
+    /// Everything the engine holds.
+    pub(crate) fn content(&self, engine: &dyn Engine) -> Content {
+        let mut all = vec![0; self.disk_blocks * self.options.block_bytes];
+        engine.read(0, &mut all).expect("read");
+        let blocks = all.chunks(self.options.block_bytes);
+        blocks.map(<[u8]>::to_vec).collect()
+    }
+
+    /// Does a step, which `truth` follows.
+    pub(crate) fn act(&self, engine: &dyn Engine, step: &TestStep, truth: &mut Content) {
+        self.follow(step, truth);
+        match step {
+            TestStep::Commit(blocks) => {
+                let mut transaction = engine.begin();
+                for (block, seed) in blocks {
+                    transaction
+                        .write(*block, &self.bytes_of(*seed))
+                        .expect("write");
+                }
+                transaction.commit().expect("commit");
+            }
+            TestStep::Update(block, seed) => {
+                let mut transaction = engine.begin();
+                let changed = self.changed(*seed);
+                let bytes = &truth[*block as usize];
+                transaction
+                    .update(*block, bytes, &[changed])
+                    .expect("update");
+                transaction.commit().expect("commit");
+            }
+            TestStep::Read(block) => {
+                let mut out = vec![0; self.options.block_bytes];
+                engine.read(*block, &mut out).expect("read");
+                assert!(
+                    out == truth[*block as usize],
+                    "block {block} reads otherwise"
+                );
+            }
+            TestStep::Flush => engine.flush().expect("flush"),
+        }
+    }
+
+    fn changed(&self, seed: u64) -> std::ops::Range<usize> {
+        let inode_bytes = self.options.inode_bytes;
+        let start = seed as usize % (self.options.block_bytes / inode_bytes) * inode_bytes;
+        start..start + 1 + seed as usize % inode_bytes
+    }
+
+    fn follow(&self, step: &TestStep, truth: &mut Content) {
+        match step {
+            TestStep::Commit(blocks) => {
+                for (block, seed) in blocks {
+                    truth[*block as usize] = self.bytes_of(*seed);
+                }
+            }
+            TestStep::Update(block, seed) => {
+                let changed = self.changed(*seed);
+                let bytes = &self.bytes_of(*seed)[changed.clone()];
+                truth[*block as usize][changed].copy_from_slice(bytes);
+            }
+            TestStep::Read(_) | TestStep::Flush => {}
+        }
+    }
+
+    /// A random step; transactions have at most `blocks_max` blocks.
+    pub(crate) fn random_step(&self, rng: &mut fastrand::Rng, blocks_max: usize) -> TestStep {
+        let block = rng.u64(..self.disk_blocks as u64);
+        match rng.u8(..20) {
+            0..=8 => {
+                let len = rng.usize(1..=blocks_max.min(self.disk_blocks));
+                let mut blocks: Vec<u64> = (0..self.disk_blocks as u64).collect();
+                rng.shuffle(&mut blocks);
+                let blocks = blocks.into_iter().take(len);
+                TestStep::Commit(blocks.map(|block| (block, rng.u64(..))).collect())
+            }
+            9..=12 => TestStep::Update(block, rng.u64(..)),
+            13..=18 => TestStep::Read(block),
+            _ => TestStep::Flush,
+        }
+    }
+
+    /// Random operations against a plain model, with reopening now and then; returns the last
+    /// engine and its region for further looks.
+    pub(crate) fn run_against_model(
+        &self,
+        steps: usize,
+        blocks_max: usize,
+        seed: u64,
+    ) -> (Arc<Shadow>, Box<dyn Engine>) {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (disk, mut truth) = (self.disk(), self.first_content());
+        let (mut shadow, mut engine) = self.create(&disk);
+        let blocks_max = blocks_max.min(engine.transaction_blocks_max());
+        for number in 0..steps {
+            let step = self.random_step(&mut rng, blocks_max);
+            self.act(&*engine, &step, &mut truth);
+            let stats = engine.stats();
+            assert!(stats.cached_blocks <= stats.slots, "{stats:?}");
+            assert!(stats.dirty_blocks <= stats.cached_blocks, "{stats:?}");
+            match rng.u32(..100) {
+                0 => {
+                    let image = shadow.crash_state().durable().to_vec();
+                    drop(engine);
+                    (shadow, engine) = self.open(&image, &disk).expect("open");
+                    assert!(
+                        self.content(&*engine) == truth,
+                        "after reopening at {number}"
+                    );
+                }
+                1 => {
+                    engine.flush().expect("flush");
+                    assert_eq!(engine.stats().dirty_blocks, 0, "after a flush at {number}");
+                    assert!(disk.content() == truth.concat(), "the disk at {number}");
+                }
+                _ => {}
+            }
+        }
+        assert!(self.content(&*engine) == truth, "in the end");
+        (shadow, engine)
+    }
+
+    /// Runs the script, samples crash images at every event, and recovers each: it must hold what
+    /// the script had committed before the step in which the crash came, or after it. Returns how
+    /// many images there were, or what was wrong with the first bad one.
+    pub(crate) fn crash_everywhere(
+        &self,
+        script: &[TestStep],
+        images_per_event: usize,
+        seed: u64,
+    ) -> std::result::Result<usize, String> {
+        let disk = self.disk();
+        let (shadow, engine) = self.create(&disk);
+        let crashes: Arc<Mutex<Vec<Crash>>> = Arc::default();
+        let done = Arc::new(AtomicUsize::new(0));
+        let hook = {
+            let (shadow, disk) = (Arc::downgrade(&shadow), disk.clone());
+            let (crashes, done) = (crashes.clone(), done.clone());
+            let rng = Mutex::new(fastrand::Rng::with_seed(seed));
+            move |event: ShadowEvent| {
+                let Some(shadow) = shadow.upgrade() else {
+                    return;
+                };
+                let state = shadow.crash_state();
+                let mut rng = rng.lock().expect("no panic");
+                for _ in 0..images_per_event {
+                    crashes.lock().expect("no panic").push(Crash {
+                        step: done.load(Ordering::Relaxed),
+                        event: format!("{event:?}"),
+                        medium: state.sample(&mut rng),
+                        disk: disk.sample(&mut rng),
+                    });
+                }
+            }
+        };
+        shadow.set_hook(Some(Arc::new(hook)));
+        let mut truths = vec![self.first_content()];
+        for step in script {
+            let mut truth = truths[truths.len() - 1].clone();
+            self.act(&*engine, step, &mut truth);
+            truths.push(truth);
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        shadow.set_hook(None);
+        drop(engine);
+        let crashes = std::mem::take(&mut *crashes.lock().expect("no panic"));
+        for crash in &crashes {
+            let legal = [&truths[crash.step], &truths[crash.step + 1]];
+            self.judge(crash, legal).map_err(|wrong| {
+                format!(
+                    "{wrong}: step {} {:?}, {}",
+                    crash.step, script[crash.step], crash.event
+                )
+            })?;
+        }
+        Ok(crashes.len())
+    }
+
+    /// Recovers from a crash, twice, and flushes.
+    fn judge(&self, crash: &Crash, legal: [&Content; 2]) -> std::result::Result<(), String> {
+        let disk = VolatileDisk::new(crash.disk.clone());
+        let (shadow, engine) = self.open(&crash.medium, &disk).map_err(|e| e.to_string())?;
+        let found = self.content(&*engine);
+        if let Some(block) = (0..self.disk_blocks)
+            .find(|&block| legal.iter().all(|content| content[block] != found[block]))
+        {
+            return Err(format!(
+                "block {block} holds neither what it did before nor after"
+            ));
+        }
+        if !legal.contains(&&found) {
+            return Err("a transaction is there in part".into());
+        }
+        drop(engine);
+        let image = shadow.crash_state().durable().to_vec();
+        let (_shadow, engine) = self.open(&image, &disk).map_err(|e| e.to_string())?;
+        if self.content(&*engine) != found {
+            return Err("a second recovery finds something else".into());
+        }
+        engine.flush().map_err(|e| e.to_string())?;
+        let mut rng = fastrand::Rng::with_seed(0);
+        if disk.sample(&mut rng) != found.concat() {
+            return Err("the disk lacks something after a flush".into());
+        }
+        Ok(())
+    }
+
+    /// A script that fills the cache and overwrites.
+    pub(crate) fn random_script(
+        &self,
+        steps: usize,
+        blocks_max: usize,
+        seed: u64,
+    ) -> Vec<TestStep> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        (0..steps)
+            .map(|_| self.random_step(&mut rng, blocks_max))
+            .collect()
+    }
+
+    /// Garbage in the region is refused or served, never a panic: a real image with bytes changed.
+    pub(crate) fn open_garbage(&self, rounds: u64) {
+        let (shadow, engine) = self.run_against_model(50, 3, 7);
+        drop(engine);
+        let image = shadow.crash_state().durable().to_vec();
+        for seed in 0..rounds {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let mut image = image.clone();
+            for _ in 0..rng.usize(1..20) {
+                let at = rng.usize(..image.len());
+                image[at] = rng.u8(..);
+            }
+            let disk = self.disk();
+            if let Ok((_shadow, engine)) = self.open(&image, &disk) {
+                let mut out = vec![0; self.options.block_bytes];
+                for block in 0..self.disk_blocks as u64 {
+                    drop(engine.read(block, &mut out));
+                    drop(engine.write(block, &out));
+                }
+                drop(engine.flush());
+            }
+        }
+        let zeroes = vec![0; image.len()];
+        assert!(
+            self.open(&zeroes, &self.disk()).is_err(),
+            "zeroes are no engine"
+        );
+    }
+}
+
+/// A crash and how far the script was.
+struct Crash {
+    step: usize,
+    event: String,
+    medium: Vec<u8>,
+    disk: Vec<u8>,
+}
