@@ -5,23 +5,26 @@
 //!           |  FUSE requests       |  NBD            |  vhost-user         |  JSON lines
 //!       fuse_disk                 nbd              vhost             control
 //!           |  BlockDevice         |                 |                   |
-//!     volume_device  (or memory_device in tests)
-//!           |  transactions
-//!        forebay::Volume
+//!     volume_device        engine_device    (or memory_device in tests)
+//!           |  transactions        |
+//!        forebay::Volume    forebay::Engine
 //! ```
 //!
-//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] knows the core.
+//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] and [`EngineDevice`]
+//! know the core.
 
 pub mod allocator;
 pub mod block_device;
 mod complaints;
 pub mod control;
+pub mod engine_device;
 pub mod fuse_disk;
 mod jobs;
 pub mod latency;
 pub mod memory_device;
 pub mod mount_point;
 pub mod nbd;
+mod parts;
 pub mod ublk;
 mod unix_socket;
 pub mod vhost;
@@ -31,6 +34,7 @@ pub use block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState};
 pub use control::{
     Client, ClientError, ControlServer, Refusal, RefusalKind, Request, control_path,
 };
+pub use engine_device::EngineDevice;
 pub use fuse_disk::{DiskMount, DiskOptions};
 pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;
