@@ -74,7 +74,7 @@ pub use forebay_pmem::{
 };
 pub use maintenance::VolumeUsage;
 pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
-pub use pool::{DrainProgress, DrainWatcher, OpenBacking, Pool};
+pub use pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
 pub use recovery::RecoveryReport;
 pub use stats::{Stats, TallySums, VolumeStats};
 pub use transaction::Transaction;

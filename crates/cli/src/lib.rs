@@ -8,6 +8,7 @@ mod commands;
 pub mod config;
 mod control;
 mod daemon;
+mod engine_region;
 pub mod failure;
 mod idle_pool;
 mod output;

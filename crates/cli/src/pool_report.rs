@@ -1,6 +1,9 @@
 //! What a pool says about itself, as JSON: one place for `stat`, `info` and the control socket.
 
-use forebay::{Pool, TallySums, VolumeStats};
+use std::path::Path;
+
+use forebay::{BackingCounters, Counters, Engine, Pool, TallySums, VolumeStats};
+use forebay_lab::engines::EngineName;
 use serde_json::{Value, json};
 
 /// How the pool stands and what it did since it was opened.
@@ -8,6 +11,7 @@ pub fn stat(pool: &Pool) -> Value {
     let stats = pool.stats();
     let counters = pool.counters();
     json!({
+        "engine": EngineName::Forebay.as_str(),
         "life": stats.life,
         "poisoned": stats.poisoned,
         "block_bytes": stats.block_bytes,
@@ -33,12 +37,7 @@ pub fn stat(pool: &Pool) -> Value {
         "checkpoints": stats.checkpoints,
         "sequence": stats.sequence,
         "dram_bytes": stats.dram_bytes,
-        "counters": {
-            "lines_flushed": counters.lines_flushed,
-            "lines_streamed": counters.lines_streamed,
-            "fences": counters.fences,
-            "bytes": counters.bytes,
-        },
+        "counters": memory(&counters),
         "totals": totals(&stats.totals),
         "volumes": stats.volumes.iter().map(volume).collect::<Vec<_>>(),
     })
@@ -81,15 +80,57 @@ fn volume(volume: &VolumeStats) -> Value {
         "degraded": volume.degraded,
         "last_error": volume.last_error,
         "transport": volume.transport,
-        "backing": {
-            "reads": volume.backing.reads,
-            "bytes_read": volume.backing.bytes_read,
-            "writes": volume.backing.writes,
-            "bytes_written": volume.backing.bytes_written,
-            "blocks_written": volume.backing.blocks_written,
-            "zeroings": volume.backing.zeroings,
-            "syncs": volume.backing.syncs,
+        "backing": backing(&volume.backing),
+    })
+}
+
+fn memory(counters: &Counters) -> Value {
+    json!({
+        "lines_flushed": counters.lines_flushed,
+        "lines_streamed": counters.lines_streamed,
+        "fences": counters.fences,
+        "bytes": counters.bytes,
+    })
+}
+
+fn backing(counters: &BackingCounters) -> Value {
+    json!({
+        "reads": counters.reads,
+        "bytes_read": counters.bytes_read,
+        "writes": counters.writes,
+        "bytes_written": counters.bytes_written,
+        "blocks_written": counters.blocks_written,
+        "zeroings": counters.zeroings,
+        "syncs": counters.syncs,
+    })
+}
+
+/// The same of a published design over the disk at `path`, as far as it has it.
+pub fn design(engine: &dyn Engine, path: &Path) -> Value {
+    let stats = engine.stats();
+    json!({
+        "engine": engine.name(),
+        "block_bytes": engine.block_bytes(),
+        "transaction_blocks_max": engine.transaction_blocks_max(),
+        "slots": stats.slots,
+        "cached_blocks": stats.cached_blocks,
+        "dirty_blocks": stats.dirty_blocks,
+        "counters": memory(&stats.memory),
+        "totals": {
+            "commits": stats.commits,
+            "blocks_committed": stats.blocks_committed,
+            "write_hits": stats.write_hits,
+            "read_hits": stats.read_hits,
+            "read_misses": stats.read_misses,
+            "evictions": stats.evictions,
         },
+        "volumes": [{
+            "id": 0,
+            "path": path,
+            "size_bytes": engine.size_bytes(),
+            "attached": true,
+            "backing": backing(&stats.backing),
+        }],
     })
 }
 

@@ -160,7 +160,7 @@ pub trait BlockDevice: Send + Sync + 'static {
 }
 
 /// A shared device is the device: the daemon keeps one reference, the front end another.
-impl<D: BlockDevice> BlockDevice for Arc<D> {
+impl<D: BlockDevice + ?Sized> BlockDevice for Arc<D> {
     fn size_bytes(&self) -> u64 {
         (**self).size_bytes()
     }

@@ -3,20 +3,38 @@
 use std::ops::Range;
 use std::path::Path;
 
-use forebay_pmem::Region;
+use forebay_pmem::{Region, RegionOptions};
 
 use crate::error::{Error, Result};
 use crate::options::PoolOptions;
 use crate::superblock;
 
 pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region> {
-    let region_options = &options.runtime.region;
+    new_region(
+        path,
+        options.member_bytes,
+        options.force,
+        &options.runtime.region,
+    )
+}
+
+/// A region to make something new on: a file of `len` bytes, which is made, or a device. What exists
+/// is taken with `force` only, and a file is then replaced.
+///
+/// # Errors
+/// Something is there already, or in use; there is no room.
+pub fn new_region(
+    path: &Path,
+    len: u64,
+    force: bool,
+    region_options: &RegionOptions,
+) -> Result<Region> {
     if !path.exists() {
-        return Ok(Region::create(path, options.member_bytes, region_options)?);
+        return Ok(Region::create(path, len, region_options)?);
     }
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     if is_file {
-        if !options.force {
+        if !force {
             return Err(Error::Refused {
                 path: path.to_path_buf(),
                 found: "the file exists already".into(),
@@ -25,10 +43,10 @@ pub(super) fn member_region(path: &Path, options: &PoolOptions) -> Result<Region
             });
         }
         remove_unlocked(path)?;
-        return Ok(Region::create(path, options.member_bytes, region_options)?);
+        return Ok(Region::create(path, len, region_options)?);
     }
     let region = Region::open(path, region_options)?;
-    if !options.force && !superblock::is_blank(&region) {
+    if !force && !superblock::is_blank(&region) {
         return Err(Error::Refused {
             path: path.to_path_buf(),
             found: "the device is not blank".into(),

@@ -29,6 +29,7 @@ use crate::superblock::{self, Assembly};
 use crate::volumes;
 pub use drain::{DrainProgress, DrainWatcher};
 pub use grow::OpenBacking;
+pub use members::new_region;
 use members::{clear, member_region};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty

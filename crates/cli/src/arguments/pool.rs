@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use forebay_lab::engines::EngineName;
 
 use crate::size;
 
@@ -10,13 +11,21 @@ use crate::size;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay create /dev/shm/pool --size 1G
-  forebay create /mnt/pmem0/pool --size 64G --strict")]
+  forebay create /mnt/pmem0/pool --size 64G --strict
+  forebay create /dev/shm/tinca --size 1G --engine tinca --backing disk.img")]
 pub struct CreateOptions {
     /// File or device of the first member.
     pub pool: PathBuf,
     /// Size of each member, like 512M or 1G.
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
+    /// Whose cache it is: forebay, or one of the published designs classic, ubj, tinca, spindle.
+    #[arg(long, value_name = "NAME", default_value_t = EngineName::Forebay)]
+    pub engine: EngineName,
+    /// The image file or block device whose blocks it will hold; for a published design, which keeps
+    /// one disk for good.
+    #[arg(long, value_name = "PATH")]
+    pub backing: Option<PathBuf>,
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,

@@ -1,14 +1,24 @@
 //! `forebay create`: a new pool, and plain words about what its medium survives.
 
 use forebay::{FormatOptions, Pool, PoolOptions};
+use forebay_lab::engines::EngineName;
 use serde_json::json;
 
 use crate::arguments::CreateOptions;
 use crate::failure::Failure;
-use crate::{output, size};
+use crate::{engine_region, output, size};
 
-/// Makes the pool.
+/// Makes the pool, or the cache of a published design.
 pub fn run(options: &CreateOptions) -> Result<(), Failure> {
+    if options.engine != EngineName::Forebay {
+        return run_design(options);
+    }
+    if options.backing.is_some() {
+        return Err(Failure::Arguments(
+            "--backing is for the published designs; a pool takes its disks when it is served"
+                .into(),
+        ));
+    }
     let block_bytes = u32::try_from(options.block_size)
         .map_err(|_| Failure::Failed("a block has at most 65536 bytes".into()))?;
     let mut pool_options = PoolOptions::new(&options.pool, options.size).force(options.force);
@@ -40,6 +50,49 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
         options.pool.display(),
         stats.slots,
         size::shown(u64::from(stats.block_bytes))
+    ));
+    output::line(&format!("what is acknowledged there {survives}"));
+    Ok(())
+}
+
+fn run_design(options: &CreateOptions) -> Result<(), Failure> {
+    let name = options.engine;
+    let own = [
+        ("--member", !options.members.is_empty()),
+        ("--block-size", options.block_size != 4096),
+        ("--strict", options.strict),
+        ("--no-checksums", options.no_checksums),
+        ("--test", options.test),
+    ];
+    if let Some((flag, _)) = own.iter().find(|(_, is_set)| *is_set) {
+        return Err(Failure::Arguments(format!(
+            "{flag} belongs to the engine forebay; the engine {name} has nothing of the kind, leave it out"
+        )));
+    }
+    let Some(backing) = &options.backing else {
+        return Err(Failure::Arguments(format!(
+            "the engine {name} keeps one disk for good; name it with --backing"
+        )));
+    };
+    let (region, size_bytes) = (&options.pool, options.size);
+    let (engine, kind) = engine_region::create(name, region, size_bytes, options.force, backing)?;
+    let (slots, block_bytes) = (engine.stats().slots, engine.block_bytes() as u64);
+    let survives = kind.survives();
+    if options.json {
+        let result = json!({
+            "pool": [region],
+            "engine": name.as_str(),
+            "survives": survives,
+            "block_bytes": block_bytes,
+            "slots": slots,
+        });
+        output::object(&result, true);
+        return Ok(());
+    }
+    output::line(&format!(
+        "created {} for the engine {name}: room for {slots} blocks of {}",
+        region.display(),
+        size::shown(block_bytes)
     ));
     output::line(&format!("what is acknowledged there {survives}"));
     Ok(())

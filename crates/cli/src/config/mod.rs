@@ -11,13 +11,14 @@ pub use tunables::{Replacement, Switch, Tunables, Verify};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use forebay_lab::engines::EngineName;
 use forebay_serve::nbd::NbdAddress;
 use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::size;
 pub use values::UblkNumber;
-use values::{addresses, one_or_many, size_or_number};
+use values::{addresses, engine_name, one_or_many, size_or_number};
 
 /// The longest config file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -54,6 +55,11 @@ pub struct Settings {
     #[arg(long, value_name = "PATH")]
     #[serde(deserialize_with = "one_or_many")]
     pub pool: Vec<PathBuf>,
+    /// Whose cache it is: forebay, or one of the published designs classic, ubj, tinca, spindle
+    /// [default: forebay].
+    #[arg(long, value_name = "NAME")]
+    #[serde(deserialize_with = "engine_name")]
+    pub engine: Option<EngineName>,
     /// The image file or block device behind the disk.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
@@ -275,6 +281,7 @@ impl Settings {
         };
         Settings {
             pool: list(self.pool, file.pool),
+            engine: self.engine.or(file.engine),
             backing: self.backing.or(file.backing),
             name: self.name.or(file.name),
             fuse: self.fuse.or(file.fuse),
@@ -302,6 +309,11 @@ impl Settings {
             compare_writes: self.compare_writes.or(file.compare_writes),
             volume,
         }
+    }
+
+    /// The published design that is asked for; none for Forebay's own engine.
+    pub fn design(&self) -> Option<EngineName> {
+        self.engine.filter(|engine| *engine != EngineName::Forebay)
     }
 
     /// Those of them that can be changed later.

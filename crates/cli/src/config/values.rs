@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use forebay_lab::engines::EngineName;
 use forebay_serve::nbd::NbdAddress;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -22,6 +23,13 @@ pub fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NbdAd
         .iter()
         .map(|text| text.parse().map_err(de::Error::custom));
     parsed.collect()
+}
+
+pub fn engine_name<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<EngineName>, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    name.parse().map(Some).map_err(de::Error::custom)
 }
 
 struct Texts;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::report;
 use super::service::{Service, lock};
+use super::store::Core;
 use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
 use crate::control;
 use crate::failure::Failure;
@@ -95,6 +96,7 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
         ublk: ublk.map_err(|message| Refusal::new(RefusalKind::Invalid, message))?,
         vhost_user: request.text("vhost_user")?.map(PathBuf::from),
     };
+    service.store.pool()?;
     let _changing = service.change()?;
     let has_nbd = !lock(&service.servers).is_empty();
     if !settings.has_door() && !has_nbd {
@@ -120,8 +122,12 @@ fn flush(
     };
     for served in served {
         let mut watcher = |drain: &DrainProgress| watch(progress, drain);
-        let volume = served.disk.inner().volume();
-        volume.flush_watched(&mut watcher).map_err(core_refusal)?;
+        let flushed = match &served.core {
+            Core::Volume(volume) => volume.flush_watched(&mut watcher),
+            // In one go: there is nothing to watch, and nothing to call off.
+            Core::Engine(_, engine) => engine.flush(),
+        };
+        flushed.map_err(core_refusal)?;
     }
     Ok(json!({"flushed": true}))
 }
@@ -196,18 +202,20 @@ pub fn replacement_policy(replacement: Replacement) -> ReplacementPolicy {
 
 fn set(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     let tunables = Tunables::of_request(request)?;
+    let pool = service.store.pool()?;
     let _changing = service.change()?;
-    tune(&service.pool, &tunables)?;
-    Ok(report::settings(&service.pool))
+    tune(pool, &tunables)?;
+    Ok(report::settings(pool))
 }
 
 fn grow_volume(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     request.knows_only(&["volume"])?;
+    let pool = service.store.pool()?;
     let _changing = service.change()?;
     let served = service.find(request.required_text("volume")?)?;
-    let volume = served.disk.inner().volume();
+    let volume = served.core.volume()?;
     let before_bytes = volume.size_bytes();
-    let size_bytes = service.pool.grow_volume(volume).map_err(core_refusal)?;
+    let size_bytes = pool.grow_volume(volume).map_err(core_refusal)?;
     Ok(json!({
         "volume": served.name,
         "size_bytes": size_bytes,
@@ -237,6 +245,8 @@ fn sample(
             rest(progress, Duration::from_millis(interval))?;
         }
         let service = service.upgrade().ok_or_else(is_ending)?;
+        // What a screen shows of a pool has no meaning for a published design.
+        service.store.pool()?;
         let sample = sampler.sample(&service);
         drop(service);
         progress.report(sample)?;

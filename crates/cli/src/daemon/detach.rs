@@ -53,16 +53,17 @@ pub(super) fn detach(
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
     request.knows_only(&["volume"])?;
+    let pool = service.store.pool()?;
     let _changing = service.change()?;
     let served = service.find(request.required_text("volume")?)?;
     refuse_used(service, &served)?;
     // While it is served: this takes the time, and can be called off.
-    let volume = served.disk.inner().volume();
+    let volume = served.core.volume()?;
     let mut watcher = |drain: &DrainProgress| watch(progress, drain);
     volume.flush_watched(&mut watcher).map_err(core_refusal)?;
     let closed = close_doors(service, &served)?;
     service.forget(&served);
-    let detached = service.pool.detach_watched(volume.clone(), &mut watcher);
+    let detached = pool.detach_watched(volume.clone(), &mut watcher);
     if let Err(error) = detached {
         let refusal = closed.reopen(service, &served, core_refusal(error));
         service.remember(Arc::clone(&served));

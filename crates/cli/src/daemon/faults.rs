@@ -14,7 +14,8 @@ const DELAY_US_MAX: u64 = 10_000_000;
 /// Breaks what the request names.
 pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     let invalid = |message: &str| Refusal::new(RefusalKind::Invalid, message);
-    if !service.pool.is_test() {
+    let pool = service.store.pool()?;
+    if !pool.is_test() {
         return Err(invalid(
             "this pool holds real data; faults are for pools made with forebay create --test",
         ));
@@ -31,10 +32,8 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
                 .number("block")?
                 .ok_or_else(|| invalid("flip-bit needs \"block\", a number"))?;
             let bit = request.number("bit")?.unwrap_or(0);
-            let volume = served.disk.inner().volume();
-            service
-                .pool
-                .flip_bit(volume, block, bit)
+            let volume = served.core.volume()?;
+            pool.flip_bit(volume, block, bit)
                 .map_err(|error| invalid(&error.to_string()))?;
             Ok(json!({"flipped": {"volume": served.name, "block": block, "bit": bit}}))
         }

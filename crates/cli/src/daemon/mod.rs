@@ -14,6 +14,7 @@ mod notify;
 mod privileges;
 mod report;
 mod service;
+mod store;
 mod ublk;
 pub mod unmounter;
 mod vhost;
@@ -36,6 +37,7 @@ use end::{Event, LastResort};
 use notify::Notifier;
 use privileges::Target;
 use service::{Service, lock};
+use store::Store;
 use unmounter::Unmounter;
 use vhost::VhostDoors;
 
@@ -63,14 +65,14 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     notifier.send("STATUS=Opening the pool");
 
     let (sender, events) = channel();
-    let pool = Pool::open_with(&settings.pool, runtime_options(&settings)?)?;
+    let store = open_store(&settings)?;
     let disk_options = DiskOptions {
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
     };
     let owner = target.as_ref().map(Target::owner);
     let vhost = VhostDoors::new(settings.vhost_user_queues, owner);
-    let service = Arc::new(Service::new(pool, disk_options, vhost, sender.clone()));
+    let service = Arc::new(Service::new(store, disk_options, vhost, sender.clone()));
     end::forward_signals(sender)?;
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
@@ -86,7 +88,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         move || {
             service
                 .upgrade()
-                .is_some_and(|service| !service.pool.stats().poisoned)
+                .is_some_and(|service| !service.store.is_poisoned())
         }
     });
 
@@ -108,6 +110,9 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
     let refuse = |message: &str| Err(Failure::Arguments(message.to_owned()));
     if settings.pool.is_empty() {
         return refuse("no pool to serve; name its members with --pool");
+    }
+    if let Some(name) = settings.design() {
+        store::check_design_settings(name, &settings)?;
     }
     let volumes = settings.volumes()?;
     let has_ublk = volumes.iter().any(|volume| volume.ublk.is_some());
@@ -152,6 +157,18 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
             "TLS needs --tls-certificate, --tls-key and --tls-client-ca, all three".into(),
         )),
     }
+}
+
+/// Opens what the disks live in, and recovers it.
+fn open_store(settings: &Settings) -> Result<Store, Failure> {
+    if let Some(name) = settings.design() {
+        return Store::open_design(name, settings);
+    }
+    let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)?;
+    if let Some(bytes_per_s) = settings.flush_rate {
+        pool.set_flush_rate_limit(bytes_per_s);
+    }
+    Ok(Store::Pool(Arc::new(pool)))
 }
 
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
@@ -205,13 +222,11 @@ fn open_everything(
     settings: &Settings,
     socket_owner: Option<(u32, u32)>,
 ) -> Result<(), Failure> {
-    if let Some(bytes_per_s) = settings.flush_rate {
-        service.pool.set_flush_rate_limit(bytes_per_s);
-    }
     for volume in settings.volumes()? {
         service.attach(&volume)?;
     }
-    for volume in service.pool.stats().volumes {
+    let pool = service.store.pool().ok();
+    for volume in pool.map(|pool| pool.stats().volumes).into_iter().flatten() {
         if !volume.attached {
             tracing::warn!(
                 backing = %volume.path.display(),
@@ -424,7 +439,11 @@ fn close(service: Arc<Service>) {
     let Some(service) = Arc::into_inner(service) else {
         return;
     };
-    let pool = Arc::clone(&service.pool);
+    let Store::Pool(pool) = &service.store else {
+        // What a design committed is in its region; its next opening finds it.
+        return;
+    };
+    let pool = Arc::clone(pool);
     drop(service);
     if let Some(pool) = Arc::into_inner(pool)
         && let Err(error) = pool.close()

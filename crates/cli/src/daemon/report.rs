@@ -10,26 +10,30 @@ use forebay_serve::nbd::{NbdServer, NbdStats};
 use serde_json::{Value, json};
 
 use super::service::{Served, Service, lock};
+use super::store::{Core, Store};
 use crate::pool_report;
 
 /// How the pool stands, every disk, every door.
 pub fn stat(service: &Service) -> Value {
-    let mut report = pool_report::stat(&service.pool);
+    let mut report = match &service.store {
+        Store::Pool(pool) => pool_report::stat(pool),
+        Store::Design(design) => pool_report::design(&*design.engine, &design.backing),
+    };
     let served = service.served();
     if let Some(volumes) = report["volumes"].as_array_mut() {
         for volume in volumes {
             let id = volume["id"].as_u64();
-            let found = served
-                .iter()
-                .find(|served| Some(u64::from(served.disk.inner().volume().id())) == id);
-            if let Some(served) = found {
+            let is_it = |served: &&Arc<Served>| Some(u64::from(id_of(served))) == id;
+            if let Some(served) = served.iter().find(is_it) {
                 describe(service, served, volume);
-                volume["requests"] = requests(&served.disk.meters().snapshot());
+                volume["requests"] = requests(&served.meters.snapshot());
             }
         }
     }
     report["doors"] = doors(service);
-    report["settings"] = settings(&service.pool);
+    if let Store::Pool(pool) = &service.store {
+        report["settings"] = settings(pool);
+    }
     report["daemon"] = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
@@ -40,14 +44,21 @@ pub fn stat(service: &Service) -> Value {
 
 /// One disk.
 pub fn volume(service: &Service, served: &Arc<Served>) -> Value {
-    let volume = served.disk.inner().volume();
     let mut report = json!({
-        "id": volume.id(),
+        "id": id_of(served),
         "backing": served.backing,
-        "size_bytes": volume.size_bytes(),
+        "size_bytes": served.disk.size_bytes(),
     });
     describe(service, served, &mut report);
     report
+}
+
+/// The number of a disk in its store; a design has one disk.
+fn id_of(served: &Served) -> u32 {
+    match &served.core {
+        Core::Volume(volume) => volume.id(),
+        Core::Engine(..) => 0,
+    }
 }
 
 fn describe(service: &Service, served: &Served, report: &mut Value) {
@@ -171,7 +182,7 @@ impl Sampler {
         let now = Instant::now();
         let mut snapshots = BTreeMap::new();
         for served in service.served() {
-            snapshots.insert(served.name.clone(), served.disk.meters().snapshot());
+            snapshots.insert(served.name.clone(), served.meters.snapshot());
         }
         let (then, earlier) = self.last.take().unwrap_or((now, BTreeMap::new()));
         if let Some(volumes) = sample["volumes"].as_array_mut() {

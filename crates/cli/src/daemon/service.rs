@@ -1,4 +1,4 @@
-//! The daemon's state: one pool, the disks it serves, and their doors.
+//! The daemon's state: one pool or published design, the disks it serves, and their doors.
 //!
 //! Disks come and go one at a time, under `changes`; whoever only looks does not wait for that.
 
@@ -12,12 +12,14 @@ use std::time::Instant;
 use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool};
 use forebay_serve::nbd::{Exports, NbdServer};
 use forebay_serve::{
-    DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind, VolumeDevice, mount_point,
+    BlockDevice, DeviceMeters, DiskMount, DiskOptions, EngineDevice, MeteredDevice, Refusal,
+    RefusalKind, VolumeDevice, mount_point,
 };
 
 use forebay_serve::mount_point::MountIdentity;
 
 use super::end::Event;
+use super::store::{Core, Store};
 use super::ublk::UblkDoors;
 use super::unmounter::Unmounter;
 use super::vhost::VhostDoors;
@@ -26,9 +28,6 @@ use crate::failure::Failure;
 
 /// The longest name of a disk.
 const NAME_BYTES_MAX: usize = 255;
-
-/// A volume whose requests are timed.
-pub type Disk = MeteredDevice<VolumeDevice>;
 
 /// A mount with a number of its own: what is heard of an earlier one is not about this one.
 pub struct Mounted {
@@ -42,8 +41,12 @@ pub struct Served {
     pub name: String,
     /// Its backing.
     pub backing: PathBuf,
-    /// The disk.
-    pub disk: Arc<Disk>,
+    /// The disk, whose requests are timed.
+    pub disk: Arc<dyn BlockDevice>,
+    /// How long they took.
+    pub meters: Arc<DeviceMeters>,
+    /// What is behind the disk.
+    pub core: Core,
     /// Where it is mounted, if it is.
     pub mount: Mutex<Option<Mounted>>,
     /// Makes its backing fail on request, in a test pool.
@@ -51,6 +54,25 @@ pub struct Served {
 }
 
 impl Served {
+    /// A disk without doors.
+    fn new<D: BlockDevice>(
+        name: String,
+        backing: PathBuf,
+        disk: MeteredDevice<D>,
+        core: Core,
+        faults: Option<Arc<FaultyStore>>,
+    ) -> Served {
+        Served {
+            name,
+            backing,
+            meters: disk.meters(),
+            disk: Arc::new(disk),
+            core,
+            mount: Mutex::new(None),
+            faults,
+        }
+    }
+
     /// Where it is mounted.
     pub fn mounted_on(&self) -> Option<PathBuf> {
         let mount = lock(&self.mount);
@@ -86,8 +108,8 @@ pub struct Doors<'d> {
 
 /// Everything that the daemon holds.
 pub struct Service {
-    /// The pool.
-    pub pool: Arc<Pool>,
+    /// The pool, or the published design.
+    pub store: Store,
     /// The disks that NBD clients can open.
     pub exports: Arc<Exports>,
     /// The NBD doors.
@@ -114,13 +136,13 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Service {
     /// Serves nothing yet.
     pub fn new(
-        pool: Pool,
+        store: Store,
         disk_options: DiskOptions,
         vhost: VhostDoors,
         events: Sender<Event>,
     ) -> Service {
         Service {
-            pool: Arc::new(pool),
+            store,
             exports: Arc::new(Exports::new()),
             servers: Mutex::default(),
             ublk: UblkDoors::default(),
@@ -190,15 +212,19 @@ impl Service {
         if let Some(directory) = &settings.fuse {
             mount_point::prepare(directory)?;
         }
-        let (backing, faults) = self.open_backing(&settings.backing)?;
-        let path = backing.identity().path;
-        let volume = self.pool.attach(backing)?;
-        let served = Arc::new(Served {
-            name,
-            backing: path,
-            disk: Arc::new(MeteredDevice::new(VolumeDevice::new(volume))),
-            mount: Mutex::new(None),
-            faults,
+        let served = Arc::new(match &self.store {
+            Store::Pool(pool) => {
+                let (backing, faults) = open_backing(pool, &settings.backing)?;
+                let path = backing.identity().path;
+                let volume = pool.attach(backing)?;
+                let disk = MeteredDevice::new(VolumeDevice::new(volume.clone()));
+                Served::new(name, path, disk, Core::Volume(volume), faults)
+            }
+            Store::Design(design) => {
+                let (path, engine) = (design.backing.clone(), Arc::clone(&design.engine));
+                let disk = MeteredDevice::new(EngineDevice::new(Arc::clone(&engine)));
+                Served::new(name, path, disk, Core::Engine(design.name, engine), None)
+            }
         });
         lock(&self.served).push(Arc::clone(&served));
         let doors = Doors {
@@ -215,21 +241,12 @@ impl Service {
         Ok(served)
     }
 
-    fn open_backing(&self, path: &Path) -> Result<(Backing, Option<Arc<FaultyStore>>), Failure> {
-        if !self.pool.is_test() {
-            return Ok((Backing::file(path)?, None));
-        }
-        let store = FileStore::open(path, FileBackingOptions::default())?;
-        let faults = Arc::new(FaultyStore::new(Arc::new(store)));
-        Ok((Backing::from_store(faults.clone()), Some(faults)))
-    }
-
     /// Mounts and exports a disk.
     ///
     /// Errors: the ublk driver, the socket, the mount point; the disk is not exported then.
     pub fn open_doors(&self, served: &Arc<Served>, doors: &Doors<'_>) -> Result<(), Failure> {
         if let Some(number) = doors.ublk {
-            self.ublk.open(&self.pool, served, number)?;
+            self.ublk.open(&self.store, served, number)?;
         }
         if let Some(socket) = doors.vhost_user {
             self.vhost.open(served, socket)?;
@@ -319,6 +336,16 @@ impl Service {
         let has_devices = !self.ublk.is_empty() || !self.vhost.is_empty();
         !lock(&self.servers).is_empty() || self.has_mounts() || has_devices
     }
+}
+
+/// The backing of a pool's disk; in a test pool, one that fails on request.
+fn open_backing(pool: &Pool, path: &Path) -> Result<(Backing, Option<Arc<FaultyStore>>), Failure> {
+    if !pool.is_test() {
+        return Ok((Backing::file(path)?, None));
+    }
+    let store = FileStore::open(path, FileBackingOptions::default())?;
+    let faults = Arc::new(FaultyStore::new(Arc::new(store)));
+    Ok((Backing::from_store(faults.clone()), Some(faults)))
 }
 
 /// A name that the user chose.

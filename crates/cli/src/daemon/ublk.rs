@@ -7,16 +7,19 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use forebay::Pool;
 use forebay_serve::ublk::{UblkOptions, UblkServer};
 use serde_json::{Value, json};
 
 use super::service::{Served, lock};
+use super::store::{Core, Store};
 use crate::config::UblkNumber;
 use crate::failure::Failure;
 
 /// Every queue is a thread; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;
+
+/// Of a device that no later daemon takes over.
+const NO_IDENTITY: u64 = 0;
 
 /// The block devices, each with its disk's name.
 #[derive(Default)]
@@ -30,12 +33,16 @@ impl UblkDoors {
     /// left behind.
     ///
     /// Errors: no ublk here, or what the driver says.
-    pub fn open(&self, pool: &Pool, served: &Served, number: UblkNumber) -> Result<(), Failure> {
+    pub fn open(&self, store: &Store, served: &Served, number: UblkNumber) -> Result<(), Failure> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let options = UblkOptions {
             number: number.0,
             queues: processors.min(QUEUES_MAX) as u16,
-            identity: identity(&pool.uuid(), served.disk.inner().volume().id()),
+            identity: match (store, &served.core) {
+                (Store::Pool(pool), Core::Volume(volume)) => identity(&pool.uuid(), volume.id()),
+                // A design's region has no name of its own: what an earlier daemon left is not known.
+                _ => NO_IDENTITY,
+            },
         };
         let server = UblkServer::start(Arc::clone(&served.disk) as _, &options)
             .map_err(|error| Failure::Failed(format!("{}: {error}", served.name)))?;

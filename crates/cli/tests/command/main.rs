@@ -3,6 +3,7 @@
 mod changes;
 mod config;
 mod daemon;
+mod designs;
 mod ending;
 mod idle;
 mod nbd;

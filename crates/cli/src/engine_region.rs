@@ -1,0 +1,68 @@
+//! The region of a published design, made with `forebay create --engine` and served with
+//! `forebay serve --engine`: how both go about it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay::{Backing, Engine, MediaKind, Region, RegionOptions};
+use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
+
+use crate::failure::Failure;
+
+/// What the designs are served with.
+fn options() -> EngineOptions {
+    EngineOptions {
+        // The file system on the disk brings its own journal; a second one beneath it is in no paper.
+        journal_mode: JournalMode::None,
+        ..EngineOptions::default()
+    }
+}
+
+/// Makes an empty cache of the disk behind `backing` on a new region of `size_bytes`. What exists
+/// there is overwritten with `force` only.
+///
+/// Errors: something is there already; the sizes do not fit; no room. A file that was made for it is
+/// removed again.
+pub fn create(
+    name: EngineName,
+    region: &Path,
+    size_bytes: u64,
+    force: bool,
+    backing: &Path,
+) -> Result<(Box<dyn Engine>, MediaKind), Failure> {
+    let backing = open_backing(backing)?;
+    let made = forebay::new_region(region, size_bytes, force, &RegionOptions::default())?;
+    let (is_file, kind) = (region.is_file(), made.kind());
+    let engine = engines::create(name, made, backing, &options()).map_err(|error| {
+        if is_file {
+            // What failed is what the caller has to hear of, not this.
+            let _ = std::fs::remove_file(region);
+        }
+        Failure::from(error)
+    })?;
+    Ok((engine, kind))
+}
+
+/// Opens the cache that a region holds, and recovers it.
+///
+/// Errors: the region holds something else, or the cache of another disk; it is in use.
+pub fn open(name: EngineName, region: &Path, backing: Backing) -> Result<Arc<dyn Engine>, Failure> {
+    let region = Region::open(region, &RegionOptions::default()).map_err(forebay::Error::from)?;
+    Ok(engines::open(name, region, backing, &options())?.into())
+}
+
+/// The disk behind.
+///
+/// Errors: it cannot be opened, or does not have whole blocks, which are all that the designs know.
+pub fn open_backing(path: &Path) -> Result<Backing, Failure> {
+    let backing = Backing::file(path)?;
+    let (size_bytes, block_bytes) = (backing.size_bytes(), options().block_bytes as u64);
+    if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {
+        return Err(Failure::Failed(format!(
+            "{} has {size_bytes} bytes, and the published designs cache whole blocks of \
+             {block_bytes} only; give it whole ones with truncate, or use the engine forebay",
+            path.display()
+        )));
+    }
+    Ok(backing)
+}
