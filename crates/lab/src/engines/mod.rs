@@ -1,5 +1,6 @@
 //! The engines by name.
 
+mod classic;
 mod forebay_engine;
 
 use std::fmt;
@@ -133,6 +134,7 @@ pub fn create(
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
     match name {
+        EngineName::Classic => classic::create(region, backing, options),
         EngineName::Forebay => forebay_engine::create(region, backing, options),
         name => Err(Error::Options(format!("the engine {name} is not built in"))),
     }
@@ -149,6 +151,7 @@ pub fn open(
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
     match name {
+        EngineName::Classic => classic::open(region, backing, options),
         EngineName::Forebay => forebay_engine::open(region, backing, options),
         name => Err(Error::Options(format!("the engine {name} is not built in"))),
     }

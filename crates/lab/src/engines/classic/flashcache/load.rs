@@ -1,0 +1,67 @@
+//! Finding the cache again from its metadata blocks.
+//!
+//! After a crash only dirty blocks are in the cache; clean ones are read from the disk again. What
+//! the media say is checked: a dirty entry names a block of the disk, in a slot of its set, and no
+//! two name the same.
+
+use forebay::{Backing, Error, Result};
+
+use super::super::layout::{ENTRY_BYTES, Entry, Geometry, State};
+use super::super::nvm_device::NvmDevice;
+use super::Flashcache;
+
+impl Flashcache {
+    /// The cache as its metadata blocks have it.
+    ///
+    /// # Errors
+    /// `Damaged` where they contradict themselves.
+    pub(in super::super) fn load(
+        device: NvmDevice,
+        backing: Backing,
+        geometry: Geometry,
+    ) -> Result<Flashcache> {
+        let mut cache = Flashcache::new(device, backing, geometry);
+        let mut bytes = vec![0; geometry.block_bytes];
+        let mut slot = 0;
+        for block in 0..geometry.metadata_blocks() {
+            cache
+                .device
+                .read(geometry.metadata_offset(block), &mut bytes);
+            let left = (geometry.slots - u64::from(slot)) as usize;
+            for bytes in bytes.chunks(ENTRY_BYTES).take(left) {
+                cache.take_over(slot, bytes)?;
+                slot += 1;
+            }
+        }
+        Ok(cache)
+    }
+
+    fn take_over(&mut self, slot: u32, bytes: &[u8]) -> Result<()> {
+        let Some(entry) = Entry::from_bytes(bytes, self.geometry.as_printed) else {
+            return Err(self.damaged(slot, "has an unknown state"));
+        };
+        if entry.state != State::Dirty {
+            return Ok(());
+        }
+        if entry.number >= self.geometry.disk_blocks {
+            return Err(self.damaged(slot, "names a block outside the disk"));
+        }
+        let set = self.geometry.set_of(entry.number);
+        let first = self.geometry.first_slot(set);
+        if !(first..first + self.geometry.slots_of(set)).contains(&slot) {
+            return Err(self.damaged(slot, "names a block of another set"));
+        }
+        if self.is_cached(entry.number) {
+            return Err(self.damaged(slot, "names a block that another slot has"));
+        }
+        self.table.set(slot, entry);
+        Ok(())
+    }
+
+    fn damaged(&self, slot: u32, what: &str) -> Error {
+        Error::Damaged {
+            path: self.device.region().path().to_path_buf(),
+            found: format!("the cache entry of slot {slot} {what}"),
+        }
+    }
+}

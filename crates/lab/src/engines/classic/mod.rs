@@ -1,0 +1,281 @@
+//! Classic: a journaling client over a block cache over a block device of persistent memory, each of
+//! them unaware of the others; Tinca's competitor (Tinca §5.1).
+//!
+//! Three layers: [`nvm_device`] writes whole blocks durably, [`flashcache`] caches the disk in them
+//! and keeps its metadata in blocks as well, [`journal`] is what the file system above does for its
+//! own consistency. A block of an application so goes to the persistent memory four times: to the
+//! log and to its place, each time with a metadata block.
+//!
+//! The journal is the last blocks of the disk, so the engine's disk is as much smaller; without a
+//! journal it is whole. What is promised depends on the journal's mode. In `Data` a transaction is
+//! all or nothing. In `Ordered` that holds of its metadata (what came by `update`), and its data is
+//! in place before. In `None` blocks are durable one by one: after a crash any part of a
+//! transaction may be there, and a block that was being written in place may be torn at 8 bytes.
+//!
+//! One mutex is around everything. It is one device and one committing transaction, too, in the
+//! design.
+
+mod flashcache;
+mod journal;
+mod layout;
+mod nvm_device;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Mutex, MutexGuard};
+
+use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Result};
+use forebay_pmem::lock_or_yield;
+
+use super::{EngineName, EngineOptions, JournalMode};
+use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks, Header, check_block};
+use flashcache::Flashcache;
+use journal::Journal;
+use layout::{Geometry, check_block_bytes};
+use nvm_device::NvmDevice;
+
+pub(crate) struct Classic {
+    geometry: Geometry,
+    mode: JournalMode,
+    fill_on_read: bool,
+    transaction_blocks_max: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    cache: Flashcache,
+    journal: Option<Journal>,
+    /// The counts of it that are the engine's own.
+    stats: EngineStats,
+}
+
+/// Makes an empty Classic on `region`, whatever that holds, and an empty journal on the disk.
+pub(crate) fn create(
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    let disk_bytes = backing.size_bytes();
+    let geometry = Geometry::plan(region.len(), disk_bytes, options)?;
+    check_mode(&geometry, options)?;
+    Header::erase(&region)?;
+    let device = NvmDevice::new(region, geometry.block_bytes);
+    let zeroes = vec![0; geometry.block_bytes];
+    for block in 0..geometry.metadata_blocks() {
+        device.write(geometry.metadata_offset(block), &zeroes)?;
+    }
+    let journal = match geometry.journal_blocks {
+        0 => None,
+        _ => Some(Journal::create(&geometry, &backing)?),
+    };
+    // Everything else is durable: a region with a header is a cache.
+    let header = Header {
+        engine: EngineName::Classic,
+        block_bytes: geometry.block_bytes as u64,
+        disk_bytes,
+        layout: geometry.to_words(),
+    };
+    header.write(device.region())?;
+    let cache = Flashcache::new(device, backing, geometry);
+    Ok(Box::new(Classic::new(cache, journal, options)))
+}
+
+/// Recovers the Classic that `region` holds: the cache's table from its metadata blocks, then the
+/// journal through the cache, as JBD2 does when a file system is mounted.
+pub(crate) fn open(
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    check_block_bytes(options.block_bytes)?;
+    let disk_bytes = backing.size_bytes();
+    let header = Header::read(&region, EngineName::Classic, disk_bytes)?;
+    let refused = |found: String| Error::Refused {
+        path: region.path().to_path_buf(),
+        found,
+        todo: "open it with the options it was made with".to_string(),
+    };
+    if header.block_bytes != options.block_bytes as u64 {
+        let found = format!("a cache of blocks of {} bytes", header.block_bytes);
+        return Err(refused(found));
+    }
+    let geometry = Geometry::from_words(options.block_bytes, disk_bytes, header.layout);
+    if let Some(problem) = geometry.problem(region.len()) {
+        return Err(refused(problem));
+    }
+    let differs = options.set_blocks as u64 != geometry.set_blocks
+        || options.as_printed != geometry.as_printed
+        || options.updates_metadata != geometry.updates_metadata
+        || (options.journal_blocks).is_some_and(|blocks| blocks != geometry.journal_blocks);
+    if differs || header.layout != geometry.to_words() {
+        return Err(refused(format!("a cache with other options: {geometry:?}")));
+    }
+    check_mode(&geometry, options)?;
+    let device = NvmDevice::new(region, geometry.block_bytes);
+    let mut cache = Flashcache::load(device, backing, geometry)?;
+    let journal = match geometry.journal_blocks {
+        0 => None,
+        _ => Some(Journal::open(&mut cache)?),
+    };
+    Ok(Box::new(Classic::new(cache, journal, options)))
+}
+
+fn check_mode(geometry: &Geometry, options: &EngineOptions) -> Result<()> {
+    let mode = options.journal_mode;
+    if mode == JournalMode::None || geometry.journal_blocks > 0 {
+        return Ok(());
+    }
+    Err(Error::Options(format!(
+        "the journal mode is {mode:?}, and there is no journal"
+    )))
+}
+
+impl Classic {
+    fn new(cache: Flashcache, journal: Option<Journal>, options: &EngineOptions) -> Classic {
+        let transaction_blocks_max = match (&journal, options.journal_mode) {
+            (None, _) | (_, JournalMode::None) => cache.geometry().journal_first() as usize,
+            (Some(journal), _) => journal.transaction_blocks_max(),
+        };
+        Classic {
+            geometry: *cache.geometry(),
+            mode: options.journal_mode,
+            fill_on_read: options.fill_on_read,
+            transaction_blocks_max,
+            state: Mutex::new(State {
+                cache,
+                journal,
+                stats: EngineStats::default(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock_or_yield(&self.state)
+    }
+}
+
+impl State {
+    /// Whether the cache has the block, or the page cache above it that keeps what is committed.
+    fn has(&self, number: u64) -> bool {
+        let journal = self.journal.as_ref();
+        let waits = journal.is_some_and(|journal| journal.waiting(number).is_some());
+        waits || self.cache.is_cached(number)
+    }
+
+    fn read(&mut self, number: u64, out: &mut [u8], fill: bool) -> Result<()> {
+        let journal = self.journal.as_ref();
+        let is_hit = match journal.and_then(|journal| journal.waiting(number)) {
+            Some(bytes) => {
+                out.copy_from_slice(bytes);
+                true
+            }
+            None => self.cache.read(number, out, fill)?,
+        };
+        self.stats.read_hits += u64::from(is_hit);
+        self.stats.read_misses += u64::from(!is_hit);
+        Ok(())
+    }
+
+    /// Commits blocks, those of `in_place` past the log and before it.
+    fn commit(&mut self, in_place: &[&ChangedBlock], logged: &[&ChangedBlock]) -> Result<()> {
+        let Some(journal) = &mut self.journal else {
+            assert!(logged.is_empty(), "nothing is logged without a journal");
+            return write_in_place(&mut self.cache, in_place);
+        };
+        let revoked = |journal: &Journal| -> Vec<u64> {
+            let numbers = in_place.iter().map(|block| block.number);
+            let waiting = numbers.filter(|&number| journal.waiting(number).is_some());
+            waiting.collect()
+        };
+        let revoked_max = revoked(journal).len();
+        if !logged.is_empty() || revoked_max > 0 {
+            // Before anything goes to its place: a checkpoint would put an older version over it.
+            journal.make_room(&mut self.cache, logged.len(), revoked_max)?;
+        }
+        let revoked = revoked(journal);
+        write_in_place(&mut self.cache, in_place)?;
+        if !logged.is_empty() || !revoked.is_empty() {
+            journal.commit(&mut self.cache, logged, &revoked)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_in_place(cache: &mut Flashcache, blocks: &[&ChangedBlock]) -> Result<()> {
+    let mut blocks = blocks.iter();
+    blocks.try_for_each(|block| cache.write(block.number, &block.bytes))
+}
+
+impl CommitBlocks for Classic {
+    fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
+        let (in_place, logged): (Vec<_>, Vec<_>) = match self.mode {
+            JournalMode::Data => (Vec::new(), blocks.iter().collect()),
+            JournalMode::Ordered => blocks.iter().partition(|block| block.changed.is_none()),
+            JournalMode::None => (blocks.iter().collect(), Vec::new()),
+        };
+        let mut state = self.lock();
+        let hits = blocks.iter().filter(|block| state.has(block.number));
+        let write_hits = hits.count() as u64;
+        state.commit(&in_place, &logged)?;
+        state.stats.commits += 1;
+        state.stats.blocks_committed += blocks.len() as u64;
+        state.stats.write_hits += write_hits;
+        Ok(())
+    }
+}
+
+impl Engine for Classic {
+    fn name(&self) -> &'static str {
+        EngineName::Classic.as_str()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.geometry.block_bytes
+    }
+
+    /// The disk less the journal.
+    fn size_bytes(&self) -> u64 {
+        self.geometry.journal_first() * self.geometry.block_bytes as u64
+    }
+
+    fn transaction_blocks_max(&self) -> usize {
+        self.transaction_blocks_max
+    }
+
+    fn begin(&self) -> Box<dyn EngineTransaction + '_> {
+        Box::new(BufferedTransaction::new(self))
+    }
+
+    fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let mut state = self.lock();
+        for (number, out) in (block..).zip(out.chunks_mut(self.geometry.block_bytes)) {
+            check_block(self, number, out.len())?;
+            state.read(number, out, self.fill_on_read)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        let State { cache, journal, .. } = &mut *self.lock();
+        if let Some(journal) = journal {
+            journal.checkpoint_all(cache)?;
+        }
+        cache.clean_all()
+    }
+
+    /// A block that waits in the page cache for its checkpoint is a hit when it is read or written;
+    /// cached and dirty blocks are those of the cache below, the journal's among them.
+    fn stats(&self) -> EngineStats {
+        let state = self.lock();
+        let (cached_blocks, dirty_blocks) = state.cache.cached_and_dirty();
+        EngineStats {
+            slots: self.geometry.slots,
+            cached_blocks,
+            dirty_blocks,
+            evictions: state.cache.evictions(),
+            memory: state.cache.device().region().counters(),
+            backing: state.cache.backing().counters(),
+            ..state.stats
+        }
+    }
+}
