@@ -1,9 +1,8 @@
 //! Many scenarios on all processors, until there are enough images or a violation.
 
 use crate::explore::{Explorer, Scenario, Tally, Violation};
-use crate::pool::Templates;
 use crate::report::{self, Entry, progress_bar};
-use crate::systematic;
+use crate::subject::{Subject, Templates};
 use indicatif::ProgressBar;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -21,6 +20,8 @@ const SHARDS: usize = 64;
 /// When a campaign ends.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// What is crashed.
+    pub subject: Subject,
     /// Distinct images.
     pub images: u64,
     /// Or this time.
@@ -129,6 +130,7 @@ impl Campaign<'_> {
 
     fn explorer<'a>(&'a self, templates: &'a mut Templates) -> Explorer<'a, &'a Self> {
         Explorer {
+            subject: self.limits.subject,
             templates,
             recovered: HashMap::new(),
             tally: self,
@@ -151,7 +153,7 @@ impl Campaign<'_> {
         explorer: &mut Explorer<'a, &'a Self>,
         turn: u64,
     ) -> Result<(), Violation> {
-        let script = turn as usize % systematic::SCRIPTS;
+        let script = turn as usize % self.limits.subject.systematic_scripts();
         let mut rng = fastrand::Rng::with_seed(turn);
         for first in 0..2 {
             let named = |preemptions| Scenario::Systematic {
@@ -221,7 +223,8 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
     bar.finish_and_clear();
     for violation in &outcome.violations {
         let Violation { scenario, text } = violation;
-        println!("VIOLATION: {text}\n  replay with: forebay-check replay {scenario}");
+        let flags = limits.subject.flags();
+        println!("VIOLATION: {text}\n  replay with: forebay-check replay{flags} {scenario}");
     }
     println!(
         "{} distinct crash images recovered and judged in {:.1} s ({} recoveries, {} scenarios), {} violations",
@@ -237,12 +240,12 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
             path,
             &[
                 Entry {
-                    name: "crash_images",
+                    name: limits.subject.row("crash_images"),
                     value: outcome.distinct,
                     unit: "images",
                 },
                 Entry {
-                    name: "crash_violations",
+                    name: limits.subject.row("crash_violations"),
                     value: violations,
                     unit: "violations",
                 },
@@ -262,7 +265,11 @@ impl Tally for NoTally {
 }
 
 /// `forebay-check replay`.
-pub fn replay_command(scenarios: &[Scenario], quiet: bool) -> Result<bool, String> {
+pub fn replay_command(
+    subject: Subject,
+    scenarios: &[Scenario],
+    quiet: bool,
+) -> Result<bool, String> {
     if quiet {
         hush_panics();
     }
@@ -271,6 +278,7 @@ pub fn replay_command(scenarios: &[Scenario], quiet: bool) -> Result<bool, Strin
     for scenario in scenarios {
         let verbose = !quiet;
         let mut explorer = Explorer {
+            subject,
             templates: &mut templates,
             recovered: HashMap::new(),
             tally: NoTally,
@@ -298,6 +306,7 @@ mod tests {
 
     fn run_alone(images: u64) -> Outcome {
         let limits = Limits {
+            subject: Subject::Pool,
             images,
             time: Duration::from_secs(600),
             seed: 1,

@@ -4,9 +4,9 @@
 use crate::judge::{Found, image_hash, judge, recover};
 use crate::life::{Begins, Life, Plan, live};
 use crate::oracle::{BlockStates, Contents, Oracle};
-use crate::pool::Templates;
 use crate::scenario::{Script, Shape, random_script};
 use crate::scheduler::Policy;
+use crate::subject::{Subject, Templates};
 use crate::world::{Capture, CrashCase, Image};
 use forebay_pmem::shadow::Distribution;
 use std::collections::hash_map::Entry;
@@ -49,7 +49,9 @@ pub trait Tally {
 
 /// One scenario under way.
 pub struct Explorer<'a, T: Tally> {
-    /// Freshly made pools.
+    /// What is crashed.
+    pub subject: Subject,
+    /// Freshly made caches.
     pub templates: &'a mut Templates,
     /// By hash of the image: what recovery found. Runs of one systematic script share it.
     pub recovered: HashMap<u64, Result<Found, String>>,
@@ -89,7 +91,7 @@ impl<T: Tally> Explorer<'_, T> {
             scenario: scenario.clone(),
             text,
         };
-        let (shape, script, policy, rng) = scenario.expand();
+        let (shape, script, policy, rng) = scenario.expand(self.subject);
         if self.verbose {
             println!("{shape:#?}\n{script:#?}\n{policy:?}");
         }
@@ -280,10 +282,11 @@ impl Story {
 
     /// The state before the first operation: what the backings hold.
     fn initial_state(&mut self, start: &Image) -> BlockStates {
+        let block_bytes = self.shape.block_bytes;
         let blocks = start
             .stores
             .iter()
-            .flat_map(|bytes| bytes.chunks(self.shape.block_bytes));
+            .flat_map(|bytes| bytes.chunks(block_bytes).take(self.shape.volume_blocks));
         blocks
             .map(|bytes| {
                 self.contents
@@ -313,11 +316,11 @@ impl CrashCase {
 
 impl Scenario {
     /// All that a scenario is made of.
-    fn expand(&self) -> (Shape, Script, Policy, fastrand::Rng) {
+    fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
         match self {
             Scenario::Random(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
-                let shape = Shape::random(&mut rng);
+                let shape = subject.random_shape(&mut rng);
                 let script = random_script(&mut rng, &shape);
                 let policy = Policy::random(&mut rng, script.len(), 200);
                 (shape, script, policy, rng)
@@ -327,7 +330,7 @@ impl Scenario {
                 first,
                 preemptions,
             } => {
-                let (shape, steps) = crate::systematic::script(*script);
+                let (shape, steps) = subject.systematic_script(*script);
                 let mut to = *first;
                 let mut list = vec![(0, to)];
                 for step in preemptions {

@@ -1,10 +1,10 @@
 //! Recovers an image and says which state it holds.
 
-use crate::life::caught;
+use crate::life::{Begins, caught};
 use crate::oracle::{BlockStates, Contents};
-use crate::pool::open;
 use crate::scenario::Shape;
 use crate::store::CrashStore;
+use crate::subject;
 use crate::world::Image;
 use forebay::Backing;
 use forebay_pmem::Region;
@@ -19,12 +19,24 @@ pub type Found = Vec<Vec<u8>>;
 /// Numbers of the lives in which an image is judged; no life before it has them.
 const JUDGED: u64 = 1 << 32;
 
+/// How closely a recovered cache is looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Every block is read.
+    Read,
+    /// Then it is checked.
+    Check,
+    /// Then it is emptied into its backings, if it can be, and they are compared with it.
+    Empty,
+}
+
 /// Opens `image` and reads every block; if `twice`, checks it and does it once
 /// more from what that left.
 pub fn recover(shape: &Shape, image: &Image, twice: bool) -> Result<Found, String> {
-    let (found, after) = caught(|| recover_once(shape, JUDGED, image, twice))??;
+    let look = if twice { Look::Check } else { Look::Read };
+    let (found, after) = caught(|| recover_once(shape, JUDGED, image, look))??;
     if twice {
-        let (again, _) = caught(|| recover_once(shape, JUDGED + 1, &after, true))??;
+        let (again, _) = caught(|| recover_once(shape, JUDGED + 1, &after, Look::Empty))??;
         if found != again {
             let block = found.iter().zip(&again).position(|(a, b)| a != b);
             return Err(format!(
@@ -39,7 +51,7 @@ fn recover_once(
     shape: &Shape,
     life: u64,
     image: &Image,
-    checked: bool,
+    look: Look,
 ) -> Result<(Found, Image), String> {
     let shadows: Vec<Arc<Shadow>> = image
         .media
@@ -64,40 +76,42 @@ fn recover_once(
         .iter()
         .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
         .collect();
-    let pool = open(shape, life, regions, |volume| {
+    let cache = subject::open(shape, Begins::Opened, life, regions, |volume| {
         Backing::from_store(stores[volume].clone())
     })?;
     let mut found = Vec::with_capacity(shape.blocks());
     for volume in 0..shape.volumes {
-        let handle = pool.volume(volume);
         for block in 0..shape.volume_blocks {
-            let mut bytes = vec![0; shape.block_bytes];
-            if block as u64 >= handle.blocks() {
+            let read = cache.read_block(shape, volume, block);
+            let read =
+                read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
+            found.push(read.unwrap_or_else(|| {
                 // The volume ends before it; the backing goes on.
                 let start = block * shape.block_bytes;
-                found.push(image.stores[volume][start..start + shape.block_bytes].to_vec());
-                continue;
-            }
-            let read = handle.read(block as u64, &mut bytes);
-            read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
-            found.push(bytes);
+                image.stores[volume][start..start + shape.block_bytes].to_vec()
+            }));
         }
     }
-    if checked {
-        pool.check()?;
+    if look != Look::Read {
+        cache.check()?;
     }
-    drop(pool);
+    if look == Look::Empty {
+        cache.empty(&stores)?;
+    }
+    drop(cache);
     let media = shadows
         .iter()
         .map(|shadow| shadow.crash_state().durable().to_vec())
         .collect();
-    Ok((
-        found,
-        Image {
-            media,
-            stores: image.stores.clone(),
-        },
-    ))
+    // Reads may evict, and evicted blocks go to their backings.
+    let stores = stores
+        .iter()
+        .map(|store| store.crash_state().durable().to_vec());
+    let after = Image {
+        media,
+        stores: stores.collect(),
+    };
+    Ok((found, after))
 }
 
 /// Whether `found` is one of the `legal` states; if not, in what it differs from the nearest one.

@@ -1,23 +1,16 @@
-//! One life of a pool: opened from an image, worked on by a script's actors, watched throughout.
+//! One life of a cache: opened from an image, worked on by a script's actors, watched throughout.
 
-use crate::oracle::{Operation, Outcome, Patch};
-use crate::pool::{OpenPool, create_over, open, open_grown};
-use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scenario::{Script, Shape};
 use crate::scheduler::{Policy, Scheduler, Stopped};
+use crate::subject::{self, OpenCache};
 use crate::world::{Capture, Image, Record, World};
-use forebay::Transaction;
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
-/// Operations without an outcome after which no more discards are tried: they may fail in parts, and
-/// each part doubles what the oracle has to keep.
-const OPEN_MAX: usize = 4;
-
 /// How a life is lived.
 pub struct Plan<'a> {
-    /// The pool.
+    /// The cache.
     pub shape: &'a Shape,
     /// What it starts from.
     pub start: &'a Image,
@@ -29,11 +22,11 @@ pub struct Plan<'a> {
     pub capture: Capture,
     /// The scenario that this is part of.
     pub name: String,
-    /// How the pool comes to life.
+    /// How the cache comes to life.
     pub begins: Begins,
     /// Lives that were lived before, on the way to `start`.
     pub number: usize,
-    /// Whether the pool is closed in the end, not just left.
+    /// Whether the cache is closed in the end, not just left.
     pub closes: bool,
     /// Decides what failed syncs forget.
     pub seed: u64,
@@ -44,7 +37,7 @@ pub struct Plan<'a> {
 /// How a life begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
-    /// The pool is opened.
+    /// The cache is opened.
     Opened,
     /// It grows to all of its medium.
     Grown,
@@ -83,21 +76,17 @@ pub fn live(plan: Plan<'_>) -> Life {
     let mut steps = 0;
     let (regions, life) = (world.regions(), number as u64);
     let backing = |volume| world.backing(volume);
-    let opened = caught(|| match begins {
-        Begins::Opened => open(shape, life, regions, backing),
-        Begins::Grown => open_grown(shape, life, regions, backing),
-        Begins::Created => create_over(shape, life, regions, backing),
-    });
+    let opened = caught(|| subject::open(shape, begins, life, regions, backing));
     world.set_made(true);
     let failure = match opened {
-        Ok(Ok(pool)) => {
-            let failure = work(&world, shape, &pool, script, (policy, name), &mut steps);
+        Ok(Ok(cache)) => {
+            let failure = work(&world, shape, &cache, script, (policy, name), &mut steps);
             world.note_crash("the end");
-            let closed = failure.map_or_else(|| close(&world, pool, closes), Err);
+            let closed = failure.map_or_else(|| close(&world, cache, closes), Err);
             world.note_crash("the very end");
             closed.err()
         }
-        Ok(Err(refusal)) => Some(format!("the pool did not open: {refusal}")),
+        Ok(Err(refusal)) => Some(format!("it did not open: {refusal}")),
         Err(panic) => Some(panic),
     };
     world.unwatch();
@@ -108,17 +97,11 @@ pub fn live(plan: Plan<'_>) -> Life {
     }
 }
 
-/// Checks a pool that nobody works on any more, and leaves it, in order or not.
-fn close(world: &World, pool: OpenPool, in_order: bool) -> Result<(), String> {
+/// Checks a cache that nobody works on any more, and leaves it, in order or not.
+fn close(world: &World, cache: OpenCache, in_order: bool) -> Result<(), String> {
     let done = caught(|| {
-        pool.check()?;
-        if !in_order {
-            return Ok(());
-        }
-        match pool.close() {
-            Err(error) if !world.has_failed_fences() => Err(format!("close: {error}")),
-            _ => Ok(()),
-        }
+        cache.check()?;
+        if in_order { cache.close(world) } else { Ok(()) }
     });
     done?
 }
@@ -127,7 +110,7 @@ fn close(world: &World, pool: OpenPool, in_order: bool) -> Result<(), String> {
 fn work(
     world: &Arc<World>,
     shape: &Shape,
-    pool: &OpenPool,
+    cache: &OpenCache,
     script: &Script,
     (policy, name): (Policy, String),
     steps: &mut u64,
@@ -141,12 +124,7 @@ fn work(
                 let run = AssertUnwindSafe(|| {
                     scheduler.enter(number, || {
                         forebay::testing::set_thread_hint(number);
-                        let mut actor = Actor {
-                            world,
-                            shape,
-                            pool,
-                            ends: BTreeMap::new(),
-                        };
+                        let mut actor = cache.actor(world, shape);
                         for step in actor_steps {
                             if let Err(error) = actor.act(step) {
                                 panic!("{error}, at {step:?}");
@@ -174,288 +152,6 @@ fn work(
         .expect("nobody panics here")
         .into_iter()
         .next()
-}
-
-/// One actor.
-struct Actor<'a> {
-    world: &'a World,
-    shape: &'a Shape,
-    pool: &'a OpenPool,
-    /// (volume, block): where this actor's next append begins.
-    ends: BTreeMap<(usize, usize), usize>,
-}
-
-impl Actor<'_> {
-    fn act(&mut self, step: &Step) -> Result<(), String> {
-        let pool = self.pool;
-        let done = match step {
-            Step::Transaction {
-                volume,
-                items,
-                abort,
-            } => self.transact(*volume, items, *abort),
-            Step::Read { volume, block } => self.read(*volume, *block, 1),
-            Step::ReadAtomic {
-                volume,
-                block,
-                count,
-            } => self.read(*volume, *block, *count),
-            Step::DiscardRange {
-                volume,
-                block,
-                count,
-            } => self.discard(*volume, *block, *count),
-            Step::WriteBack => pool.write_back(),
-            Step::Reclaim(blocks) => pool.reclaim(*blocks),
-            Step::Checkpoint => pool.checkpoint(),
-            Step::Flush(volume) => pool.volume(*volume).flush(),
-            Step::Detach(volume) => pool.detach(*volume, self.world.backing(*volume)),
-            Step::GrowVolume(volume) => pool.grow_volume(*volume),
-            Step::SwitchReplacement => {
-                pool.switch_replacement();
-                Ok(())
-            }
-            Step::FailStore {
-                volume,
-                writes,
-                syncs,
-            } => {
-                self.world.store(*volume).fail_next(*writes, *syncs);
-                Ok(())
-            }
-            Step::FailFence { after } => {
-                self.world.fail_fence(*after);
-                Ok(())
-            }
-        };
-        done.or_else(|error| self.excuse(error))
-    }
-
-    /// Lets errors pass that were asked for; every other one is a violation.
-    fn excuse(&self, error: forebay::Error) -> Result<(), String> {
-        use forebay::Error::{Backing, Media, NoSpace, OutOfRange, Poisoned, Volume};
-        let has_small_volumes = self.shape.first_blocks < self.shape.volume_blocks;
-        match error {
-            Volume(_) if self.pool.has_detached() => Ok(()),
-            OutOfRange { .. } if has_small_volumes => Ok(()),
-            // A script may well fill the pool.
-            Backing { .. } | NoSpace { .. } => Ok(()),
-            Media(_) | Poisoned { .. } if self.world.has_failed_fences() => Ok(()),
-            error => Err(error.to_string()),
-        }
-    }
-
-    fn transact(
-        &mut self,
-        volume: usize,
-        items: &[Item],
-        abort: bool,
-    ) -> Result<(), forebay::Error> {
-        let handle = self.pool.volume(volume);
-        let items = &items[..items.len().min(self.pool.transaction_blocks_max())];
-        if let (false, Some(patches)) = (abort, self.one_call(volume, items)) {
-            let data: Vec<u8> = patches.iter().flat_map(|p| p.bytes.clone()).collect();
-            let call = self.world.call(Operation::Write(patches));
-            let done = handle.write(items[0].block as u64, &data);
-            return self.written(call, done);
-        }
-        let mut transaction = handle.begin();
-        let mut patches = Vec::new();
-        for item in items {
-            self.change(&mut transaction, volume, item, &mut patches)?;
-        }
-        if abort {
-            transaction.abort();
-            return Ok(());
-        }
-        let call = self.world.call(Operation::Write(patches));
-        let done = transaction.commit();
-        self.written(call, done)
-    }
-
-    fn written(&mut self, call: usize, done: forebay::Result<()>) -> Result<(), forebay::Error> {
-        let outcome = match &done {
-            Ok(_) => Outcome::Done,
-            // Only a failed fence leaves it open whether the transaction is durable.
-            Err(forebay::Error::Media(_)) => Outcome::Unknown,
-            Err(_) => Outcome::Refused,
-        };
-        self.world.returned(call, outcome, Vec::new());
-        done
-    }
-
-    /// Half of the writes that can be one call of [`forebay::Volume::write`] are.
-    fn one_call(&mut self, volume: usize, items: &[Item]) -> Option<Vec<Patch>> {
-        let (Change::Whole(first) | Change::Known(first)) = items.first()?.change else {
-            return None;
-        };
-        let mut patches = Vec::new();
-        for (item, block) in items.iter().zip(items[0].block..) {
-            let bytes = whole_content(item.change, self.shape.block_bytes)?;
-            if item.block != block || first % 2 == 0 {
-                return None;
-            }
-            patches.push(Patch {
-                block: self.shape.block_index(volume, block),
-                offset: 0,
-                bytes,
-            });
-        }
-        for item in items {
-            self.ends.remove(&(volume, item.block));
-        }
-        Some(patches)
-    }
-
-    fn read(&self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
-        let block_bytes = self.shape.block_bytes;
-        let mut buffer = vec![0; block_bytes * count];
-        let call = self.world.call(Operation::Read {
-            block: self.shape.block_index(volume, block),
-            found: Vec::new(),
-        });
-        // After the call: a read through the handle of a volume that is gone is as old as the handle.
-        let handle = self.pool.volume(volume);
-        let done = if count == 1 {
-            handle.read(block as u64, &mut buffer)
-        } else {
-            handle.read_atomic(block as u64, &mut buffer)
-        };
-        let first = self.shape.block_index(volume, block);
-        let is_unsettled = self.world.is_unsettled(first..first + count);
-        let (outcome, found) = match &done {
-            // It proves nothing then.
-            Ok(_) if is_unsettled => (Outcome::Refused, Vec::new()),
-            Ok(_) => (
-                Outcome::Done,
-                buffer.chunks(block_bytes).map(<[u8]>::to_vec).collect(),
-            ),
-            Err(_) => (Outcome::Refused, Vec::new()),
-        };
-        self.world.returned(call, outcome, found);
-        done.map(drop)
-    }
-
-    /// A discard behind transactions: every sector for itself, and open if it fails.
-    fn discard(&mut self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
-        let has_room = (block + count) as u64 <= self.pool.volume(volume).blocks();
-        if self.world.open_for_good() >= OPEN_MAX || !has_room {
-            return Ok(());
-        }
-        let sector_bytes = self.shape.sector_bytes();
-        let mut calls = Vec::new();
-        for number in block..block + count {
-            self.ends.remove(&(volume, number));
-            for offset in (0..self.shape.block_bytes).step_by(sector_bytes) {
-                let patch = Patch {
-                    block: self.shape.block_index(volume, number),
-                    offset,
-                    bytes: vec![0; sector_bytes],
-                };
-                calls.push(self.world.call(Operation::Write(vec![patch])));
-            }
-        }
-        let first = self.shape.block_index(volume, block);
-        self.world.set_unsettled(first..first + count, true);
-        let handle = self.pool.volume(volume);
-        let done = handle.discard(block as u64..(block + count) as u64);
-        self.world
-            .set_unsettled(first..first + count, done.is_err());
-        for call in calls {
-            let outcome = match &done {
-                Ok(_) => Outcome::Done,
-                Err(_) => Outcome::Unknown,
-            };
-            self.world.returned(call, outcome, Vec::new());
-        }
-        done.map(drop)
-    }
-
-    fn change(
-        &mut self,
-        transaction: &mut Transaction<'_>,
-        volume: usize,
-        item: &Item,
-        patches: &mut Vec<Patch>,
-    ) -> forebay::Result<()> {
-        let block_bytes = self.shape.block_bytes;
-        let block = item.block as u64;
-        let start = block * block_bytes as u64;
-        let mut patch = Patch {
-            block: self.shape.block_index(volume, item.block),
-            offset: 0,
-            bytes: Vec::new(),
-        };
-        match item.change {
-            Change::Whole(_) | Change::Known(_) => {
-                patch.bytes = whole_content(item.change, block_bytes).expect("it is whole");
-                transaction.write(block, &patch.bytes)?;
-                self.ends.remove(&(volume, item.block));
-            }
-            Change::Similar(seed) => {
-                patch.bytes = vec![0; block_bytes];
-                transaction.read(block, &mut patch.bytes)?;
-                let mut rng = fastrand::Rng::with_seed(seed);
-                for _ in 0..rng.usize(1..4) {
-                    patch.bytes[rng.usize(..block_bytes)] = rng.u8(..);
-                }
-                transaction.write(block, &patch.bytes)?;
-            }
-            Change::Part { offset, len, seed } => {
-                patch.bytes = noise(seed, len);
-                patch.offset = offset;
-                transaction.write_at(start + offset as u64, &patch.bytes)?;
-            }
-            Change::Append { len, seed } => {
-                let end = self.ends.entry((volume, item.block)).or_insert(0);
-                patch.offset = *end;
-                let len = len.min(block_bytes - *end);
-                patch.bytes = noise(seed, len);
-                transaction.append(block, *end, &patch.bytes)?;
-                // What lies behind appended bytes is zero.
-                patch.bytes.resize(block_bytes - *end, 0);
-                *end = (*end + len) % block_bytes;
-            }
-            Change::Discard => {
-                patch.bytes = vec![0; block_bytes];
-                transaction.discard(block..block + 1)?;
-                self.ends.remove(&(volume, item.block));
-            }
-        }
-        patches.push(patch);
-        Ok(())
-    }
-}
-
-/// The bytes that a change brings which does not depend on what was there.
-fn whole_content(change: Change, len: usize) -> Option<Vec<u8>> {
-    match change {
-        Change::Whole(seed) => Some(noise(seed, len)),
-        Change::Known(seed) => Some(known(seed, len)),
-        _ => None,
-    }
-}
-
-/// One of a few blocks: zeroes or noise, perhaps with a few bytes changed where the core does not
-/// look when it guesses which block this one is like.
-fn known(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut bytes = match rng.u64(..4) {
-        0 => vec![0; len],
-        number => noise(number, len),
-    };
-    for _ in 0..rng.usize(..3) {
-        let eighth = len / 8;
-        let at = rng.usize(..8) * eighth + rng.usize(..eighth / 2).min(7);
-        bytes[at] = rng.u8(..3);
-    }
-    bytes
-}
-
-/// `len` bytes that no other seed gives.
-pub fn noise(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
 }
 
 /// What `work` returns, or why it panicked.

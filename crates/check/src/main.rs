@@ -1,7 +1,12 @@
-//! Crashes the release code of Forebay wherever the order of stores can matter, recovers what each
-//! crash could leave, and judges it against everything the pool had acknowledged.
+//! Crashes the release code of Forebay, or of an engine of the lab, wherever the order of stores can
+//! matter, recovers what each crash could leave, and judges it against everything that had been
+//! acknowledged.
 
 mod campaign;
+mod content;
+mod engine;
+mod engine_actor;
+mod engine_scenario;
 mod explore;
 mod judge;
 mod life;
@@ -9,18 +14,25 @@ mod life;
 mod mutants;
 mod oracle;
 mod pool;
+mod pool_actor;
 mod report;
 mod scenario;
 mod scheduler;
+mod search;
 mod store;
+mod subject;
 mod systematic;
+#[cfg(test)]
+mod toy;
 mod world;
 
-use clap::{Parser, Subcommand};
+use campaign::Limits;
+use clap::{Args, Parser, Subcommand};
 use explore::Scenario;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use subject::Subject;
 
 #[derive(Parser)]
 #[command(version, about, long_about = None)]
@@ -29,10 +41,43 @@ struct Arguments {
     command: Command,
 }
 
+/// What is crashed.
+#[derive(Args)]
+struct Choice {
+    /// forebay, classic, ubj, tinca, spindle, or forebay-engine: Forebay behind the engines' trait.
+    #[arg(long, value_name = "ENGINE", default_value = "forebay")]
+    engine: Subject,
+    /// The paper's protocol exactly as printed.
+    #[arg(long)]
+    as_printed: bool,
+}
+
+/// How long, and from where on.
+#[derive(Args)]
+struct Search {
+    /// Seconds for each.
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+    /// First of the seeds.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only these.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Threads; one for each processor if not given.
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Where to write the report, beside what is there already.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Recovers and judges crash images until there are enough of them.
     Run {
+        #[command(flatten)]
+        choice: Choice,
         /// Distinct images to reach.
         #[arg(long, default_value_t = 100_000)]
         images: u64,
@@ -49,27 +94,15 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// Searches the papers' protocols as printed until each is seen losing data.
+    Printed(Search),
     /// Switches each known fault on in turn and searches until it is noticed.
     #[cfg(feature = "mutants")]
-    Mutants {
-        /// Seconds for each fault.
-        #[arg(long, default_value_t = 30)]
-        seconds: u64,
-        /// First of the seeds.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// Only these.
-        #[arg(long, value_name = "NAME")]
-        only: Vec<String>,
-        /// Threads; one for each processor if not given.
-        #[arg(long)]
-        threads: Option<usize>,
-        /// Where to write the report, beside what is there already.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-    },
+    Mutants(Search),
     /// Runs what a violation named again, and says in words what happens.
     Replay {
+        #[command(flatten)]
+        choice: Choice,
         /// A seed, or the name of a systematic run.
         scenarios: Vec<Scenario>,
         /// The fault that was switched on.
@@ -82,51 +115,71 @@ enum Command {
     },
 }
 
-fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
+impl Choice {
+    fn subject(&self) -> Result<Subject, String> {
+        if self.as_printed {
+            self.engine.printed()
+        } else {
+            Ok(self.engine)
+        }
+    }
+}
+
+impl Search {
+    fn limits(&self) -> Limits {
+        Limits {
+            subject: Subject::Pool,
+            images: u64::MAX,
+            time: Duration::from_secs(self.seconds),
+            seed: self.seed,
+            threads: self.threads.unwrap_or_else(campaign::default_threads),
+        }
+    }
+}
+
+fn run(command: Command) -> Result<bool, String> {
+    match command {
         Command::Run {
+            choice,
             images,
             seconds,
             seed,
             threads,
             json,
-        } => campaign::run_command(
-            &campaign::Limits {
+        } => {
+            let limits = Limits {
+                subject: choice.subject()?,
                 images,
                 time: Duration::from_secs(seconds),
                 seed,
                 threads: threads.unwrap_or_else(campaign::default_threads),
-            },
-            json.as_deref(),
-        ),
-        #[cfg(feature = "mutants")]
-        Command::Mutants {
-            seconds,
-            seed,
-            only,
-            threads,
-            json,
-        } => {
-            let threads = threads.unwrap_or_else(campaign::default_threads);
-            mutants::command(
-                Duration::from_secs(seconds),
-                seed,
-                &only,
-                threads,
-                json.as_deref(),
-            )
+            };
+            campaign::run_command(&limits, json.as_deref())
+        }
+        Command::Printed(search) => {
+            search::printed_command(&search.limits(), &search.only, search.json.as_deref())
         }
         #[cfg(feature = "mutants")]
+        Command::Mutants(search) => {
+            mutants::command(&search.limits(), &search.only, search.json.as_deref())
+        }
         Command::Replay {
+            choice,
             scenarios,
+            #[cfg(feature = "mutants")]
             mutant,
             quiet,
-        } => mutants::select(mutant.as_deref())
-            .and_then(|()| campaign::replay_command(&scenarios, quiet)),
-        #[cfg(not(feature = "mutants"))]
-        Command::Replay { scenarios, quiet } => campaign::replay_command(&scenarios, quiet),
-    };
-    match outcome {
+        } => {
+            let subject = choice.subject()?;
+            #[cfg(feature = "mutants")]
+            let subject = mutants::select(mutant.as_deref(), subject)?;
+            campaign::replay_command(subject, &scenarios, quiet)
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

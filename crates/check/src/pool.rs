@@ -6,7 +6,6 @@ use forebay::Backing;
 use forebay::{Pool, PoolOptions, ReplacementPolicy, Volume};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,6 +170,22 @@ impl OpenPool {
         self.pool.checkpoint()
     }
 
+    /// Reads a block; none if the volume ends before it.
+    pub fn read_block(
+        &self,
+        shape: &Shape,
+        volume: usize,
+        block: usize,
+    ) -> forebay::Result<Option<Vec<u8>>> {
+        let handle = self.volume(volume);
+        if block as u64 >= handle.blocks() {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; shape.block_bytes];
+        handle.read(block as u64, &mut bytes)?;
+        Ok(Some(bytes))
+    }
+
     /// Compares every cached block with its check; the error names those that do not match.
     pub fn check(&self) -> Result<(), String> {
         match self.pool.check(|_, _| {}) {
@@ -180,41 +195,21 @@ impl OpenPool {
     }
 
     /// Closes the pool in order.
-    pub fn close(self) -> forebay::Result<()> {
+    pub fn close(self, world: &World) -> Result<(), String> {
         drop(self.volumes);
-        self.pool.close()
-    }
-}
-
-/// Freshly made pools by shape: making one takes longer than recovering one.
-#[derive(Default)]
-pub struct Templates(HashMap<Shape, Image>);
-
-impl Templates {
-    /// A pool of `shape` that holds nothing, over backings that do.
-    pub fn get(&mut self, shape: &Shape) -> Result<&Image, String> {
-        if !self.0.contains_key(shape) {
-            let image = create(shape)?;
-            self.0.insert(shape.clone(), image);
+        match self.pool.close() {
+            Err(error) if !world.has_failed_fences() => Err(format!("close: {error}")),
+            _ => Ok(()),
         }
-        Ok(&self.0[shape])
     }
 }
 
-fn create(shape: &Shape) -> Result<Image, String> {
+/// A pool of `shape` that holds nothing, over backings that hold `stores`.
+pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     forebay::testing::set_random_seed(Some(u64::MAX));
-    let stores = (0..shape.volumes).map(|volume| {
-        let seed = 0x5eed + volume as u64;
-        let mut bytes = crate::life::noise(seed, shape.volume_bytes());
-        // One block in four is zero, as most of a new disk is.
-        for block in (3..shape.volume_blocks).step_by(4) {
-            bytes[block * shape.block_bytes..][..shape.block_bytes].fill(0);
-        }
-        bytes
-    });
     let image = Image {
         media: Vec::new(),
-        stores: stores.collect(),
+        stores,
     };
     let idle = Capture {
         rng: fastrand::Rng::with_seed(0),

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// One line of the report.
 pub struct Entry {
     /// What it is.
-    pub name: &'static str,
+    pub name: String,
     /// How much.
     pub value: u64,
     /// Of what.
@@ -18,7 +18,7 @@ pub struct Entry {
 /// Writes `entries` into the report at `path`. Others that are there stay, unless they are of
 /// another commit.
 pub fn write(path: &Path, entries: &[Entry]) -> Result<(), String> {
-    let row = |entry: &Entry| Row::new(entry.name, entry.value as f64, entry.unit);
+    let row = |entry: &Entry| Row::new(&entry.name, entry.value as f64, entry.unit);
     let list: Vec<Row> = entries.iter().map(row).collect();
     rows::merge(path, &list).map_err(|error| error.to_string())
 }

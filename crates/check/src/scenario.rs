@@ -1,9 +1,10 @@
-//! What a run is made of: the shape of a pool, and for each actor a script. All of it is drawn
-//! from a seed.
+//! What a run is made of: the shape of a cache, and for each actor a script. All of it is drawn
+//! from a seed; here for Forebay's pools, in [`crate::engine_scenario`] for engines.
 
+use crate::engine_scenario::{self, EngineShape};
 use forebay_pmem::shadow::ShadowModel;
 
-/// A pool and what lies behind it.
+/// A cache and what lies behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Bytes of a block.
@@ -38,6 +39,9 @@ pub struct Shape {
     pub starts_attached: bool,
     /// There is room for the pool to grow.
     pub grows: bool,
+    /// An engine and not a pool: of the above only the sizes of blocks, slots and disk and
+    /// `fill_on_read` say something then.
+    pub engine: Option<EngineShape>,
 }
 
 impl Shape {
@@ -92,6 +96,7 @@ impl Shape {
             compares: rng.u8(..4) > 0,
             starts_attached,
             grows: rng.u8(..6) == 0,
+            engine: None,
         }
     }
 
@@ -114,6 +119,7 @@ impl Shape {
             compares: true,
             starts_attached: true,
             grows: false,
+            engine: None,
         }
     }
 
@@ -159,9 +165,10 @@ impl Shape {
             .next_multiple_of(unit.max(block))
     }
 
-    /// Bytes of each backing.
+    /// Bytes of each backing: the disk, and what the engine keeps there for itself.
     pub fn volume_bytes(&self) -> usize {
-        self.volume_blocks * self.block_bytes
+        let own_blocks = self.engine.map_or(0, |engine| engine.own_blocks());
+        (self.volume_blocks + own_blocks) * self.block_bytes
     }
 
     /// What the backings tear at.
@@ -208,6 +215,8 @@ pub enum Change {
     Append { len: usize, seed: u64 },
     /// Zeroes.
     Discard,
+    /// Some ranges of a block of metadata, and the engine is told which.
+    Update(u64),
 }
 
 /// One step of an actor.
@@ -227,6 +236,8 @@ pub enum Step {
         block: usize,
         count: usize,
     },
+    /// A read of several blocks, each at some moment.
+    ReadRange { block: usize, count: usize },
     /// Zeroes, not as a transaction.
     DiscardRange {
         volume: usize,
@@ -262,6 +273,9 @@ pub type Script = Vec<Vec<Step>>;
 
 /// A script drawn from `rng`: writers, and one actor that mostly keeps house.
 pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    if let Some(engine) = &shape.engine {
+        return engine_scenario::random_script(rng, shape, engine);
+    }
     let actors = rng.usize(1..=3);
     let steps = [3, 6, 12, 24][rng.usize(..4)];
     // Few hot blocks, so that actors meet.

@@ -45,6 +45,11 @@ impl StoreCrashState {
         }
     }
 
+    /// What survives in any case.
+    pub fn durable(&self) -> &[u8] {
+        &self.durable
+    }
+
     /// A random image into `image`.
     pub fn sample(&self, rng: &mut fastrand::Rng, image: &mut Vec<u8>) {
         image.clear();

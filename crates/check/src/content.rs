@@ -1,0 +1,34 @@
+//! The bytes that changes bring, drawn from seeds.
+
+use crate::scenario::Change;
+
+/// The bytes that a change brings which does not depend on what was there.
+pub fn whole_content(change: Change, len: usize) -> Option<Vec<u8>> {
+    match change {
+        Change::Whole(seed) => Some(noise(seed, len)),
+        Change::Known(seed) => Some(known(seed, len)),
+        _ => None,
+    }
+}
+
+/// One of a few blocks: zeroes or noise, perhaps with a few bytes changed where the core does not
+/// look when it guesses which block this one is like.
+fn known(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut bytes = match rng.u64(..4) {
+        0 => vec![0; len],
+        number => noise(number, len),
+    };
+    for _ in 0..rng.usize(..3) {
+        let eighth = len / 8;
+        let at = rng.usize(..8) * eighth + rng.usize(..eighth / 2).min(7);
+        bytes[at] = rng.u8(..3);
+    }
+    bytes
+}
+
+/// `len` bytes that no other seed gives.
+pub fn noise(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    std::iter::repeat_with(|| rng.u8(..)).take(len).collect()
+}

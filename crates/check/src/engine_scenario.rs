@@ -1,0 +1,268 @@
+//! Shapes and scripts for engines of the lab, which have one disk, whole blocks and metadata blocks,
+//! and keep house on their callers' threads.
+
+use crate::engine::Maker;
+use crate::scenario::{Change, Item, Script, Shape, Step};
+
+/// What the shape of an engine has beside that of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EngineShape {
+    /// Which engine.
+    pub maker: Maker,
+    /// Its paper's protocol exactly as printed.
+    pub as_printed: bool,
+    /// Elements of its ring, if it has one.
+    pub ring_elements: u64,
+    /// Blocks of a set, if it has sets.
+    pub set_blocks: usize,
+    /// Blocks of its journal, if it has one on the disk.
+    pub journal_blocks: usize,
+    /// How each block is written.
+    pub roles: Roles,
+}
+
+/// Which blocks are metadata: two bits a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Roles(pub u64);
+
+/// How a block is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Whole.
+    Data,
+    /// In parts, as metadata.
+    Metadata,
+    /// Now so, now so.
+    Both,
+}
+
+/// Bytes of an inode in every shape.
+pub const INODE_BYTES: usize = 64;
+
+impl Roles {
+    /// How `block` is written.
+    pub fn of(self, block: usize) -> Role {
+        match self.0 >> (block * 2) & 3 {
+            0 | 1 => Role::Data,
+            2 => Role::Metadata,
+            _ => Role::Both,
+        }
+    }
+}
+
+impl EngineShape {
+    /// Blocks of the backing that the engine keeps from its users.
+    pub fn own_blocks(&self) -> usize {
+        if self.maker.has_journal() {
+            self.journal_blocks
+        } else {
+            0
+        }
+    }
+
+    /// A shape drawn from `rng`: mostly a cache that is smaller than its disk.
+    pub fn random(rng: &mut fastrand::Rng, maker: Maker, as_printed: bool) -> Shape {
+        let block_bytes = match rng.u8(..16) {
+            0 => 4096,
+            1..=3 => 512,
+            _ => 128,
+        };
+        let slots = match rng.u8(..4) {
+            _ if block_bytes == 4096 => 9,
+            0 => rng.usize(16..28),
+            _ => rng.usize(8..16),
+        };
+        let roles = match rng.u8(..4) {
+            0 => 0,
+            1 => u64::MAX / 3 * 2,
+            _ => rng.u64(..),
+        };
+        let engine = EngineShape {
+            maker,
+            as_printed,
+            ring_elements: rng.u64(8..=16),
+            set_blocks: [4, 8][rng.usize(..2)],
+            journal_blocks: rng.usize(8..=16),
+            roles: Roles(roles),
+        };
+        Shape {
+            block_bytes,
+            slots,
+            volume_blocks: rng.usize(3..=20),
+            fill_on_read: rng.bool(),
+            ..EngineShape::smallest(engine)
+        }
+    }
+
+    /// A small cache of a disk that does not fit into it.
+    fn smallest(engine: EngineShape) -> Shape {
+        Shape {
+            slots: 8,
+            volume_blocks: 12,
+            first_blocks: 0,
+            fill_on_read: true,
+            engine: Some(engine),
+            ..Shape::smallest(false)
+        }
+    }
+}
+
+/// A script drawn from `rng`.
+pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape, engine: &EngineShape) -> Script {
+    let actors = rng.usize(1..=3);
+    let steps = [3, 6, 12, 24][rng.usize(..4)];
+    // Few hot blocks, so that actors meet.
+    let hot = rng.usize(1..=shape.volume_blocks);
+    let reads = [1, 4, 10][rng.usize(..3)];
+    (0..actors)
+        .map(|actor| {
+            let keeps_house = actors > 1 && actor == actors - 1 && rng.bool();
+            let house = if keeps_house { 12 } else { 1 };
+            (0..rng.usize(1..=steps))
+                .map(|_| match rng.u8(..24) {
+                    roll if roll < house => housekeeping(rng),
+                    roll if roll < house + reads => read(rng, shape, hot),
+                    _ => transaction(rng, shape, engine, hot),
+                })
+                .collect()
+        })
+        .collect()
+}
+
+fn block(rng: &mut fastrand::Rng, shape: &Shape, hot: usize) -> usize {
+    if rng.u8(..4) > 0 {
+        rng.usize(..hot)
+    } else {
+        rng.usize(..shape.volume_blocks)
+    }
+}
+
+fn read(rng: &mut fastrand::Rng, shape: &Shape, hot: usize) -> Step {
+    let block = block(rng, shape, hot);
+    let count = rng.usize(1..=3).min(shape.volume_blocks - block);
+    match count {
+        1 => Step::Read { volume: 0, block },
+        _ => Step::ReadRange { block, count },
+    }
+}
+
+fn transaction(rng: &mut fastrand::Rng, shape: &Shape, engine: &EngineShape, hot: usize) -> Step {
+    let count = [1, 1, 1, 2, 2, 3, 4, 6][rng.usize(..8)];
+    let first = block(rng, shape, hot);
+    // Neighbours are written with one call where the engine has one for it.
+    let is_run = rng.u8(..4) == 0;
+    let items = (0..count).map(|number| {
+        let block = match is_run {
+            true => (first + number) % shape.volume_blocks,
+            false if number == 0 => first,
+            false => block(rng, shape, hot),
+        };
+        let change = change(rng, engine.roles.of(block));
+        Item { block, change }
+    });
+    Step::Transaction {
+        volume: 0,
+        items: items.collect(),
+        abort: rng.u8(..24) == 0,
+    }
+}
+
+fn change(rng: &mut fastrand::Rng, role: Role) -> Change {
+    let seed = rng.u64(..);
+    match (role, rng.u8(..8)) {
+        (Role::Metadata, _) | (Role::Both, 0..5) => Change::Update(seed),
+        (_, 5) => Change::Known(seed),
+        (_, 6) => Change::Similar(seed),
+        _ => Change::Whole(seed),
+    }
+}
+
+fn housekeeping(rng: &mut fastrand::Rng) -> Step {
+    match rng.u8(..24) {
+        0..=17 => Step::Flush(0),
+        18 if rng.bool() => Step::FailFence {
+            after: rng.u32(..12),
+        },
+        _ => Step::FailStore {
+            volume: 0,
+            writes: rng.u32(..2),
+            syncs: rng.u32(..3),
+        },
+    }
+}
+
+/// What an actor does in a systematic script. Block 1 is written whole and in parts, block 2 in
+/// parts.
+const MOVES: [fn(u64) -> Step; 7] = [
+    |seed| write(&[(0, Change::Whole(seed))]),
+    |seed| {
+        write(&[
+            (0, Change::Whole(seed)),
+            (3, Change::Whole(seed + 1)),
+            (4, Change::Whole(seed + 2)),
+        ])
+    },
+    |seed| write(&[(2, Change::Update(seed))]),
+    |seed| {
+        write(&[
+            (1, Change::Update(seed)),
+            (0, Change::Whole(seed)),
+            (2, Change::Update(seed + 1)),
+        ])
+    },
+    |seed| write(&[(1, Change::Whole(seed))]),
+    |_| Step::Flush(0),
+    |_| Step::ReadRange { block: 8, count: 3 },
+];
+
+/// Preludes: the cache empty, with dirty blocks, with clean ones, and full.
+const PRELUDES: usize = 4;
+
+/// Systematic scripts there are.
+pub const SCRIPTS: usize = MOVES.len() * MOVES.len() * PRELUDES;
+
+fn write(items: &[(usize, Change)]) -> Step {
+    let items = items.iter().map(|&(block, change)| Item { block, change });
+    Step::Transaction {
+        volume: 0,
+        items: items.collect(),
+        abort: false,
+    }
+}
+
+fn prelude(number: usize) -> Vec<Step> {
+    let dirty = vec![
+        write(&[(0, Change::Whole(1)), (1, Change::Whole(2))]),
+        write(&[(2, Change::Update(3))]),
+    ];
+    match number {
+        0 => Vec::new(),
+        1 => dirty,
+        2 => [dirty, vec![Step::Flush(0)]].concat(),
+        _ => {
+            let more = (3..9).map(|block| write(&[(block, Change::Whole(block as u64))]));
+            dirty.into_iter().chain(more).collect()
+        }
+    }
+}
+
+/// The shape and the script with this number.
+pub fn systematic_script(number: usize, maker: Maker, as_printed: bool) -> (Shape, Script) {
+    let rest = number % SCRIPTS;
+    let (start, rest) = (rest % PRELUDES, rest / PRELUDES);
+    let (a, b) = (rest % MOVES.len(), rest / MOVES.len());
+    let mut first = prelude(start);
+    first.push(MOVES[a](1000));
+    // Something after it, so that what was acknowledged is followed by a crash.
+    first.push(write(&[(5, Change::Whole(4000))]));
+    let second = vec![MOVES[b](2000), write(&[(0, Change::Whole(5000))])];
+    let shape = EngineShape::smallest(EngineShape {
+        maker,
+        as_printed,
+        ring_elements: 8,
+        set_blocks: 4,
+        journal_blocks: 12,
+        roles: Roles(0b10_11_00),
+    });
+    (shape, vec![first, second])
+}

@@ -1,0 +1,258 @@
+//! What is crashed: Forebay's pool, through all that it can do, or an engine of the lab, through
+//! what every engine can. What differs between the two meets the rest of the checker here.
+
+use crate::content::noise;
+use crate::engine::{self, Maker, OpenEngine};
+use crate::engine_actor::EngineActor;
+use crate::engine_scenario::{self, EngineShape};
+use crate::life::Begins;
+use crate::pool::{self, OpenPool};
+use crate::pool_actor::PoolActor;
+use crate::scenario::{Script, Shape, Step};
+use crate::store::CrashStore;
+use crate::systematic;
+use crate::world::{Image, World};
+use forebay::Backing;
+use forebay_lab::engines::EngineName;
+use forebay_pmem::Region;
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What is crashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Forebay's own pool.
+    Pool,
+    /// An engine behind the trait that all of them have.
+    Engine {
+        /// Which one.
+        maker: Maker,
+        /// Its paper's protocol exactly as printed.
+        as_printed: bool,
+    },
+}
+
+impl Subject {
+    /// Every engine of the papers, oldest first.
+    pub const PAPERS: [EngineName; 4] = [
+        EngineName::Classic,
+        EngineName::Ubj,
+        EngineName::Tinca,
+        EngineName::Spindle,
+    ];
+
+    /// An engine of the lab.
+    pub const fn engine(name: EngineName, as_printed: bool) -> Subject {
+        Subject::Engine {
+            maker: Maker::Lab(name),
+            as_printed,
+        }
+    }
+
+    /// The same with its paper's protocol as printed.
+    pub fn printed(self) -> Result<Subject, String> {
+        match self {
+            Subject::Engine {
+                maker: Maker::Lab(name),
+                ..
+            } if Subject::PAPERS.contains(&name) => Ok(Subject::engine(name, true)),
+            _ => Err(String::from(
+                "no paper prints this protocol; --as-printed goes with --engine classic, ubj, \
+                 tinca or spindle",
+            )),
+        }
+    }
+
+    /// The flags that choose it on the command line, each after a space.
+    pub fn flags(self) -> String {
+        match self {
+            Subject::Pool => String::new(),
+            Subject::Engine { maker, as_printed } => {
+                let printed = if as_printed { " --as-printed" } else { "" };
+                format!(" --engine {maker}{printed}")
+            }
+        }
+    }
+
+    /// The name of a row of the report.
+    pub fn row(self, what: &str) -> String {
+        match self {
+            Subject::Pool => String::from(what),
+            Subject::Engine { maker, as_printed } => {
+                let printed = if as_printed { "_as_printed" } else { "" };
+                format!("{what}_{maker}{printed}")
+            }
+        }
+    }
+
+    /// A shape drawn from `rng`.
+    pub fn random_shape(self, rng: &mut fastrand::Rng) -> Shape {
+        match self {
+            Subject::Pool => Shape::random(rng),
+            Subject::Engine { maker, as_printed } => EngineShape::random(rng, maker, as_printed),
+        }
+    }
+
+    /// How many systematic scripts it has.
+    pub fn systematic_scripts(self) -> usize {
+        match self {
+            Subject::Pool => systematic::SCRIPTS,
+            Subject::Engine { .. } => engine_scenario::SCRIPTS,
+        }
+    }
+
+    /// The shape and the script with this number.
+    pub fn systematic_script(self, number: usize) -> (Shape, Script) {
+        match self {
+            Subject::Pool => systematic::script(number),
+            Subject::Engine { maker, as_printed } => {
+                engine_scenario::systematic_script(number, maker, as_printed)
+            }
+        }
+    }
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Subject, String> {
+        match text {
+            "forebay" => Ok(Subject::Pool),
+            "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
+            name => match name.parse() {
+                Ok(name) => Ok(Subject::engine(name, false)),
+                Err(error) => Err(forebay::Error::to_string(&error)),
+            },
+        }
+    }
+}
+
+/// A cache that runs.
+pub enum OpenCache {
+    /// Forebay's.
+    Pool(Box<OpenPool>),
+    /// Another.
+    Engine(OpenEngine),
+}
+
+/// Brings what `regions` hold to life. Lives of one medium need different `life` numbers: what they
+/// leave to chance is made of them.
+pub fn open(
+    shape: &Shape,
+    begins: Begins,
+    life: u64,
+    mut regions: Vec<Region>,
+    backing: impl Fn(usize) -> Backing,
+) -> Result<OpenCache, String> {
+    if let Some(engine) = &shape.engine {
+        let region = regions.pop().ok_or("an engine has one region")?;
+        let anew = begins == Begins::Created;
+        let opened = engine::open(shape, engine, life, (region, backing(0)), anew)?;
+        return Ok(OpenCache::Engine(opened));
+    }
+    let pool = match begins {
+        Begins::Opened => pool::open(shape, life, regions, backing),
+        Begins::Grown => pool::open_grown(shape, life, regions, backing),
+        Begins::Created => pool::create_over(shape, life, regions, backing),
+    };
+    Ok(OpenCache::Pool(Box::new(pool?)))
+}
+
+impl OpenCache {
+    /// Somebody who works on it.
+    pub fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Actor<'a> {
+        match self {
+            OpenCache::Pool(pool) => Actor::Pool(PoolActor::new(world, shape, pool)),
+            OpenCache::Engine(engine) => Actor::Engine(EngineActor::new(world, shape, engine)),
+        }
+    }
+
+    /// Reads a block; none if the volume ends before it.
+    pub fn read_block(
+        &self,
+        shape: &Shape,
+        volume: usize,
+        block: usize,
+    ) -> forebay::Result<Option<Vec<u8>>> {
+        match self {
+            OpenCache::Pool(pool) => pool.read_block(shape, volume, block),
+            OpenCache::Engine(engine) => engine.read_block(block).map(Some),
+        }
+    }
+
+    /// Whether what it knows of itself is consistent.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            OpenCache::Pool(pool) => pool.check(),
+            OpenCache::Engine(engine) => engine.check(),
+        }
+    }
+
+    /// Empties an engine into its backing and compares them. A pool's write-back is in its scripts.
+    pub fn empty(&self, stores: &[Arc<CrashStore>]) -> Result<(), String> {
+        match self {
+            OpenCache::Pool(_) => Ok(()),
+            OpenCache::Engine(engine) => engine
+                .empty(&stores[0])
+                .map_err(|error| format!("flush after recovery: {error}"))?,
+        }
+    }
+
+    /// Closes it in order.
+    pub fn close(self, world: &World) -> Result<(), String> {
+        match self {
+            OpenCache::Pool(pool) => pool.close(world),
+            OpenCache::Engine(engine) => engine.close(world),
+        }
+    }
+}
+
+/// One who works on a cache.
+pub enum Actor<'a> {
+    /// On a pool.
+    Pool(PoolActor<'a>),
+    /// On an engine.
+    Engine(EngineActor<'a>),
+}
+
+impl Actor<'_> {
+    /// Does one step; the error is a violation in words.
+    pub fn act(&mut self, step: &Step) -> Result<(), String> {
+        match self {
+            Actor::Pool(actor) => actor.act(step),
+            Actor::Engine(actor) => actor.act(step),
+        }
+    }
+}
+
+/// Freshly made caches by shape: making one takes longer than recovering one.
+#[derive(Default)]
+pub struct Templates(HashMap<Shape, Image>);
+
+impl Templates {
+    /// A cache of `shape` that holds nothing, over backings that do.
+    pub fn get(&mut self, shape: &Shape) -> Result<&Image, String> {
+        if !self.0.contains_key(shape) {
+            let stores = (0..shape.volumes)
+                .map(|volume| disk(shape, volume))
+                .collect();
+            let image = match &shape.engine {
+                Some(engine) => engine::template(shape, engine, stores)?,
+                None => pool::template(shape, stores)?,
+            };
+            self.0.insert(shape.clone(), image);
+        }
+        Ok(&self.0[shape])
+    }
+}
+
+/// A disk as it is before it is cached.
+fn disk(shape: &Shape, volume: usize) -> Vec<u8> {
+    let mut bytes = noise(0x5eed + volume as u64, shape.volume_bytes());
+    // One block in four is zero, as most of a new disk is.
+    for block in (3..shape.volume_blocks).step_by(4) {
+        bytes[block * shape.block_bytes..][..shape.block_bytes].fill(0);
+    }
+    bytes
+}
