@@ -2,6 +2,7 @@
 
 mod classic;
 mod forebay_engine;
+mod ubj;
 
 use std::fmt;
 use std::str::FromStr;
@@ -136,6 +137,7 @@ pub fn create(
     match name {
         EngineName::Classic => classic::create(region, backing, options),
         EngineName::Forebay => forebay_engine::create(region, backing, options),
+        EngineName::Ubj => ubj::create(region, backing, options),
         name => Err(Error::Options(format!("the engine {name} is not built in"))),
     }
 }
@@ -153,6 +155,7 @@ pub fn open(
     match name {
         EngineName::Classic => classic::open(region, backing, options),
         EngineName::Forebay => forebay_engine::open(region, backing, options),
+        EngineName::Ubj => ubj::open(region, backing, options),
         name => Err(Error::Options(format!("the engine {name} is not built in"))),
     }
 }

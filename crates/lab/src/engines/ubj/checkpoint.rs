@@ -1,0 +1,120 @@
+//! Room: clean blocks leave by LRU, committed transactions are checkpointed, the oldest one first.
+//!
+//! C1: an entry is freed only after the disk has durably what it stands for, or a later
+//! transaction's version of it is frozen. C2: of two versions of a block, the later one's entry is
+//! freed only after the earlier one's is durably free; otherwise recovery would take the earlier
+//! one for the newest.
+
+use forebay::{Error, Result, WriteRun};
+
+use super::Ubj;
+use super::state::{Buffer, State};
+
+/// Bytes that write-back holds in DRAM at a time.
+const BATCH_BYTES: usize = 4 << 20;
+
+impl Ubj {
+    /// Makes room until so many buffers are free: the least recently used one goes if it is clean. If
+    /// it is frozen, or out of date, the oldest transaction is checkpointed.
+    pub(super) fn make_room(&self, state: &mut State, wanted: usize) -> Result<()> {
+        while state.free_slots() < wanted {
+            let Some(oldest) = state.oldest() else {
+                return Err(Error::NoSpace {
+                    waited_ms: 0,
+                    dirty_blocks: state.frozen_blocks(),
+                });
+            };
+            match state.buffer(oldest) {
+                Buffer::Clean { .. } => state.evict(oldest),
+                _ => self.checkpoint_oldest(state)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Checkpoints one transaction. A block that a later transaction wrote again is not written: its
+    /// newer version is as durable, and stays.
+    fn checkpoint_oldest(&self, state: &mut State) -> Result<()> {
+        let transaction = state.transactions().next();
+        let slots = transaction.expect("a frozen buffer has one").slots.clone();
+        self.write_back(newest(state, &slots))?;
+        // C2: the transaction is the oldest, so none of its blocks has an earlier version.
+        self.free_entries(&slots)?;
+        state.unfreeze_oldest();
+        Ok(())
+    }
+
+    /// Checkpoints all transactions with one pass over the disk.
+    pub(super) fn checkpoint_all(&self, state: &mut State) -> Result<()> {
+        let slots = state.transactions().flat_map(|committed| &committed.slots);
+        let (out_of_date, frozen): (Vec<u32>, Vec<u32>) =
+            slots.partition(|&&slot| state.buffer(slot) == Buffer::OutOfDate);
+        if frozen.is_empty() {
+            assert!(out_of_date.is_empty(), "a later version is frozen");
+            return Ok(());
+        }
+        self.write_back(newest(state, &frozen))?;
+        if !out_of_date.is_empty() {
+            // C2: durable before the entries of the versions that made them out of date go.
+            self.free_entries(&out_of_date)?;
+        }
+        self.free_entries(&frozen)?;
+        while state.transactions().next().is_some() {
+            state.unfreeze_oldest();
+        }
+        Ok(())
+    }
+
+    /// Writes blocks to the disk, neighbours as one run, and syncs it.
+    fn write_back(&self, mut blocks: Vec<(u64, u32)>) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        blocks.sort_unstable();
+        let block_bytes = self.layout.block_bytes;
+        for batch in blocks.chunks(BATCH_BYTES / block_bytes) {
+            let mut bytes = vec![0; batch.len() * block_bytes];
+            for ((_, slot), out) in batch.iter().zip(bytes.chunks_exact_mut(block_bytes)) {
+                self.region.read(self.layout.buffer(*slot), out);
+            }
+            let mut rest = &bytes[..];
+            let runs = batch.chunk_by(|(block, _), (next, _)| block + 1 == *next);
+            let runs = runs.map(|run| {
+                let (head, tail) = rest.split_at(run.len() * block_bytes);
+                rest = tail;
+                WriteRun {
+                    offset: run[0].0 * block_bytes as u64,
+                    bytes: head,
+                }
+            });
+            let runs: Vec<WriteRun<'_>> = runs.collect();
+            for result in self.backing.write_runs(&runs) {
+                result.map_err(|source| self.backing_error(source))?;
+            }
+        }
+        // C1: what the disk's own cache holds does not survive a power cut.
+        self.backing
+            .sync()
+            .map_err(|source| self.backing_error(source))
+    }
+
+    /// Frees the entries of these buffers; durable on return.
+    fn free_entries(&self, slots: &[u32]) -> Result<()> {
+        for &slot in slots {
+            self.layout.clear_entry(&self.region, slot);
+        }
+        self.layout
+            .flush_entries(&self.region, slots.iter().copied());
+        // Orders the freeing before any reuse of the buffers, and before later versions go.
+        Ok(self.region.fence()?)
+    }
+}
+
+/// Block and buffer of those that hold their block's newest version.
+fn newest(state: &State, slots: &[u32]) -> Vec<(u64, u32)> {
+    let frozen = slots.iter().filter_map(|&slot| match state.buffer(slot) {
+        Buffer::Frozen { block } => Some((block, slot)),
+        _ => None,
+    });
+    frozen.collect()
+}

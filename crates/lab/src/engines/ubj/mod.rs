@@ -1,0 +1,212 @@
+//! UBJ: the buffer cache and the journal are one (Lee, Bahn and Noh, FAST'13, as Tinca §1 and §5.4.4
+//! and Spindle §1 describe it).
+//!
+//! A committed transaction's blocks are frozen in the buffers that hold them, so nothing is written
+//! twice; but to write a frozen block again it is copied to another buffer first. Frozen blocks
+//! leave by whole transactions, oldest first: a checkpoint. What is not frozen is an ordinary
+//! buffer, which a crash empties.
+//!
+//! It guarantees what [`Engine`] asks for. The invariants stand where they are kept: I1 and I2 in
+//! `commit`, C1 and C2 in `checkpoint`, R1 and R2 in `recover`. What the papers leave open is in
+//! `docs/papers.md`; they print no protocol, so there is none to keep as printed.
+
+mod checkpoint;
+mod commit;
+mod layout;
+mod recover;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Mutex;
+
+use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Result};
+use forebay_pmem::lock_or_yield;
+
+use super::{EngineName, EngineOptions};
+use crate::shared::{BufferedTransaction, Header};
+use layout::Layout;
+use state::State;
+
+/// The largest transaction, as a share of the buffers: JBD2's share of its journal.
+const TRANSACTION_SHARE: u32 = 4;
+
+/// The engine.
+pub(crate) struct Ubj {
+    region: Region,
+    backing: Backing,
+    layout: Layout,
+    disk_blocks: u64,
+    fill_on_read: bool,
+    /// Held across a commit, a checkpoint, and a read with its fill.
+    state: Mutex<State>,
+}
+
+/// Makes an empty engine on `region`.
+pub(crate) fn create(
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    let layout = Layout::plan(region.len(), options.block_bytes)?;
+    Header::erase(&region)?;
+    layout.erase(&region);
+    // Orders the empty entries before the header that says they are some.
+    region.fence()?;
+    layout.header(backing.size_bytes()).write(&region)?;
+    let state = State::new(layout.slots);
+    Ok(Box::new(Ubj::new(region, backing, layout, options, state)))
+}
+
+/// Recovers the engine on `region`.
+pub(crate) fn open(
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    let header = Header::read(&region, EngineName::Ubj, backing.size_bytes())?;
+    let layout = Layout::from_header(&header, &region)?;
+    if layout.block_bytes != options.block_bytes {
+        return Err(Error::Refused {
+            path: region.path().to_path_buf(),
+            found: format!("a cache with blocks of {} bytes", layout.block_bytes),
+            todo: format!("open it with those, not with {}", options.block_bytes),
+        });
+    }
+    let disk_blocks = blocks_of(&backing, &layout);
+    let state = recover::recover(&region, &layout, disk_blocks)?;
+    Ok(Box::new(Ubj::new(region, backing, layout, options, state)))
+}
+
+fn blocks_of(backing: &Backing, layout: &Layout) -> u64 {
+    backing.size_bytes().div_ceil(layout.block_bytes as u64)
+}
+
+impl Ubj {
+    fn new(
+        region: Region,
+        backing: Backing,
+        layout: Layout,
+        options: &EngineOptions,
+        state: State,
+    ) -> Ubj {
+        Ubj {
+            disk_blocks: blocks_of(&backing, &layout),
+            region,
+            backing,
+            layout,
+            fill_on_read: options.fill_on_read,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// After a fence failed it is unknown what is durable: nothing is written any more.
+    fn writable(&self) -> Result<()> {
+        if self.region.is_poisoned() {
+            return Err(Error::Poisoned {
+                path: self.region.path().to_path_buf(),
+            });
+        }
+        Ok(())
+    }
+
+    fn backing_error(&self, source: std::io::Error) -> Error {
+        Error::Backing {
+            path: self.backing.identity().path,
+            source,
+        }
+    }
+
+    fn read_block(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
+        if let Some(slot) = state.place_of(block) {
+            self.region.read(self.layout.buffer(slot), out);
+            state.touch(slot);
+            state.stats.read_hits += 1;
+            return Ok(());
+        }
+        self.backing
+            .read_at(block * out.len() as u64, out)
+            .map_err(|source| self.backing_error(source))?;
+        state.stats.read_misses += 1;
+        if self.fill_on_read && self.writable().is_ok() {
+            self.fill(state, block, out)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a block as the disk has it. Its lines are flushed, as the disk's own transfer would
+    /// bring them to the medium; no fence, since nothing has to survive.
+    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        match self.make_room(state, 1) {
+            // The block was read all the same.
+            Err(Error::Backing { .. } | Error::NoSpace { .. }) => return Ok(()),
+            made => made?,
+        }
+        let slot = state.take_free();
+        let offset = self.layout.buffer(slot);
+        self.region.store(offset, bytes);
+        self.region.flush(offset, bytes.len());
+        state.fill(slot, block);
+        Ok(())
+    }
+}
+
+impl Engine for Ubj {
+    fn name(&self) -> &'static str {
+        EngineName::Ubj.as_str()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.layout.block_bytes
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.disk_blocks * self.layout.block_bytes as u64
+    }
+
+    fn transaction_blocks_max(&self) -> usize {
+        (self.layout.slots / TRANSACTION_SHARE).max(1) as usize
+    }
+
+    fn begin(&self) -> Box<dyn EngineTransaction + '_> {
+        Box::new(BufferedTransaction::new(self))
+    }
+
+    fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let block_bytes = self.layout.block_bytes;
+        let blocks = (out.len() / block_bytes) as u64;
+        if !out.len().is_multiple_of(block_bytes) || block.saturating_add(blocks) > self.disk_blocks
+        {
+            return Err(Error::OutOfRange {
+                volume: 0,
+                what: format!(
+                    "{} bytes from block {block}; the disk has {} blocks of {block_bytes} bytes",
+                    out.len(),
+                    self.disk_blocks
+                ),
+            });
+        }
+        for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
+            let mut state = lock_or_yield(&self.state);
+            self.read_block(&mut state, number, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        let mut state = lock_or_yield(&self.state);
+        self.writable()?;
+        self.checkpoint_all(&mut state)
+    }
+
+    fn stats(&self) -> EngineStats {
+        let state = lock_or_yield(&self.state);
+        EngineStats {
+            cached_blocks: state.cached_blocks(),
+            dirty_blocks: state.frozen_blocks(),
+            memory: self.region.counters(),
+            backing: self.backing.counters(),
+            ..state.stats
+        }
+    }
+}
