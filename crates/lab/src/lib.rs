@@ -5,7 +5,11 @@
 //! recovers after a crash; its lines and fences are those that the region counted. What a paper
 //! leaves open, and where its protocol as printed loses data, is in `docs/papers.md`.
 
+pub mod disk;
 pub mod engines;
+pub mod filesystem;
+pub mod measure;
 mod shared;
 #[cfg(test)]
 mod testing;
+pub mod workload;

@@ -1,0 +1,259 @@
+//! A disk as slow as a real one: another store, with the waits of an SSD or an HDD.
+//!
+//! The device serves a fixed number of requests side by side. A request takes the channel that is
+//! free first and holds it for its service time, so that threads that use the disk at once delay each
+//! other as they would on the device; a call returns when its last request is served. The store
+//! inside holds the bytes and counts.
+//!
+//! A sync costs nothing: an SSD with power-loss protection has made a write durable when it
+//! acknowledges it, and so has an HDD whose write cache is off. The papers do not speak of the
+//! disk's volatile cache, so this favours no design.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
+
+/// Waits longer than this sleep, so that they leave the processor to others; the rest is spun, since
+/// the system wakes a sleeper some tens of microseconds late.
+const SPIN_BELOW: Duration = Duration::from_micros(200);
+
+/// How late a sleeper may wake.
+const WAKE_SLACK: Duration = Duration::from_micros(100);
+
+/// How far apart two requests of an HDD may lie and still need no long seek.
+const NEAR_BYTES: u64 = 1 << 20;
+
+/// Which disk is imitated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DiskKind {
+    /// As fast as the store inside.
+    None,
+    /// A SATA SSD, as under Tinca (§5.1): 90 µs to read and 70 µs to write 4 KiB, 2 ns for each
+    /// further byte, 8 requests side by side. The paper names no model and no latencies; these are
+    /// the usual ones of its time.
+    #[default]
+    Ssd,
+    /// A disk of 7,200 rotations a minute, as under Spindle (§5.1): 4 ms of seek and rotation, 0.5 ms
+    /// within 1 MiB, none where a request begins at the end of the last, 7 ns a byte, one at a time.
+    Hdd,
+}
+
+impl DiskKind {
+    /// What it is called in reports.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            DiskKind::None => "none",
+            DiskKind::Ssd => "ssd",
+            DiskKind::Hdd => "hdd",
+        }
+    }
+
+    const fn channels(self) -> usize {
+        match self {
+            DiskKind::Ssd => 8,
+            DiskKind::None | DiskKind::Hdd => 1,
+        }
+    }
+
+    /// How long the device works on `bytes` at `offset` when its last request ended at `last_end`.
+    fn service(self, is_write: bool, offset: u64, bytes: u64, last_end: u64) -> Duration {
+        let latency_ns = match self {
+            DiskKind::None => return Duration::ZERO,
+            DiskKind::Ssd if is_write => 70_000,
+            DiskKind::Ssd => 90_000,
+            DiskKind::Hdd if offset == last_end => 0,
+            DiskKind::Hdd if offset.abs_diff(last_end) <= NEAR_BYTES => 500_000,
+            DiskKind::Hdd => 4_000_000,
+        };
+        let transfer_ns = match self {
+            DiskKind::Hdd => bytes * 7,
+            // The latency is that of the first 4 KiB.
+            DiskKind::Ssd | DiskKind::None => bytes.saturating_sub(4096) * 2,
+        };
+        Duration::from_nanos(latency_ns + transfer_ns)
+    }
+}
+
+/// Until when each channel is taken, and where the last request ended.
+struct Channels {
+    free_at: Vec<Instant>,
+    last_end: u64,
+}
+
+/// A store that makes its callers wait as a disk would.
+pub struct EmulatedDisk {
+    inner: Arc<dyn BackingStore>,
+    kind: DiskKind,
+    channels: Mutex<Channels>,
+    is_waiting: AtomicBool,
+}
+
+impl EmulatedDisk {
+    /// Puts the waits of `kind` around `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn BackingStore>, kind: DiskKind) -> EmulatedDisk {
+        let channels = Channels {
+            free_at: vec![Instant::now(); kind.channels()],
+            last_end: 0,
+        };
+        EmulatedDisk {
+            inner,
+            kind,
+            channels: Mutex::new(channels),
+            is_waiting: AtomicBool::new(true),
+        }
+    }
+
+    /// Turns the waits off, for a warm-up that only its end matters of, and on again.
+    pub fn set_waiting(&self, is_waiting: bool) {
+        self.is_waiting.store(is_waiting, Ordering::Relaxed);
+    }
+
+    /// Waits until the device would have served all of the requests, each `(offset, bytes)`.
+    fn serve(&self, is_write: bool, requests: impl Iterator<Item = (u64, u64)>) {
+        if self.kind == DiskKind::None || !self.is_waiting.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = Instant::now();
+        let mut done_at = now;
+        // Instants have no invariant that a panicking holder could have broken.
+        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        for (offset, bytes) in requests {
+            let service = self
+                .kind
+                .service(is_write, offset, bytes, channels.last_end);
+            channels.last_end = offset + bytes;
+            if let Some(free_at) = channels.free_at.iter_mut().min() {
+                *free_at = now.max(*free_at) + service;
+                done_at = done_at.max(*free_at);
+            }
+        }
+        drop(channels);
+        wait_until(done_at);
+    }
+}
+
+fn wait_until(done_at: Instant) {
+    let left = done_at.saturating_duration_since(Instant::now());
+    if left > SPIN_BELOW {
+        std::thread::sleep(left - WAKE_SLACK);
+    }
+    while Instant::now() < done_at {
+        std::hint::spin_loop();
+    }
+}
+
+impl BackingStore for EmulatedDisk {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn refresh_size(&self) -> io::Result<u64> {
+        self.inner.refresh_size()
+    }
+
+    fn identity(&self) -> BackingIdentity {
+        self.inner.identity()
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.inner.read_at(offset, out)?;
+        self.serve(false, std::iter::once((offset, out.len() as u64)));
+        Ok(())
+    }
+
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        let results = self.inner.write_runs(runs);
+        let requests = runs.iter().map(|run| (run.offset, run.bytes.len() as u64));
+        self.serve(true, requests);
+        results
+    }
+
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.inner.zero_range(offset, len_bytes)?;
+        // The device is told to forget; no bytes travel.
+        self.serve(true, std::iter::once((offset, 0)));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
+    fn counters(&self) -> BackingCounters {
+        self.inner.counters()
+    }
+
+    fn transport(&self) -> String {
+        format!(
+            "{}, as slow as {}",
+            self.inner.transport(),
+            self.kind.as_str()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay::MemoryStore;
+
+    fn disk(kind: DiskKind) -> EmulatedDisk {
+        EmulatedDisk::new(Arc::new(MemoryStore::new(1 << 24)), kind)
+    }
+
+    #[test]
+    fn an_ssd_serves_eight_at_once_and_an_hdd_one() {
+        let bytes = [7; 4096];
+        let run = |number: u64| WriteRun {
+            offset: number << 21,
+            bytes: &bytes,
+        };
+        let runs: Vec<WriteRun<'_>> = (0..4).chain(4..8).map(run).collect();
+        let time = |disk: &EmulatedDisk, runs: &[WriteRun<'_>]| {
+            let start = Instant::now();
+            assert!(disk.write_runs(runs).iter().all(io::Result::is_ok));
+            start.elapsed()
+        };
+        let ssd = disk(DiskKind::Ssd);
+        assert!(time(&ssd, &runs) >= Duration::from_micros(70));
+        let again = [runs.clone(), runs.clone()].concat();
+        assert!(time(&ssd, &again) >= Duration::from_micros(140));
+        let hdd = disk(DiskKind::Hdd);
+        assert!(time(&hdd, &runs[..3]) >= Duration::from_millis(8));
+        hdd.set_waiting(false);
+        assert_eq!(hdd.counters().blocks_written, 3);
+        assert!(time(&hdd, &runs[..1]) < Duration::from_millis(4));
+    }
+
+    #[test]
+    fn what_is_near_costs_an_hdd_less() {
+        let cost = |offset| DiskKind::Hdd.service(false, offset, 4096, 1 << 30);
+        assert!(cost(1 << 30) < Duration::from_micros(100));
+        assert!(cost((1 << 30) + 8192) < Duration::from_millis(1));
+        assert!(cost(0) >= Duration::from_millis(4));
+        assert_eq!(
+            DiskKind::Ssd.service(true, 0, 8192, 0),
+            Duration::from_nanos(78_192)
+        );
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_store_inside() {
+        let disk = disk(DiskKind::Ssd);
+        let bytes = [9; 512];
+        disk.write_runs(&[WriteRun {
+            offset: 4096,
+            bytes: &bytes,
+        }]);
+        let mut out = [0; 512];
+        disk.read_at(4096, &mut out).unwrap();
+        assert_eq!(out, bytes);
+        assert_eq!(disk.counters().reads, 1);
+        disk.sync().unwrap();
+    }
+}

@@ -1,0 +1,61 @@
+//! Runs a workload on an engine and says what it cost.
+
+mod cell;
+mod counts;
+mod measurement;
+mod perform;
+
+use std::time::{Duration, Instant};
+
+use forebay::{Engine, Result};
+
+pub use cell::{Cell, CellOptions, run_cell};
+pub use counts::{CountsRow, counts};
+pub use measurement::Measurement;
+pub use perform::{perform, wrong_blocks};
+
+use crate::workload::{Operation, Workload};
+
+/// Told how many operations are done, of how many.
+pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+
+/// Performs `operations` operations of the workload and measures them.
+///
+/// # Errors
+/// The engine's.
+pub fn run(
+    engine: &dyn Engine,
+    workload: &mut dyn Workload,
+    operations: u64,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Measurement> {
+    let before = engine.stats();
+    let mut asked = Operation::default();
+    let mut elapsed = Duration::ZERO;
+    let mut actions = Vec::new();
+    let mut done = 0;
+    while done < operations {
+        let batch = perform::BATCH.min(operations - done);
+        actions.clear();
+        for _ in 0..batch {
+            let operation = workload.next(&mut actions);
+            asked.writes += operation.writes;
+            asked.reads += operation.reads;
+            asked.payload_bytes += operation.payload_bytes;
+        }
+        let start = Instant::now();
+        perform(engine, &actions)?;
+        elapsed += start.elapsed();
+        done += batch;
+        progress(done);
+    }
+    Ok(Measurement {
+        operations,
+        asked,
+        done: measurement::difference(&before, &engine.stats()),
+        elapsed,
+    })
+}
+
+#[cfg(test)]
+mod tests;

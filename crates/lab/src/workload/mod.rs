@@ -1,0 +1,196 @@
+//! The papers' workloads: seeded generators that turn what an application does into what a file
+//! system then asks of the cache below it.
+//!
+//! The same specification and seed give the same actions whatever the engine, and every block that an
+//! action writes can be checked afterwards: each workload knows what the disk must hold.
+
+mod content;
+mod fio;
+
+use std::ops::Range;
+
+use forebay::Result;
+
+use crate::filesystem::FileSystem;
+pub use fio::FioOptions;
+
+/// Bytes of a block, the unit in which file systems ask.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// One request to the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read whole blocks.
+    Read {
+        /// The first one.
+        block: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// Give a block of data new bytes, within the transaction.
+    Write {
+        /// Which.
+        block: u64,
+        /// All of them.
+        bytes: Box<[u8]>,
+    },
+    /// Give a block of metadata new bytes, within the transaction.
+    Update {
+        /// Which.
+        block: u64,
+        /// All of them.
+        bytes: Box<[u8]>,
+        /// Where they differ from the old ones: ascending, not overlapping.
+        changed: Vec<Range<usize>>,
+    },
+    /// Make the writes and updates since the last commit durable, all or none.
+    Commit,
+}
+
+/// What an application did in one operation, as the papers count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Operation {
+    /// Writes: the unit that lines, fences and disk blocks are divided by.
+    pub writes: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes that the application gave to its writes.
+    pub payload_bytes: u64,
+}
+
+/// A source of operations on a file system.
+pub trait Workload: Send {
+    /// What it is called.
+    fn name(&self) -> &str;
+
+    /// The file system that it works on.
+    fn file_system(&self) -> &FileSystem;
+
+    /// The same, to change.
+    fn file_system_mut(&mut self) -> &mut FileSystem;
+
+    /// Appends one application operation's actions. Writes may come with a later operation, when their
+    /// transaction commits; a commit always follows the writes of one call.
+    fn next(&mut self, actions: &mut Vec<Action>) -> Operation;
+
+    /// Operations after which a cache of `cache_blocks` is full and replaces at its steady rate.
+    fn warm_up_operations(&self, cache_blocks: u64) -> u64;
+
+    /// Bytes of the disk that it needs; a multiple of the block size.
+    fn disk_bytes(&self) -> u64 {
+        self.file_system().disk_bytes()
+    }
+
+    /// What the disk holds before the first operation; given away once, before that.
+    fn take_image(&mut self) -> Vec<u8> {
+        self.file_system_mut().take_image()
+    }
+
+    /// Appends what brings everything written so far to the cache, with its commit.
+    fn settle(&mut self, actions: &mut Vec<Action>) {
+        self.file_system_mut().commit(actions);
+    }
+
+    /// The blocks of which something is known, ascending.
+    fn live_blocks(&self) -> Vec<u64> {
+        self.file_system().live_blocks()
+    }
+
+    /// Whether these bytes are what a live block holds after [`Workload::settle`].
+    fn is_right(&self, block: u64, bytes: &[u8]) -> bool {
+        self.file_system().is_right(block, bytes)
+    }
+}
+
+/// How much smaller than the papers' everything is: caches and data sets, not blocks and inodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Scale(u32);
+
+impl Scale {
+    /// 1/64, for figures.
+    pub const FULL: Scale = Scale(64);
+    /// 1/256, for a quick look.
+    pub const QUICK: Scale = Scale(256);
+
+    /// One `divisor`th of the papers' sizes.
+    #[must_use]
+    pub const fn one_over(divisor: u32) -> Scale {
+        Scale(divisor)
+    }
+
+    /// What it divides by.
+    #[must_use]
+    pub const fn divisor(self) -> u32 {
+        self.0
+    }
+
+    /// A size of the papers', scaled and rounded down to whole blocks; at least one block.
+    #[must_use]
+    pub const fn bytes(self, paper_bytes: u64) -> u64 {
+        let blocks = paper_bytes / self.0 as u64 / BLOCK_BYTES as u64;
+        if blocks == 0 {
+            return BLOCK_BYTES as u64;
+        }
+        blocks * BLOCK_BYTES as u64
+    }
+
+    /// Bytes of the cache, 8 GB in both papers (Tinca §5.1, Spindle §5.1).
+    #[must_use]
+    pub const fn cache_bytes(self) -> u64 {
+        self.bytes(8 << 30)
+    }
+
+    /// Blocks of a transaction at most: JBD2's quarter of a journal of 128 MiB, scaled. Tinca's
+    /// Figure 13 shows transactions of that size, 8,000 blocks.
+    #[must_use]
+    pub const fn transaction_blocks_max(self) -> u64 {
+        let blocks = self.bytes(32 << 20) / BLOCK_BYTES as u64;
+        if blocks < 32 { 32 } else { blocks }
+    }
+}
+
+impl std::fmt::Display for Scale {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "1/{}", self.0)
+    }
+}
+
+/// What to generate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WorkloadSpec {
+    /// Random reads and writes of 4 KiB.
+    Fio(FioOptions),
+}
+
+impl WorkloadSpec {
+    /// The workloads that `counts` runs, by name, in its order.
+    pub const NAMES: [&'static str; 4] = ["fio-rw30", "fio-rw50", "fio-rw70", "fio-w100"];
+
+    /// The workload of that name at its papers' sizes times `scale`.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn named(name: &str, scale: Scale) -> Result<WorkloadSpec> {
+        let read_percent = match name {
+            "fio-rw30" => 30,
+            "fio-rw50" => 50,
+            "fio-rw70" => 70,
+            "fio-w100" => 0,
+            _ => {
+                return Err(forebay::Error::Options(format!(
+                    "there is no workload {name}; there are {}",
+                    WorkloadSpec::NAMES.join(", ")
+                )));
+            }
+        };
+        Ok(WorkloadSpec::Fio(FioOptions::new(scale, read_percent)))
+    }
+
+    /// A generator at its beginning.
+    #[must_use]
+    pub fn build(&self, seed: u64) -> Box<dyn Workload> {
+        match self {
+            WorkloadSpec::Fio(options) => Box::new(fio::Fio::new(options, seed)),
+        }
+    }
+}
