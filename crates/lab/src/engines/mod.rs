@@ -2,6 +2,7 @@
 
 mod classic;
 mod forebay_engine;
+mod tinca;
 mod ubj;
 
 use std::fmt;
@@ -136,6 +137,7 @@ pub fn create(
 ) -> Result<Box<dyn Engine>> {
     match name {
         EngineName::Classic => classic::create(region, backing, options),
+        EngineName::Tinca => tinca::create(region, backing, options),
         EngineName::Forebay => forebay_engine::create(region, backing, options),
         EngineName::Ubj => ubj::create(region, backing, options),
         name => Err(Error::Options(format!("the engine {name} is not built in"))),
@@ -154,6 +156,7 @@ pub fn open(
 ) -> Result<Box<dyn Engine>> {
     match name {
         EngineName::Classic => classic::open(region, backing, options),
+        EngineName::Tinca => tinca::open(region, backing, options),
         EngineName::Forebay => forebay_engine::open(region, backing, options),
         EngineName::Ubj => ubj::open(region, backing, options),
         name => Err(Error::Options(format!("the engine {name} is not built in"))),

@@ -1,0 +1,147 @@
+//! What comes into the cache besides commits and what leaves it: fills, eviction (§4.6), write-back.
+//!
+//! A slot is free only when the deletion of the entry that named it is durable, and a modified block's
+//! entry is deleted or marked clean only when the disk has synced the block. So whatever a power cut
+//! leaves of these steps, each entry in use names a slot with the block's newest bytes, and where there
+//! is none the disk has them.
+
+use forebay::{Error, Result, WriteRun};
+
+use super::Tinca;
+use super::layout::Entry;
+use super::state::State;
+
+/// Bytes that a flush reads into memory at a time.
+const WRITE_BACK_BYTES: usize = 1 << 20;
+
+impl Tinca {
+    /// Evicts the least recently used block until so many slots are free. The `pinned` most recently
+    /// used blocks stay.
+    pub(super) fn make_room(&self, state: &mut State, slots: usize, pinned: usize) -> Result<()> {
+        while state.free_slots.len() < slots {
+            let is_any = state.lru.len() > pinned;
+            let victim = state.lru.oldest_first().next().filter(|_| is_any);
+            let Some(victim) = victim else {
+                return Err(Error::NoSpace {
+                    waited_ms: 0,
+                    dirty_blocks: state.dirty_blocks,
+                });
+            };
+            self.evict(state, victim)?;
+        }
+        Ok(())
+    }
+
+    fn evict(&self, state: &mut State, index: u32) -> Result<()> {
+        self.media.check_alive()?;
+        let entry = state.entries[index as usize].expect("a listed entry is in use");
+        if entry.is_modified {
+            self.write_back(&[entry])?;
+        }
+        self.media.delete_entry(index, &entry)?;
+        state.remove(index);
+        state.tally.evictions += 1;
+        Ok(())
+    }
+
+    /// Brings a block that was read from the disk in, clean.
+    pub(super) fn fill(&self, state: &mut State, disk_block: u64, bytes: &[u8]) -> Result<()> {
+        self.media.check_alive()?;
+        self.make_room(state, 1, 0)?;
+        let slot = state.free_slots.pop_front().expect("room was made");
+        self.media.write_block(slot, bytes)?;
+        let index = state.free_entries.pop().expect("as many entries as slots");
+        let entry = Entry {
+            disk_block,
+            is_log: false,
+            is_modified: false,
+            previous: None,
+            current: slot,
+        };
+        self.media.write_entry(index, &entry)?;
+        state.put(index, entry);
+        Ok(())
+    }
+
+    /// Writes all modified blocks to the disk and syncs it, then marks them clean.
+    pub(super) fn flush_locked(&self, state: &mut State) -> Result<()> {
+        let is_modified = |entry: &Entry| entry.is_modified;
+        let entries = state.entries.iter().copied();
+        let mut dirty: Vec<Entry> = entries.flatten().filter(is_modified).collect();
+        dirty.sort_unstable_by_key(|entry| entry.disk_block);
+        self.write_back(&dirty)?;
+        if dirty.is_empty() {
+            return Ok(());
+        }
+        self.media.check_alive()?;
+        let modified = state
+            .entries
+            .iter_mut()
+            .zip(0..)
+            .filter_map(|(entry, index)| {
+                let entry = entry.as_mut().filter(|entry| entry.is_modified)?;
+                entry.is_modified = false;
+                Some((index, *entry))
+            });
+        let clean: Vec<(u32, Entry)> = modified.collect();
+        // In DRAM they are clean even if this fails, rightly: the disk has them. Nothing is stored
+        // after a failed fence.
+        state.dirty_blocks = 0;
+        self.media.write_entries(&clean)
+    }
+
+    /// Writes blocks, given by ascending number, to the disk and syncs it: neighbours in one run.
+    fn write_back(&self, entries: &[Entry]) -> Result<()> {
+        let block_bytes = self.media.geometry.block_bytes;
+        let batch_blocks = (WRITE_BACK_BYTES / block_bytes).min(entries.len()).max(1);
+        let mut buffer = vec![0; batch_blocks * block_bytes];
+        for batch in entries.chunks(batch_blocks) {
+            for (entry, bytes) in batch.iter().zip(buffer.chunks_exact_mut(block_bytes)) {
+                self.read_cached(entry, bytes)?;
+            }
+            let mut rest = &buffer[..];
+            let neighbours = batch.chunk_by(|a, b| a.disk_block + 1 == b.disk_block);
+            let runs: Vec<WriteRun<'_>> = neighbours
+                .map(|run| {
+                    let (bytes, after) = rest.split_at(run.len() * block_bytes);
+                    rest = after;
+                    let offset = run[0].disk_block * block_bytes as u64;
+                    WriteRun { offset, bytes }
+                })
+                .collect();
+            let results = self.backing.write_runs(&runs);
+            let written: std::io::Result<()> = results.into_iter().collect();
+            written.map_err(|source| self.backing_error(source))?;
+        }
+        let synced = self.backing.sync();
+        synced.map_err(|source| self.backing_error(source))
+    }
+
+    /// Copies a cached block out. A clean one that the medium lost comes from the disk.
+    pub(super) fn read_cached(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
+        if self.media.read_block(entry.current, out) {
+            return Ok(());
+        }
+        if entry.is_modified {
+            return Err(Error::Corrupt {
+                volume: 0,
+                block: entry.disk_block,
+            });
+        }
+        self.read_disk(entry.disk_block, out)
+    }
+
+    /// Reads whole blocks from the disk; zeroes past its end.
+    pub(super) fn read_disk(&self, disk_block: u64, out: &mut [u8]) -> Result<()> {
+        let offset = disk_block * self.media.geometry.block_bytes as u64;
+        let read = self.backing.read_at(offset, out);
+        read.map_err(|source| self.backing_error(source))
+    }
+
+    fn backing_error(&self, source: std::io::Error) -> Error {
+        Error::Backing {
+            path: self.backing.identity().path,
+            source,
+        }
+    }
+}
