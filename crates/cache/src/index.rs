@@ -185,16 +185,15 @@ impl Index {
         // Orders the mark before the stores of the change.
         fence(Ordering::Release);
     }
-    /// The change is complete: a new version, and the lock is released.
+    /// The change is complete: a new version, which is returned, and the lock is released.
     #[inline]
-    pub(crate) fn end_change_and_unlock(&self, stripe: u32) {
+    pub(crate) fn end_change_and_unlock(&self, stripe: u32) -> Version {
         let word = self.word(stripe);
         let seen = word.load(Ordering::Relaxed);
         debug_assert!(seen & LOCKED != 0 && seen & CHANGING != 0);
-        word.store(
-            (seen & !(LOCKED | CHANGING)).wrapping_add(VERSION),
-            Ordering::Release,
-        );
+        let version = (seen & !(LOCKED | CHANGING)).wrapping_add(VERSION);
+        word.store(version, Ordering::Release);
+        Version(version)
     }
 
     /// Brings the key's stripe near.

@@ -1,5 +1,7 @@
 //! Volumes: what is cached, and how it is read.
 
+mod misses;
+
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -147,8 +149,16 @@ impl Volume {
         if out.len() == block_bytes {
             return self.read_one(block, out, verify);
         }
-        for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
-            self.read_one(number, bytes, verify)?;
+        let mut number = block;
+        let mut rest = out;
+        while !rest.is_empty() {
+            let first = &mut rest[..block_bytes];
+            let done = match self.core.read_hit(self.key(number), first, verify) {
+                true => 1,
+                false => self.read_on(number, rest)?,
+            };
+            number += done as u64;
+            rest = &mut rest[done * block_bytes..];
         }
         Ok(())
     }
@@ -211,14 +221,6 @@ impl Volume {
         result
     }
 
-    fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let offset = block * self.block_size() as u64;
-        let backing = self.state.backing()?;
-        backing
-            .read_at(offset, out)
-            .map_err(|source| self.state.backing_error(source))
-    }
-
     /// Reads one block under the pool's policy; returns the stripe's version it was read at.
     fn read_block(&self, block: u64, out: &mut [u8]) -> Result<Version> {
         Ok(self.read_versioned(block, out, false)?.0)
@@ -272,32 +274,6 @@ impl Volume {
         self.read_locked(block, out)?;
         // The bytes are right, but whoever builds on them must look again.
         Ok((Version::NEVER, out.len()))
-    }
-
-    /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
-    /// write-back and an evict may have passed between the look and the backing's answer.
-    fn read_miss(
-        &self,
-        key: Key,
-        place: Place,
-        version: Version,
-        out: &mut [u8],
-        fill: bool,
-    ) -> Result<bool> {
-        let core = &*self.core;
-        core.table_is_whole()?;
-        self.read_backing(key.block(), out)?;
-        if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
-            return Ok(false);
-        }
-        core.tallies.mine().read_misses(1);
-        let is_settled = self.state.zeroings.is_settled(key.block());
-        if fill && is_settled && core.options.fill_on_read && core.writable().is_ok() {
-            // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
-            // backing gave are right all the same.
-            drop(core.fill(key, place, version, out));
-        }
-        Ok(true)
     }
 
     /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
@@ -444,11 +420,17 @@ impl Volume {
 impl Core {
     /// Brings a block that the backing returned into the pool, clean and without a record. Does
     /// nothing where there is no room or the stripe moved on.
-    fn fill(&self, key: Key, place: Place, version: Version, bytes: &[u8]) -> Result<()> {
+    fn fill(
+        &self,
+        key: Key,
+        place: Place,
+        version: Version,
+        bytes: &[u8],
+    ) -> Result<Option<Version>> {
         let stock = self.slots.stock(thread_hint());
         let Some(slot) = stock.take() else {
             self.bell.ring_work();
-            return Ok(());
+            return Ok(None);
         };
         let crc = self.media.stream_slot(slot, bytes);
         if !mutated(Mutant::FillWithoutFence) {
@@ -470,7 +452,7 @@ impl Core {
             if self.low_on_space() {
                 self.bell.ring_work();
             }
-            return Ok(());
+            return Ok(None);
         };
         self.index.begin_change(place.stripe);
         self.media
@@ -478,12 +460,12 @@ impl Core {
         self.mark_table_line(index);
         self.index.link(place, index);
         self.replacement.on_insert(index);
-        self.index.end_change_and_unlock(place.stripe);
+        let version = self.index.end_change_and_unlock(place.stripe);
         self.tallies.mine().fills(1);
         if self.low_on_space() {
             self.bell.ring_work();
         }
-        Ok(())
+        Ok(Some(version))
     }
 
     /// A cached block does not match its check. If the backing has the same bytes the copy goes;

@@ -1,0 +1,123 @@
+//! Reading blocks that are not cached: from the backing, and into the pool on the way.
+//!
+//! Invariant: a block that the backing gave is used, and brought in, only if nothing happened to its
+//! stripe since it was seen not to be cached. A write, a write-back and an evict may have passed
+//! between that look and the backing's answer, which is then from before the write.
+
+use super::Volume;
+use crate::entry::Key;
+use crate::error::Result;
+use crate::index::{Place, Version};
+use crate::mutants::{Mutant, mutated};
+
+/// Blocks that one request to the backing brings: enough for a slow device to stream.
+const MISSING_RUN_BLOCKS_MAX: usize = 256;
+
+impl Volume {
+    /// Reads the block at the start of `out`, and those after it as far as none of them is cached.
+    /// Returns how many it read, at least one.
+    pub(super) fn read_on(&self, block: u64, out: &mut [u8]) -> Result<usize> {
+        let block_bytes = self.block_size();
+        let mut missing = self.missing_run(block, out.len() / block_bytes);
+        if missing.len() > 1 {
+            let bytes = &mut out[..missing.len() * block_bytes];
+            self.read_missing(block, &mut missing, bytes)?;
+            return Ok(missing.len());
+        }
+        self.read_versioned(block, &mut out[..block_bytes], false)?;
+        Ok(1)
+    }
+
+    /// The places and versions of the first blocks from `block` on, at most `count`, that are not
+    /// cached and that nobody is changing.
+    fn missing_run(&self, block: u64, count: usize) -> Vec<(Place, Version)> {
+        let core = &*self.core;
+        let missing = |number| {
+            let key = self.key(number);
+            let place = core.place(key);
+            let version = core.index.try_read_begin(place.stripe)?;
+            core.find(place, key).is_none().then_some((place, version))
+        };
+        let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
+        (block..).map_while(missing).take(run_max).collect()
+    }
+
+    /// Reads blocks that were not cached with one request to the backing. One that somebody changed
+    /// meanwhile is read again by itself.
+    fn read_missing(
+        &self,
+        block: u64,
+        missing: &mut [(Place, Version)],
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.core.table_is_whole()?;
+        self.read_backing(block, out)?;
+        let blocks = out.chunks_exact_mut(self.block_size());
+        for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
+            let (place, version) = missing[index];
+            let Some(after) = self.take_miss(self.key(number), place, version, bytes, true) else {
+                self.read_versioned(number, bytes, false)?;
+                continue;
+            };
+            // If bringing this block in is all that happened to the stripe, what was seen of the later
+            // ones still holds.
+            let same_stripe = |seen: &&mut (Place, Version)| seen.0.stripe == place.stripe;
+            for (_, seen) in missing[index + 1..].iter_mut().filter(same_stripe) {
+                if *seen == version {
+                    *seen = after;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let offset = block * self.block_size() as u64;
+        let backing = self.state.backing()?;
+        backing
+            .read_at(offset, out)
+            .map_err(|source| self.state.backing_error(source))
+    }
+
+    /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
+    /// write-back and an evict may have passed between the look and the backing's answer.
+    pub(super) fn read_miss(
+        &self,
+        key: Key,
+        place: Place,
+        version: Version,
+        out: &mut [u8],
+        fill: bool,
+    ) -> Result<bool> {
+        self.core.table_is_whole()?;
+        self.read_backing(key.block(), out)?;
+        let taken = self.take_miss(key, place, version, out, fill);
+        Ok(taken.is_some())
+    }
+
+    /// Counts what the backing gave for a block that was not cached at `version`, and brings it in.
+    /// Returns the stripe's version if that is all that happened to it since; otherwise `version`, or
+    /// none if something had happened before: the bytes are not to be used.
+    fn take_miss(
+        &self,
+        key: Key,
+        place: Place,
+        version: Version,
+        bytes: &[u8],
+        fill: bool,
+    ) -> Option<Version> {
+        let core = &*self.core;
+        if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
+            return None;
+        }
+        core.tallies.mine().read_misses(1);
+        let is_settled = self.state.zeroings.is_settled(key.block());
+        if !(fill && is_settled && core.options.fill_on_read && core.writable().is_ok()) {
+            return Some(version);
+        }
+        // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
+        // backing gave are right all the same.
+        let filled = core.fill(key, place, version, bytes);
+        Some(filled.ok().flatten().unwrap_or(version))
+    }
+}
