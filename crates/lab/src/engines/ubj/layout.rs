@@ -19,15 +19,14 @@ const COMMIT_RECORD: u64 = HEADER_BYTES;
 /// that of a free entry.
 const ENTRIES: u64 = COMMIT_RECORD + LINE;
 const ENTRY_BYTES: u64 = 16;
-/// Where in an entry the sequence is: behind the block, so that stores in this order leave no line
-/// in which a sequence stands beside the block of an earlier entry.
+/// Where in an entry the sequence is.
 const ENTRY_SEQUENCE: u64 = 8;
 /// Blocks of the sizes that the rest of the project knows.
 const BLOCK_BYTES: std::ops::RangeInclusive<u64> = 128..=65536;
 
 const _: () = assert!(COMMIT_RECORD.is_multiple_of(LINE));
 const _: () = assert!(ENTRIES.is_multiple_of(LINE));
-// An entry lies in one line, so that its words are stored in order.
+// An entry lies in one line, so that freeing one flushes one.
 const _: () = assert!(LINE.is_multiple_of(ENTRY_BYTES));
 const _: () = assert!(ENTRY_SEQUENCE + 8 == ENTRY_BYTES);
 
@@ -147,7 +146,8 @@ impl Layout {
         (entry.sequence != 0).then_some(entry)
     }
 
-    /// Stores an entry, unflushed. A torn one is free still, since it was free before.
+    /// Stores a free entry's new words, unflushed. Whichever of them survives a crash before the
+    /// commit record, the entry is free or belongs to no committed transaction.
     pub(super) fn store_entry(&self, region: &Region, slot: u32, entry: Entry) {
         region.store_u64(self.entry(slot), entry.block);
         region.store_u64(self.entry(slot) + ENTRY_SEQUENCE, entry.sequence);
