@@ -1,9 +1,13 @@
 //! The journal alone: what a replay does and what it leaves.
 
+use std::sync::{Arc, Mutex};
+
+use forebay_pmem::shadow::ShadowEvent;
+
 use super::super::layout::JOURNAL_MAGIC;
 use super::rig;
 use crate::engines::JournalMode;
-use crate::testing::{Rig, TestStep};
+use crate::testing::{Rig, TestStep, VolatileDisk};
 
 /// What the engine holds after a crash that loses nothing.
 fn reopened(rig: &Rig, script: &[TestStep]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
@@ -55,24 +59,55 @@ fn a_checkpoint_puts_nothing_old_over_what_went_past_the_log() {
 }
 
 #[test]
-fn a_block_that_looks_like_the_journals_own_is_replayed_as_it_was() {
-    let rig = rig(20, 8, 24);
+fn a_block_that_looks_like_a_commit_block_is_none() {
+    // The log has 31 blocks. A transaction of 10 takes 13: a descriptor, 6 log blocks, another
+    // descriptor, 4 log blocks and the commit block. The third one's second descriptor goes where the
+    // first one has the log block of block 1.
+    let rig = rig(40, 10, 32);
     let disk = rig.disk();
     let (shadow, engine) = rig.create(&disk);
-    // A commit block of the next transaction, as far as it can be known.
-    let mut bytes = rig.bytes_of(1);
-    bytes[..4].copy_from_slice(&JOURNAL_MAGIC.to_le_bytes());
-    bytes[4..8].copy_from_slice(&2u32.to_le_bytes());
-    bytes[8..16].copy_from_slice(&2u64.to_le_bytes());
-    engine.write(5, &bytes).unwrap();
-    let mut out = rig.bytes_of(0);
-    engine.read(5, &mut out).unwrap();
-    assert!(out == bytes);
-    drop(engine);
+    let commit = |seed: u64, second: &[u8]| {
+        let mut transaction = engine.begin();
+        for block in 0..10 {
+            transaction.write(block, &rig.bytes_of(seed)).unwrap();
+        }
+        transaction.write(1, second).unwrap();
+        transaction.commit().unwrap();
+    };
+    // The commit block of the third transaction.
+    let mut forged = rig.bytes_of(1);
+    forged[..4].copy_from_slice(&JOURNAL_MAGIC.to_le_bytes());
+    forged[4..8].copy_from_slice(&2u32.to_le_bytes());
+    forged[8..16].copy_from_slice(&3u64.to_le_bytes());
+    commit(1, &forged);
+    commit(2, &forged);
+    let before = rig.content(&*engine);
+    assert!(before[1] == forged);
     let image = shadow.crash_state().durable().to_vec();
-    let (_shadow, engine) = rig.open(&image, &disk).unwrap();
-    engine.read(5, &mut out).unwrap();
-    assert!(out == bytes);
+    let (_other, reopened) = rig
+        .open(&image, &VolatileDisk::new(disk.content()))
+        .unwrap();
+    assert!(
+        rig.content(&*reopened) == before,
+        "it is replayed as it was"
+    );
+    let crashes = Arc::new(Mutex::new(Vec::new()));
+    let hook = {
+        let (shadow, crashes, disk) = (Arc::downgrade(&shadow), crashes.clone(), disk.clone());
+        move |_: ShadowEvent| {
+            let image = shadow.upgrade().unwrap().crash_state().durable().to_vec();
+            crashes.lock().unwrap().push((image, disk.content()));
+        }
+    };
+    shadow.set_hook(Some(Arc::new(hook)));
+    commit(3, &rig.bytes_of(3));
+    shadow.set_hook(None);
+    let after = rig.content(&*engine);
+    for (image, disk) in crashes.lock().unwrap().drain(..) {
+        let (_shadow, engine) = rig.open(&image, &VolatileDisk::new(disk)).unwrap();
+        let found = rig.content(&*engine);
+        assert!(found == before || found == after, "whole or not at all");
+    }
 }
 
 #[test]
@@ -81,12 +116,17 @@ fn a_new_journal_knows_nothing_of_an_older_one_on_the_same_disk() {
     let (disk, mut truth) = (rig.disk(), rig.first_content());
     let (_shadow, engine) = rig.create(&disk);
     for step in 0..6 {
-        rig.act(&*engine, &TestStep::Commit(vec![(step, step)]), &mut truth);
+        rig.act(
+            &*engine,
+            &TestStep::Commit(vec![(step % 2, step)]),
+            &mut truth,
+        );
     }
     engine.flush().unwrap();
     drop(engine);
     let (shadow, engine) = rig.create(&disk);
-    rig.act(&*engine, &TestStep::Commit(vec![(0, 9)]), &mut truth);
+    // The older journal's second transaction would come next, and its last has block 1.
+    rig.act(&*engine, &TestStep::Commit(vec![(1, 9)]), &mut truth);
     drop(engine);
     let image = shadow.crash_state().durable().to_vec();
     let (_shadow, engine) = rig.open(&image, &disk).unwrap();
