@@ -41,6 +41,11 @@ pub(crate) enum TestStep {
     Commit(Vec<(u64, u64)>),
     /// A transaction that changes a few bytes of a block, as an inode's.
     Update(u64, u64),
+    /// A transaction of both: whole blocks, then a few bytes of others.
+    Mixed {
+        data: Vec<(u64, u64)>,
+        inodes: Vec<(u64, u64)>,
+    },
     Read(u64),
     Flush,
 }
@@ -139,6 +144,20 @@ impl Rig {
                     .expect("update");
                 transaction.commit().expect("commit");
             }
+            TestStep::Mixed { data, inodes } => {
+                let mut transaction = engine.begin();
+                for (block, seed) in data {
+                    transaction
+                        .write(*block, &self.bytes_of(*seed))
+                        .expect("write");
+                }
+                for (block, seed) in inodes {
+                    transaction
+                        .update(*block, &truth[*block as usize], &[self.changed(*seed)])
+                        .expect("update");
+                }
+                transaction.commit().expect("commit");
+            }
             TestStep::Read(block) => {
                 let mut out = vec![0; self.options.block_bytes];
                 engine.read(*block, &mut out).expect("read");
@@ -164,13 +183,23 @@ impl Rig {
                     truth[*block as usize] = self.bytes_of(*seed);
                 }
             }
-            TestStep::Update(block, seed) => {
-                let changed = self.changed(*seed);
-                let bytes = &self.bytes_of(*seed)[changed.clone()];
-                truth[*block as usize][changed].copy_from_slice(bytes);
+            TestStep::Update(block, seed) => self.follow_update(*block, *seed, truth),
+            TestStep::Mixed { data, inodes } => {
+                for (block, seed) in data {
+                    truth[*block as usize] = self.bytes_of(*seed);
+                }
+                for (block, seed) in inodes {
+                    self.follow_update(*block, *seed, truth);
+                }
             }
             TestStep::Read(_) | TestStep::Flush => {}
         }
+    }
+
+    fn follow_update(&self, block: u64, seed: u64, truth: &mut Content) {
+        let changed = self.changed(seed);
+        let bytes = &self.bytes_of(seed)[changed.clone()];
+        truth[block as usize][changed].copy_from_slice(bytes);
     }
 
     /// A random step; transactions have at most `blocks_max` blocks.

@@ -2,6 +2,7 @@
 
 mod classic;
 mod forebay_engine;
+mod spindle;
 mod tinca;
 mod ubj;
 
@@ -137,10 +138,10 @@ pub fn create(
 ) -> Result<Box<dyn Engine>> {
     match name {
         EngineName::Classic => classic::create(region, backing, options),
-        EngineName::Tinca => tinca::create(region, backing, options),
-        EngineName::Forebay => forebay_engine::create(region, backing, options),
         EngineName::Ubj => ubj::create(region, backing, options),
-        name => Err(Error::Options(format!("the engine {name} is not built in"))),
+        EngineName::Tinca => tinca::create(region, backing, options),
+        EngineName::Spindle => spindle::create(region, backing, options),
+        EngineName::Forebay => forebay_engine::create(region, backing, options),
     }
 }
 
@@ -156,9 +157,9 @@ pub fn open(
 ) -> Result<Box<dyn Engine>> {
     match name {
         EngineName::Classic => classic::open(region, backing, options),
-        EngineName::Tinca => tinca::open(region, backing, options),
-        EngineName::Forebay => forebay_engine::open(region, backing, options),
         EngineName::Ubj => ubj::open(region, backing, options),
-        name => Err(Error::Options(format!("the engine {name} is not built in"))),
+        EngineName::Tinca => tinca::open(region, backing, options),
+        EngineName::Spindle => spindle::open(region, backing, options),
+        EngineName::Forebay => forebay_engine::open(region, backing, options),
     }
 }

@@ -1,0 +1,198 @@
+//! Write-back: of one victim when there is no room (§3.3), of everything in a flush.
+//!
+//! An entry that is the only way to a block's latest bytes is freed or marked clean only after these
+//! bytes are on the disk and synced.
+
+use std::ops::Range;
+
+use forebay::{Engine, Error, Result, WriteRun};
+
+use super::Spindle;
+use super::layout::{Cache, Mapping};
+use super::state::State;
+
+/// Blocks that a flush holds in DRAM at a time.
+const FLUSH_BLOCKS_MAX: usize = 256;
+
+/// A dirty block.
+#[derive(Clone, Copy)]
+struct Dirty {
+    block: u64,
+    cache: Cache,
+    entry: u32,
+    slot: u32,
+}
+
+impl Spindle {
+    /// Evicts the least recently used data block that is not pinned. Its entry is durably free after
+    /// the next fence, and not before that may its NVM block have other bytes.
+    ///
+    /// # Errors
+    /// `NoSpace`: all are pinned; the disk failed, and nothing changed.
+    pub(super) fn evict_data(
+        &self,
+        state: &mut State,
+        is_pinned: &dyn Fn(u64) -> bool,
+    ) -> Result<()> {
+        let victim = state
+            .data
+            .lru
+            .oldest_first()
+            .find(|&entry| !is_pinned(state.data.at(entry).block));
+        let entry = victim.ok_or_else(|| no_space(state))?;
+        let cached = state.data.at(entry);
+        if cached.mapping.is_dirty {
+            self.write_back_one(Cache::Data, cached.mapping.slot, cached.block)?;
+        }
+        self.media.map_entry(Cache::Data, entry, None);
+        state.free_data(entry);
+        state.tallies.evictions += 1;
+        Ok(())
+    }
+
+    /// Evicts the metadata block whose inodes were accessed least, as [`Spindle::evict_data`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub(super) fn evict_metadata(
+        &self,
+        state: &mut State,
+        is_pinned: &dyn Fn(u64) -> bool,
+    ) -> Result<()> {
+        let victim = state
+            .metadata
+            .least_accessed_first()
+            .find(|&slot| !is_pinned(state.metadata.at(slot).block));
+        let slot = victim.ok_or_else(|| no_space(state))?;
+        let cached = state.metadata.at(slot);
+        if cached.is_dirty {
+            self.write_back_one(Cache::Metadata, slot, cached.block)?;
+        }
+        self.media.map_entry(Cache::Metadata, slot, None);
+        state.free_metadata(slot);
+        state.tallies.evictions += 1;
+        Ok(())
+    }
+
+    /// Brings every dirty block to the disk, syncs it, and marks them clean.
+    pub(super) fn flush_locked(&self, state: &mut State) -> Result<()> {
+        let mut dirty = self.dirty_blocks(state);
+        dirty.sort_unstable_by_key(|of_block| of_block.block);
+        for batch in dirty.chunks(FLUSH_BLOCKS_MAX) {
+            self.write_back(batch)?;
+        }
+        self.sync()?;
+        let (mut data, mut metadata) = (Vec::new(), Vec::new());
+        for of_block in &dirty {
+            let mapping = Mapping {
+                slot: of_block.slot,
+                is_dirty: false,
+            };
+            let (cache, entry) = (of_block.cache, of_block.entry);
+            self.media.store_mapping(cache, entry, Some(mapping));
+            match cache {
+                Cache::Data => {
+                    let cached = state.data.entries[entry as usize].as_mut();
+                    cached.expect("an entry in use").mapping = mapping;
+                    data.push(entry);
+                }
+                Cache::Metadata => {
+                    state.metadata.set_dirty(entry, false);
+                    metadata.push(entry);
+                }
+            }
+        }
+        if dirty.is_empty() {
+            return Ok(());
+        }
+        self.media.flush_entries(Cache::Data, &mut data);
+        self.media.flush_entries(Cache::Metadata, &mut metadata);
+        // Clean after a restart too, in no order with anything: the disk has these blocks.
+        self.media.fence()
+    }
+
+    fn dirty_blocks(&self, state: &State) -> Vec<Dirty> {
+        let data = (0..)
+            .zip(&state.data.entries)
+            .filter_map(|(entry, cached)| {
+                let cached = cached.filter(|cached| cached.mapping.is_dirty)?;
+                Some(Dirty {
+                    block: cached.block,
+                    cache: Cache::Data,
+                    entry,
+                    slot: cached.mapping.slot,
+                })
+            });
+        let metadata = state.metadata.least_accessed_first().filter_map(|slot| {
+            let cached = state.metadata.at(slot);
+            cached.is_dirty.then_some(Dirty {
+                block: cached.block,
+                cache: Cache::Metadata,
+                entry: slot,
+                slot,
+            })
+        });
+        data.chain(metadata).collect()
+    }
+
+    fn write_back_one(&self, cache: Cache, slot: u32, block: u64) -> Result<()> {
+        let entry = slot;
+        self.write_back(&[Dirty {
+            block,
+            cache,
+            entry,
+            slot,
+        }])?;
+        self.sync()
+    }
+
+    /// Writes blocks, in the order of their numbers, with neighbours as one run; no sync.
+    fn write_back(&self, blocks: &[Dirty]) -> Result<()> {
+        let block_bytes = self.block_bytes();
+        let mut bytes = vec![0; blocks.len() * block_bytes];
+        for (of_block, out) in blocks.iter().zip(bytes.chunks_exact_mut(block_bytes)) {
+            self.media
+                .read_slot(of_block.cache, of_block.slot, of_block.block, out)?;
+        }
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for number in 0..blocks.len() {
+            match ranges.last_mut() {
+                Some(run) if blocks[number - 1].block + 1 == blocks[number].block => {
+                    run.end = number + 1;
+                }
+                _ => ranges.push(number..number + 1),
+            }
+        }
+        let runs: Vec<WriteRun<'_>> = ranges
+            .into_iter()
+            .map(|run| WriteRun {
+                offset: blocks[run.start].block * block_bytes as u64,
+                bytes: &bytes[run.start * block_bytes..run.end * block_bytes],
+            })
+            .collect();
+        let results = self.backing.write_runs(&runs);
+        let result: std::io::Result<()> = results.into_iter().collect();
+        result.map_err(|source| self.backing_error(source))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.backing
+            .sync()
+            .map_err(|source| self.backing_error(source))
+    }
+
+    /// An error of the disk, with its name.
+    pub(super) fn backing_error(&self, source: std::io::Error) -> Error {
+        Error::Backing {
+            path: self.backing.identity().path,
+            source,
+        }
+    }
+}
+
+fn no_space(state: &State) -> Error {
+    Error::NoSpace {
+        waited_ms: 0,
+        dirty_blocks: state.counts().1,
+    }
+}

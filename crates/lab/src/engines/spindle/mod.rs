@@ -1,0 +1,252 @@
+//! Spindle (Yan, Huang, Huang: "Spindle: A Write-Optimized NVM Cache for Journaling File System", NPC
+//! 2019): data and metadata decoupled.
+//!
+//! Data blocks are written whole to free NVM blocks, with the way back in a ring buffer until the
+//! transaction is committed. Metadata blocks stay in a cache of their own and are updated in place,
+//! one sub-block of inode size at a time, with the way back in a log.
+//!
+//! By default it keeps what an engine promises under every crash image; `as_printed` leaves out the
+//! repairs, each of which is one place with a comment "as printed". `docs/papers.md` lists them.
+//!
+//! One lock is around everything in DRAM, held for a whole commit, read or flush: the paper has one
+//! committing transaction.
+
+mod commit;
+mod cuckoo;
+mod evict;
+mod layout;
+mod media;
+mod prepare;
+mod recover;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Mutex;
+
+use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Result};
+use forebay_pmem::lock_or_yield;
+
+use super::{EngineName, EngineOptions};
+use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks, Header};
+use layout::{Cache, Layout};
+use media::Media;
+use state::{Place, State};
+
+/// The engine.
+pub(crate) struct Spindle {
+    media: Media,
+    backing: Backing,
+    fills_on_read: bool,
+    state: Mutex<State>,
+}
+
+/// Makes an empty Spindle on `region`, whatever that holds.
+///
+/// # Errors
+/// `Options`: sizes that do not fit each other or the region; the medium failed.
+pub(crate) fn create(
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    let layout = Layout::plan(region.len(), backing.size_bytes(), options)?;
+    Header::erase(&region)?;
+    let media = Media { region, layout };
+    media.clear();
+    // An empty cache is there before the header says that there is one.
+    media.fence()?;
+    layout.header().write(&media.region)?;
+    let state = media.recover()?;
+    Ok(Box::new(Spindle {
+        media,
+        backing,
+        fills_on_read: options.fill_on_read,
+        state: Mutex::new(state),
+    }))
+}
+
+/// Recovers the Spindle that `region` holds.
+///
+/// # Errors
+/// `Refused`: there is none, or not with these options over this disk; `Damaged`: what is there
+/// contradicts itself; the medium failed.
+pub(crate) fn open(
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    let refused = |found, todo: &str| Error::Refused {
+        path: region.path().to_path_buf(),
+        found,
+        todo: todo.to_string(),
+    };
+    let header = Header::read(&region, EngineName::Spindle, backing.size_bytes())?;
+    let layout = Layout::from_header(&header, region.len())
+        .map_err(|found| refused(found, "restore the region from a copy, or make a new cache"))?;
+    let has_ring = options
+        .ring_elements
+        .is_none_or(|elements| elements == layout.ring_elements);
+    if layout.block_bytes != options.block_bytes as u64
+        || layout.inode_bytes != options.inode_bytes as u64
+        || layout.as_printed != options.as_printed
+        || !has_ring
+    {
+        let found = format!("other options than the cache was made with: {layout:?}");
+        return Err(refused(found, "open it with those, or make a new cache"));
+    }
+    let media = Media { region, layout };
+    let state = media.recover()?;
+    Ok(Box::new(Spindle {
+        media,
+        backing,
+        fills_on_read: options.fill_on_read,
+        state: Mutex::new(state),
+    }))
+}
+
+impl Spindle {
+    fn read_one(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
+        match state.index.get(block) {
+            Some(Place::Data(entry)) => {
+                let slot = state.data.at(entry).mapping.slot;
+                self.media.read_slot(Cache::Data, slot, block, out)?;
+                state.data.lru.touch(entry);
+            }
+            Some(Place::Metadata(slot)) => {
+                self.media.read_slot(Cache::Metadata, slot, block, out)?;
+                state.metadata.access(slot, 1);
+            }
+            None => {
+                let offset = block * self.media.layout.block_bytes;
+                self.backing
+                    .read_at(offset, out)
+                    .map_err(|source| self.backing_error(source))?;
+                state.tallies.read_misses += 1;
+                return match self.fill(state, block, out) {
+                    // The block was read all the same.
+                    Err(Error::Backing { .. } | Error::Corrupt { .. }) => Ok(()),
+                    result => result,
+                };
+            }
+        }
+        state.tallies.read_hits += 1;
+        Ok(())
+    }
+
+    /// Brings a block that was just read from the disk into the data cache.
+    fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
+        if !self.fills_on_read {
+            return Ok(());
+        }
+        if state.data.free_slots.is_empty() {
+            self.evict_data(state, &|_| false)?;
+            // The victim's entry is gone before its NVM block has other bytes.
+            self.media.fence()?;
+        }
+        let (entry, cached) = self.take_data(state, block, false);
+        let mapping = cached.mapping;
+        self.media.write_slot(Cache::Data, mapping.slot, bytes);
+        // The bytes are there before the entry says so. The entry itself may come to the medium late
+        // or never: the disk has the block, and every later change of the entry flushes it.
+        self.media.fence()?;
+        self.media.create_entry(Cache::Data, entry, block, mapping);
+        self.media.flush_entries(Cache::Data, &mut [entry]);
+        state.set_data(entry, cached);
+        state.assert_at_rest();
+        Ok(())
+    }
+
+    /// After a failed fence nobody knows which transaction a block is of.
+    fn check_alive(&self) -> Result<()> {
+        if self.media.region.is_poisoned() {
+            let path = self.media.region.path().to_path_buf();
+            return Err(Error::Poisoned { path });
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Spindle {
+    fn name(&self) -> &'static str {
+        EngineName::Spindle.as_str()
+    }
+
+    fn block_bytes(&self) -> usize {
+        self.media.layout.block_bytes as usize
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.media.layout.disk_blocks() * self.media.layout.block_bytes
+    }
+
+    /// All of them may be cached, and then each is there twice until the commit (§3.2); the ring has
+    /// room for one element past Tail (§3.4).
+    fn transaction_blocks_max(&self) -> usize {
+        let layout = &self.media.layout;
+        let of_ring = layout.ring_elements - 1;
+        of_ring.min(u64::from(layout.data_slots) / 2) as usize
+    }
+
+    fn begin(&self) -> Box<dyn EngineTransaction + '_> {
+        Box::new(BufferedTransaction::new(self))
+    }
+
+    fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let block_bytes = self.block_bytes();
+        let blocks = (out.len() / block_bytes) as u64;
+        let end = block.checked_add(blocks);
+        if !out.len().is_multiple_of(block_bytes)
+            || end.is_none_or(|end| end > self.media.layout.disk_blocks())
+        {
+            return Err(Error::OutOfRange {
+                volume: 0,
+                what: format!(
+                    "{} bytes at block {block}; the disk has {} blocks of {block_bytes} bytes",
+                    out.len(),
+                    self.media.layout.disk_blocks()
+                ),
+            });
+        }
+        let mut state = lock_or_yield(&self.state);
+        self.check_alive()?;
+        for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
+            self.read_one(&mut state, number, bytes)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<()> {
+        let mut state = lock_or_yield(&self.state);
+        self.check_alive()?;
+        self.flush_locked(&mut state)
+    }
+
+    fn stats(&self) -> EngineStats {
+        let state = lock_or_yield(&self.state);
+        let (cached_blocks, dirty_blocks) = state.counts();
+        let tallies = state.tallies;
+        let layout = &self.media.layout;
+        EngineStats {
+            slots: u64::from(layout.data_slots) + u64::from(layout.metadata_slots),
+            cached_blocks,
+            dirty_blocks,
+            commits: tallies.commits,
+            blocks_committed: tallies.blocks_committed,
+            write_hits: tallies.write_hits,
+            read_hits: tallies.read_hits,
+            read_misses: tallies.read_misses,
+            evictions: tallies.evictions,
+            memory: self.media.region.counters(),
+            backing: self.backing.counters(),
+        }
+    }
+}
+
+impl CommitBlocks for Spindle {
+    fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
+        let mut state = lock_or_yield(&self.state);
+        self.check_alive()?;
+        self.commit_locked(&mut state, blocks)
+    }
+}
