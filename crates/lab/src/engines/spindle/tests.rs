@@ -221,7 +221,8 @@ fn ranges_beyond_the_block_are_refused() {
     let rig = tiny();
     let (_shadow, engine) = rig.create(&rig.disk());
     let mut transaction = engine.begin();
-    transaction.update(0, &[1; 128], &[0..129]).unwrap();
+    let beyond = 0..129;
+    transaction.update(0, &[1; 128], &[beyond]).unwrap();
     let error = transaction.commit().unwrap_err();
     assert!(error.to_string().contains("0 to 129 of block 0"), "{error}");
     assert!(engine.read(80, &mut [0; 128]).is_err());
