@@ -4,7 +4,7 @@
 //! when it returns. A block that is written in place may tear at 8 bytes in a power cut, as on any
 //! block device that promises no more.
 
-use forebay::{Region, Result};
+use forebay::{Error, Region, Result};
 
 pub(super) struct NvmDevice {
     region: Region,
@@ -23,9 +23,14 @@ impl NvmDevice {
         &self.region
     }
 
-    /// Writes the block at a byte offset; durable on return.
+    /// Writes the block at a byte offset; durable on return. After a failed fence it is unknown what
+    /// is durable, the entry of a slot that counts as free among it, and nothing is written any more.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() == self.block_bytes, "a block device's write");
+        if self.region.is_poisoned() {
+            let path = self.region.path().to_path_buf();
+            return Err(Error::Poisoned { path });
+        }
         self.region.store(offset, bytes);
         self.region.flush(offset, bytes.len());
         // The block is durable before whoever wrote it writes another one or answers.

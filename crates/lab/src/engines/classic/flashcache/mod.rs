@@ -85,17 +85,20 @@ impl Flashcache {
         let read = self.backing.read_at(offset, out);
         read.map_err(|source| self.backing_error(source))?;
         if fill {
-            match self.claim(number) {
-                Ok(slot) => {
-                    self.device.write(self.geometry.slot_offset(slot), out)?;
-                    self.set(slot, number, State::Clean);
-                }
+            match self.fill(number, out) {
                 // Not to be cached is no reason not to be read.
-                Err(Error::Backing { .. }) => {}
+                Ok(()) | Err(Error::Backing { .. } | Error::Poisoned { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(false)
+    }
+
+    fn fill(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
+        let slot = self.claim(number)?;
+        self.device.write(self.geometry.slot_offset(slot), bytes)?;
+        self.set(slot, number, State::Clean);
+        Ok(())
     }
 
     /// Writes a block of the disk into the cache; durable on return, but torn by a power cut before.

@@ -5,6 +5,7 @@ mod counts;
 mod journal;
 
 use forebay::{Backing, Error, Region};
+use forebay_pmem::shadow::FenceFailure;
 
 use crate::engines::{EngineName, EngineOptions, JournalMode, create};
 use crate::testing::{Rig, TestStep};
@@ -183,4 +184,42 @@ fn threads_take_turns() {
         truth[block as usize] = rig.bytes_of((block / 4) << 32 | (196 + block % 4));
     }
     assert!(rig.content(&*engine) == truth);
+}
+
+#[test]
+fn after_a_failed_fence_nothing_is_written_and_recovery_decides() {
+    for fences in 0..40 {
+        let rig = rig(10, 9, 8);
+        let disk = rig.disk();
+        let (shadow, engine) = rig.create(&disk);
+        let mut truth = rig.first_content();
+        let write = |number: u64, seed: u64| engine.write(number, &rig.bytes_of(seed));
+        for number in 0..6 {
+            write(number, number).unwrap();
+            truth[number as usize] = rig.bytes_of(number);
+        }
+        shadow.set_fence_failure(FenceFailure::After(fences));
+        let failed = (0..).find(|number| write(number % 6, 100 + number).is_err());
+        let failed = failed.expect("a fence fails sooner or later");
+        for number in 0..failed {
+            truth[number as usize % 6] = rig.bytes_of(100 + number);
+        }
+        let spent = engine.stats().memory;
+        assert!(rig.content(&*engine) == truth);
+        for number in 0..9 {
+            let error = write(number, 200).unwrap_err();
+            assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+        }
+        assert!(engine.flush().is_err());
+        assert_eq!(engine.stats().memory, spent);
+        let mut after = truth.clone();
+        after[failed as usize % 6] = rig.bytes_of(100 + failed);
+        for seed in 0..20 {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let image = shadow.crash_state().sample(&mut rng);
+            let (_shadow, engine) = rig.open(&image, &disk).unwrap();
+            let found = rig.content(&*engine);
+            assert!(found == truth || found == after, "after {fences} fences");
+        }
+    }
 }
