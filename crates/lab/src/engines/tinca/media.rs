@@ -132,6 +132,24 @@ impl Media {
         self.fence()
     }
 
+    /// Makes durable what recovery is about to believe.
+    ///
+    /// **Differs from the paper** (docs/papers.md, Tinca, finding 6): after a mere kill, stores are
+    /// visible that no fence has made durable. A power cut would take them back after slots that they
+    /// had freed were used again. The fence orders them before everything that recovery stores.
+    pub(super) fn settle(&self) -> Result<()> {
+        if self.protocol == Protocol::Printed {
+            return Ok(());
+        }
+        for line in [0, HEAD_OFFSET, TAIL_OFFSET] {
+            self.region.flush(line, LINE_BYTES);
+        }
+        let entries_bytes = u64::from(self.geometry.slots) * ENTRY_BYTES;
+        let entries_offset = self.geometry.entry(0);
+        self.region.flush(entries_offset, entries_bytes as usize);
+        self.fence()
+    }
+
     pub(super) fn head(&self) -> u64 {
         self.region.load_u64(HEAD_OFFSET)
     }

@@ -4,6 +4,8 @@
 //! is FRESH. Its previous slot stays what it is, so that a second revocation, after a crash within
 //! recovery, changes nothing. When all are durable, Tail := Head: the paper does not say what becomes
 //! of the pointers, and without it the next crash would revoke the same blocks again.
+//!
+//! What recovery decides rests on durable bytes only: it makes all that it reads durable first.
 
 use std::collections::HashMap;
 
@@ -19,6 +21,7 @@ use super::state::State;
 /// # Errors
 /// `Refused` where the media holds numbers that no state of a cache does; nothing was changed then.
 pub(super) fn recover(media: &Media) -> Result<State> {
+    media.settle()?;
     let geometry = media.geometry;
     let (head, tail) = (media.head(), media.tail());
     if head.wrapping_sub(tail) > geometry.ring_elements {

@@ -1,7 +1,7 @@
 //! Power cuts: the default protocol survives them all, the printed one does not. Each finding of
 //! docs/papers.md has a test here that names the image.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{Backing, Engine, Region};
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowEventKind, ShadowModel};
@@ -155,6 +155,33 @@ fn finding_1_printed_recovery_forgets_the_block_that_head_does_not_count() {
     assert!(found.contains(&Ok(half)), "block 2 alone is new");
 }
 
+/// Finding 1 goes on: the forgotten block stays a log block, its previous slot gets other blocks, and
+/// the next restart, with Head = Tail and after no crash at all, revokes it to what is there now.
+#[test]
+fn finding_1_a_later_restart_gives_the_forgotten_block_the_bytes_of_another() {
+    let mut scene = Scene::after(printed(rig(8, 8, 12)), &[commit(&[(1, 1), (2, 2)])]);
+    let step = commit(&[(1, 11), (2, 12)]);
+    let images = scene
+        .images_at_fences(&step)
+        .swap_remove(ELEMENT_OF_BLOCK_2);
+    // The image without the number in the ring; any of them will do.
+    let (shadow, engine) = scene
+        .rig
+        .open(&images[0], &scene.disk)
+        .expect("it recovers");
+    engine.write(5, &scene.rig.bytes_of(20)).expect("write");
+    engine.write(5, &scene.rig.bytes_of(21)).expect("write");
+    drop(engine);
+    let found = scene
+        .recover(shadow.crash_state().durable())
+        .expect("it opens");
+    assert!(
+        found[2] == scene.rig.bytes_of(20),
+        "block 2 holds old bytes of block 5"
+    );
+    assert!(found[5] == scene.rig.bytes_of(21));
+}
+
 /// Finding 2, an update's 16 bytes torn: word 0 (log block) is there, word 1 is not. What revocation
 /// installs is the slot before the last one, which has been free since the commit before.
 #[test]
@@ -300,4 +327,106 @@ fn recoveries_of_the_default_protocol_may_be_cut_off_too() {
         }
     }
     assert!(recoveries > 1000, "{recoveries}");
+}
+
+/// Does `step` in a process that is killed before its event of that number, if there are so many; then
+/// opens the engine in a new one over the same memory, where all stores are visible.
+fn after_a_kill(rig: &Rig, script: &[TestStep], step: &TestStep, event: usize) -> Option<Scene> {
+    let scene = Scene::after(rig.clone(), script);
+    let left = Mutex::new(event);
+    scene.shadow.set_hook(Some(Arc::new(move |_| {
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        if *left == 0 {
+            // A panic without the message.
+            std::panic::resume_unwind(Box::new("killed"));
+        }
+        *left -= 1;
+    })));
+    let (rig, disk, shadow) = (scene.rig.clone(), scene.disk.clone(), scene.shadow.clone());
+    let mut truth = scene.truth.clone();
+    // A thread of its own: what it has flushed, no fence of another one waits for.
+    let killed = std::thread::scope(|scope| {
+        let life = scope.spawn(move || rig.act(&*scene.engine, step, &mut truth));
+        life.join().is_err()
+    });
+    if !killed {
+        return None;
+    }
+    shadow.set_hook(None);
+    let region = Region::on_shadow(shadow.clone());
+    let mut visible = vec![0; region.len() as usize];
+    region.read(0, &mut visible);
+    let backing = Backing::from_store(disk.clone());
+    let engine = open(scene.rig.name, region, backing, &scene.rig.options);
+    let mut scene = Scene {
+        rig: scene.rig,
+        disk,
+        shadow,
+        engine: engine.expect("it recovers"),
+        truth: Content::new(),
+    };
+    scene.truth = scene.recover(&visible).expect("it recovers");
+    Some(scene)
+}
+
+/// Kills a process before each event of a step, and cuts the power before each fence of the next
+/// process: it leaves what was there before that fence's operation, or after it. Returns how many images
+/// there were.
+fn kills_then_cuts(rig: &Rig, script: &[TestStep], killed: &TestStep) -> usize {
+    let next = [
+        commit(&[(6, 31), (7, 32)]),
+        TestStep::Read(8),
+        commit(&[(7, 33)]),
+        TestStep::Flush,
+    ];
+    let (mut images, mut event) = (0, 0);
+    while let Some(mut scene) = after_a_kill(rig, script, killed, event) {
+        for step in &next {
+            let before = scene.truth.clone();
+            for image in scene.images_at_fences(step).concat() {
+                let found = scene.recover(&image).expect("it recovers");
+                let is_legal = found == before || found == scene.truth;
+                assert!(is_legal, "{killed:?} killed at {event}, then {step:?}");
+                images += 1;
+            }
+        }
+        event += 1;
+    }
+    images
+}
+
+#[test]
+fn the_default_protocol_survives_power_cuts_after_kills() {
+    let script = [commit(&[(1, 1), (2, 2)])];
+    let step = commit(&[(1, 11), (2, 12)]);
+    assert!(kills_then_cuts(&rig(5, 8, 12), &script, &step) > 1000);
+    for killed in [TestStep::Read(5), TestStep::Flush, commit(&[(5, 9)])] {
+        assert!(kills_then_cuts(&rig(4, 8, 12), &freed_entries(), &killed) > 100);
+    }
+}
+
+/// Finding 6: a process is killed with Tail stored and its fence not done. The next one sees Tail = Head
+/// and fills the slot of a previous version; then a power cut takes Tail back, and recovery goes back to
+/// that slot.
+#[test]
+fn finding_6_a_power_cut_after_a_kill_takes_back_what_recovery_believed() {
+    let script = [commit(&[(1, 1), (2, 2)])];
+    let step = commit(&[(1, 11), (2, 12)]);
+    for rig in [rig(5, 8, 12), printed(rig(5, 8, 12))] {
+        let after_kill = |&event: &usize| after_a_kill(&rig, &script, &step, event).is_some();
+        let events = (0..).take_while(after_kill).count();
+        // The last event comes after the fence.
+        let scene = after_a_kill(&rig, &script, &step, events - 2).expect("an event");
+        assert!(scene.truth[1] == rig.bytes_of(11), "Tail is seen");
+        let mut block = vec![0; 128];
+        scene.engine.read(8, &mut block).expect("read");
+        let found = scene.recover(scene.shadow.crash_state().durable());
+        if rig.options.as_printed {
+            // Without this check, block 1 would hold the bytes of block 8.
+            let said = found.map(drop).expect_err("blocks 1 and 8");
+            assert!(said.contains("two entries name slot 0"), "{said}");
+        } else {
+            assert!(found == Ok(scene.truth));
+        }
+    }
 }
