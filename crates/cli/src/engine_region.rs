@@ -1,7 +1,7 @@
 //! The region of a published design, made with `forebay create --engine` and served with
 //! `forebay serve --engine`: how both go about it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay::{Backing, Engine, MediaKind, Region, RegionOptions};
@@ -43,18 +43,26 @@ pub fn create(
     Ok((engine, kind))
 }
 
-/// Opens the cache that a region holds, and recovers it.
+/// Opens the cache that a region holds, and recovers it; also says where the disk behind it is.
 ///
 /// Errors: the region holds something else, or the cache of another disk; it is in use.
-pub fn open(name: EngineName, region: &Path, backing: Backing) -> Result<Arc<dyn Engine>, Failure> {
+pub fn open(
+    name: EngineName,
+    region: &Path,
+    backing: &Path,
+) -> Result<(Arc<dyn Engine>, PathBuf), Failure> {
+    // The region first: whoever finds both in use is to hear who serves them.
     let region = Region::open(region, &RegionOptions::default()).map_err(forebay::Error::from)?;
-    Ok(engines::open(name, region, backing, &options())?.into())
+    let backing = open_backing(backing)?;
+    let path = backing.identity().path;
+    let engine = engines::open(name, region, backing, &options())?;
+    Ok((engine.into(), path))
 }
 
 /// The disk behind.
 ///
 /// Errors: it cannot be opened, or does not have whole blocks, which are all that the designs know.
-pub fn open_backing(path: &Path) -> Result<Backing, Failure> {
+fn open_backing(path: &Path) -> Result<Backing, Failure> {
     let backing = Backing::file(path)?;
     let (size_bytes, block_bytes) = (backing.size_bytes(), options().block_bytes as u64);
     if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {

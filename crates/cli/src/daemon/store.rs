@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay::{Backing, Engine, Pool, Volume};
+use forebay::{Engine, Pool, Volume};
 use forebay_lab::engines::EngineName;
 use forebay_serve::{Refusal, RefusalKind};
 
@@ -62,12 +62,11 @@ impl Store {
                 "the engine {name} serves exactly one disk; name it with --backing"
             )));
         };
-        let backing: Backing = engine_region::open_backing(&volume.backing)?;
-        let path = backing.identity().path;
+        let (engine, backing) = engine_region::open(name, &settings.pool[0], &volume.backing)?;
         Ok(Store::Design(Design {
-            engine: engine_region::open(name, &settings.pool[0], backing)?,
             name,
-            backing: path,
+            backing,
+            engine,
         }))
     }
 

@@ -12,7 +12,7 @@ use crate::place::{Place, skip, skips_without_fuse};
 
 /// Writes blocks one after the other, each with its number, until the daemon goes away; says in
 /// `acknowledged` how many were.
-fn load(place: &Place, acknowledged: &Arc<AtomicU64>) -> std::thread::JoinHandle<()> {
+pub fn load(place: &Place, acknowledged: &Arc<AtomicU64>) -> std::thread::JoinHandle<()> {
     let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
     let acknowledged = Arc::clone(acknowledged);
     std::thread::spawn(move || {
@@ -30,14 +30,14 @@ fn content(number: u64) -> Vec<u8> {
     number.to_le_bytes().repeat(512)
 }
 
-fn wait_for(acknowledged: &AtomicU64, count: u64) {
+pub fn wait_for(acknowledged: &AtomicU64, count: u64) {
     while acknowledged.load(Ordering::SeqCst) < count {
         std::thread::yield_now();
     }
 }
 
 /// Everything up to the last acknowledged write is there; the one after it may be.
-fn verify(place: &Place, acknowledged: u64) {
+pub fn verify(place: &Place, acknowledged: u64) {
     let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
     for number in acknowledged.saturating_sub(1022).max(1)..=acknowledged {
         let found = client.read(number % 1024 * 4096, 4096).unwrap();
