@@ -51,9 +51,8 @@ pub fn write_counts(
 const SOUND_IMAGES: u64 = 1_000;
 
 /// The error says what is wrong with an engine that has no fault switched on.
-pub fn check_sound(limits: &Limits, subject: Subject) -> Result<(), String> {
+pub fn check_sound(limits: &Limits) -> Result<(), String> {
     let limits = Limits {
-        subject,
         images: SOUND_IMAGES,
         ..limits.clone()
     };
@@ -62,7 +61,7 @@ pub fn check_sound(limits: &Limits, subject: Subject) -> Result<(), String> {
         Some(violation) => Err(format!(
             "violated without any fault: {}; replay with: forebay-check replay{} {}",
             violation.text,
-            subject.flags(),
+            limits.subject.flags(),
             violation.scenario
         )),
         None => Ok(()),
@@ -80,11 +79,12 @@ pub fn printed_command(
     let names: Vec<EngineName> = PRINTED_LOSES.into_iter().filter(wanted).collect();
     let mut caught = 0;
     for &name in &names {
-        check_sound(limits, Subject::engine(name, false))?;
-        let limits = Limits {
-            subject: Subject::engine(name, true),
+        let of = |subject| Limits {
+            subject,
             ..limits.clone()
         };
+        check_sound(&of(Subject::engine(name, false)))?;
+        let limits = of(Subject::engine(name, true));
         caught += usize::from(search(&limits, &format!("{name} as printed")));
     }
     println!("{caught} of {} printed protocols caught", names.len());

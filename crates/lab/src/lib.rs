@@ -9,6 +9,7 @@ pub mod disk;
 pub mod engines;
 pub mod filesystem;
 pub mod measure;
+pub mod mutants;
 mod shared;
 #[cfg(test)]
 mod testing;

@@ -24,6 +24,7 @@ use super::Spindle;
 use super::layout::{Cache, Mapping};
 use super::prepare::Plan;
 use super::state::{CachedData, State};
+use crate::mutants::{Mutant, mutated};
 use crate::shared::ChangedBlock;
 
 /// A data block that is written and not yet committed.
@@ -93,7 +94,9 @@ impl Spindle {
     fn write_blocks(&self, state: &mut State, plan: &Plan<'_>) -> Result<Vec<Written>> {
         if plan.data.is_empty() {
             // The log is whole, and what was evicted is gone, before anything is overwritten.
-            self.media.fence()?;
+            if !mutated(Mutant::SpindleLogUnordered) {
+                self.media.fence()?;
+            }
             self.update_metadata(state, plan);
             // The metadata is in place before Head says that it counts.
             self.media.fence()?;
@@ -108,7 +111,9 @@ impl Spindle {
             // The way back (element and log) is there before there is anything to go back from; for
             // the first block, what was evicted is gone before its NVM block has other bytes; for the
             // others, Tail is at their element before their entry changes.
-            self.media.fence()?;
+            if !mutated(Mutant::SpindleElementUnordered) {
+                self.media.fence()?;
+            }
             if number == 0 {
                 self.update_metadata(state, plan);
             }

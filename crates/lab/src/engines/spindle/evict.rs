@@ -10,6 +10,7 @@ use forebay::{Engine, Error, Result, WriteRun};
 use super::Spindle;
 use super::layout::{Cache, Mapping};
 use super::state::State;
+use crate::mutants::{Mutant, mutated};
 
 /// Blocks that a flush holds in DRAM at a time.
 const FLUSH_BLOCKS_MAX: usize = 256;
@@ -176,6 +177,9 @@ impl Spindle {
     }
 
     fn sync(&self) -> Result<()> {
+        if mutated(Mutant::SpindleFreedBeforeSync) {
+            return Ok(());
+        }
         self.backing
             .sync()
             .map_err(|source| self.backing_error(source))

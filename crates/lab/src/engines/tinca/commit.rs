@@ -11,6 +11,7 @@ use forebay::Result;
 use super::Tinca;
 use super::layout::Entry;
 use super::state::State;
+use crate::mutants::{Mutant, mutated};
 use crate::shared::ChangedBlock;
 
 /// A block that has taken steps 1 to 3.
@@ -36,6 +37,9 @@ impl Tinca {
             written.push(self.write_log_block(state, block)?);
         }
         assert_eq!(state.head - tail, blocks.len() as u64);
+        if mutated(Mutant::TincaTailBeforeRoles) {
+            self.media.move_tail(state.head)?;
+        }
         // Step 4: every block is in the ring, so that recovery goes back whatever its role.
         for Written { index, entry } in &mut written {
             entry.is_log = false;

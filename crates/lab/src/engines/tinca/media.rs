@@ -7,6 +7,7 @@ use forebay_pmem::LINE_BYTES;
 
 use super::Protocol;
 use super::layout::{ENTRY_BYTES, Entry, Geometry, HEAD_OFFSET, TAIL_OFFSET};
+use crate::mutants::{Mutant, mutated};
 
 /// Entries are made free in stores of so many bytes.
 const ERASE_BYTES: usize = 64 << 10;
@@ -97,6 +98,10 @@ impl Media {
     pub(super) fn write_element(&self, position: u64, disk_block: u64) -> Result<()> {
         let offset = self.geometry.element(position);
         self.region.store_u64(offset, disk_block);
+        if mutated(Mutant::TincaHeadUnordered) {
+            self.region.flush(offset, 8);
+            return Ok(());
+        }
         self.persist(offset, 8)
     }
 

@@ -10,6 +10,7 @@ use forebay::{Error, Result, WriteRun};
 use super::Tinca;
 use super::layout::Entry;
 use super::state::State;
+use crate::mutants::{Mutant, mutated};
 
 /// Bytes that a flush reads into memory at a time.
 const WRITE_BACK_BYTES: usize = 1 << 20;
@@ -112,6 +113,9 @@ impl Tinca {
             let results = self.backing.write_runs(&runs);
             let written: std::io::Result<()> = results.into_iter().collect();
             written.map_err(|source| self.backing_error(source))?;
+        }
+        if mutated(Mutant::TincaFreedBeforeSync) {
+            return Ok(());
         }
         let synced = self.backing.sync();
         synced.map_err(|source| self.backing_error(source))

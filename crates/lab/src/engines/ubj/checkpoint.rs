@@ -9,6 +9,7 @@ use forebay::{Error, Result, WriteRun};
 
 use super::Ubj;
 use super::state::{Buffer, State};
+use crate::mutants::{Mutant, mutated};
 
 /// Bytes that write-back holds in DRAM at a time.
 const BATCH_BYTES: usize = 4 << 20;
@@ -92,6 +93,9 @@ impl Ubj {
                 result.map_err(|source| self.backing_error(source))?;
             }
         }
+        if mutated(Mutant::UbjFreedBeforeSync) {
+            return Ok(());
+        }
         // C1: what the disk's own cache holds does not survive a power cut.
         self.backing
             .sync()
@@ -105,6 +109,9 @@ impl Ubj {
         }
         self.layout
             .flush_entries(&self.region, slots.iter().copied());
+        if mutated(Mutant::UbjVersionsFreedTogether) {
+            return Ok(());
+        }
         // Orders the freeing before any reuse of the buffers, and before later versions go.
         Ok(self.region.fence()?)
     }

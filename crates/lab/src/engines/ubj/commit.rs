@@ -10,6 +10,7 @@ use forebay_pmem::lock_or_yield;
 use super::Ubj;
 use super::layout::{Entry, Layout};
 use super::state::{Buffer, State};
+use crate::mutants::{Mutant, mutated};
 use crate::shared::{ChangedBlock, CommitBlocks};
 
 /// Where a block of the transaction goes.
@@ -45,7 +46,9 @@ impl CommitBlocks for Ubj {
         let slots = placed.iter().map(|placed| placed.slot);
         self.layout.flush_entries(&self.region, slots.clone());
         // I1: orders blocks and entries before the record that makes them count.
-        self.region.fence()?;
+        if !mutated(Mutant::UbjRecordUnordered) {
+            self.region.fence()?;
+        }
         Layout::store_commit_record(&self.region, sequence);
         // Orders the record before the caller's acknowledgement, and before the next transaction.
         self.region.fence()?;

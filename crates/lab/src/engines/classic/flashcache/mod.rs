@@ -25,6 +25,7 @@ use forebay::{Backing, Error, Result};
 
 use super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::nvm_device::NvmDevice;
+use crate::mutants::{Mutant, mutated};
 use table::Table;
 
 /// The cache and the disk behind it, as one block device.
@@ -108,6 +109,10 @@ impl Flashcache {
             Some(slot) => slot,
             None => self.claim(number)?,
         };
+        if mutated(Mutant::ClassicEntryBeforeContent) {
+            self.set(slot, number, State::Dirty);
+            self.write_metadata(u64::from(slot) / self.geometry.entries_per_block())?;
+        }
         // The content is durable before its entry: the entry never names what is not there.
         self.device.write(self.geometry.slot_offset(slot), bytes)?;
         self.set(slot, number, State::Dirty);

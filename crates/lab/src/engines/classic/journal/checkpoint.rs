@@ -7,6 +7,7 @@ use forebay::Result;
 use super::super::flashcache::Flashcache;
 use super::super::layout::Tail;
 use super::{Journal, blocks};
+use crate::mutants::{Mutant, mutated};
 
 impl Journal {
     /// Checkpoints everything.
@@ -21,15 +22,18 @@ impl Journal {
     /// some blocks are in their places as well as in the log.
     pub(super) fn checkpoint(&mut self, cache: &mut Flashcache, count: usize) -> Result<()> {
         let numbers = self.to_place(count);
-        for number in &numbers {
-            cache.write(*number, &self.waiting[number].bytes)?;
-        }
         let passed = self.transactions.range(..count);
         let freed: u64 = passed.map(|transaction| transaction.log_blocks).sum();
         let tail = Tail {
             position: (self.tail.position + freed) % self.log_blocks,
             sequence: self.tail.sequence + count as u64,
         };
+        if mutated(Mutant::ClassicTailBeforeCheckpoint) {
+            self.write_tail(cache, tail)?;
+        }
+        for number in &numbers {
+            cache.write(*number, &self.waiting[number].bytes)?;
+        }
         // The blocks are durable in their places before the tail leaves their log blocks behind.
         self.write_tail(cache, tail)?;
         for number in &numbers {
