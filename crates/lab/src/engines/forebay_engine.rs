@@ -3,8 +3,6 @@
 //! The core keeps the promises of the trait by itself; here only shapes are translated. A pool is
 //! planned like any other, except that a region too small for the default log gets a shorter one.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::{
@@ -13,13 +11,17 @@ use forebay::{
 };
 
 use super::{EngineName, EngineOptions};
-use crate::shared::check_block;
+use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks};
 
 /// Dirty blocks stay as long as an engine with LRU keeps them, so that overwrites meet them: these
 /// per mille of the slots. Higher, and writers wait for write-back; lower, and the disk gets blocks
 /// that were about to change again.
 const DIRTY_HIGH_PER_MILLE: u32 = 970;
 const DIRTY_LOW_PER_MILLE: u32 = 930;
+
+/// How often a commit without background threads tries again for room that others are making: more
+/// often than they pass points at which a checker may switch threads.
+const ROOM_ATTEMPTS: u32 = 256;
 
 /// Regions below this get a log of their own measure; the core's default would take too much.
 const DEFAULT_LOG_REGION_BYTES_MIN: u64 = 64 << 20;
@@ -37,6 +39,8 @@ pub(crate) struct ForebayEngine {
     volume: Volume,
     pool: Pool,
     backing: Backing,
+    /// Further attempts at a commit that found no room.
+    room_attempts: u32,
     blocks_committed: AtomicU64,
     write_hits: AtomicU64,
 }
@@ -53,7 +57,11 @@ pub(crate) fn create(
         runtime: runtime_of(options),
         ..PoolOptions::default()
     };
-    attach(Pool::create_on(vec![region], &pool_options)?, backing)
+    attach(
+        Pool::create_on(vec![region], &pool_options)?,
+        backing,
+        options,
+    )
 }
 
 /// Recovers the pool on `region` and attaches `backing`, which must be the one it had.
@@ -72,15 +80,16 @@ pub(crate) fn open(
             todo: format!("open it with those, not with {}", options.block_bytes),
         });
     }
-    attach(pool, backing)
+    attach(pool, backing, options)
 }
 
-fn attach(pool: Pool, backing: Backing) -> Result<Box<dyn Engine>> {
+fn attach(pool: Pool, backing: Backing, options: &EngineOptions) -> Result<Box<dyn Engine>> {
     let volume = pool.attach(backing.clone())?;
     Ok(Box::new(ForebayEngine {
         volume,
         pool,
         backing,
+        room_attempts: if options.background { 0 } else { ROOM_ATTEMPTS },
         blocks_committed: AtomicU64::new(0),
         write_hits: AtomicU64::new(0),
     }))
@@ -151,11 +160,7 @@ impl Engine for ForebayEngine {
     }
 
     fn begin(&self) -> Box<dyn EngineTransaction + '_> {
-        Box::new(ForebayTransaction {
-            engine: self,
-            inner: self.volume.begin(),
-            was_cached: BTreeMap::new(),
-        })
+        Box::new(BufferedTransaction::new(self))
     }
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
@@ -166,7 +171,7 @@ impl Engine for ForebayEngine {
         let blocks = (data.len() / self.block_bytes()) as u64;
         let range = block..block.saturating_add(blocks);
         let hits = range.filter(|&block| self.is_cached(block)).count() as u64;
-        self.volume.write(block, data)?;
+        self.with_room(|| self.volume.write(block, data))?;
         self.count(blocks, hits);
         Ok(())
     }
@@ -193,70 +198,52 @@ impl Engine for ForebayEngine {
     }
 }
 
-/// The core's transaction, and which of its blocks were cached when they were first written.
-struct ForebayTransaction<'e> {
-    engine: &'e ForebayEngine,
-    inner: Transaction<'e>,
-    was_cached: BTreeMap<u64, bool>,
-}
-
-impl ForebayTransaction<'_> {
-    /// Notes a block; says whether it is cached now.
-    fn note(&mut self, block: u64) -> bool {
-        let is_cached = self.engine.is_cached(block);
-        self.was_cached.entry(block).or_insert(is_cached);
-        is_cached
-    }
-}
-
-impl EngineTransaction for ForebayTransaction<'_> {
-    fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
-        check_block(self.engine, block, data.len())?;
-        self.inner.write(block, data)?;
-        self.note(block);
+impl CommitBlocks for ForebayEngine {
+    fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
+        let numbers = blocks.iter().map(|block| block.number);
+        let hits = numbers.filter(|&block| self.is_cached(block)).count();
+        self.with_room(|| {
+            let mut transaction = self.volume.begin();
+            for block in blocks {
+                self.put(&mut transaction, block)?;
+            }
+            transaction.commit()
+        })?;
+        self.count(blocks.len() as u64, hits as u64);
         Ok(())
     }
+}
 
-    /// A cached block gets the changed bytes as deltas. Any other is written whole: it would have
-    /// to be read from the disk first.
-    fn update(&mut self, block: u64, data: &[u8], changed: &[Range<usize>]) -> Result<()> {
-        check_block(self.engine, block, data.len())?;
-        if let Some(range) = changed
-            .iter()
-            .find(|range| data.get((*range).clone()).is_none())
-        {
-            return Err(Error::OutOfRange {
-                volume: self.engine.volume.id(),
-                what: format!("bytes {range:?} of a block of {} bytes", data.len()),
-            });
-        }
-        let offset = block * data.len() as u64;
+impl ForebayEngine {
+    /// A cached block gets its changed bytes as deltas. Any other is written whole: it would have to
+    /// be read from the disk first.
+    fn put(&self, transaction: &mut Transaction<'_>, block: &ChangedBlock) -> Result<()> {
+        let offset = block.number * block.bytes.len() as u64;
         // The core takes no bytes beyond the end of a disk that ends within a block.
-        let is_whole = offset + data.len() as u64 <= self.engine.volume.size_bytes();
-        if !is_whole || !self.engine.is_cached(block) {
-            return self.write(block, data);
+        let is_whole = offset + block.bytes.len() as u64 <= self.volume.size_bytes();
+        match &block.changed {
+            Some(changed) if is_whole && self.is_cached(block.number) => {
+                for range in changed {
+                    let bytes = &block.bytes[range.clone()];
+                    transaction.write_at(offset + range.start as u64, bytes)?;
+                }
+                Ok(())
+            }
+            _ => transaction.write(block.number, &block.bytes),
         }
-        for range in changed {
-            let bytes = &data[range.clone()];
-            self.inner.write_at(offset + range.start as u64, bytes)?;
+    }
+
+    /// Commits, and again where there was no room: without background threads the core gives up as
+    /// soon as it has nothing to write back or evict itself, though another thread may be at it.
+    fn with_room(&self, mut commit: impl FnMut() -> Result<()>) -> Result<()> {
+        for _ in 0..self.room_attempts {
+            match commit() {
+                Err(Error::NoSpace { .. }) => forebay_pmem::yield_point(),
+                done => return done,
+            }
         }
-        self.note(block);
-        Ok(())
+        commit()
     }
-
-    fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        check_block(self.engine, block, out.len())?;
-        self.inner.read(block, out)
-    }
-
-    fn commit(self: Box<Self>) -> Result<()> {
-        self.inner.commit()?;
-        let hits = self.was_cached.values().filter(|cached| **cached).count();
-        self.engine.count(self.was_cached.len() as u64, hits as u64);
-        Ok(())
-    }
-
-    fn abort(self: Box<Self>) {}
 }
 
 #[cfg(test)]
@@ -339,13 +326,12 @@ mod tests {
     }
 
     #[test]
-    fn another_block_size_and_ranges_outside_a_block_are_refused() {
+    fn another_block_size_and_blocks_outside_are_refused() {
         let rig = tiny();
         let disk = rig.disk();
         let (shadow, engine) = rig.create(&disk);
         let bytes = rig.bytes_of(1);
-        let outside = engine.begin().update(0, &bytes, &[0..1, 100..129]);
-        assert!(outside.is_err());
+        assert!(engine.write(20, &bytes).is_err());
         assert!(engine.begin().update(20, &bytes, &[]).is_err());
         drop(engine);
         let mut other = rig.clone();
