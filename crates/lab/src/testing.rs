@@ -271,10 +271,77 @@ impl Rig {
     ) -> std::result::Result<usize, String> {
         let disk = self.disk();
         let (shadow, engine) = self.create(&disk);
+        self.crash_within(&shadow, &disk, engine, (images_per_event, seed), script)
+    }
+
+    /// As [`Rig::crash_everywhere`], of a process that finds what another one left which was killed
+    /// before some event of the step `killed`: all its stores and writes are visible, but what it did
+    /// not make durable is not. Every event has its turn.
+    pub(crate) fn crash_after_kills(
+        &self,
+        script: &[TestStep],
+        killed: &TestStep,
+        next: &[TestStep],
+        images_per_event: usize,
+    ) -> std::result::Result<usize, String> {
+        let mut images = 0;
+        for event in 0.. {
+            let disk = self.disk();
+            let (shadow, engine) = self.create(&disk);
+            let mut truth = self.first_content();
+            for step in script {
+                self.act(&*engine, step, &mut truth);
+            }
+            if !self.is_killed_at(event, &shadow, engine, killed, &mut truth) {
+                break;
+            }
+            let region = Region::on_shadow(shadow.clone());
+            let backing = Backing::from_store(disk.clone());
+            let engine = open(self.name, region, backing, &self.options).expect("it recovers");
+            let sampling = (images_per_event, event);
+            let found = self.crash_within(&shadow, &disk, engine, sampling, next);
+            images += found.map_err(|wrong| format!("killed at {event}: {wrong}"))?;
+        }
+        Ok(images)
+    }
+
+    /// Does a step in a thread that dies before an event; false if there are not so many.
+    fn is_killed_at(
+        &self,
+        event: u64,
+        shadow: &Arc<Shadow>,
+        engine: Box<dyn Engine>,
+        step: &TestStep,
+        truth: &mut Content,
+    ) -> bool {
+        let events = AtomicUsize::new(0);
+        shadow.set_hook(Some(Arc::new(move |_| {
+            if events.fetch_add(1, Ordering::Relaxed) as u64 == event {
+                // A panic without the message.
+                std::panic::resume_unwind(Box::new("killed"));
+            }
+        })));
+        // A thread of its own: what it has flushed, no fence of another one waits for.
+        let is_killed = std::thread::scope(|scope| {
+            let life = scope.spawn(move || self.act(&*engine, step, truth));
+            life.join().is_err()
+        });
+        shadow.set_hook(None);
+        is_killed
+    }
+
+    fn crash_within(
+        &self,
+        shadow: &Arc<Shadow>,
+        disk: &Arc<VolatileDisk>,
+        engine: Box<dyn Engine>,
+        (images_per_event, seed): (usize, u64),
+        script: &[TestStep],
+    ) -> std::result::Result<usize, String> {
         let crashes: Arc<Mutex<Vec<Crash>>> = Arc::default();
         let done = Arc::new(AtomicUsize::new(0));
         let hook = {
-            let (shadow, disk) = (Arc::downgrade(&shadow), disk.clone());
+            let (shadow, disk) = (Arc::downgrade(shadow), disk.clone());
             let (crashes, done) = (crashes.clone(), done.clone());
             let rng = Mutex::new(fastrand::Rng::with_seed(seed));
             move |event: ShadowEvent| {
@@ -293,8 +360,8 @@ impl Rig {
                 }
             }
         };
+        let mut truths = vec![self.content(&*engine)];
         shadow.set_hook(Some(Arc::new(hook)));
-        let mut truths = vec![self.first_content()];
         for step in script {
             let mut truth = truths[truths.len() - 1].clone();
             self.act(&*engine, step, &mut truth);

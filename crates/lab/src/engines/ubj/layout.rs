@@ -81,6 +81,10 @@ impl Layout {
         }
     }
 
+    fn entries_end(&self) -> u64 {
+        ENTRIES + u64::from(self.slots) * ENTRY_BYTES
+    }
+
     fn end(&self) -> u64 {
         self.data + u64::from(self.slots) * self.block_bytes as u64
     }
@@ -130,10 +134,15 @@ impl Layout {
     /// Frees all entries and sets the commit record to "none"; the caller fences.
     pub(super) fn erase(&self, region: &Region) {
         let zeroes = [0; LINE_BYTES];
-        let end = self.entry(self.slots - 1) + ENTRY_BYTES;
-        for line in (COMMIT_RECORD..end).step_by(LINE_BYTES) {
+        for line in (COMMIT_RECORD..self.entries_end()).step_by(LINE_BYTES) {
             region.stream(line, &zeroes);
         }
+    }
+
+    /// Flushes header, commit record and all entries.
+    pub(super) fn flush_metadata(&self, region: &Region) {
+        region.flush(0, LINE_BYTES);
+        region.flush(COMMIT_RECORD, (self.entries_end() - COMMIT_RECORD) as usize);
     }
 
     /// The entry of a buffer; none where it is free.

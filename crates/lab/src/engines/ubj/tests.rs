@@ -141,6 +141,29 @@ fn a_crash_keeps_what_was_committed() {
 }
 
 #[test]
+fn a_power_cut_after_a_kill_takes_nothing_back() {
+    let rig = tiny(8);
+    let script = [
+        seeds(0..2, 0),
+        seeds(2..4, 0),
+        seeds(0..2, 50),
+        TestStep::Read(9),
+    ];
+    let next = [
+        seeds(4..6, 60),
+        TestStep::Read(8),
+        seeds(0..2, 70),
+        seeds(6..8, 80),
+    ];
+    let mut images = 0;
+    for killed in [seeds(4..6, 9), seeds(1..3, 9), TestStep::Flush] {
+        let found = rig.crash_after_kills(&script, &killed, &next, 4);
+        images += found.expect("nothing is lost");
+    }
+    assert!(images > 5000, "{images}");
+}
+
+#[test]
 fn a_backing_that_fails_leaves_everything_as_it_was() {
     let rig = tiny(8);
     let (disk, mut truth) = (rig.disk(), rig.first_content());
