@@ -28,6 +28,9 @@ const ELEMENT_BYTES: u64 = 8;
 /// Bytes of a cache entry.
 pub(super) const ENTRY_BYTES: u64 = 16;
 
+/// Where Head can be at most, so that it never overflows: it takes centuries of commits to get there.
+pub(super) const POSITION_MAX: u64 = 1 << 62;
+
 /// Bytes of the ring unless the options or a small region say otherwise (§5.1).
 const RING_BYTES_DEFAULT: u64 = 1 << 20;
 /// A region has this many times the bytes of its ring, if not more.

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use forebay::{Error, Result};
 
 use super::Protocol;
-use super::layout::Entry;
+use super::layout::{Entry, POSITION_MAX};
 use super::media::Media;
 use super::state::State;
 
@@ -24,7 +24,9 @@ pub(super) fn recover(media: &Media) -> Result<State> {
     media.settle()?;
     let geometry = media.geometry;
     let (head, tail) = (media.head(), media.tail());
-    if head.wrapping_sub(tail) > geometry.ring_elements {
+    let in_ring = head.checked_sub(tail);
+    let is_sound = in_ring.is_some_and(|blocks| blocks <= geometry.ring_elements);
+    if !is_sound || head > POSITION_MAX {
         let found = format!("Head is {head} and Tail {tail}");
         return Err(damaged(media, &found));
     }

@@ -66,10 +66,13 @@ impl Tinca {
 
     /// Writes all modified blocks to the disk and syncs it, then marks them clean.
     pub(super) fn flush_locked(&self, state: &mut State) -> Result<()> {
-        let is_modified = |entry: &Entry| entry.is_modified;
-        let entries = state.entries.iter().copied();
-        let mut dirty: Vec<Entry> = entries.flatten().filter(is_modified).collect();
-        dirty.sort_unstable_by_key(|entry| entry.disk_block);
+        let mut dirty = Vec::with_capacity(state.dirty_blocks as usize);
+        if state.dirty_blocks > 0 {
+            let entries = state.entries.iter().flatten();
+            dirty.extend(entries.filter(|entry| entry.is_modified).copied());
+            dirty.sort_unstable_by_key(|entry| entry.disk_block);
+        }
+        assert_eq!(dirty.len() as u64, state.dirty_blocks);
         self.write_back(&dirty)?;
         if dirty.is_empty() {
             return Ok(());

@@ -329,13 +329,26 @@ fn pointers_and_elements_out_of_range_are_refused() {
     let (shadow, engine) = rig.create(&disk);
     drop(engine);
     let image = shadow.crash_state().durable().to_vec();
-    for (offset, value, said) in [(256, 9, "Head"), (320, 1, "Tail"), (256, 1, "position 0")] {
+    let with = |words: &[(usize, u64)]| {
         let mut image = image.clone();
-        image[offset] = value;
-        if offset == 256 && value == 1 {
-            image[384] = 20;
+        for &(offset, word) in words {
+            image[offset..offset + 8].copy_from_slice(&word.to_le_bytes());
         }
-        let error = rig.open(&image, &disk).err().expect("damaged");
+        rig.open(&image, &disk)
+    };
+    let (head, tail, ring) = (256, 320, 384);
+    for (words, said) in [
+        (&[(head, 9)][..], "Head"),
+        (&[(tail, 1)], "Tail"),
+        (&[(head, u64::MAX), (tail, u64::MAX)], "Head"),
+        (&[(head, 2), (tail, u64::MAX)], "Head"),
+        (&[(head, 1), (ring, 20)], "position 0"),
+    ] {
+        let error = with(words).err().expect("damaged");
         assert!(error.to_string().contains(said), "{error}");
     }
+    // Far from there, and with nothing in the ring, all is well.
+    let far = [(head, 1 << 61), (tail, 1 << 61)];
+    let (_shadow, engine) = with(&far).unwrap();
+    engine.write(0, &rig.bytes_of(1)).unwrap();
 }
