@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A million distinct crash images of the release code, and every mutant; the report of both is
-# target/crash/report.json.
+# A million distinct crash images of the release code, 100,000 of each engine of the lab, the papers'
+# protocols as printed, and every mutant; the report of all is target/crash/report.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,6 +9,14 @@ readonly REPORT=target/crash/report.json
 mkdir -p target/crash
 rm -f "$REPORT"
 
-cargo run --release -j"$JOBS" --quiet -p forebay-check -- \
-    run --images "${IMAGES:-1000000}" --seconds "${SECONDS_MAX:-3600}" --json "$REPORT"
+check() {
+    cargo run --release -j"$JOBS" --quiet -p forebay-check -- "$@" --json "$REPORT"
+}
+
+check run --images "${IMAGES:-1000000}" --seconds "${SECONDS_MAX:-3600}"
+for engine in classic ubj tinca spindle; do
+    echo "$engine:"
+    check run --engine "$engine" --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
+done
+check printed
 cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --json "$REPORT"

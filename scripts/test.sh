@@ -61,6 +61,11 @@ step model cargo test "${PROFILE[@]}" -j"$JOBS" -p forebay-model -- --nocapture
 step loom scripts/loom.sh
 step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
+for engine in classic ubj tinca spindle; do
+    step "crash-images-$engine" cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- \
+        run --engine "$engine" --images 20000
+done
+step printed cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- printed
 step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
 step soak env PROFILE=checked scripts/soak.sh --quick
 step rig env PROFILE=checked scripts/rig.sh --quick

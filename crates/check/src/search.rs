@@ -7,7 +7,8 @@ use forebay_lab::engines::EngineName;
 use std::path::Path;
 
 /// The papers' protocols that lose data as printed; `docs/papers.md` says which and how.
-const PRINTED_LOSES: [EngineName; 2] = [EngineName::Tinca, EngineName::Spindle];
+const PRINTED_LOSES: [EngineName; 3] =
+    [EngineName::Classic, EngineName::Tinca, EngineName::Spindle];
 
 /// Runs one campaign and says whether it noticed the fault called `name`.
 pub fn search(limits: &Limits, name: &str) -> bool {
