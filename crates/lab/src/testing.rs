@@ -176,7 +176,7 @@ impl Rig {
         start..start + 1 + seed as usize % inode_bytes
     }
 
-    fn follow(&self, step: &TestStep, truth: &mut Content) {
+    pub(crate) fn follow(&self, step: &TestStep, truth: &mut Content) {
         match step {
             TestStep::Commit(blocks) => {
                 for (block, seed) in blocks {

@@ -42,4 +42,14 @@ impl NvmDevice {
         assert!(out.len() == self.block_bytes, "a block device's read");
         self.region.read(offset, out);
     }
+
+    /// Sends bytes that an earlier life may have left in the processor's caches to the medium.
+    pub(super) fn flush(&self, offset: u64, len: u64) {
+        self.region.flush(offset, len as usize);
+    }
+
+    /// Waits for what was flushed.
+    pub(super) fn fence(&self) -> Result<()> {
+        Ok(self.region.fence()?)
+    }
 }

@@ -3,6 +3,7 @@
 mod as_printed;
 mod counts;
 mod journal;
+mod kills;
 
 use forebay::{Backing, Error, Region};
 use forebay_pmem::shadow::FenceFailure;
