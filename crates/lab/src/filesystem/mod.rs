@@ -133,6 +133,12 @@ impl FileSystem {
         self.blocks.free()
     }
 
+    /// Blocks that the next commit makes durable.
+    #[must_use]
+    pub fn running_blocks(&self) -> u64 {
+        self.running.blocks()
+    }
+
     /// Lets time pass.
     pub fn advance_clock(&mut self, ns: u64) {
         self.clock_ns += ns;

@@ -4,7 +4,7 @@ use crate::engines::EngineName;
 use crate::workload::{Scale, WorkloadSpec};
 use forebay::EmulatedMedia;
 
-const ENGINES: [EngineName; 1] = [EngineName::Forebay];
+const ENGINES: [EngineName; 5] = EngineName::ALL;
 
 fn options(engine: EngineName, workload: &str) -> CellOptions {
     let scale = Scale::one_over(2048);

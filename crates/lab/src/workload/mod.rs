@@ -5,14 +5,22 @@
 //! action writes can be checked afterwards: each workload knows what the disk must hold.
 
 mod content;
+mod filebench;
 mod fio;
+mod metadata;
+mod teragen;
+mod tpcc;
 
 use std::ops::Range;
 
-use forebay::Result;
+use forebay::{Error, Result};
 
 use crate::filesystem::FileSystem;
+pub use filebench::{FilebenchOptions, Personality};
 pub use fio::FioOptions;
+pub use metadata::MetadataOptions;
+pub use teragen::TeraGenOptions;
+pub use tpcc::TpccOptions;
 
 /// Bytes of a block, the unit in which file systems ask.
 pub const BLOCK_BYTES: usize = 4096;
@@ -160,30 +168,57 @@ impl std::fmt::Display for Scale {
 pub enum WorkloadSpec {
     /// Random reads and writes of 4 KiB.
     Fio(FioOptions),
+    /// A personality of Filebench.
+    Filebench(FilebenchOptions),
+    /// Sequential writes of rows.
+    TeraGen(TeraGenOptions),
+    /// Pages of a database.
+    Tpcc(TpccOptions),
+    /// Inodes alone.
+    Metadata(MetadataOptions),
 }
 
 impl WorkloadSpec {
     /// The workloads that `counts` runs, by name, in its order.
-    pub const NAMES: [&'static str; 4] = ["fio-rw30", "fio-rw50", "fio-rw70", "fio-w100"];
+    pub const NAMES: [&'static str; 10] = [
+        "fio-rw30",
+        "fio-rw50",
+        "fio-rw70",
+        "fio-w100",
+        "fileserver",
+        "webproxy",
+        "varmail",
+        "teragen",
+        "tpcc",
+        "metadata",
+    ];
 
     /// The workload of that name at its papers' sizes times `scale`.
     ///
     /// # Errors
     /// There is none of that name.
     pub fn named(name: &str, scale: Scale) -> Result<WorkloadSpec> {
-        let read_percent = match name {
-            "fio-rw30" => 30,
-            "fio-rw50" => 50,
-            "fio-rw70" => 70,
-            "fio-w100" => 0,
+        let filebench =
+            |personality| WorkloadSpec::Filebench(FilebenchOptions::new(scale, personality));
+        let fio = |read_percent| WorkloadSpec::Fio(FioOptions::new(scale, read_percent));
+        Ok(match name {
+            "fio-rw30" => fio(30),
+            "fio-rw50" => fio(50),
+            "fio-rw70" => fio(70),
+            "fio-w100" => fio(0),
+            "fileserver" => filebench(Personality::Fileserver),
+            "webproxy" => filebench(Personality::Webproxy),
+            "varmail" => filebench(Personality::Varmail),
+            "teragen" => WorkloadSpec::TeraGen(TeraGenOptions::new(scale, 1)),
+            "tpcc" => WorkloadSpec::Tpcc(TpccOptions::new(scale, 20)),
+            "metadata" => WorkloadSpec::Metadata(MetadataOptions::new(scale)),
             _ => {
-                return Err(forebay::Error::Options(format!(
+                return Err(Error::Options(format!(
                     "there is no workload {name}; there are {}",
                     WorkloadSpec::NAMES.join(", ")
                 )));
             }
-        };
-        Ok(WorkloadSpec::Fio(FioOptions::new(scale, read_percent)))
+        })
     }
 
     /// A generator at its beginning.
@@ -191,6 +226,10 @@ impl WorkloadSpec {
     pub fn build(&self, seed: u64) -> Box<dyn Workload> {
         match self {
             WorkloadSpec::Fio(options) => Box::new(fio::Fio::new(options, seed)),
+            WorkloadSpec::Filebench(options) => Box::new(filebench::Filebench::new(options, seed)),
+            WorkloadSpec::TeraGen(options) => Box::new(teragen::TeraGen::new(options, seed)),
+            WorkloadSpec::Tpcc(options) => Box::new(tpcc::Tpcc::new(options, seed)),
+            WorkloadSpec::Metadata(options) => Box::new(metadata::Metadata::new(options, seed)),
         }
     }
 }
