@@ -122,6 +122,23 @@ impl Daemon {
         self.run(command.arg(pool)).map(drop)
     }
 
+    /// `forebay create --engine`: makes the cache of a published design, of the disk `backing`.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn create_design(
+        &self,
+        engine: &str,
+        region: &Path,
+        size_bytes: u64,
+        backing: &Path,
+    ) -> Result<()> {
+        let size = size_bytes.to_string();
+        let mut command = self.command(&["create", "--engine", engine, "--size", &size]);
+        let command = command.arg(region).arg("--backing").arg(backing);
+        self.run(command).map(drop)
+    }
+
     /// `forebay serve` with `arguments`; returns when it is ready.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::ending::{load, verify, wait_for};
 use crate::nbd::Client;
 use crate::place::{DISK_BYTES, Daemon, Place, skips_without_fuse};
 
-const DESIGNS: [&str; 3] = ["classic", "ubj", "spindle"];
+const DESIGNS: [&str; 4] = ["classic", "ubj", "tinca", "spindle"];
 
 fn create(place: &Place, design: &str) {
     let made = place.ask(&[

@@ -39,9 +39,9 @@ struct RowsArguments {
     /// Less of everything: shows that it works.
     #[arg(long)]
     quick: bool,
-    /// Only rows with this in their names.
+    /// Only rows with this in their names; may be repeated.
     #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    only: Vec<String>,
     /// Fail where a counted row misses its bar.
     #[arg(long)]
     check: bool,
@@ -103,8 +103,8 @@ fn run(arguments: Arguments) -> Result<()> {
     }
 }
 
-/// The daemon, whether it is to be quick, a part of the names of the rows wanted.
-type Measurement = fn(&Daemon, bool, Option<&str>, &ProgressBar) -> Result<Vec<Row>>;
+/// The daemon, whether it is to be quick, parts of the names of the rows wanted.
+type Measurement = fn(&Daemon, bool, &[String], &ProgressBar) -> Result<Vec<Row>>;
 
 fn run_rows(arguments: &RowsArguments, measure: Measurement) -> Result<()> {
     let logs = Scratch::new()?;
@@ -112,12 +112,7 @@ fn run_rows(arguments: &RowsArguments, measure: Measurement) -> Result<()> {
     let progress = ProgressBar::new_spinner()
         .with_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
     progress.enable_steady_tick(Duration::from_millis(200));
-    let rows = measure(
-        &daemon,
-        arguments.quick,
-        arguments.only.as_deref(),
-        &progress,
-    )?;
+    let rows = measure(&daemon, arguments.quick, &arguments.only, &progress)?;
     progress.finish_and_clear();
     rows::merge(&arguments.report, &rows)?;
     rows::print(&rows, arguments.json)?;

@@ -1,4 +1,5 @@
-//! Our daemon with one disk, as measurements need it: started, asked, drained, set.
+//! Our daemon with one disk, of a pool or of a published design, as measurements need it: started,
+//! asked, drained, set.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,33 @@ impl Ours {
     ) -> Result<Ours> {
         let pool = folder.join("pool");
         daemon.create_pool(&pool, pool_bytes)?;
+        Ours::serve(daemon, pool, backing, door, more)
+    }
+
+    /// The same with a published design in the place of ours.
+    ///
+    /// # Errors
+    /// The daemon refuses.
+    pub fn start_design(
+        daemon: &Daemon,
+        engine: &str,
+        folder: &Path,
+        region_bytes: u64,
+        backing: &Path,
+        door: &Door,
+    ) -> Result<Ours> {
+        let region = folder.join("region");
+        daemon.create_design(engine, &region, region_bytes, backing)?;
+        Ours::serve(daemon, region, backing, door, &["--engine", engine])
+    }
+
+    fn serve(
+        daemon: &Daemon,
+        pool: PathBuf,
+        backing: &Path,
+        door: &Door,
+        more: &[&str],
+    ) -> Result<Ours> {
         let (flag, place) = match door {
             Door::VhostUser(socket) => ("--vhost-user", socket),
             Door::Fuse(directory) => ("--fuse", directory),

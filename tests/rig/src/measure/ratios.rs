@@ -38,14 +38,14 @@ pub(super) const SYNCED_WRITE: Job = Job {
     ..READ
 };
 
-/// Runs all of it, or what has `only` in its name (`vhost`, `fuse`); the rows.
+/// Runs all of it, or what has one of `only` in its name (`vhost`, `fuse`); the rows.
 ///
 /// # Errors
 /// Something of the rig fails, or Ctrl-C.
 pub fn run(
     daemon: &Daemon,
     is_quick: bool,
-    only: Option<&str>,
+    only: &[String],
     progress: &ProgressBar,
 ) -> Result<Vec<Row>> {
     let pace = Pace {
@@ -53,7 +53,7 @@ pub fn run(
         time: Duration::from_millis(if is_quick { 250 } else { 700 }),
     };
     let rounds = if is_quick { 3 } else { ROUNDS };
-    let is_wanted = |name: &str| only.is_none_or(|only| name.contains(only));
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|only| name.contains(only));
     let mut rows = Vec::new();
     if is_wanted("vhost") {
         rows.extend(in_a_guest(daemon, pace, rounds, progress)?);

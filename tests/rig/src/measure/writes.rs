@@ -1,6 +1,7 @@
 //! How often a file system's bytes are written, on ext4 with its data in the journal and without: bytes
 //! that reach the fast memory and blocks that reach the disk, for each that the application wrote. Ours
-//! with what it does against double writes and without, and dm-writecache.
+//! with what it does against double writes and without, published designs behind the same daemon, and
+//! dm-writecache.
 //!
 //! All caches have [`CACHE_BYTES`] and their own watermarks; the journal has 7/16 of that. Journals are often as large
 //! as caches: ext4 takes 64 MiB on 16 GiB and a GiB on 128. The file system is unmounted at the end, which
@@ -50,6 +51,8 @@ impl Mode {
 enum Cache {
     /// Ours, with these switches on.
     Ours([bool; 3], &'static str),
+    /// A published design, by its name and its place among [`DESIGNS`].
+    Design(&'static str, usize),
     /// The kernel's, told to write back while it is written to, as ours does.
     DmWritecache,
     /// The same as it is by itself: it writes back only when nothing has passed it by for three seconds,
@@ -61,7 +64,7 @@ impl Cache {
     /// The ends of the rows' names.
     fn name(self) -> &'static str {
         match self {
-            Cache::Ours(_, name) => name,
+            Cache::Ours(_, name) | Cache::Design(name, _) => name,
             Cache::DmWritecache => "dm_writecache",
             Cache::DmWritecacheBypassed => "dm_writecache_bypassed",
         }
@@ -70,10 +73,16 @@ impl Cache {
     fn device(self) -> &'static str {
         match self {
             Cache::Ours(..) => "/dev/vda",
+            Cache::Design(_, place) => ["/dev/vdb", "/dev/vdc"][place],
             Cache::DmWritecache | Cache::DmWritecacheBypassed => "/dev/mapper/writecache",
         }
     }
 }
+
+/// The designs that are measured, in the order of their disks in the guest.
+const DESIGNS: [&str; 2] = ["classic", "tinca"];
+const CLASSIC: Cache = Cache::Design(DESIGNS[0], 0);
+const TINCA: Cache = Cache::Design(DESIGNS[1], 1);
 
 const ON: Cache = Cache::Ours([true; 3], "on");
 const OFF: Cache = Cache::Ours([false; 3], "off");
@@ -114,14 +123,14 @@ struct Below {
     slow_bytes: f64,
 }
 
-/// Runs all of it, or what has `only` in its name; the rows.
+/// Runs all of it, or what has one of `only` in its name; the rows.
 ///
 /// # Errors
 /// Something of the rig fails, or Ctrl-C.
 pub fn run(
     daemon: &Daemon,
     is_quick: bool,
-    only: Option<&str>,
+    only: &[String],
     progress: &ProgressBar,
 ) -> Result<Vec<Row>> {
     let scratch = Scratch::new()?;
@@ -130,7 +139,7 @@ pub fn run(
     let mut plan = Vec::new();
     for (work, works) in [(Work::Random, ""), (Work::Fileserver, "fileserver_")] {
         for mode in [Mode::Journal, Mode::Ordered] {
-            let mut caches = vec![ON, OFF, Cache::DmWritecache];
+            let mut caches = vec![ON, OFF, CLASSIC, TINCA, Cache::DmWritecache];
             if work == Work::Random {
                 caches.push(Cache::DmWritecacheBypassed);
             }
@@ -142,10 +151,9 @@ pub fn run(
     }
     for (work, works, mode, cache) in plan {
         let name = format!("{works}{}_{}", mode.name(), cache.name());
-        let is_kernels = !matches!(cache, Cache::Ours(..));
-        if only.is_some_and(|only| !name.contains(only))
-            || (is_kernels && !has_tool("dmsetup", &name))
-        {
+        let is_kernels = !matches!(cache, Cache::Ours(..) | Cache::Design(..));
+        let is_wanted = only.is_empty() || only.iter().any(|only| name.contains(only));
+        if !is_wanted || (is_kernels && !has_tool("dmsetup", &name)) {
             continue;
         }
         progress.set_message(format!("double writes: {name}"));
@@ -163,6 +171,7 @@ pub fn run(
         ));
     }
     bench.guest.shut_down()?;
+    bench.designs.into_iter().try_for_each(Ours::end)?;
     bench.ours.end()?;
     Ok(rows)
 }
@@ -170,6 +179,8 @@ pub fn run(
 struct Bench {
     guest: Guest,
     ours: Ours,
+    /// As many of [`DESIGNS`] as this daemon has: all or none.
+    designs: Vec<Ours>,
     /// What dm-writecache needs has been made.
     has_devices: bool,
     /// Which of them this daemon has; what it has not is on.
@@ -186,9 +197,11 @@ impl Bench {
         let ours = Ours::start(daemon, &folder, CACHE_BYTES, &backing, &door, &[])?;
         let help = daemon.run(&mut daemon.command(&["set", "--help"]))?;
         let has_switch = SWITCHES.map(|name| help.contains(&format!("--{name}")));
+        let mut disks = vec![Disk::Vhost(socket)];
+        let designs = start_designs(scratch, daemon, &mut disks)?;
         let options = GuestOptions {
             memory_mib: 1024,
-            disks: vec![Disk::Vhost(socket)],
+            disks,
             modules: ["brd", "dm-writecache"].map(String::from).to_vec(),
             parameters: vec![
                 format!("brd.rd_nr={}", SLOW_DISKS + 1),
@@ -199,6 +212,7 @@ impl Bench {
         Ok(Bench {
             guest,
             ours,
+            designs,
             has_devices: false,
             has_switch,
             is_quick,
@@ -206,11 +220,13 @@ impl Bench {
     }
 
     /// Bytes of fast memory for each byte of the application's, blocks of the disk for each block of its;
-    /// none where ours has no such switches.
+    /// none where the daemon has no such switches or engines.
     fn measure(&mut self, work: Work, mode: Mode, cache: Cache) -> Result<Option<(f64, f64)>> {
         match cache {
             Cache::Ours(switches, _) if !self.can_switch(switches) => return Ok(None),
             Cache::Ours(switches, _) => self.switch(switches)?,
+            Cache::Design(..) if self.server(cache).is_none() => return Ok(None),
+            Cache::Design(..) => {}
             Cache::DmWritecache => self.make_writecache("2 pause_writeback 0")?,
             Cache::DmWritecacheBypassed => self.make_writecache("0")?,
         }
@@ -299,11 +315,20 @@ impl Bench {
         self.guest.must_run(&script, LIMIT).map(drop)
     }
 
+    /// Our daemon that has the disk; none where the guest's kernel does the caching.
+    fn server(&self, cache: Cache) -> Option<&Ours> {
+        match cache {
+            Cache::Ours(..) => Some(&self.ours),
+            Cache::Design(_, place) => self.designs.get(place),
+            Cache::DmWritecache | Cache::DmWritecacheBypassed => None,
+        }
+    }
+
     fn drain(&mut self, cache: Cache) -> Result<()> {
         self.guest.must_run("sync", LIMIT)?;
-        match cache {
-            Cache::Ours(..) => self.ours.drain(),
-            Cache::DmWritecache | Cache::DmWritecacheBypassed => {
+        match self.server(cache) {
+            Some(server) => server.drain(),
+            None => {
                 let script = "dmsetup message writecache 0 flush";
                 self.guest.must_run(script, LIMIT).map(drop)
             }
@@ -311,15 +336,15 @@ impl Bench {
     }
 
     fn below(&mut self, cache: Cache) -> Result<Below> {
-        match cache {
-            Cache::Ours(..) => {
-                let written = self.ours.written()?;
+        match self.server(cache) {
+            Some(server) => {
+                let written = server.written()?;
                 Ok(Below {
                     fast_bytes: written.nvm_bytes,
                     slow_bytes: written.backing_bytes,
                 })
             }
-            Cache::DmWritecache | Cache::DmWritecacheBypassed => {
+            None => {
                 let mut bytes = |name: &str| -> Result<f64> {
                     let script = format!(
                         "awk '{{print $7}}' \
@@ -335,6 +360,25 @@ impl Bench {
             }
         }
     }
+}
+
+/// Serves the designs to the guest, each over a disk of its own that joins `disks`; a daemon from before
+/// it had engines serves none.
+fn start_designs(scratch: &Scratch, daemon: &Daemon, disks: &mut Vec<Disk>) -> Result<Vec<Ours>> {
+    let help = daemon.run(&mut daemon.command(&["serve", "--help"]))?;
+    if !help.contains("--engine") {
+        return Ok(Vec::new());
+    }
+    let start = |name: &str| {
+        let folder = scratch.new_folder(name)?;
+        let backing = folder.join("backing");
+        std::fs::File::create(&backing)?.set_len(SLOW_DISKS * CACHE_BYTES)?;
+        let socket = folder.join("socket");
+        disks.push(Disk::Vhost(socket.clone()));
+        let door = Door::VhostUser(socket);
+        Ours::start_design(daemon, name, &folder, CACHE_BYTES, &backing, &door)
+    };
+    DESIGNS.into_iter().map(start).collect()
 }
 
 /// Ram disks behind dm-linear, which counts what is written to them.
