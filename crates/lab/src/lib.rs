@@ -7,9 +7,12 @@
 
 pub mod disk;
 pub mod engines;
+pub mod experiments;
+pub mod figures;
 pub mod filesystem;
 pub mod measure;
 pub mod mutants;
+pub mod paper;
 mod shared;
 #[cfg(test)]
 mod testing;

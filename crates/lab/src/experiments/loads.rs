@@ -1,0 +1,52 @@
+//! The papers' workloads at a scale, with what their figures vary.
+
+use crate::workload::{
+    FilebenchOptions, FioOptions, Personality, Scale, TeraGenOptions, TpccOptions, WorkloadSpec,
+};
+
+/// Random reads and writes of 4 KiB, so many of a hundred reads (Tinca Table 2, Spindle Table 1).
+pub(crate) fn fio(scale: Scale, read_percent: u32) -> WorkloadSpec {
+    WorkloadSpec::Fio(FioOptions::new(scale, read_percent))
+}
+
+/// TPC-C by so many users (Tinca §5.2.2).
+pub(crate) fn tpcc(scale: Scale, users: u64) -> WorkloadSpec {
+    WorkloadSpec::Tpcc(TpccOptions::new(scale, users))
+}
+
+/// TeraGen's rows, each written so many times (Tinca §5.3.1).
+pub(crate) fn teragen(scale: Scale, replicas: u32) -> WorkloadSpec {
+    WorkloadSpec::TeraGen(TeraGenOptions::new(scale, replicas))
+}
+
+/// A personality of Filebench (Tinca §5.3.2).
+pub(crate) fn filebench(scale: Scale, personality: Personality) -> WorkloadSpec {
+    WorkloadSpec::Filebench(FilebenchOptions::new(scale, personality))
+}
+
+/// The same with files of so many bytes on average (Spindle §5.3).
+pub(crate) fn filebench_of_size(
+    scale: Scale,
+    personality: Personality,
+    file_bytes: u64,
+) -> WorkloadSpec {
+    WorkloadSpec::Filebench(FilebenchOptions {
+        file_bytes,
+        ..FilebenchOptions::new(scale, personality)
+    })
+}
+
+/// What a workload is called in progress and failures.
+pub(crate) fn name(workload: &WorkloadSpec) -> String {
+    match workload {
+        WorkloadSpec::Fio(options) => format!("fio, {} % reads", options.read_percent),
+        WorkloadSpec::Filebench(options) => format!(
+            "{}, files of {} KiB",
+            options.personality.as_str(),
+            options.file_bytes >> 10
+        ),
+        WorkloadSpec::TeraGen(options) => format!("teragen, {} replicas", options.replicas),
+        WorkloadSpec::Tpcc(options) => format!("tpcc, {} users", options.users),
+        WorkloadSpec::Metadata(_) => "metadata".to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! What figures and tables show of a measurement.
+
+use super::Outcome;
+use crate::measure::Measurement;
+
+/// Bytes of a cache line.
+const LINE_BYTES: f64 = 64.0;
+
+/// One number of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Application writes a second.
+    WritesPerSecond,
+    /// Application operations a second.
+    OperationsPerSecond,
+    /// Microseconds of an application write, everything included.
+    TimePerWrite,
+    /// Cache lines flushed and streamed for an application write.
+    LinesPerWrite,
+    /// Cache lines flushed and streamed for an application operation.
+    LinesPerOperation,
+    /// Fences for an application write.
+    FencesPerWrite,
+    /// Bytes persisted in the medium for a byte that the application wrote.
+    NvmBytesPerPayloadByte,
+    /// Bytes persisted in the medium for an application operation.
+    NvmBytesPerOperation,
+    /// Blocks of 4 KiB written to the disk for an application write.
+    DiskBlocksPerWrite,
+    /// Blocks of 4 KiB written to the disk for an application operation.
+    DiskBlocksPerOperation,
+    /// Share of blocks read or written that were cached.
+    HitRatio,
+    /// Share of blocks written that were cached.
+    WriteHitRatio,
+    /// Blocks that a transaction changed, on average.
+    BlocksPerTransaction,
+    /// Requests a second, of the study's jobs.
+    RequestsPerSecond,
+    /// Bytes a second, of the study's jobs.
+    BytesPerSecond,
+    /// Nanoseconds of a request as its thread sees it, of the study's jobs.
+    ResponseTime,
+}
+
+impl Metric {
+    /// What a table of exact counts and of times has of a workload.
+    pub const OF_WORK: &'static [Metric] = &[
+        Metric::LinesPerWrite,
+        Metric::FencesPerWrite,
+        Metric::NvmBytesPerPayloadByte,
+        Metric::DiskBlocksPerWrite,
+        Metric::HitRatio,
+        Metric::WriteHitRatio,
+        Metric::BlocksPerTransaction,
+        Metric::WritesPerSecond,
+        Metric::OperationsPerSecond,
+    ];
+
+    /// What it has of one of the study's jobs.
+    pub const OF_BLOCKS: &'static [Metric] = &[
+        Metric::RequestsPerSecond,
+        Metric::BytesPerSecond,
+        Metric::ResponseTime,
+    ];
+
+    /// As in JSON and CSV.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Metric::WritesPerSecond => "writes_per_s",
+            Metric::OperationsPerSecond => "ops_per_s",
+            Metric::TimePerWrite => "time_per_write_us",
+            Metric::LinesPerWrite => "lines_per_write",
+            Metric::LinesPerOperation => "lines_per_operation",
+            Metric::FencesPerWrite => "fences_per_write",
+            Metric::NvmBytesPerPayloadByte => "nvm_bytes_per_payload_byte",
+            Metric::NvmBytesPerOperation => "nvm_bytes_per_operation",
+            Metric::DiskBlocksPerWrite => "disk_blocks_per_write",
+            Metric::DiskBlocksPerOperation => "disk_blocks_per_operation",
+            Metric::HitRatio => "hit_ratio",
+            Metric::WriteHitRatio => "write_hit_ratio",
+            Metric::BlocksPerTransaction => "blocks_per_transaction",
+            Metric::RequestsPerSecond => "requests_per_s",
+            Metric::BytesPerSecond => "bytes_per_s",
+            Metric::ResponseTime => "response_ns",
+        }
+    }
+
+    /// For people, with its unit.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Metric::WritesPerSecond => "writes/s",
+            Metric::OperationsPerSecond => "operations/s",
+            Metric::TimePerWrite => "µs per write",
+            Metric::LinesPerWrite => "lines/write",
+            Metric::LinesPerOperation => "lines/operation",
+            Metric::FencesPerWrite => "fences/write",
+            Metric::NvmBytesPerPayloadByte => "NVM bytes/byte",
+            Metric::NvmBytesPerOperation => "NVM bytes/operation",
+            Metric::DiskBlocksPerWrite => "disk blocks/write",
+            Metric::DiskBlocksPerOperation => "disk blocks/operation",
+            Metric::HitRatio => "hit ratio",
+            Metric::WriteHitRatio => "write hits",
+            Metric::BlocksPerTransaction => "blocks/commit",
+            Metric::RequestsPerSecond => "requests/s",
+            Metric::BytesPerSecond => "bytes/s",
+            Metric::ResponseTime => "response time, ns",
+        }
+    }
+
+    /// Whether it is a time or a rate, which a busy machine changes; counts are exact.
+    #[must_use]
+    pub const fn is_timed(self) -> bool {
+        matches!(
+            self,
+            Metric::WritesPerSecond
+                | Metric::OperationsPerSecond
+                | Metric::TimePerWrite
+                | Metric::RequestsPerSecond
+                | Metric::BytesPerSecond
+                | Metric::ResponseTime
+        )
+    }
+
+    /// The number; none where the measurement has no such thing.
+    #[must_use]
+    pub fn of(self, outcome: &Outcome) -> Option<f64> {
+        let value = match outcome {
+            Outcome::Work(work) => self.of_work(&work.measurement)?,
+            Outcome::Blocks(blocks) => match self {
+                Metric::RequestsPerSecond => blocks.requests_per_s,
+                Metric::BytesPerSecond => blocks.bytes_per_s,
+                Metric::ResponseTime => blocks.response_ns,
+                _ => return None,
+            },
+        };
+        value.is_finite().then_some(value)
+    }
+
+    fn of_work(self, work: &Measurement) -> Option<f64> {
+        Some(match self {
+            Metric::WritesPerSecond => work.writes_per_s(),
+            Metric::OperationsPerSecond => work.ops_per_s(),
+            Metric::TimePerWrite => 1e6 / work.writes_per_s(),
+            Metric::LinesPerWrite => work.lines_per_write(),
+            Metric::LinesPerOperation => work.lines_per_operation(),
+            Metric::FencesPerWrite => work.fences_per_write(),
+            Metric::NvmBytesPerPayloadByte => work.nvm_bytes_per_payload_byte(),
+            Metric::NvmBytesPerOperation => work.lines_per_operation() * LINE_BYTES,
+            Metric::DiskBlocksPerWrite => work.disk_blocks_per_write(),
+            Metric::DiskBlocksPerOperation => work.disk_blocks_per_operation(),
+            Metric::HitRatio => work.hit_ratio(),
+            Metric::WriteHitRatio => work.write_hit_ratio(),
+            Metric::BlocksPerTransaction => work.blocks_per_transaction(),
+            Metric::RequestsPerSecond | Metric::BytesPerSecond | Metric::ResponseTime => {
+                return None;
+            }
+        })
+    }
+}

@@ -1,0 +1,273 @@
+//! What is measured: cells, each an engine on some work with its media and options, measured once a
+//! run however many figures show them.
+
+mod blocks;
+mod counts;
+pub(crate) mod loads;
+mod metric;
+mod scratch;
+mod stand;
+mod work;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use forebay::{EmulatedMedia, Result};
+
+pub use blocks::{BlockJob, BlockOutcome, Pattern};
+pub use counts::{CountsRow, counts_cells, counts_rows};
+pub use metric::Metric;
+pub use work::{WorkCell, WorkOutcome};
+
+use crate::engines::EngineName;
+use crate::workload::Scale;
+use stand::Stand;
+
+/// The study's NVDIMM (Study §4).
+const STUDY_CACHE_BYTES: u64 = 16 << 30;
+
+/// What a run covers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scope {
+    /// The papers' sizes are divided by this.
+    pub scale: Scale,
+    /// Fewer places and shorter runs.
+    pub is_quick: bool,
+    /// Whose series figures have, in this order.
+    pub engines: Vec<EngineName>,
+    /// The same seed gives the same work.
+    pub seed: u64,
+    /// How long one of the study's jobs runs.
+    pub job_duration: Duration,
+}
+
+impl Scope {
+    /// Everything at the scale of figures.
+    #[must_use]
+    pub fn full(seed: u64) -> Scope {
+        Scope {
+            scale: Scale::FULL,
+            is_quick: false,
+            engines: EngineName::ALL.to_vec(),
+            seed,
+            job_duration: Duration::from_millis(1000),
+        }
+    }
+
+    /// Everything in a few minutes.
+    #[must_use]
+    pub fn quick(seed: u64) -> Scope {
+        Scope {
+            scale: Scale::QUICK,
+            is_quick: true,
+            job_duration: Duration::from_millis(120),
+            ..Scope::full(seed)
+        }
+    }
+
+    /// Bytes of the cache under the study's jobs.
+    #[must_use]
+    pub fn study_cache_bytes(&self) -> u64 {
+        self.scale.bytes(STUDY_CACHE_BYTES)
+    }
+}
+
+/// Who does one of the study's jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Contender {
+    /// The memory alone.
+    Raw,
+    /// An engine over it.
+    Engine(EngineName),
+}
+
+/// One of the study's jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockCell {
+    /// Who.
+    pub contender: Contender,
+    /// What.
+    pub job: BlockJob,
+}
+
+/// One measurement.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cell {
+    /// An engine under a workload.
+    Work(WorkCell),
+    /// One of the study's jobs.
+    Blocks(BlockCell),
+}
+
+impl Cell {
+    /// For progress and for failures.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Cell::Work(cell) => cell.name(),
+            Cell::Blocks(BlockCell { contender, job }) => {
+                let who = match contender {
+                    Contender::Raw => "raw memory".to_owned(),
+                    Contender::Engine(engine) => engine.to_string(),
+                };
+                format!(
+                    "{who}, {} threads, {} KiB, {} % writes",
+                    job.threads,
+                    job.request_bytes >> 10,
+                    job.write_percent
+                )
+            }
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Of an engine under a workload.
+    Work(Box<WorkOutcome>),
+    /// Of one of the study's jobs.
+    Blocks(BlockOutcome),
+}
+
+impl Outcome {
+    /// What a table shows of it.
+    #[must_use]
+    pub fn metrics(&self) -> &'static [Metric] {
+        match self {
+            Outcome::Work(_) => Metric::OF_WORK,
+            Outcome::Blocks(_) => Metric::OF_BLOCKS,
+        }
+    }
+
+    /// What the emulated medium adds to a line written, where that was under a workload.
+    #[must_use]
+    pub fn write_ns_per_line(&self) -> Option<u64> {
+        match self {
+            Outcome::Work(work) => Some(work.media.write_ns_per_line()),
+            Outcome::Blocks(_) => None,
+        }
+    }
+}
+
+/// Measures cells and remembers what came out.
+pub struct Laboratory {
+    scope: Scope,
+    folder: PathBuf,
+    is_called_off: Arc<AtomicBool>,
+    outcomes: HashMap<Cell, Outcome>,
+    failures: Vec<String>,
+    /// The memory or engine under the study's jobs, kept from one job to the next.
+    stand: Option<Stand>,
+}
+
+impl Laboratory {
+    /// A laboratory whose regions are made in `folder` and that stops when it is called off.
+    #[must_use]
+    pub fn new(scope: Scope, folder: PathBuf, is_called_off: Arc<AtomicBool>) -> Laboratory {
+        Laboratory {
+            scope,
+            folder,
+            is_called_off,
+            outcomes: HashMap::new(),
+            failures: Vec::new(),
+            stand: None,
+        }
+    }
+
+    /// What it covers.
+    #[must_use]
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// What was measured of a cell.
+    #[must_use]
+    pub fn outcome(&self, cell: &Cell) -> Option<&Outcome> {
+        self.outcomes.get(cell)
+    }
+
+    /// What could not be measured, a line each.
+    #[must_use]
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Measures a cell, unless it was measured before. A failure is noted in
+    /// [`Laboratory::failures`]. Called off, it ends soon and remembers nothing.
+    pub fn measure(&mut self, cell: &Cell) {
+        if self.outcomes.contains_key(cell) {
+            return;
+        }
+        let result = self.measure_one(cell);
+        if self.is_called_off.load(Ordering::Relaxed) {
+            return;
+        }
+        match result {
+            Ok(outcome) => {
+                self.outcomes.insert(cell.clone(), outcome);
+            }
+            Err(error) => self.failures.push(format!("{}: {error}", cell.name())),
+        }
+    }
+
+    fn measure_one(&mut self, cell: &Cell) -> Result<Outcome> {
+        match cell {
+            Cell::Work(cell) => {
+                // The memory of the study's jobs is not kept beside a workload's.
+                self.stand = None;
+                let outcome = cell.measure(&self.scope, &self.folder, &self.is_called_off)?;
+                Ok(Outcome::Work(Box::new(outcome)))
+            }
+            Cell::Blocks(cell) => self.measure_blocks(cell).map(Outcome::Blocks),
+        }
+    }
+
+    fn measure_blocks(&mut self, cell: &BlockCell) -> Result<BlockOutcome> {
+        let span_bytes = cell.job.span_bytes;
+        let kept = self.stand.take();
+        let stand = match kept.filter(|stand| stand.serves(cell.contender, span_bytes)) {
+            Some(stand) => stand,
+            None => Stand::new(&self.scope, &self.folder, cell.contender, span_bytes)?,
+        };
+        let Scope {
+            job_duration, seed, ..
+        } = self.scope;
+        let target = self.stand.insert(stand).target();
+        cell.job
+            .run(target, job_duration, seed, &self.is_called_off)
+    }
+}
+
+/// The order in which to measure cells, each once: workloads as they come, then the study's jobs by who does them, so that one
+/// filled engine serves all of its jobs.
+#[must_use]
+pub fn in_order(cells: Vec<Cell>) -> Vec<Cell> {
+    let mut work = Vec::new();
+    let mut jobs = Vec::new();
+    for cell in cells {
+        match cell {
+            Cell::Blocks(cell) => jobs.push(cell),
+            Cell::Work(_) if work.contains(&cell) => {}
+            Cell::Work(_) => work.push(cell),
+        }
+    }
+    // Jobs that write come last, after those that only read what was filled in.
+    jobs.sort_by_key(|cell| {
+        (
+            cell.contender,
+            cell.job.span_bytes,
+            cell.job.write_percent > 0,
+            cell.job,
+        )
+    });
+    jobs.dedup();
+    work.extend(jobs.into_iter().map(Cell::Blocks));
+    work
+}
+
+/// The medium of the study: memory as it is.
+const STUDY_MEDIA: EmulatedMedia = EmulatedMedia::Nvdimm;

@@ -1,0 +1,63 @@
+//! What the study's jobs run on: raw memory, or an engine filled with the working set.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay::{Backing, MemoryStore, PersistenceDomain, Result};
+
+use super::blocks::{EngineTarget, RawTarget, Target, fill};
+use super::{Contender, STUDY_MEDIA, Scope, scratch};
+use crate::disk::{DiskKind, EmulatedDisk};
+use crate::engines::{self, EngineOptions};
+
+/// Memory or an engine that holds a working set.
+pub(super) struct Stand {
+    contender: Contender,
+    span_bytes: u64,
+    target: Box<dyn Target>,
+}
+
+impl Stand {
+    /// Makes the contender and writes the working set through it. An engine's is then written back,
+    /// so that no background thread has work left; what fits is cached all the same.
+    pub(super) fn new(
+        scope: &Scope,
+        folder: &Path,
+        contender: Contender,
+        span_bytes: u64,
+    ) -> Result<Stand> {
+        let cache_bytes = scope.study_cache_bytes();
+        let region = scratch::region(folder, cache_bytes, STUDY_MEDIA, PersistenceDomain::Adr)?;
+        let target: Box<dyn Target> = match contender {
+            Contender::Raw => {
+                let target = RawTarget(region);
+                fill(&target, span_bytes, scope.seed)?;
+                Box::new(target)
+            }
+            Contender::Engine(name) => {
+                let disk_bytes = (2 * span_bytes).max(cache_bytes);
+                let store = Arc::new(MemoryStore::new(disk_bytes));
+                let disk = EmulatedDisk::new(store, DiskKind::Ssd);
+                let backing = Backing::from_store(Arc::new(disk));
+                let engine = engines::create(name, region, backing, &EngineOptions::default())?;
+                let target = EngineTarget(engine);
+                fill(&target, span_bytes, scope.seed)?;
+                target.0.flush()?;
+                Box::new(target)
+            }
+        };
+        Ok(Stand {
+            contender,
+            span_bytes,
+            target,
+        })
+    }
+
+    pub(super) fn serves(&self, contender: Contender, span_bytes: u64) -> bool {
+        self.contender == contender && self.span_bytes == span_bytes
+    }
+
+    pub(super) fn target(&self) -> &dyn Target {
+        &*self.target
+    }
+}

@@ -1,0 +1,138 @@
+//! An engine under a workload: the cell of the transactional papers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use forebay::{EmulatedMedia, PersistenceDomain, Result};
+
+use super::{Scope, loads};
+use crate::disk::DiskKind;
+use crate::engines::{EngineName, EngineOptions, JournalMode};
+use crate::filesystem::FileSystem;
+use crate::measure::{self, CellOptions, Measurement};
+use crate::workload::{Action, Operation, Workload, WorkloadSpec};
+
+/// An engine, its options, its media and its work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WorkCell {
+    /// Which design.
+    pub engine: EngineName,
+    /// What it is given to do.
+    pub workload: WorkloadSpec,
+    /// What its memory imitates.
+    pub media: EmulatedMedia,
+    /// What its disk imitates.
+    pub disk: DiskKind,
+    /// Off for memory whose caches are battery-backed: nothing is flushed, nothing waits for lines.
+    pub has_flushes: bool,
+    /// What the journal above Classic holds.
+    pub journal_mode: JournalMode,
+    /// Off for Tinca's Figure 4 only.
+    pub updates_metadata: bool,
+}
+
+/// What a cell came to.
+#[derive(Clone, Debug)]
+pub struct WorkOutcome {
+    /// The counts and times.
+    pub measurement: Measurement,
+    /// What the memory imitated.
+    pub media: EmulatedMedia,
+}
+
+impl WorkCell {
+    /// The papers' usual setting: phase-change memory before an SSD, data journaled (Tinca §5.1).
+    #[must_use]
+    pub fn new(engine: EngineName, workload: WorkloadSpec) -> WorkCell {
+        WorkCell {
+            engine,
+            workload,
+            media: EmulatedMedia::Pcm,
+            disk: DiskKind::Ssd,
+            has_flushes: true,
+            journal_mode: JournalMode::Data,
+            updates_metadata: true,
+        }
+    }
+
+    /// For progress and for failures.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{} under {}", self.engine, loads::name(&self.workload))
+    }
+
+    /// Measures it on a fresh region and a fresh disk.
+    ///
+    /// Called off, it ends soon, and what it returns says nothing.
+    ///
+    /// # Errors
+    /// The region cannot be made; the engine's own.
+    pub(super) fn measure(
+        &self,
+        scope: &Scope,
+        folder: &Path,
+        is_called_off: &Arc<AtomicBool>,
+    ) -> Result<WorkOutcome> {
+        let options = CellOptions {
+            engine_options: EngineOptions {
+                journal_mode: self.journal_mode,
+                updates_metadata: self.updates_metadata,
+                ..EngineOptions::default()
+            },
+            seed: scope.seed,
+            media: match self.has_flushes {
+                true => self.media,
+                false => EmulatedMedia::None,
+            },
+            domain: Some(match self.has_flushes {
+                true => PersistenceDomain::Adr,
+                false => PersistenceDomain::Eadr,
+            }),
+            disk: self.disk,
+            folder: folder.to_owned(),
+            ..CellOptions::new(self.engine, self.workload.clone(), scope.scale)
+        };
+        let mut cell = measure::Cell::open(&options)?;
+        cell.workload = Box::new(Stoppable {
+            inner: cell.workload,
+            is_called_off: Arc::clone(is_called_off),
+        });
+        let measurement = cell.measure(&options, &mut |_, _| {})?;
+        Ok(WorkOutcome {
+            measurement,
+            media: options.media,
+        })
+    }
+}
+
+/// A workload that has nothing more to do once it is called off, so that its run ends at once.
+struct Stoppable {
+    inner: Box<dyn Workload>,
+    is_called_off: Arc<AtomicBool>,
+}
+
+impl Workload for Stoppable {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn file_system(&self) -> &FileSystem {
+        self.inner.file_system()
+    }
+
+    fn file_system_mut(&mut self) -> &mut FileSystem {
+        self.inner.file_system_mut()
+    }
+
+    fn next(&mut self, actions: &mut Vec<Action>) -> Operation {
+        match self.is_called_off.load(Ordering::Relaxed) {
+            true => Operation::default(),
+            false => self.inner.next(actions),
+        }
+    }
+
+    fn warm_up_operations(&self, cache_blocks: u64) -> u64 {
+        self.inner.warm_up_operations(cache_blocks)
+    }
+}

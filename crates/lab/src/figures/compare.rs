@@ -1,0 +1,204 @@
+//! The paper's numbers beside ours, and a sentence where the shapes differ.
+
+use forebay_report::digits;
+
+use super::{Figure, FigureResult};
+use crate::experiments::{Metric, Outcome};
+use crate::paper::{self, Reported, Value};
+
+/// Numbers within this factor of each other have the same shape.
+const LIKE_FACTOR: f64 = 1.25;
+
+/// One number of the paper's beside what was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Comparison {
+    /// What the paper says.
+    pub(super) reported: &'static Reported,
+    /// What it is of, in words: `3/7: tinca ÷ classic`.
+    pub(super) what: String,
+    /// The paper's number; for two of them the one named in `what`.
+    pub(super) paper: f64,
+    /// Ours.
+    pub(super) ours: Option<f64>,
+    /// Forebay in the place of the design that the number is of.
+    pub(super) forebay: Option<f64>,
+}
+
+impl Comparison {
+    /// Whether ours is near the paper's; none where there is nothing to compare.
+    pub(super) fn is_like(&self) -> Option<bool> {
+        let ours = self.ours.filter(|ours| *ours > 0.0)?;
+        let factor = (ours / self.paper).max(self.paper / ours);
+        Some(factor <= LIKE_FACTOR)
+    }
+}
+
+/// Everything that the paper's text says of the figure, beside ours.
+pub(super) fn compare(result: &FigureResult) -> Vec<Comparison> {
+    let reported = paper::of_figure(result.figure.name);
+    reported
+        .flat_map(|reported| compare_one(result, reported))
+        .collect()
+}
+
+fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Comparison> {
+    let make = |prefix: &str, paper: f64, pick: Option<fn(f64, f64) -> f64>| {
+        let at = |of: &str| match pick {
+            None => at_place(result, reported, of),
+            Some(pick) => over_places(result, reported, of).reduce(pick),
+        };
+        Comparison {
+            reported,
+            what: format!("{prefix}{}", what(reported)),
+            paper,
+            ours: at(reported.of),
+            forebay: (reported.of != "forebay").then(|| at("forebay")).flatten(),
+        }
+    };
+    match reported.value {
+        Value::Exactly(value) => vec![make("", value, None)],
+        Value::UpTo(value) => vec![make("most, ", value, Some(f64::max))],
+        Value::DownTo(value) => vec![make("least, ", value, Some(f64::min))],
+        Value::Everywhere(value) => vec![
+            make("least, ", value, Some(f64::min)),
+            make("most, ", value, Some(f64::max)),
+        ],
+        Value::Between(least, most) => vec![
+            make("least, ", least, Some(f64::min)),
+            make("most, ", most, Some(f64::max)),
+        ],
+    }
+}
+
+fn what(reported: &Reported) -> String {
+    let place = reported
+        .place
+        .map_or(String::new(), |place| format!("{place}: "));
+    let over = match reported.over {
+        None => String::new(),
+        Some((over, None)) => format!(" ÷ {over}"),
+        Some((over, Some(at))) if over == reported.of => format!(" ÷ the same at {at}"),
+        Some((over, Some(at))) => format!(" ÷ {over} at {at}"),
+    };
+    format!("{place}{}{over}", reported.of)
+}
+
+/// The number at the place that the paper names, with `of` in its subject's place.
+fn at_place(result: &FigureResult, reported: &Reported, of: &str) -> Option<f64> {
+    let place = result.place(reported.place?)?;
+    match reported.over {
+        None => result.value(result.series(of)?, place),
+        Some((over, over_place)) => {
+            let over_place = over_place.map_or(Some(place), |name| result.place(name))?;
+            // How much a design changes is its own change.
+            let over = if over == reported.of { of } else { over };
+            result.ratio((of, place), (over, over_place))
+        }
+    }
+}
+
+fn over_places<'a>(
+    result: &'a FigureResult,
+    reported: &'a Reported,
+    of: &'a str,
+) -> impl Iterator<Item = f64> + 'a {
+    (0..result.places.len()).filter_map(move |place| match reported.over {
+        None => result.value(result.series(of)?, place),
+        Some((over, _)) => result.ratio((of, place), (over, place)),
+    })
+}
+
+/// What a reader has to know of the differences: a sentence for each number that is not like the
+/// paper's, then what explains them.
+pub(super) fn sentences(result: &FigureResult, comparisons: &[Comparison]) -> Vec<String> {
+    let mut sentences: Vec<String> = comparisons.iter().filter_map(difference).collect();
+    let compared = comparisons.iter().filter_map(Comparison::is_like).count();
+    if compared == 0 {
+        return sentences;
+    }
+    if sentences.is_empty() {
+        sentences.push(format!(
+            "The shape is the paper's: {} within a factor of {LIKE_FACTOR}.",
+            if compared == 1 {
+                "its one number is".to_owned()
+            } else {
+                format!("all its {compared} numbers are")
+            }
+        ));
+        return sentences;
+    }
+    sentences.extend(where_time_goes(result));
+    if !result.figure.caveat.is_empty() {
+        sentences.push(result.figure.caveat.to_owned());
+    }
+    sentences
+}
+
+fn difference(comparison: &Comparison) -> Option<String> {
+    if comparison.is_like()? {
+        return None;
+    }
+    let ours = comparison.ours?;
+    let side = if ours > comparison.paper {
+        "more"
+    } else {
+        "less"
+    };
+    Some(format!(
+        "{}: ours is {}, {side} than the paper's {}.",
+        comparison.what,
+        digits(ours),
+        digits(comparison.paper)
+    ))
+}
+
+/// For figures of speed: how much of a write each design spends on the medium's lines.
+fn where_time_goes(result: &FigureResult) -> Option<String> {
+    let is_speed = matches!(
+        result.figure.metric,
+        Metric::WritesPerSecond | Metric::OperationsPerSecond
+    );
+    if !is_speed {
+        return None;
+    }
+    let shares: Vec<String> = result
+        .series
+        .iter()
+        .filter_map(|series| {
+            let outcome = series.outcomes.iter().flatten().next()?;
+            let (lines_us, whole_us) = time_of(outcome)?;
+            Some(format!(
+                "{} {} of {} µs",
+                series.name,
+                digits(lines_us),
+                digits(whole_us)
+            ))
+        })
+        .collect();
+    (!shares.is_empty()).then(|| {
+        format!(
+            "At {} the medium's emulated delay for lines written takes, of a write: {}. The rest is \
+             reads, the disk and the processor, which scale differently from the paper's machine.",
+            result.places[0],
+            shares.join(", ")
+        )
+    })
+}
+
+/// Microseconds of a write: what the medium's lines cost, and all of it.
+fn time_of(outcome: &Outcome) -> Option<(f64, f64)> {
+    let lines = Metric::LinesPerWrite.of(outcome)?;
+    let writes_per_s = Metric::WritesPerSecond
+        .of(outcome)
+        .filter(|rate| *rate > 0.0)?;
+    let line_us = outcome.write_ns_per_line()? as f64 / 1000.0;
+    Some((lines * line_us, 1e6 / writes_per_s))
+}
+
+/// The figure's numbers divided by its baseline's at the same place, for one series.
+pub(super) fn normalised(figure: &Figure, result: &FigureResult, key: &str) -> Vec<Option<f64>> {
+    let places = 0..result.places.len();
+    places
+        .map(|place| result.ratio((key, place), (figure.baseline, place)))
+        .collect()
+}

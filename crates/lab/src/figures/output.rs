@@ -1,0 +1,120 @@
+//! The figures for programs: JSON with everything, CSV with a line for each series and place.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::compare::{compare, sentences};
+use super::{FigureResult, Report};
+use crate::experiments::{Metric, Outcome};
+
+/// Everything measured, with what it was measured at.
+pub(super) fn to_json(report: &Report<'_>) -> Value {
+    let scope = report.scope;
+    json!({
+        "scale": scope.scale.to_string(),
+        "seed": scope.seed,
+        "is_quick": scope.is_quick,
+        "engines": scope.engines.iter().map(|engine| engine.as_str()).collect::<Vec<_>>(),
+        "counts": report.counts,
+        "figures": report.results.iter().map(figure_to_json).collect::<Vec<_>>(),
+        "failures": report.failures,
+    })
+}
+
+fn figure_to_json(result: &FigureResult) -> Value {
+    let figure = &result.figure;
+    let comparisons = compare(result);
+    let reported: Vec<Value> = comparisons
+        .iter()
+        .map(|comparison| {
+            json!({
+                "what": comparison.what,
+                "paper": comparison.paper,
+                "ours": comparison.ours,
+                "forebay": comparison.forebay,
+                "section": comparison.reported.section,
+                "note": comparison.reported.note,
+            })
+        })
+        .collect();
+    json!({
+        "figure": figure.name,
+        "paper": figure.paper.name(),
+        "number": figure.number,
+        "title": figure.title,
+        "places_are": figure.places_are,
+        "metric": figure.metric.key(),
+        "unit": figure.metric.label(),
+        "baseline": figure.baseline,
+        "places": result.places,
+        "series": result.series.iter().map(|series| json!({
+            "key": series.key,
+            "name": series.name,
+            "values": (0..result.places.len())
+                .map(|place| result.value(series, place))
+                .collect::<Vec<_>>(),
+            "measurements": series.outcomes.iter().map(outcome_to_json).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "reported": reported,
+        "differences": sentences(result, &comparisons),
+    })
+}
+
+fn outcome_to_json(outcome: &Option<Outcome>) -> Value {
+    let Some(outcome) = outcome else {
+        return Value::Null;
+    };
+    let fields = outcome.metrics().iter();
+    fields
+        .map(|metric| (metric.key().to_owned(), json!(metric.of(outcome))))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// A line for each series and place: the figure's number, its ratio to the baseline's, and the rest
+/// of the measurement. Empty where a series has no such number.
+pub(super) fn to_csv(results: &[FigureResult]) -> String {
+    let metrics: Vec<Metric> = [Metric::OF_WORK, Metric::OF_BLOCKS].concat();
+    let mut csv = String::from("figure,place,series,metric,value,ratio_to_baseline");
+    for metric in &metrics {
+        let _ = write!(csv, ",{}", metric.key());
+    }
+    csv.push_str("\r\n");
+    for result in results {
+        let figure = &result.figure;
+        for (place, name) in result.places.iter().enumerate() {
+            for series in &result.series {
+                let ratio = result.ratio((series.key, place), (figure.baseline, place));
+                let _ = write!(
+                    csv,
+                    "{},{},{},{},{},{}",
+                    figure.name,
+                    quote(name),
+                    series.key,
+                    figure.metric.key(),
+                    number(result.value(series, place)),
+                    number(ratio)
+                );
+                let outcome = series.outcomes[place].as_ref();
+                for metric in &metrics {
+                    let value = outcome.and_then(|outcome| metric.of(outcome));
+                    let _ = write!(csv, ",{}", number(value));
+                }
+                csv.push_str("\r\n");
+            }
+        }
+    }
+    csv
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
+}
+
+fn quote(text: &str) -> String {
+    match text.contains(',') {
+        true => format!("\"{text}\""),
+        false => text.to_owned(),
+    }
+}

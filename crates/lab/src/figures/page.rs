@@ -1,0 +1,351 @@
+//! The figures as one page: for each its plot as ratios with the paper's numbers, its plot as
+//! measured, the paper's numbers beside ours, the exact counts, and a sentence on what differs.
+
+use forebay_report::{Chart, Page, Section, Series, Table, digits};
+
+use super::compare::{Comparison, compare, normalised, sentences};
+use super::{FigureResult, Report, output};
+use crate::experiments::{CountsRow, Metric};
+use crate::paper::{Reported, Value};
+
+/// Series of one plot at most.
+const SERIES_MAX: usize = 8;
+
+/// The page; the JSON and the CSV come along.
+pub(super) fn page(report: &Report<'_>) -> Page {
+    let mut sections = Vec::new();
+    if !report.failures.is_empty() {
+        sections.push(text_section("Not measured", report.failures.to_vec()));
+    }
+    if !report.counts.is_empty() {
+        sections.push(Section {
+            tables: vec![(
+                "Every engine and workload".into(),
+                counts_table(report.counts),
+            )],
+            ..text_section("Every engine on every workload", vec![COUNTS_ABOUT.into()])
+        });
+    }
+    let mut shown: Vec<(String, Table)> = Vec::new();
+    for result in report.results {
+        sections.push(section(result, &mut shown));
+    }
+    Page {
+        title: "NVM caches: the papers' figures, theirs and ours".into(),
+        lead: lead(report),
+        sections,
+        attachments: vec![
+            (
+                "lab.json".into(),
+                "application/json",
+                report.to_json().to_string(),
+            ),
+            ("lab.csv".into(), "text/csv", output::to_csv(report.results)),
+        ],
+    }
+}
+
+fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
+    Section {
+        heading: heading.into(),
+        paragraphs,
+        charts: Vec::new(),
+        tables: Vec::new(),
+    }
+}
+
+const COUNTS_ABOUT: &str = "For each application write, after the cache is full; for each operation where a \
+     workload does not write. NVM bytes are those persisted for each byte that the application wrote.";
+
+fn counts_table(rows: &[CountsRow]) -> Table {
+    let columns = [
+        "workload, engine",
+        "lines per write",
+        "fences per write",
+        "NVM bytes per byte written",
+        "disk blocks per write",
+        "hit ratio",
+        "operations/s",
+    ];
+    Table {
+        columns: columns.map(str::to_owned).into(),
+        rows: rows
+            .iter()
+            .map(|row| {
+                (
+                    format!("{}, {}", row.workload, row.engine),
+                    row.numbers().into(),
+                )
+            })
+            .collect(),
+    }
+}
+
+/// The rows for a terminal.
+pub(super) fn counts_to_text(rows: &[CountsRow]) -> String {
+    let table = counts_table(rows);
+    let mut text = format!(
+        "\n{:22}    lines   fences   NVM/byte  disk/write      hit       ops/s\n",
+        table.columns[0]
+    );
+    for (name, values) in &table.rows {
+        let shown = values.iter().map(|value| value.map_or("–".into(), digits));
+        let shown: Vec<String> = shown.map(|value| format!("{value:>9}")).collect();
+        text += &format!("{name:22}{}\n", shown.join("  "));
+    }
+    text
+}
+
+fn lead(report: &Report<'_>) -> Vec<String> {
+    let scope = report.scope;
+    let comparisons: Vec<Comparison> = report.results.iter().flat_map(compare).collect();
+    let judged: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
+    let like = judged.iter().filter(|is_like| **is_like).count();
+    let engines: Vec<&str> = scope.engines.iter().map(|engine| engine.as_str()).collect();
+    let mut lead = vec![
+        format!(
+            "The engines {} on the same memory, the same disk and the same work. Scale {}: the papers' \
+             cache and data sets divided by {}, blocks and inodes as they are. Seed {}.",
+            engines.join(", "),
+            scope.scale,
+            scope.scale.divisor(),
+            scope.seed
+        ),
+        "Lines, fences, NVM bytes and disk blocks are counted where they happen, while real bytes are \
+         stored, after the cache is full and replaces steadily. Times are this machine's, with the \
+         medium's and the disk's delays emulated, and vary from run to run; counts do not."
+            .to_owned(),
+        "Each figure has a plot of ratios to its baseline, with the numbers that the paper's text gives \
+         beside ours, and a plot as measured. The papers' plots are not text, so a figure whose prose \
+         has no numbers shows ours alone."
+            .to_owned(),
+    ];
+    if !judged.is_empty() {
+        lead.push(format!(
+            "Of the papers' {} numbers that could be compared, {like} are within a factor of 1.25 of ours; \
+             what differs is said at each figure.",
+            judged.len()
+        ));
+    }
+    if scope.is_quick {
+        lead.push("A quick run: fewer places, smaller sizes, short times.".into());
+    }
+    lead
+}
+
+fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
+    let figure = &result.figure;
+    let comparisons = compare(result);
+    let mut paragraphs = vec![figure.about.to_owned()];
+    paragraphs.extend(sentences(result, &comparisons));
+    let mut tables = Vec::new();
+    if !comparisons.is_empty() {
+        tables.push((
+            "The paper's numbers and ours".into(),
+            table_of(&comparisons),
+        ));
+        paragraphs.extend(notes(&comparisons));
+    }
+    let counts = counts(result);
+    match shown.iter().find(|(_, table)| *table == counts) {
+        Some((number, _)) => paragraphs.push(format!("The counts are those of Figure {number}.")),
+        None => {
+            tables.push((
+                format!("Figure {}: counts and times", figure.number),
+                counts.clone(),
+            ));
+            shown.push((figure.number.to_owned(), counts));
+        }
+    }
+    Section {
+        heading: figure.heading(),
+        paragraphs,
+        charts: charts(result),
+        tables,
+    }
+}
+
+/// What is odd about the paper's numbers, each once.
+fn notes(comparisons: &[Comparison]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for Comparison { reported, .. } in comparisons {
+        let note = format!("{}: {}.", reported.section, reported.note);
+        if !reported.note.is_empty() && !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+fn table_of(comparisons: &[Comparison]) -> Table {
+    let rows = comparisons.iter().map(|comparison| {
+        let values = vec![Some(comparison.paper), comparison.ours, comparison.forebay];
+        (comparison.what.clone(), values)
+    });
+    Table {
+        columns: ["what", "the paper", "ours", "forebay in its place"]
+            .map(str::to_owned)
+            .into(),
+        rows: rows.collect(),
+    }
+}
+
+/// Every series at every place with its whole measurement.
+fn counts(result: &FigureResult) -> Table {
+    let outcomes = || result.series.iter().flat_map(|series| &series.outcomes);
+    let metrics = outcomes()
+        .flatten()
+        .next()
+        .map_or(Metric::OF_WORK, |outcome| outcome.metrics());
+    let mut rows = Vec::new();
+    for (place, name) in result.places.iter().enumerate() {
+        for series in &result.series {
+            let outcome = series.outcomes[place].as_ref();
+            let values = metrics.iter().map(|metric| metric.of(outcome?));
+            rows.push((format!("{name}, {}", series.name), values.collect()));
+        }
+    }
+    let columns = metrics.iter().map(|metric| metric.label().to_owned());
+    Table {
+        columns: std::iter::once(result.figure.places_are.to_owned())
+            .chain(columns)
+            .collect(),
+        rows,
+    }
+}
+
+fn charts(result: &FigureResult) -> Vec<Chart> {
+    let figure = &result.figure;
+    let chart = |title: String, y_label: String, mut series: Vec<Series>| {
+        series.truncate(SERIES_MAX);
+        Chart {
+            title,
+            x_label: figure.places_are.into(),
+            y_label,
+            places: result.places.clone(),
+            series,
+            shape: figure.shape,
+            is_logarithmic: false,
+        }
+    };
+    let mut charts = Vec::new();
+    if let Some(baseline) = result.series(figure.baseline) {
+        let ours = result.series.iter().map(|series| Series {
+            name: series.name.clone(),
+            values: normalised(figure, result, series.key),
+        });
+        let series: Vec<Series> = ours.chain(paper_ratios(result)).collect();
+        charts.push(chart(
+            format!(
+                "Figure {}: {}, {} = 1",
+                figure.number, figure.title, baseline.name
+            ),
+            format!("{} ÷ {}", figure.metric.label(), baseline.name),
+            series,
+        ));
+    }
+    let ours = result.series.iter().map(|series| Series {
+        name: series.name.clone(),
+        values: (0..result.places.len())
+            .map(|place| result.value(series, place))
+            .collect(),
+    });
+    let series: Vec<Series> = ours.chain(paper_values(result)).collect();
+    charts.push(chart(
+        format!("Figure {}: {}, as measured", figure.number, figure.title),
+        figure.metric.label().into(),
+        series,
+    ));
+    charts
+}
+
+/// The paper's ratios to the baseline: a series for each design it has numbers of, two where it
+/// gives the ends of a range, which then stand at every place.
+fn paper_ratios(result: &FigureResult) -> Vec<Series> {
+    let figure = &result.figure;
+    let to_baseline = |reported: &&Reported| reported.over == Some((figure.baseline, None));
+    let mut list = SeriesList::new(result);
+    for reported in crate::paper::of_figure(figure.name).filter(to_baseline) {
+        let name = format!("paper: {}", reported.of);
+        match reported.value {
+            Value::Exactly(value) => list.put(&name, reported.place, value),
+            Value::Everywhere(value) => list.put(&name, None, value),
+            Value::UpTo(value) => list.put(&format!("{name}, at most"), None, value),
+            Value::DownTo(value) => list.put(&format!("{name}, at least"), None, value),
+            Value::Between(least, most) => {
+                list.put(&format!("{name}, least"), None, least);
+                list.put(&format!("{name}, most"), None, most);
+            }
+        }
+    }
+    // Two numbers in the figure's own unit make a ratio too.
+    for reported in crate::paper::of_figure(figure.name).filter(is_absolute) {
+        let mut at_place = crate::paper::of_figure(figure.name).filter(is_absolute);
+        let baseline = at_place
+            .find(|other| other.of == figure.baseline && other.place == reported.place)
+            .map(|other| other.value);
+        if let (Value::Exactly(value), Some(Value::Exactly(divisor))) = (reported.value, baseline)
+            && reported.of != figure.baseline
+        {
+            list.put(
+                &format!("paper: {}", reported.of),
+                reported.place,
+                value / divisor,
+            );
+        }
+    }
+    list.series
+}
+
+fn is_absolute(reported: &&'static Reported) -> bool {
+    reported.over.is_none()
+}
+
+/// The paper's numbers in the figure's own unit.
+fn paper_values(result: &FigureResult) -> Vec<Series> {
+    let mut list = SeriesList::new(result);
+    for reported in crate::paper::of_figure(result.figure.name).filter(is_absolute) {
+        if let Value::Exactly(value) = reported.value {
+            list.put(&format!("paper: {}", reported.of), reported.place, value);
+        }
+    }
+    list.series
+}
+
+/// Series that grow by name and place.
+struct SeriesList<'a> {
+    result: &'a FigureResult,
+    series: Vec<Series>,
+}
+
+impl SeriesList<'_> {
+    fn new(result: &FigureResult) -> SeriesList<'_> {
+        SeriesList {
+            result,
+            series: Vec::new(),
+        }
+    }
+
+    /// Puts a number at a place, or at all of them.
+    fn put(&mut self, name: &str, place: Option<&str>, value: f64) {
+        let places = self.result.places.len();
+        let found = self.series.iter().position(|series| series.name == name);
+        let index = found.unwrap_or_else(|| {
+            self.series.push(Series {
+                name: name.to_owned(),
+                values: vec![None; places],
+            });
+            self.series.len() - 1
+        });
+        let values = &mut self.series[index].values;
+        match place {
+            None => values.fill(Some(value)),
+            Some(place) => {
+                // A place that a quick run leaves out has no bar.
+                if let Some(place) = self.result.place(place) {
+                    values[place] = Some(value);
+                }
+            }
+        }
+    }
+}
