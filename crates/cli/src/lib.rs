@@ -41,6 +41,7 @@ pub fn main() -> ExitCode {
         Command::Recover(options) => commands::recover::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
         Command::Demo(options) => commands::demo::run(&options),
+        Command::Lab(options) => commands::lab::run(&options),
         Command::Completions(options) => commands::manual::completions(&options),
         Command::Man(options) => commands::manual::man(&options),
         Command::Unmounter(options) => daemon::unmounter::run(&options),

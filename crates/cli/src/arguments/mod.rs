@@ -1,9 +1,11 @@
 //! The command line: every option, with an example for each command.
 
 mod daemon;
+mod lab;
 mod pool;
 
 pub use daemon::*;
+pub use lab::*;
 pub use pool::*;
 
 use clap::{Parser, Subcommand};
@@ -71,6 +73,8 @@ pub enum Command {
     Bench(BenchOptions),
     /// Commit, kill, recover, verify: the main job without root, over the library alone.
     Demo(DemoOptions),
+    /// Measure the papers' caches beside Forebay, and redraw their figures.
+    Lab(LabOptions),
     /// Print the completions of a shell.
     Completions(CompletionsOptions),
     /// Write the man pages.

@@ -6,6 +6,7 @@ mod daemon;
 mod designs;
 mod ending;
 mod idle;
+mod lab;
 mod nbd;
 mod pages;
 mod place;

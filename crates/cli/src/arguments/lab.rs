@@ -1,0 +1,73 @@
+//! Options of the lab.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use forebay_lab::engines::EngineName;
+
+/// What the lab is asked.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  forebay lab list
+  forebay lab run tinca-7 --quick --out report
+  forebay lab run counts --quick --json")]
+pub struct LabOptions {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// The lab's commands.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Name every figure and what it shows.
+    List(LabListOptions),
+    /// Measure figures, or the counts of every engine and workload.
+    Run(LabRunOptions),
+}
+
+/// How to list.
+#[derive(Debug, Args)]
+pub struct LabListOptions {
+    /// Print one JSON list.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A figure is named like tinca-7a; tinca-7 is its three panels, tinca all of that paper,
+all everything. counts is a row for each engine and workload.
+
+Examples:
+  forebay lab run all --quick --out report
+  forebay lab run spindle-5a --engines tinca,spindle,forebay
+  forebay lab run counts --quick --json"
+)]
+pub struct LabRunOptions {
+    /// Figures by name or by the beginning of it, all, or counts.
+    #[arg(required = true, value_name = "FIGURE")]
+    pub figures: Vec<String>,
+    /// Smaller sizes, fewer places, shorter times.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print JSON and nothing else; files are then written only with --out.
+    #[arg(long)]
+    pub json: bool,
+    /// Where lab.html, lab.json and lab.csv are written.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Only these engines, like tinca,spindle,forebay.
+    #[arg(long, value_delimiter = ',', value_name = "ENGINE")]
+    pub engines: Vec<EngineName>,
+    /// The same seed makes the same work.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Divide the papers' sizes by this instead.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub scale: Option<u32>,
+    /// Where the memory to measure is made; nothing stays there.
+    #[arg(long, default_value = "/dev/shm")]
+    pub directory: PathBuf,
+}

@@ -1,0 +1,168 @@
+//! `forebay lab`: the papers' caches beside Forebay, and the papers' figures over them.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use forebay_lab::experiments::{Cell, Laboratory, Scope, counts_cells, counts_rows, in_order};
+use forebay_lab::figures::{self, Figure, FigureResult, Plan, Report};
+use forebay_lab::workload::Scale;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+
+use crate::arguments::{LabCommand, LabListOptions, LabOptions, LabRunOptions};
+use crate::control;
+use crate::failure::Failure;
+use crate::output;
+
+/// The name of the rows of every engine and workload.
+const COUNTS: &str = "counts";
+
+/// Where the report goes if nobody says.
+const OUT: &str = "forebay-lab";
+
+/// Does what the lab is asked.
+pub fn run(options: &LabOptions) -> Result<(), Failure> {
+    match &options.command {
+        LabCommand::List(options) => {
+            list(options);
+            Ok(())
+        }
+        LabCommand::Run(options) => measure(options),
+    }
+}
+
+fn list(options: &LabListOptions) {
+    let figures = figures::all();
+    if options.json {
+        let list: Vec<Value> = figures
+            .iter()
+            .map(|figure| json!({"figure": figure.name, "title": figure.heading(), "about": figure.about}))
+            .collect();
+        return output::line(&Value::from(list).to_string());
+    }
+    let width = figures.iter().map(|figure| figure.name.len()).max();
+    let width = width.unwrap_or(0);
+    for figure in &figures {
+        output::line(&format!("{:width$}  {}", figure.name, figure.heading()));
+    }
+    output::line(&format!(
+        "{COUNTS:width$}  a row for each engine and workload"
+    ));
+}
+
+fn scope(options: &LabRunOptions) -> Scope {
+    let mut scope = match options.quick {
+        true => Scope::quick(options.seed),
+        false => Scope::full(options.seed),
+    };
+    if let Some(divisor) = options.scale {
+        scope.scale = Scale::one_over(divisor);
+    }
+    if !options.engines.is_empty() {
+        scope.engines = options.engines.clone();
+        scope.engines.sort_unstable();
+        scope.engines.dedup();
+    }
+    scope
+}
+
+fn measure(options: &LabRunOptions) -> Result<(), Failure> {
+    let has_counts = options
+        .figures
+        .iter()
+        .any(|name| name == COUNTS || name == "all");
+    let names: Vec<String> = options
+        .figures
+        .iter()
+        .filter(|name| *name != COUNTS)
+        .cloned()
+        .collect();
+    let chosen = figures::select(&names)?;
+    let scope = scope(options);
+    let is_called_off = control::called_off_flag()?;
+    let mut laboratory = Laboratory::new(
+        scope.clone(),
+        options.directory.clone(),
+        Arc::clone(&is_called_off),
+    );
+    let plans: Vec<(Figure, Plan)> = chosen
+        .into_iter()
+        .map(|figure| {
+            let plan = (figure.plan)(&scope);
+            (figure, plan)
+        })
+        .collect();
+    let mut cells: Vec<Cell> = Vec::new();
+    if has_counts {
+        cells.extend(counts_cells(&scope));
+    }
+    cells.extend(plans.iter().flat_map(|(_, plan)| plan.cells()));
+    measure_cells(&mut laboratory, cells, &is_called_off)?;
+    let rows = has_counts.then(|| counts_rows(&laboratory));
+    let results: Vec<FigureResult> = plans
+        .into_iter()
+        .map(|(figure, plan)| FigureResult::collect(figure, plan, &laboratory))
+        .collect();
+    let report = Report {
+        scope: &scope,
+        results: &results,
+        counts: rows.as_deref().unwrap_or_default(),
+        failures: laboratory.failures(),
+    };
+    print(options, &report)?;
+    match laboratory.failures() {
+        [] => Ok(()),
+        failures => Err(Failure::Failed(format!(
+            "{} measurements failed:\n  {}",
+            failures.len(),
+            failures.join("\n  ")
+        ))),
+    }
+}
+
+/// Measures with a bar on standard error, where that is a terminal.
+fn measure_cells(
+    laboratory: &mut Laboratory,
+    cells: Vec<Cell>,
+    is_called_off: &AtomicBool,
+) -> Result<(), Failure> {
+    let cells = in_order(cells);
+    let bar = ProgressBar::new(cells.len() as u64);
+    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    for cell in &cells {
+        bar.set_message(cell.name());
+        laboratory.measure(cell);
+        bar.inc(1);
+        if is_called_off.load(Ordering::Relaxed) {
+            bar.finish_and_clear();
+            return Err(Failure::Cancelled(
+                "called off; no report was written and nothing was left behind".into(),
+            ));
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Writes the files and says what came out.
+fn print(options: &LabRunOptions, report: &Report<'_>) -> Result<(), Failure> {
+    let out = match (&options.out, options.json) {
+        (Some(out), _) => Some(out.as_path()),
+        (None, true) => None,
+        (None, false) => Some(Path::new(OUT)),
+    };
+    if let Some(out) = out {
+        report.write(out)?;
+    }
+    if options.json {
+        output::line(&report.to_json().to_string());
+        return Ok(());
+    }
+    output::line(&report.to_text());
+    if let Some(out) = out {
+        output::line(&format!("The report: {}", out.join("lab.html").display()));
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! The lab's command: what it lists, measures, writes, and leaves behind.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// So small that a figure takes a moment.
+const SMALL: &[&str] = &["--quick", "--scale", "4096"];
+
+struct Ran {
+    code: i32,
+    stdout: String,
+    stderr: String,
+}
+
+/// Runs `forebay lab`, with regions in `directory`.
+fn lab(arguments: &[&str]) -> Ran {
+    let output = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .arg("lab")
+        .args(arguments)
+        .output()
+        .unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn the_list_names_every_figure() {
+    let listed = lab(&["list"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    for name in [
+        "tinca-3a",
+        "tinca-13",
+        "spindle-5b",
+        "spindle-6-varmail",
+        "study-11",
+        "counts",
+    ] {
+        let is_listed = |line: &str| line.split(' ').next() == Some(name);
+        assert!(
+            listed.stdout.lines().any(is_listed),
+            "{name} in {}",
+            listed.stdout
+        );
+    }
+    let list: Vec<Value> = serde_json::from_str(&lab(&["list", "--json"]).stdout).unwrap();
+    assert!(list.iter().all(|figure| figure["title"].is_string()));
+}
+
+#[test]
+fn a_figure_is_measured_and_written_and_no_region_stays() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let report = out.path().join("report");
+    let places = [
+        "--directory",
+        memory.path().to_str().unwrap(),
+        "--out",
+        report.to_str().unwrap(),
+    ];
+    let engines = ["--engines", "forebay,classic", "--json"];
+    let ran = lab(&[&["run", "tinca-7b", "study-8a"], SMALL, &places, &engines].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(json["scale"], "1/4096");
+    let figure = &json["figures"][0];
+    assert_eq!(figure["figure"], "tinca-7b");
+    let keys: Vec<&str> = figure["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["key"].as_str().unwrap())
+        .collect();
+    assert_eq!(keys, ["classic", "forebay"]);
+    let lines = |series: usize| figure["series"][series]["values"][0].as_f64().unwrap();
+    assert!(
+        lines(1) > 64.0,
+        "a block of 4 KiB has 64 lines, and Forebay counted {}",
+        lines(1)
+    );
+    assert!(
+        lines(0) > lines(1),
+        "Classic writes everything more than once"
+    );
+    let file = |name: &str| std::fs::read_to_string(report.join(name)).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Value>(&file("lab.json")).unwrap(),
+        json
+    );
+    assert!(file("lab.csv").lines().count() > 3 * 2);
+    assert!(file("lab.html").contains("Tinca, Figure 7b"));
+    assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused() {
+    let unknown = lab(&["run", "tinca-99"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("tinca-99"), "{}", unknown.stderr);
+    assert_eq!(lab(&["run", "all", "--engines", "flashcache"]).code, 2);
+    assert_eq!(lab(&["run"]).code, 2);
+}
+
+#[test]
+fn ctrl_c_ends_it_and_leaves_nothing() {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .args(["lab", "run", "all", "--quick", "--directory"])
+        .arg(memory.path())
+        .arg("--out")
+        .arg(out.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It is at its first measurements by then; all of them take minutes.
+    std::thread::sleep(Duration::from_secs(2));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    assert_eq!(std::fs::read_dir(memory.path()).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0);
+}
