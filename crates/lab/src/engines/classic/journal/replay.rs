@@ -25,7 +25,8 @@ impl Journal {
     /// Replays the journal and returns it empty.
     ///
     /// # Errors
-    /// `Damaged` where there is no journal, or a committed transaction of blocks that are not there.
+    /// `Damaged` where there is no journal, or a committed transaction of blocks that are not there:
+    /// nothing was changed then.
     pub(in super::super) fn open(cache: &mut Flashcache) -> Result<Journal> {
         let geometry = *cache.geometry();
         let mut bytes = vec![0; geometry.block_bytes];
@@ -35,14 +36,15 @@ impl Journal {
         };
         let mut journal = Journal::new(&geometry, tail);
         let (transactions, end) = journal.scan(cache)?;
-        for (number, (tag, position)) in journal.newest(&transactions, tail.sequence) {
+        let newest = journal.newest(&transactions, tail.sequence);
+        if let Some((number, _)) = newest.range(journal.first..).next() {
+            let found = format!("the journal has block {number}, outside the disk");
+            return Err(damaged(cache, found));
+        }
+        for (number, (tag, position)) in newest {
             cache.read(journal.first + 1 + position, &mut bytes, false)?;
             if tag.is_escaped {
                 blocks::unescape(&mut bytes);
-            }
-            if number >= journal.first {
-                let found = format!("the journal has block {number}, outside the disk");
-                return Err(damaged(cache, found));
             }
             cache.write(number, &bytes)?;
         }
