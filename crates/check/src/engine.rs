@@ -35,12 +35,6 @@ impl Maker {
         self == Maker::Lab(EngineName::Classic)
     }
 
-    /// Whether writers make room one after the other, so that each finds what there is. Without
-    /// threads of its own Forebay may refuse one of them while another one is at it.
-    fn makes_room_in_turn(self) -> bool {
-        self != Maker::Lab(EngineName::Forebay)
-    }
-
     fn create(
         self,
         region: Region,
@@ -83,7 +77,6 @@ impl fmt::Display for Maker {
 /// An engine that runs; nothing happens in it but what is asked for.
 pub struct OpenEngine {
     engine: Box<dyn Engine>,
-    maker: Maker,
     /// A file system lets one of its threads at a time update a block of metadata.
     updates: Vec<Mutex<()>>,
     has_failing_store: AtomicBool,
@@ -136,7 +129,6 @@ pub fn open(
     }
     Ok(OpenEngine {
         engine: made,
-        maker: engine.maker,
         updates: (0..shape.volume_blocks).map(|_| Mutex::default()).collect(),
         has_failing_store: AtomicBool::new(false),
     })
@@ -202,7 +194,6 @@ impl OpenEngine {
         let has_failing_store = self.has_failing_store.load(Ordering::Relaxed);
         match error {
             Error::Backing { .. } | Error::NoSpace { .. } if has_failing_store => Ok(()),
-            Error::NoSpace { .. } if !self.maker.makes_room_in_turn() => Ok(()),
             Error::Media(_) | Error::Poisoned { .. } if world.has_failed_fences() => Ok(()),
             error => Err(error.to_string()),
         }
