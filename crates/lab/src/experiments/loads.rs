@@ -48,5 +48,6 @@ pub(crate) fn name(workload: &WorkloadSpec) -> String {
         WorkloadSpec::TeraGen(options) => format!("teragen, {} replicas", options.replicas),
         WorkloadSpec::Tpcc(options) => format!("tpcc, {} users", options.users),
         WorkloadSpec::Metadata(_) => "metadata".to_owned(),
+        WorkloadSpec::Trace { trace, .. } => format!("the trace {}", trace.name()),
     }
 }

@@ -9,7 +9,6 @@ use forebay::{EmulatedMedia, PersistenceDomain, Result};
 use super::{Scope, loads};
 use crate::disk::DiskKind;
 use crate::engines::{EngineName, EngineOptions, JournalMode};
-use crate::filesystem::FileSystem;
 use crate::measure::{self, CellOptions, Measurement};
 use crate::workload::{Action, Operation, Workload, WorkloadSpec};
 
@@ -117,14 +116,6 @@ impl Workload for Stoppable {
         self.inner.name()
     }
 
-    fn file_system(&self) -> &FileSystem {
-        self.inner.file_system()
-    }
-
-    fn file_system_mut(&mut self) -> &mut FileSystem {
-        self.inner.file_system_mut()
-    }
-
     fn next(&mut self, actions: &mut Vec<Action>) -> Operation {
         match self.is_called_off.load(Ordering::Relaxed) {
             true => Operation::default(),
@@ -134,5 +125,25 @@ impl Workload for Stoppable {
 
     fn warm_up_operations(&self, cache_blocks: u64) -> u64 {
         self.inner.warm_up_operations(cache_blocks)
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        self.inner.disk_bytes()
+    }
+
+    fn take_image(&mut self) -> Vec<u8> {
+        self.inner.take_image()
+    }
+
+    fn settle(&mut self, actions: &mut Vec<Action>) {
+        self.inner.settle(actions);
+    }
+
+    fn live_blocks(&self) -> Vec<u64> {
+        self.inner.live_blocks()
+    }
+
+    fn is_right(&self, block: u64, bytes: &[u8]) -> bool {
+        self.inner.is_right(block, bytes)
     }
 }

@@ -14,7 +14,7 @@
 //! (webproxy, at half of that): the sizes of Tinca's Figure 13.
 
 use super::content::Fresh;
-use super::{Action, BLOCK_BYTES, Operation, Scale, Workload};
+use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
 use crate::filesystem::{DirectoryId, FileId, FileSystem, FileSystemOptions};
 
 /// Blocks of a request.
@@ -221,7 +221,7 @@ fn wrote(blocks: u64) -> Operation {
     }
 }
 
-impl Workload for Filebench {
+impl FileWorkload for Filebench {
     fn name(&self) -> &str {
         self.options.personality.as_str()
     }

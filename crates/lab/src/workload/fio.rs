@@ -6,7 +6,7 @@
 //! and a transaction takes eight operations.
 
 use super::content::Fresh;
-use super::{Action, BLOCK_BYTES, Operation, Scale, Workload};
+use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
 use crate::filesystem::{FileId, FileSystem, FileSystemOptions};
 
 /// What fio is asked for.
@@ -87,7 +87,7 @@ impl Fio {
     }
 }
 
-impl Workload for Fio {
+impl FileWorkload for Fio {
     fn name(&self) -> &str {
         &self.name
     }

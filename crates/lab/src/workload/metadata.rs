@@ -4,7 +4,7 @@
 //! the cache that Spindle has for metadata.
 
 use super::content::Fresh;
-use super::{Action, BLOCK_BYTES, Operation, Scale, Workload};
+use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
 use crate::filesystem::{FileId, FileSystem, FileSystemOptions};
 
 /// Bytes of an inode.
@@ -62,7 +62,7 @@ impl Metadata {
     }
 }
 
-impl Workload for Metadata {
+impl FileWorkload for Metadata {
     fn name(&self) -> &str {
         "metadata"
     }

@@ -10,8 +10,10 @@ mod fio;
 mod metadata;
 mod teragen;
 mod tpcc;
+mod trace;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use forebay::{Error, Result};
 
@@ -21,6 +23,7 @@ pub use fio::FioOptions;
 pub use metadata::MetadataOptions;
 pub use teragen::TeraGenOptions;
 pub use tpcc::TpccOptions;
+pub use trace::{Trace, TraceEvent, TraceFormat, TraceOptions};
 
 /// Bytes of a block, the unit in which file systems ask.
 pub const BLOCK_BYTES: usize = 4096;
@@ -66,16 +69,10 @@ pub struct Operation {
     pub payload_bytes: u64,
 }
 
-/// A source of operations on a file system.
+/// A source of operations.
 pub trait Workload: Send {
     /// What it is called.
     fn name(&self) -> &str;
-
-    /// The file system that it works on.
-    fn file_system(&self) -> &FileSystem;
-
-    /// The same, to change.
-    fn file_system_mut(&mut self) -> &mut FileSystem;
 
     /// Appends one application operation's actions. Writes may come with a later operation, when their
     /// transaction commits; a commit always follows the writes of one call.
@@ -85,26 +82,61 @@ pub trait Workload: Send {
     fn warm_up_operations(&self, cache_blocks: u64) -> u64;
 
     /// Bytes of the disk that it needs; a multiple of the block size.
+    fn disk_bytes(&self) -> u64;
+
+    /// What the disk holds before the first operation; given away once, before that.
+    fn take_image(&mut self) -> Vec<u8>;
+
+    /// Appends what brings everything written so far to the cache, with its commit.
+    fn settle(&mut self, actions: &mut Vec<Action>);
+
+    /// The blocks of which something is known, ascending.
+    fn live_blocks(&self) -> Vec<u64>;
+
+    /// Whether these bytes are what a live block holds after [`Workload::settle`].
+    fn is_right(&self, block: u64, bytes: &[u8]) -> bool;
+}
+
+/// A source of operations on a file system, which says what the disk holds.
+trait FileWorkload: Send {
+    fn name(&self) -> &str;
+    fn file_system(&self) -> &FileSystem;
+    fn file_system_mut(&mut self) -> &mut FileSystem;
+    /// As [`Workload::next`].
+    fn next(&mut self, actions: &mut Vec<Action>) -> Operation;
+    /// As [`Workload::warm_up_operations`].
+    fn warm_up_operations(&self, cache_blocks: u64) -> u64;
+}
+
+impl<W: FileWorkload> Workload for W {
+    fn name(&self) -> &str {
+        FileWorkload::name(self)
+    }
+
+    fn next(&mut self, actions: &mut Vec<Action>) -> Operation {
+        FileWorkload::next(self, actions)
+    }
+
+    fn warm_up_operations(&self, cache_blocks: u64) -> u64 {
+        FileWorkload::warm_up_operations(self, cache_blocks)
+    }
+
     fn disk_bytes(&self) -> u64 {
         self.file_system().disk_bytes()
     }
 
-    /// What the disk holds before the first operation; given away once, before that.
     fn take_image(&mut self) -> Vec<u8> {
         self.file_system_mut().take_image()
     }
 
-    /// Appends what brings everything written so far to the cache, with its commit.
     fn settle(&mut self, actions: &mut Vec<Action>) {
         self.file_system_mut().commit(actions);
     }
 
-    /// The blocks of which something is known, ascending.
     fn live_blocks(&self) -> Vec<u64> {
         self.file_system().live_blocks()
     }
 
-    /// Whether these bytes are what a live block holds after [`Workload::settle`].
     fn is_right(&self, block: u64, bytes: &[u8]) -> bool {
         self.file_system().is_right(block, bytes)
     }
@@ -176,6 +208,13 @@ pub enum WorkloadSpec {
     Tpcc(TpccOptions),
     /// Inodes alone.
     Metadata(MetadataOptions),
+    /// A block trace of a real machine.
+    Trace {
+        /// Its requests.
+        trace: Arc<Trace>,
+        /// Blocks of a transaction at most: a larger request becomes several.
+        transaction_blocks_max: u64,
+    },
 }
 
 impl WorkloadSpec {
@@ -221,6 +260,15 @@ impl WorkloadSpec {
         })
     }
 
+    /// A trace at its own size; `scale` bounds its transactions only.
+    #[must_use]
+    pub fn trace(trace: Trace, scale: Scale) -> WorkloadSpec {
+        WorkloadSpec::Trace {
+            trace: Arc::new(trace),
+            transaction_blocks_max: scale.transaction_blocks_max(),
+        }
+    }
+
     /// A generator at its beginning.
     #[must_use]
     pub fn build(&self, seed: u64) -> Box<dyn Workload> {
@@ -230,6 +278,10 @@ impl WorkloadSpec {
             WorkloadSpec::TeraGen(options) => Box::new(teragen::TeraGen::new(options, seed)),
             WorkloadSpec::Tpcc(options) => Box::new(tpcc::Tpcc::new(options, seed)),
             WorkloadSpec::Metadata(options) => Box::new(metadata::Metadata::new(options, seed)),
+            WorkloadSpec::Trace {
+                trace,
+                transaction_blocks_max,
+            } => Box::new(trace::Replay::new(trace, *transaction_blocks_max, seed)),
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Action, BLOCK_BYTES, Operation, Scale, Workload};
+use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
 use crate::filesystem::{DirectoryId, FileId, FileSystem, FileSystemOptions};
 
 /// Blocks of a packet.
@@ -115,7 +115,7 @@ impl TeraGen {
     }
 }
 
-impl Workload for TeraGen {
+impl FileWorkload for TeraGen {
     fn name(&self) -> &str {
         "teragen"
     }

@@ -18,7 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, BLOCK_BYTES, Operation, Scale, Workload};
+use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
 use crate::filesystem::{FileId, FileSystem, FileSystemOptions};
 
 /// Bytes of a row that an update changes: its counters and its transaction's number.
@@ -325,7 +325,7 @@ fn first_page(seed: u64, number: u64, page_bytes: usize) -> Box<[u8]> {
     page
 }
 
-impl Workload for Tpcc {
+impl FileWorkload for Tpcc {
     fn name(&self) -> &str {
         "tpcc"
     }
