@@ -132,3 +132,37 @@ fn a_new_journal_knows_nothing_of_an_older_one_on_the_same_disk() {
     let (_shadow, engine) = rig.open(&image, &disk).unwrap();
     assert!(rig.content(&*engine) == truth);
 }
+
+#[test]
+fn a_forged_journal_is_refused_or_replayed() {
+    // One slot: nearly all of the journal is on the disk.
+    let rig = rig(1, 8, 24);
+    let disk = rig.disk();
+    let (shadow, engine) = rig.create(&disk);
+    for step in 0..20 {
+        engine.write(step % 8, &rig.bytes_of(step)).unwrap();
+    }
+    drop(engine);
+    let (image, journal) = (shadow.crash_state().durable().to_vec(), 8 * 128);
+    let mut refused = 0;
+    for seed in 0..1000 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut content = disk.content();
+        for _ in 0..rng.usize(1..4) {
+            // A word of a header, or of the first tags.
+            let word = journal + rng.usize(..24) * 128 + rng.usize(..8) * 8;
+            let value = [rng.u64(..), rng.u64(..40), u64::MAX][rng.usize(..3)];
+            content[word..word + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        match rig.open(&image, &VolatileDisk::new(content)) {
+            Ok((_shadow, engine)) => {
+                engine.write(7, &rig.bytes_of(1)).unwrap();
+                engine.flush().unwrap();
+                let found = rig.content(&*engine);
+                assert!(found[7] == rig.bytes_of(1));
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!((10..990).contains(&refused), "{refused}");
+}
