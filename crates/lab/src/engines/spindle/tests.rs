@@ -1,12 +1,12 @@
 //! The engine as a whole: against a model, in exact counts, and through crashes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use forebay::{Engine, Error};
+use forebay::{Backing, Engine, Error, Region};
 use forebay_pmem::Counters;
-use forebay_pmem::shadow::Shadow;
+use forebay_pmem::shadow::{Shadow, ShadowModel};
 
-use crate::engines::EngineName;
+use crate::engines::{EngineName, open};
 use crate::testing::{Content, Rig, TestStep, VolatileDisk};
 
 /// A region of 8 KiB over a disk that is larger: 47 data blocks of 128 bytes, 5 metadata blocks.
@@ -256,6 +256,54 @@ fn a_crash_anywhere_leaves_whole_transactions() {
         }
     }
     assert!(images > 10_000, "{images}");
+}
+
+type Images = Arc<Mutex<Vec<(Vec<u8>, Vec<u8>)>>>;
+
+/// Has every event of a region add what a power cut then may leave of it and of its disk.
+fn collect(shadow: &Arc<Shadow>, disk: &Arc<VolatileDisk>, seed: u64) -> Images {
+    let images = Images::default();
+    let (all, disk, of) = (images.clone(), disk.clone(), Arc::downgrade(shadow));
+    let rng = Mutex::new(fastrand::Rng::with_seed(seed));
+    shadow.set_hook(Some(Arc::new(move |_| {
+        let shadow = of.upgrade().expect("its own hook");
+        let mut rng = rng.lock().unwrap();
+        let medium = shadow.crash_state().sample(&mut rng);
+        all.lock().unwrap().push((medium, disk.sample(&mut rng)));
+    })));
+    images
+}
+
+#[test]
+fn a_recovery_that_is_cut_off_is_begun_again() {
+    let mut cuts = 0;
+    for seed in 0..3 {
+        let rig = cramped();
+        let disk = rig.disk();
+        let (shadow, engine) = rig.create(&disk);
+        let images = collect(&shadow, &disk, seed);
+        let mut truth = rig.first_content();
+        for step in mixed_script(&rig, 30, seed) {
+            rig.act(&*engine, &step, &mut truth);
+        }
+        shadow.set_hook(None);
+        for (medium, bytes) in std::mem::take(&mut *images.lock().unwrap()) {
+            let disk = VolatileDisk::new(bytes.clone());
+            let shadow = Arc::new(Shadow::from_image(&medium, ShadowModel::Lines));
+            let cut = collect(&shadow, &disk, seed);
+            let region = Region::on_shadow(shadow.clone());
+            let backing = Backing::from_store(disk.clone());
+            let engine = open(rig.name, region, backing, &rig.options).unwrap();
+            shadow.set_hook(None);
+            let found = rig.content(&*engine);
+            for (medium, bytes) in std::mem::take(&mut *cut.lock().unwrap()) {
+                let (_shadow, engine) = rig.open(&medium, &VolatileDisk::new(bytes)).unwrap();
+                assert!(rig.content(&*engine) == found);
+                cuts += 1;
+            }
+        }
+    }
+    assert!(cuts > 2000, "{cuts}");
 }
 
 /// As printed, the element past Tail counts, whichever lap it is of.
