@@ -341,7 +341,8 @@ impl Layout {
         ]
     }
 
-    fn entries(&self, cache: Cache) -> Range<u64> {
+    /// Where a cache's entries are, in whole lines.
+    pub(super) fn entries(&self, cache: Cache) -> Range<u64> {
         let start = match cache {
             Cache::Data => RING + lines(self.ring_elements * ENTRY_BYTES),
             Cache::Metadata => self.log_content(self.log_records),

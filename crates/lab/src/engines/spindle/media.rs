@@ -113,6 +113,16 @@ impl Media {
         }
     }
 
+    /// Flushes the header and all entries.
+    pub(super) fn flush_believed(&self) {
+        self.region.flush(0, LINE_BYTES);
+        for cache in [Cache::Data, Cache::Metadata] {
+            let entries = self.layout.entries(cache);
+            let len = (entries.end - entries.start) as usize;
+            self.region.flush(entries.start, len);
+        }
+    }
+
     /// Streams a whole block into an NVM block.
     pub(super) fn write_slot(&self, cache: Cache, slot: u32, bytes: &[u8]) {
         assert_eq!(bytes.len() as u64, self.layout.block_bytes);

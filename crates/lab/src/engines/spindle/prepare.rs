@@ -171,8 +171,6 @@ impl Spindle {
         // Who was evicted from the slot is durably gone before it has other bytes.
         self.media.fence()?;
         self.media.write_slot(Cache::Metadata, slot, &bytes);
-        // The bytes are there before the entry says so.
-        self.media.fence()?;
         let mapping = Mapping {
             slot,
             is_dirty: true,
@@ -180,7 +178,7 @@ impl Spindle {
         self.media
             .create_entry(Cache::Metadata, slot, block, mapping);
         self.media.flush_entries(Cache::Metadata, &mut [slot]);
-        // The new entry is there before the old one goes: one of them finds the block.
+        // The new copy is whole before the old entry goes, whose own copy counts until then.
         self.media.fence()?;
         self.media.map_entry(Cache::Data, entry, None);
         state.free_data(entry);

@@ -4,6 +4,9 @@
 //! so it can be cut off anywhere and begun again. At its end Head and Tail move past the one element
 //! that was looked at beyond Tail, so that no log record and no ring element of the transaction that was
 //! undone counts again.
+//!
+//! A process that was killed leaves stores that are seen and not durable. Whatever recovery believes
+//! without restoring it (the header, the entries) it flushes, so that no later power cut takes it back.
 
 use std::collections::HashSet;
 
@@ -23,6 +26,10 @@ impl Media {
         self.scan_data_entries(&mut state)?;
         let tail = self.undo_ring(&mut state)?;
         self.undo_log(tail.0)?;
+        if !self.layout.as_printed {
+            // Finding 5.
+            self.flush_believed();
+        }
         // Entries and sub-blocks are as they were before Head moves and nobody knows how they were.
         self.fence()?;
         state.position = self.settle(tail)?;
@@ -66,7 +73,7 @@ impl Media {
             let Some((entry, _)) = state.data_entry(block) else {
                 continue;
             };
-            self.map_entry(Cache::Data, entry, old);
+            self.restore_entry(Cache::Data, entry, old);
             match old {
                 Some(mapping) => state.set_data(entry, CachedData { block, mapping }),
                 None => state.free_data(entry),
@@ -96,7 +103,7 @@ impl Media {
                     self.region.stream(self.layout.sub_block(number), &content);
                 }
                 LogPlace::Fresh(slot) if slot < slots => {
-                    self.map_entry(Cache::Metadata, slot, None);
+                    self.restore_entry(Cache::Metadata, slot, None);
                 }
                 beyond => {
                     return Err(
@@ -106,6 +113,15 @@ impl Media {
             }
         }
         Ok(())
+    }
+
+    fn restore_entry(&self, cache: Cache, number: u32, mapping: Option<Mapping>) {
+        if self.layout.as_printed {
+            self.map_entry(cache, number, mapping);
+        } else {
+            // It is flushed with all the others.
+            self.store_mapping(cache, number, mapping);
+        }
     }
 
     /// Leaves Head and Tail at one position, which no transaction had, and returns it.
