@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use forebay_lab::engines::EngineName;
+
 use super::file_system::{self, FileSystem};
 use super::killed::Place;
 use crate::{Result, Scratch, interrupt};
@@ -19,7 +21,12 @@ pub fn processor_percent(
     time: Duration,
 ) -> Result<f64> {
     let mut rng = fastrand::Rng::with_seed(0);
-    let place = Place::new(scratch, forebay.to_path_buf(), &mut rng)?;
+    let place = Place::new(
+        scratch,
+        forebay.to_path_buf(),
+        EngineName::Forebay,
+        &mut rng,
+    )?;
     let server = place.serve()?;
     let mut guest = place.boot()?;
     file_system::make(&mut guest, FileSystem::Ext4Ordered, super::killed::DEVICE)?;

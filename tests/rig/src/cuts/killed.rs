@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fastrand::Rng;
+use forebay_lab::engines::EngineName;
 use rustix::process::Signal;
 
 use super::file_system::{self, Load, THREADS, Verdict};
@@ -49,11 +50,16 @@ fn settings(rng: &mut Rng) -> Vec<String> {
 }
 
 impl Place<'_> {
-    /// Makes pool and backing.
+    /// Makes backing and pool, or the region of a published design.
     ///
     /// # Errors
     /// They cannot be made.
-    pub fn new<'a>(scratch: &'a Scratch, forebay: PathBuf, rng: &mut Rng) -> Result<Place<'a>> {
+    pub fn new<'a>(
+        scratch: &'a Scratch,
+        forebay: PathBuf,
+        engine: EngineName,
+        rng: &mut Rng,
+    ) -> Result<Place<'a>> {
         let folder = scratch.new_folder("killed")?;
         let daemon = Daemon {
             forebay,
@@ -65,10 +71,22 @@ impl Place<'_> {
             pool: folder.join("pool"),
             backing: folder.join("backing"),
             socket: folder.join("socket"),
-            settings: settings(rng),
+            settings: match engine {
+                EngineName::Forebay => settings(rng),
+                design => vec!["--engine".into(), design.to_string()],
+            },
         };
         std::fs::File::create(&place.backing)?.set_len(DISK_BYTES)?;
-        place.daemon.create_pool(&place.pool, POOL_BYTES)?;
+        let (pool, backing) = (&place.pool, &place.backing);
+        match engine {
+            EngineName::Forebay => place.daemon.create_pool(pool, POOL_BYTES)?,
+            design => {
+                let name = design.as_str();
+                place
+                    .daemon
+                    .create_design(name, pool, POOL_BYTES, backing)?;
+            }
+        }
         Ok(place)
     }
 
@@ -113,7 +131,7 @@ pub fn run(
     done: &mut dyn FnMut(Round),
 ) -> Result<()> {
     let mut rng = Rng::with_seed(session.seed);
-    let place = Place::new(scratch, forebay.to_path_buf(), &mut rng)?;
+    let place = Place::new(scratch, forebay.to_path_buf(), session.engine, &mut rng)?;
     let mut server = Some(place.serve()?);
     let mut guest = place.boot()?;
     file_system::make(&mut guest, session.file_system, DEVICE)?;

@@ -14,6 +14,7 @@ pub(crate) mod volatile_store;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use forebay_lab::engines::EngineName;
 use forebay_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -45,6 +46,9 @@ pub struct Arguments {
     /// Only this file system.
     #[arg(long)]
     pub file_system: Option<FileSystem>,
+    /// Only this engine: forebay, classic or tinca.
+    #[arg(long)]
+    pub engine: Option<EngineName>,
     /// Only kinds of cuts whose name contains this.
     #[arg(long)]
     pub kind: Option<String>,
@@ -93,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let scratch = Scratch::new()?;
     let mut tally = Tally::default();
     for session in &sessions {
-        let what = format!("{}, {}", session.kind.name(), session.file_system.name());
+        let what = session.name();
         bar.set_message(what.clone());
         let mut own = Tally::default();
         run_session(arguments, &scratch, session, &mut |round| {
@@ -117,6 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 /// Whether nothing is left out: only then there is something to report.
 fn is_whole(arguments: &Arguments) -> bool {
     let is_chosen = arguments.round.is_some() || arguments.kind.is_some();
+    let is_chosen = is_chosen || arguments.engine.is_some();
     !arguments.quick && !is_chosen && arguments.file_system.is_none()
 }
 
@@ -130,9 +135,12 @@ fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
         sessions = plan::only(sessions, round);
     }
     sessions.retain(|session| {
+        let is_engine = |wanted| session.engine == wanted;
         let is_system = |wanted| session.file_system == wanted;
         let is_kind = |wanted: &String| session.kind.name().contains(wanted.as_str());
-        arguments.file_system.is_none_or(is_system) && arguments.kind.as_ref().is_none_or(is_kind)
+        arguments.engine.is_none_or(is_engine)
+            && arguments.file_system.is_none_or(is_system)
+            && arguments.kind.as_ref().is_none_or(is_kind)
     });
     sessions
 }
@@ -164,9 +172,8 @@ fn run_session(
         _ => killed::run(scratch, &arguments.forebay, session, done),
     };
     result.map_err(|error| {
-        let (kind, file_system) = (session.kind.name(), session.file_system.name());
-        let first = session.first_round;
-        format!("{kind}, {file_system}, rounds from {first} on: {error}").into()
+        let (what, first) = (session.name(), session.first_round);
+        format!("{what}, rounds from {first} on: {error}").into()
     })
 }
 
@@ -208,8 +215,7 @@ impl Tally {
     fn add(&mut self, session: &Session, round: &Round, seed: u64) {
         self.acknowledged += round.acknowledged;
         self.undecided += round.undecided;
-        let (number, kind) = (round.number, session.kind.name());
-        let file_system = session.file_system.name();
+        let (number, session_name) = (round.number, session.name());
         if session.kind.is_control() {
             self.controls += 1;
             // A disk that lies may leave worse than lost files.
@@ -221,7 +227,7 @@ impl Tally {
         match &round.verdict {
             Verdict::Survived => self.survived += 1,
             Verdict::Lost(what) | Verdict::Broken(what) => self.failures.push(format!(
-                "round {number}, {kind}, {file_system}: {what}\n\
+                "round {number}, {session_name}: {what}\n\
                  again: forebay-rig cuts --seed {seed} --round {number}"
             )),
         }

@@ -1,5 +1,6 @@
 //! Which power cuts a run makes: a list that its seed alone decides.
 
+use forebay_lab::engines::EngineName;
 use forebay_pmem::shadow::ShadowModel;
 
 use super::file_system::{FileSystem, Verdict};
@@ -55,6 +56,8 @@ impl Kind {
 /// Cuts of one kind, of one file system.
 #[derive(Clone, Debug)]
 pub struct Session {
+    /// Whose cache it is that has to keep what was acknowledged.
+    pub engine: EngineName,
     /// The kind.
     pub kind: Kind,
     /// The file system.
@@ -79,6 +82,21 @@ pub struct Round {
     /// What became of them.
     pub verdict: Verdict,
 }
+
+impl Session {
+    /// In words.
+    pub fn name(&self) -> String {
+        let (kind, file_system) = (self.kind.name(), self.file_system.name());
+        match self.engine {
+            EngineName::Forebay => format!("{kind}, {file_system}"),
+            engine => format!("{engine}: {kind}, {file_system}"),
+        }
+    }
+}
+
+/// The published designs that are cut too: the one that a file system's journal lies on in its paper,
+/// and the one that came to replace it.
+const DESIGNS: [EngineName; 2] = [EngineName::Classic, EngineName::Tinca];
 
 /// How many rounds sessions have.
 struct Extent {
@@ -110,6 +128,13 @@ pub fn full(seed: u64) -> Vec<Session> {
         list.add(Kind::WithoutFsync, file_system, FULL.controls);
         list.add(Kind::EarlyAnswers, file_system, FULL.controls);
     }
+    for engine in DESIGNS {
+        for file_system in [FileSystem::Ext4Ordered, FileSystem::Ext4Journal] {
+            list.add_of(engine, Kind::Both, file_system, FULL.killed);
+            let memory = Kind::Shadow(ShadowModel::Lines);
+            list.add_of(engine, memory, file_system, FULL.shadow);
+        }
+    }
     list.sessions
 }
 
@@ -133,6 +158,10 @@ pub fn quick(seed: u64) -> Vec<Session> {
     list.add(Kind::Shadow(ShadowModel::Pages), FileSystem::Btrfs, 4);
     list.add(Kind::WithoutFsync, FileSystem::Ext4Ordered, 1);
     list.add(Kind::EarlyAnswers, FileSystem::Ext4Ordered, 2);
+    for engine in DESIGNS {
+        list.add_of(engine, Kind::Both, FileSystem::Ext4Journal, 1);
+        list.add_of(engine, memory, FileSystem::Ext4Journal, 3);
+    }
     list.sessions
 }
 
@@ -152,7 +181,12 @@ impl List {
     }
 
     fn add(&mut self, kind: Kind, file_system: FileSystem, rounds: u32) {
+        self.add_of(EngineName::Forebay, kind, file_system, rounds);
+    }
+
+    fn add_of(&mut self, engine: EngineName, kind: Kind, file_system: FileSystem, rounds: u32) {
         self.sessions.push(Session {
+            engine,
             kind,
             file_system,
             seed: self.rng.u64(..),

@@ -54,7 +54,7 @@ pub fn run(
         let mut rng = Rng::with_seed(session.seed ^ u64::from(number));
         let pool = folder.join(format!("pool-{index}"));
         let socket = folder.join(format!("socket-{index}"));
-        match Machine::recover(&taken.cut, &mut rng, &pool, &socket) {
+        match Machine::recover(session.engine, &taken.cut, &mut rng, &pool, &socket) {
             Ok(machine) => machines.push((index, socket, machine)),
             Err(error) => {
                 keep(failures, number, &pool)?;
@@ -122,7 +122,7 @@ fn take_cuts(
     let is_early = session.kind == Kind::EarlyAnswers;
     let _mutant = Mutant::of(session.kind);
     let socket = folder.join("socket");
-    let machine = Machine::new(model, rng, &socket, is_early)?;
+    let machine = Machine::new(session.engine, model, rng, &socket, is_early)?;
     let options = GuestOptions {
         disks: vec![Disk::Vhost(socket)],
         ..GuestOptions::default()

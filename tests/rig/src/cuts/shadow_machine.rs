@@ -1,4 +1,4 @@
-//! A pool in shadow memory over a backing with a volatile cache, served to a guest by this process: at
+//! A pool, or a published design, in shadow memory over a backing with a volatile cache, served to a guest by this process: at
 //! any moment the power can fail, and what that leaves is one of the states it could leave.
 
 use std::path::Path;
@@ -7,11 +7,12 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fastrand::Rng;
-use forebay::{Backing, Pool, PoolOptions, RuntimeOptions};
+use forebay::{Backing, Pool, PoolOptions, RegionOptions, RuntimeOptions};
+use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowEvent, ShadowModel};
 use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
-use forebay_serve::{BlockDevice, VolumeDevice};
+use forebay_serve::{BlockDevice, EngineDevice, VolumeDevice};
 
 use super::early_device::EarlyDevice;
 use super::volatile_store::{VolatileState, VolatileStore};
@@ -24,11 +25,11 @@ pub const DISK_BYTES: u64 = 320 << 20;
 
 const CUT_LIMIT: Duration = Duration::from_secs(60);
 
-/// A served pool.
+/// A served pool, or a served design.
 pub struct Machine {
     // In this order they end.
     _server: VhostUserServer,
-    _pool: Pool,
+    _pool: Option<Pool>,
     store: Arc<VolatileStore>,
     shadow: Option<Arc<Shadow>>,
 }
@@ -47,6 +48,14 @@ fn options(rng: &mut Rng) -> RuntimeOptions {
     }
 }
 
+/// The designs as the daemon serves them: the file system has the journal.
+fn design_options() -> EngineOptions {
+    EngineOptions {
+        journal_mode: JournalMode::None,
+        ..EngineOptions::default()
+    }
+}
+
 /// Most of what can be switched off is on, in most sessions.
 fn switch(pool: &Pool, rng: &mut Rng) {
     let mut is_on = || rng.u32(..4) > 0;
@@ -56,11 +65,13 @@ fn switch(pool: &Pool, rng: &mut Rng) {
 }
 
 impl Machine {
-    /// A new pool in shadow memory, served at `socket`; it answers too early if `is_early`.
+    /// A new pool in shadow memory, or the cache of another engine, served at `socket`; it answers too
+    /// early if `is_early`.
     ///
     /// # Errors
     /// It cannot be served.
     pub fn new(
+        engine: EngineName,
         model: ShadowModel,
         rng: &mut Rng,
         socket: &Path,
@@ -73,33 +84,55 @@ impl Machine {
             ..PoolOptions::default()
         };
         let region = Region::on_shadow(Arc::clone(&shadow));
+        let store = Arc::new(VolatileStore::new(DISK_BYTES));
+        if engine != EngineName::Forebay {
+            let backing = Backing::from_store(store.clone());
+            let engine = engines::create(engine, region, backing, &design_options())?;
+            let device = Arc::new(EngineDevice::new(engine.into()));
+            return Self::serve(device, None, store, Some(shadow), socket, is_early);
+        }
         let pool = Pool::create_on(vec![region], &options)?;
         switch(&pool, rng);
-        let store = Arc::new(VolatileStore::new(DISK_BYTES));
-        Self::serve(pool, store, Some(shadow), socket, is_early)
+        let volume = pool.attach(Backing::from_store(store.clone()))?;
+        let device = Arc::new(VolumeDevice::new(volume));
+        Self::serve(device, Some(pool), store, Some(shadow), socket, is_early)
     }
 
     /// What the cut left, recovered: `pool_file` gets the pool's bytes and is opened as any pool is.
     ///
     /// # Errors
     /// Recovery refuses what it finds.
-    pub fn recover(cut: &Cut, rng: &mut Rng, pool_file: &Path, socket: &Path) -> Result<Machine> {
+    pub fn recover(
+        engine: EngineName,
+        cut: &Cut,
+        rng: &mut Rng,
+        pool_file: &Path,
+        socket: &Path,
+    ) -> Result<Machine> {
         std::fs::write(pool_file, cut.media.sample(rng))?;
         let store = Arc::new(cut.store.sample(rng));
+        if engine != EngineName::Forebay {
+            let region = Region::open(pool_file, &RegionOptions::default())?;
+            let backing = Backing::from_store(store.clone());
+            let engine = engines::open(engine, region, backing, &design_options())?;
+            let device = Arc::new(EngineDevice::new(engine.into()));
+            return Self::serve(device, None, store, None, socket, false);
+        }
         let pool = Pool::open_with(&[pool_file], options(rng))?;
         switch(&pool, rng);
-        Self::serve(pool, store, None, socket, false)
+        let volume = pool.attach(Backing::from_store(store.clone()))?;
+        let device = Arc::new(VolumeDevice::new(volume));
+        Self::serve(device, Some(pool), store, None, socket, false)
     }
 
     fn serve(
-        pool: Pool,
+        mut device: Arc<dyn BlockDevice>,
+        pool: Option<Pool>,
         store: Arc<VolatileStore>,
         shadow: Option<Arc<Shadow>>,
         socket: &Path,
         is_early: bool,
     ) -> Result<Machine> {
-        let volume = pool.attach(Backing::from_store(store.clone()))?;
-        let mut device: Arc<dyn BlockDevice> = Arc::new(VolumeDevice::new(volume));
         if is_early {
             device = Arc::new(EarlyDevice::new(device));
         }
