@@ -37,8 +37,10 @@ if [ "$status" -eq 0 ]; then
     "$PROGRAMS/forebay-rig" torn "${torn[@]}" || status=$?
 fi
 if ! $is_full && [ "$status" -eq 0 ]; then
-    # A count, so it holds on any machine: what ext4 with its data in the journal costs the pool.
-    "$PROGRAMS/forebay-rig-measure" writes --quick --check --only journal_on \
+    # Counts, so they hold on any machine: what ext4 with its data in the journal costs the pool, and
+    # what it costs the published designs.
+    "$PROGRAMS/forebay-rig-measure" writes --quick --check \
+        --only journal_on --only journal_classic --only journal_tinca \
         --forebay "$PROGRAMS/forebay" --report target/rig/quick.json || status=$?
 fi
 if $is_measuring && [ "$status" -eq 0 ]; then

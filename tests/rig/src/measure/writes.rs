@@ -28,6 +28,12 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// What ours does against double writes, as `forebay set` calls it.
 const SWITCHES: [&str; 3] = ["share-duplicates", "compare-writes", "defer-journal"];
 
+/// Percent of the pool that is dirty when ours begins to write back, and when writers wait for it: as it
+/// is by itself.
+const WATERMARKS: (u8, u8) = (50, 90);
+/// As late as can be.
+const LATE_WATERMARKS: (u8, u8) = (100, 100);
+
 /// How ext4 treats data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -51,6 +57,9 @@ impl Mode {
 enum Cache {
     /// Ours, with these switches on.
     Ours([bool; 3], &'static str),
+    /// Ours with everything on, which keeps dirty blocks until the pool is full of them, as the published
+    /// designs do: what is overwritten meanwhile never reaches the disk.
+    OursLate,
     /// A published design, by its name and its place among [`DESIGNS`].
     Design(&'static str, usize),
     /// The kernel's, told to write back while it is written to, as ours does.
@@ -65,6 +74,7 @@ impl Cache {
     fn name(self) -> &'static str {
         match self {
             Cache::Ours(_, name) | Cache::Design(name, _) => name,
+            Cache::OursLate => "late",
             Cache::DmWritecache => "dm_writecache",
             Cache::DmWritecacheBypassed => "dm_writecache_bypassed",
         }
@@ -72,7 +82,7 @@ impl Cache {
 
     fn device(self) -> &'static str {
         match self {
-            Cache::Ours(..) => "/dev/vda",
+            Cache::Ours(..) | Cache::OursLate => "/dev/vda",
             Cache::Design(_, place) => ["/dev/vdb", "/dev/vdc"][place],
             Cache::DmWritecache | Cache::DmWritecacheBypassed => "/dev/mapper/writecache",
         }
@@ -97,17 +107,37 @@ const AT_MOST: [(&str, f64); 2] = [
     ("nvm_bytes_per_app_byte_journal_on", 1.6),
     ("disk_blocks_per_app_block_journal_on", 1.1),
 ];
-/// Of dm-writecache's blocks, ours at most.
-const SHARE_OF_DM_WRITECACHE: f64 = 0.7;
+/// Of theirs, ours at most: the row of ours, theirs, the share.
+const AT_MOST_OF_THEIRS: [(&str, &str, f64); 4] = [
+    (
+        "disk_blocks_per_app_block_journal_on",
+        "disk_blocks_per_app_block_journal_dm_writecache",
+        0.7,
+    ),
+    (
+        "disk_blocks_per_app_block_journal_on",
+        "disk_blocks_per_app_block_journal_classic",
+        0.7,
+    ),
+    (
+        "nvm_bytes_per_app_byte_journal_on",
+        "nvm_bytes_per_app_byte_journal_classic",
+        0.5,
+    ),
+    (
+        "nvm_bytes_per_app_byte_journal_on",
+        "nvm_bytes_per_app_byte_journal_tinca",
+        0.5,
+    ),
+];
 
 /// What is above its bar. A quick run is too short for the disk's: the journal, which the end writes back
 /// once, outweighs the rest.
 pub fn missed(rows: &[Row], is_quick: bool) -> Vec<String> {
     let value = |name: &str| rows.iter().find(|row| row.name == name)?.value;
     let mut bars: Vec<(&str, f64)> = AT_MOST.to_vec();
-    if let Some(theirs) = value("disk_blocks_per_app_block_journal_dm_writecache") {
-        let bar = theirs * SHARE_OF_DM_WRITECACHE;
-        bars.push(("disk_blocks_per_app_block_journal_on", bar));
+    for (ours, theirs, share) in AT_MOST_OF_THEIRS {
+        bars.extend(value(theirs).map(|theirs| (ours, theirs * share)));
     }
     let above = |(name, bar): (&str, f64)| {
         let value = value(name).filter(|_| !(is_quick && name.starts_with("disk")))?;
@@ -139,7 +169,14 @@ pub fn run(
     let mut plan = Vec::new();
     for (work, works) in [(Work::Random, ""), (Work::Fileserver, "fileserver_")] {
         for mode in [Mode::Journal, Mode::Ordered] {
-            let mut caches = vec![ON, OFF, CLASSIC, TINCA, Cache::DmWritecache];
+            let mut caches = vec![
+                ON,
+                OFF,
+                Cache::OursLate,
+                CLASSIC,
+                TINCA,
+                Cache::DmWritecache,
+            ];
             if work == Work::Random {
                 caches.push(Cache::DmWritecacheBypassed);
             }
@@ -151,7 +188,7 @@ pub fn run(
     }
     for (work, works, mode, cache) in plan {
         let name = format!("{works}{}_{}", mode.name(), cache.name());
-        let is_kernels = !matches!(cache, Cache::Ours(..) | Cache::Design(..));
+        let is_kernels = matches!(cache, Cache::DmWritecache | Cache::DmWritecacheBypassed);
         let is_wanted = only.is_empty() || only.iter().any(|only| name.contains(only));
         if !is_wanted || (is_kernels && !has_tool("dmsetup", &name)) {
             continue;
@@ -224,7 +261,8 @@ impl Bench {
     fn measure(&mut self, work: Work, mode: Mode, cache: Cache) -> Result<Option<(f64, f64)>> {
         match cache {
             Cache::Ours(switches, _) if !self.can_switch(switches) => return Ok(None),
-            Cache::Ours(switches, _) => self.switch(switches)?,
+            Cache::Ours(switches, _) => self.switch(switches, WATERMARKS)?,
+            Cache::OursLate => self.switch([true; 3], LATE_WATERMARKS)?,
             Cache::Design(..) if self.server(cache).is_none() => return Ok(None),
             Cache::Design(..) => {}
             Cache::DmWritecache => self.make_writecache("2 pause_writeback 0")?,
@@ -288,8 +326,8 @@ impl Bench {
         all.all(|(is_on, has_switch)| *is_on || has_switch)
     }
 
-    fn switch(&self, switches: [bool; 3]) -> Result<()> {
-        let mut arguments = Vec::new();
+    fn switch(&self, switches: [bool; 3], (low, high): (u8, u8)) -> Result<()> {
+        let mut arguments = vec![format!("--dirty-low={low}"), format!("--dirty-high={high}")];
         for ((name, is_on), has_switch) in SWITCHES.iter().zip(switches).zip(self.has_switch) {
             if has_switch {
                 arguments.push(format!("--{name}"));
@@ -318,7 +356,7 @@ impl Bench {
     /// Our daemon that has the disk; none where the guest's kernel does the caching.
     fn server(&self, cache: Cache) -> Option<&Ours> {
         match cache {
-            Cache::Ours(..) => Some(&self.ours),
+            Cache::Ours(..) | Cache::OursLate => Some(&self.ours),
             Cache::Design(_, place) => self.designs.get(place),
             Cache::DmWritecache | Cache::DmWritecacheBypassed => None,
         }
