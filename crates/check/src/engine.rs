@@ -11,7 +11,6 @@ use forebay_lab::engines::{self, EngineName, EngineOptions};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// By how much a region grows until an engine has as many slots in it as its shape says.
@@ -79,7 +78,6 @@ pub struct OpenEngine {
     engine: Box<dyn Engine>,
     /// A file system lets one of its threads at a time update a block of metadata.
     updates: Vec<Mutex<()>>,
-    has_failing_store: AtomicBool,
 }
 
 fn options(shape: &Shape, engine: &EngineShape) -> EngineOptions {
@@ -130,7 +128,6 @@ pub fn open(
     Ok(OpenEngine {
         engine: made,
         updates: (0..shape.volume_blocks).map(|_| Mutex::default()).collect(),
-        has_failing_store: AtomicBool::new(false),
     })
 }
 
@@ -184,16 +181,10 @@ impl OpenEngine {
         forebay_pmem::lock_or_yield(&self.updates[block])
     }
 
-    /// Notes that writes or syncs of the backing are made to fail.
-    pub fn set_failing_store(&self) {
-        self.has_failing_store.store(true, Ordering::Relaxed);
-    }
-
     /// Lets errors pass that were asked for; every other one is a violation.
     pub fn excuse(&self, world: &World, error: Error) -> Result<(), String> {
-        let has_failing_store = self.has_failing_store.load(Ordering::Relaxed);
         match error {
-            Error::Backing { .. } | Error::NoSpace { .. } if has_failing_store => Ok(()),
+            Error::Backing { .. } | Error::NoSpace { .. } if world.has_failing_stores() => Ok(()),
             Error::Media(_) | Error::Poisoned { .. } if world.has_failed_fences() => Ok(()),
             error => Err(error.to_string()),
         }

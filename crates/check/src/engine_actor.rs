@@ -52,8 +52,7 @@ impl<'a> EngineActor<'a> {
                 writes,
                 syncs,
             } => {
-                self.engine.set_failing_store();
-                self.world.store(*volume).fail_next(*writes, *syncs);
+                self.world.fail_store(*volume, *writes, *syncs);
                 Ok(())
             }
             Step::FailFence { after } => {

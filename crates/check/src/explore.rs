@@ -2,7 +2,7 @@
 //! each crash could leave, and goes on from some of them.
 
 use crate::judge::{Found, image_hash, judge, recover};
-use crate::life::{Begins, Life, Plan, live};
+use crate::life::{Begins, Kill, Life, Plan, live};
 use crate::oracle::{BlockStates, Contents, Oracle};
 use crate::scenario::{Script, Shape, random_script};
 use crate::scheduler::Policy;
@@ -134,6 +134,7 @@ impl<T: Tally> Explorer<'_, T> {
             limit: CRASHES_MAX,
         };
         let seed = story.rng.u64(..);
+        let kill = story.kill();
         let life = live(Plan {
             shape: &story.shape,
             start: &start,
@@ -143,6 +144,7 @@ impl<T: Tally> Explorer<'_, T> {
             name: story.name.clone(),
             begins,
             number,
+            kill,
             closes: seed.is_multiple_of(3),
             seed,
             traced: self.verbose,
@@ -278,6 +280,19 @@ impl Story {
             (false, 0) => [256, 96, 32][self.rng.usize(..3)],
             _ => 48,
         }
+    }
+
+    /// An engine's process is killed now and then, somewhere in its first operations.
+    fn kill(&mut self) -> Option<Kill> {
+        if self.is_exhaustive || self.shape.engine.is_none() || self.rng.u8(..3) > 0 {
+            return None;
+        }
+        let script = random_script(&mut self.rng, &self.shape);
+        Some(Kill {
+            step: self.rng.u64(1..150),
+            policy: Policy::random(&mut self.rng, script.len(), 100),
+            script,
+        })
     }
 
     /// The state before the first operation: what the backings hold.

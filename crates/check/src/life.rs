@@ -8,6 +8,9 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
+/// Added to a life's number after its process was killed.
+const KILLED: u64 = 1 << 16;
+
 /// How a life is lived.
 pub struct Plan<'a> {
     /// The cache.
@@ -26,12 +29,25 @@ pub struct Plan<'a> {
     pub begins: Begins,
     /// Lives that were lived before, on the way to `start`.
     pub number: usize,
+    /// Where its process is killed, and what comes after.
+    pub kill: Option<Kill>,
     /// Whether the cache is closed in the end, not just left.
     pub closes: bool,
     /// Decides what failed syncs forget.
     pub seed: u64,
     /// Whether every event is put in words.
     pub traced: bool,
+}
+
+/// The end of a process within a life: what it stored is there for the next one to see, durable or
+/// not, until the power fails.
+pub struct Kill {
+    /// Points that the scheduler passes before.
+    pub step: u64,
+    /// What the actors of the next process do.
+    pub script: Script,
+    /// Who of them goes on.
+    pub policy: Policy,
 }
 
 /// How a life begins.
@@ -66,6 +82,7 @@ pub fn live(plan: Plan<'_>) -> Life {
         name,
         begins,
         number,
+        kill,
         closes,
         seed,
         traced,
@@ -74,17 +91,26 @@ pub fn live(plan: Plan<'_>) -> Life {
     world.set_made(begins != Begins::Created);
     world.watch();
     let mut steps = 0;
+    let (kill_step, next) = match kill {
+        Some(kill) => (Some(kill.step), Some((kill.script, kill.policy))),
+        None => (None, None),
+    };
     let (regions, life) = (world.regions(), number as u64);
     let backing = |volume| world.backing(volume);
     let opened = caught(|| subject::open(shape, begins, life, regions, backing));
     world.set_made(true);
     let failure = match opened {
         Ok(Ok(cache)) => {
-            let failure = work(&world, shape, &cache, script, (policy, name), &mut steps);
-            world.note_crash("the end");
-            let closed = failure.map_or_else(|| close(&world, cache, closes), Err);
-            world.note_crash("the very end");
-            closed.err()
+            let scheduler = Scheduler::new(policy, script.len(), name.clone(), kill_step);
+            let failure = work(&world, shape, &cache, script, &scheduler);
+            steps = scheduler.steps();
+            match (failure, next) {
+                (None, Some(next)) if scheduler.has_killed() => {
+                    drop(cache);
+                    live_on(&world, shape, next, (name, life + KILLED), closes)
+                }
+                (failure, _) => end(&world, cache, failure, closes),
+            }
         }
         Ok(Err(refusal)) => Some(format!("it did not open: {refusal}")),
         Err(panic) => Some(panic),
@@ -95,6 +121,37 @@ pub fn live(plan: Plan<'_>) -> Life {
         failure,
         steps,
     }
+}
+
+/// The next process after one that was killed.
+fn live_on(
+    world: &Arc<World>,
+    shape: &Shape,
+    (script, policy): (Script, Policy),
+    (name, life): (String, u64),
+    closes: bool,
+) -> Option<String> {
+    world.note_kill();
+    let backing = |volume| world.backing(volume);
+    let (regions, begins) = (world.regions(), Begins::Opened);
+    match caught(|| subject::open(shape, begins, life, regions, backing)) {
+        Ok(Ok(cache)) => {
+            let scheduler = Scheduler::new(policy, script.len(), name, None);
+            let failure = work(world, shape, &cache, &script, &scheduler);
+            end(world, cache, failure, closes)
+        }
+        // What was made to fail may not have failed yet.
+        Ok(Err(_)) if world.has_failed_fences() || world.has_failing_stores() => None,
+        Ok(Err(refusal)) => Some(format!("it did not open after a kill: {refusal}")),
+        Err(panic) => Some(panic),
+    }
+}
+
+fn end(world: &World, cache: OpenCache, failure: Option<String>, closes: bool) -> Option<String> {
+    world.note_crash("the end");
+    let closed = failure.map_or_else(|| close(world, cache, closes), Err);
+    world.note_crash("the very end");
+    closed.err()
 }
 
 /// Checks a cache that nobody works on any more, and leaves it, in order or not.
@@ -112,14 +169,12 @@ fn work(
     shape: &Shape,
     cache: &OpenCache,
     script: &Script,
-    (policy, name): (Policy, String),
-    steps: &mut u64,
+    scheduler: &Arc<Scheduler>,
 ) -> Option<String> {
-    let scheduler = Arc::new(Scheduler::new(policy, script.len(), name));
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for (number, actor_steps) in script.iter().enumerate() {
-            let (scheduler, failures) = (&scheduler, &failures);
+            let failures = &failures;
             let actor = move || {
                 let run = AssertUnwindSafe(|| {
                     scheduler.enter(number, || {
@@ -146,7 +201,6 @@ fn work(
                 .expect("a thread can be started");
         }
     });
-    *steps = scheduler.steps();
     failures
         .into_inner()
         .expect("nobody panics here")

@@ -91,6 +91,8 @@ pub enum Event {
     Call(usize),
     /// It came back.
     Return(usize, Outcome),
+    /// The process ended: operations under way took effect or never will.
+    Kill,
 }
 
 /// States with, for each, the calls under way that have taken effect in it.
@@ -127,6 +129,14 @@ impl Oracle {
                     return Ok(false);
                 }
             }
+            Event::Kill => {
+                self.under_way.clear();
+                let kept = std::mem::take(&mut self.kept);
+                self.kept = kept
+                    .into_iter()
+                    .map(|(state, _)| (state, Vec::new()))
+                    .collect();
+            }
             Event::Return(call, outcome) => {
                 if outcome == Outcome::Unknown {
                     return Ok(true);
@@ -146,11 +156,12 @@ impl Oracle {
             }
         }
         if self.kept.is_empty() {
+            let operation = match event {
+                Event::Call(call) | Event::Return(call, _) => operations.get(call),
+                Event::Kill => None,
+            };
             return Err(format!(
-                "no order of effects explains {event:?}, operation {:?}",
-                match event {
-                    Event::Call(call) | Event::Return(call, _) => &operations[call],
-                }
+                "no order of effects explains {event:?}, operation {operation:?}"
             ));
         }
         Ok(true)
@@ -296,6 +307,17 @@ mod tests {
         let unknown = run.write(&[(0, 0, "bb")]);
         run.event(Event::Return(unknown, Outcome::Unknown)).unwrap();
         assert_eq!(run.legal(), ["....", "bb.."]);
+    }
+
+    #[test]
+    fn after_a_kill_what_was_under_way_is_done_or_never_will_be() {
+        let mut run = Run::new();
+        run.write(&[(0, 0, "aa")]);
+        run.event(Event::Kill).unwrap();
+        assert_eq!(run.legal(), ["....", "aa.."]);
+        let later = run.write(&[(0, 0, "bb")]);
+        run.event(Event::Return(later, Outcome::Done)).unwrap();
+        assert_eq!(run.legal(), ["bb.."]);
     }
 
     #[test]

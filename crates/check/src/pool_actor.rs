@@ -67,7 +67,7 @@ impl<'a> PoolActor<'a> {
                 writes,
                 syncs,
             } => {
-                self.world.store(*volume).fail_next(*writes, *syncs);
+                self.world.fail_store(*volume, *writes, *syncs);
                 Ok(())
             }
             Step::FailFence { after } => {

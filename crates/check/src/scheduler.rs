@@ -53,6 +53,9 @@ struct State {
     yields: u32,
     /// Somebody gave up; nobody goes on.
     stopped: bool,
+    /// At this step everybody stops.
+    kill_step: Option<u64>,
+    has_killed: bool,
 }
 
 /// The baton.
@@ -63,7 +66,7 @@ pub struct Scheduler {
     turns: Vec<Condvar>,
 }
 
-/// Why an actor was unwound: another one failed first.
+/// Why an actor was unwound: another one failed first, or the process was killed.
 pub struct Stopped;
 
 /// Whose turns this thread takes.
@@ -77,8 +80,13 @@ thread_local! {
 }
 
 impl Scheduler {
-    /// A scheduler of `actors` actors, all of them ready.
-    pub fn new(policy: Policy, actors: usize, name: String) -> Scheduler {
+    /// A scheduler of `actors` actors, all of them ready, who are unwound at `kill_step`.
+    pub fn new(
+        policy: Policy,
+        actors: usize,
+        name: String,
+        kill_step: Option<u64>,
+    ) -> Arc<Scheduler> {
         let mut state = State {
             policy,
             running: 0,
@@ -86,13 +94,15 @@ impl Scheduler {
             steps: 0,
             yields: 0,
             stopped: false,
+            kill_step,
+            has_killed: false,
         };
         state.running = state.next(None, Point::Event);
-        Scheduler {
+        Arc::new(Scheduler {
             name,
             state: Mutex::new(state),
             turns: (0..actors).map(|_| Condvar::new()).collect(),
-        }
+        })
     }
 
     /// Runs `work` as actor `actor` on this thread.
@@ -113,6 +123,11 @@ impl Scheduler {
     pub fn stop(&self) {
         self.lock().stopped = true;
         self.turns.iter().for_each(Condvar::notify_all);
+    }
+
+    /// Whether the actors were unwound at the step that was asked for.
+    pub fn has_killed(&self) -> bool {
+        self.lock().has_killed
     }
 
     /// Points passed so far.
@@ -137,6 +152,13 @@ impl Scheduler {
         } else {
             state.yields = 0;
             state.steps += 1;
+        }
+        if state.kill_step == Some(state.steps) && !state.stopped {
+            state.has_killed = true;
+            state.stopped = true;
+            self.turns.iter().for_each(Condvar::notify_all);
+            drop(state);
+            std::panic::resume_unwind(Box::new(Stopped));
         }
         let next = state.next(Some(actor), point);
         if next != actor {
@@ -272,7 +294,7 @@ mod tests {
 
     /// Which actor passed each point.
     fn run(policy: Policy) -> Vec<usize> {
-        let scheduler = Arc::new(Scheduler::new(policy, 3, String::new()));
+        let scheduler = Scheduler::new(policy, 3, String::new(), None);
         let passed = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for actor in 0..3 {
@@ -311,11 +333,8 @@ mod tests {
 
     #[test]
     fn actors_that_all_wait_are_found_out() {
-        let scheduler = Arc::new(Scheduler::new(
-            Policy::Preemptions(Vec::new()),
-            2,
-            String::new(),
-        ));
+        let policy = Policy::Preemptions(Vec::new());
+        let scheduler = Scheduler::new(policy, 2, String::new(), None);
         std::thread::scope(|scope| {
             for actor in 0..2 {
                 let scheduler = &scheduler;

@@ -68,6 +68,7 @@ pub struct World {
     stores: Vec<Arc<CrashStore>>,
     recorder: Mutex<Recorder>,
     has_failed_fences: AtomicBool,
+    has_failing_stores: AtomicBool,
     is_made: AtomicBool,
 }
 
@@ -113,6 +114,7 @@ impl World {
                 trace: traced.then(Vec::new),
             }),
             has_failed_fences: AtomicBool::new(false),
+            has_failing_stores: AtomicBool::new(false),
             is_made: AtomicBool::new(true),
         }
     }
@@ -146,6 +148,17 @@ impl World {
     /// Whether fences were made to fail.
     pub fn has_failed_fences(&self) -> bool {
         self.has_failed_fences.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next writes and syncs of a volume's backing fail.
+    pub fn fail_store(&self, volume: usize, writes: u32, syncs: u32) {
+        self.has_failing_stores.store(true, Ordering::Relaxed);
+        self.stores[volume].fail_next(writes, syncs);
+    }
+
+    /// Whether backings were made to fail.
+    pub fn has_failing_stores(&self) -> bool {
+        self.has_failing_stores.load(Ordering::Relaxed)
     }
 
     /// Says whether the pool has been made.
@@ -284,6 +297,18 @@ impl World {
         recorder.is_news = true;
         if let Some(trace) = &mut recorder.trace {
             trace.push(format!("-- operation {call} returns: {outcome:?}"));
+        }
+    }
+
+    /// Notes that the process was killed: what it was asked and did not answer is done or never will
+    /// be.
+    pub fn note_kill(&self) {
+        let mut recorder = self.lock();
+        recorder.events.push(Event::Kill);
+        recorder.open_for_good = 0;
+        recorder.is_news = true;
+        if let Some(trace) = &mut recorder.trace {
+            trace.push(String::from("-- the process is killed"));
         }
     }
 
