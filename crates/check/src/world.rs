@@ -303,6 +303,7 @@ impl World {
     /// Notes that the process was killed: what it was asked and did not answer is done or never will
     /// be.
     pub fn note_kill(&self) {
+        self.shadows.iter().for_each(|shadow| shadow.end_threads());
         let mut recorder = self.lock();
         recorder.events.push(Event::Kill);
         recorder.open_for_good = 0;

@@ -193,6 +193,12 @@ impl Shadow {
         Ok(())
     }
 
+    /// Says that all threads so far have ended, as when their process is killed. What they streamed has
+    /// left their processors' buffers, so that from now on a flush by anybody captures it.
+    pub fn end_threads(&self) {
+        self.lock().pending.end_threads();
+    }
+
     /// What a crash at this moment could leave.
     pub fn crash_state(&self) -> CrashState {
         self.lock().pending.crash_state()

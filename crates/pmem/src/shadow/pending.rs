@@ -175,6 +175,14 @@ impl Pending {
         });
     }
 
+    /// Streamed stores are like cached ones from now on.
+    pub fn end_threads(&mut self) {
+        let units = self.units.values_mut();
+        for store in units.flat_map(|unit| &mut unit.stores) {
+            store.streamed = false;
+        }
+    }
+
     pub fn crash_state(&self) -> CrashState {
         let mut state = CrashState::empty(self.model);
         self.crash_state_into(&mut state);

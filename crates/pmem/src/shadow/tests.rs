@@ -164,6 +164,20 @@ fn a_flush_captures_what_other_threads_cached() {
 }
 
 #[test]
+fn what_ended_threads_streamed_is_captured_by_a_flush() {
+    let shadow = lines(64);
+    std::thread::scope(|scope| scope.spawn(|| shadow.stream(0, &word(1))).join()).unwrap();
+    shadow.flush(0, 8);
+    shadow.fence().unwrap();
+    assert_eq!(outcomes(&shadow, &[0]), set([[0], [1]]));
+    shadow.end_threads();
+    shadow.flush(0, 8);
+    assert_eq!(outcomes(&shadow, &[0]), set([[0], [1]]));
+    shadow.fence().unwrap();
+    assert_eq!(outcomes(&shadow, &[0]), set([[1]]));
+}
+
+#[test]
 fn a_durable_store_hides_older_pending_ones() {
     let shadow = Arc::new(lines(64));
     let other = Arc::clone(&shadow);
