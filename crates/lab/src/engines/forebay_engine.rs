@@ -333,6 +333,8 @@ mod tests {
         let bytes = rig.bytes_of(1);
         assert!(engine.write(20, &bytes).is_err());
         assert!(engine.begin().update(20, &bytes, &[]).is_err());
+        let beyond = engine.begin().update(0, &bytes, &[0..1, 100..129]);
+        assert!(beyond.is_err_and(|error| error.to_string().contains("100..129")));
         drop(engine);
         let mut other = rig.clone();
         other.options.block_bytes = 256;

@@ -94,6 +94,13 @@ impl<E: CommitBlocks> EngineTransaction for BufferedTransaction<'_, E> {
     }
 
     fn update(&mut self, block: u64, data: &[u8], changed: &[Range<usize>]) -> Result<()> {
+        let is_outside = |range: &&Range<usize>| data.get((*range).clone()).is_none();
+        if let Some(range) = changed.iter().find(is_outside) {
+            return Err(Error::OutOfRange {
+                volume: 0,
+                what: format!("bytes {range:?} of a block of {} bytes", data.len()),
+            });
+        }
         self.put(block, data, Some(changed))
     }
 
