@@ -59,6 +59,23 @@ pub fn open(
     Ok((engine.into(), path))
 }
 
+/// Why a pool could not be opened, in better words where the published designs explain it: what `path`
+/// holds is one of theirs.
+pub fn explain(error: forebay::Error, path: &Path) -> Failure {
+    let is_refused = matches!(error, forebay::Error::Refused { .. });
+    let region = is_refused
+        .then(|| Region::open_read_only(path).ok())
+        .flatten();
+    match region.as_ref().and_then(engines::found_on) {
+        Some(design) => Failure::Damaged(format!(
+            "{}: it is no pool but a cache of the engine {design}; serve it with `forebay serve --engine \
+             {design}`",
+            path.display()
+        )),
+        None => error.into(),
+    }
+}
+
 /// The disk behind.
 ///
 /// Errors: it cannot be opened, or does not have whole blocks, which are all that the designs know.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use forebay::{Pool, Region, RuntimeOptions};
 
+use crate::engine_region;
 use crate::failure::Failure;
 
 /// Opens a pool on private copies of its members' mappings: recovery runs in full, for real, and
@@ -24,5 +25,5 @@ pub fn open_private(paths: &[PathBuf]) -> Result<Pool, Failure> {
         background: false,
         ..RuntimeOptions::default()
     };
-    Ok(Pool::open_on(regions, options)?)
+    Pool::open_on(regions, options).map_err(|error| engine_region::explain(error, &paths[0]))
 }

@@ -30,6 +30,7 @@ use forebay_serve::{BlockDevice, ControlServer, DiskOptions, control_path};
 
 use crate::arguments::ServeOptions;
 use crate::config::{Settings, VolumeSettings};
+use crate::engine_region;
 use crate::failure::Failure;
 use crate::output;
 use answers::Answers;
@@ -164,7 +165,8 @@ fn open_store(settings: &Settings) -> Result<Store, Failure> {
     if let Some(name) = settings.design() {
         return Store::open_design(name, settings);
     }
-    let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)?;
+    let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)
+        .map_err(|error| engine_region::explain(error, &settings.pool[0]))?;
     if let Some(bytes_per_s) = settings.flush_rate {
         pool.set_flush_rate_limit(bytes_per_s);
     }

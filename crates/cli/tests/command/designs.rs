@@ -174,14 +174,27 @@ fn another_engine_another_disk_or_a_pool_is_refused() {
     let image = std::fs::File::create(place.path("larger.img")).unwrap();
     image.set_len(2 * DISK_BYTES).unwrap();
     let serve = ["serve", "--pool", "POOL", "--nbd", "NBD"];
-    for more in [
-        &["--backing", "BACKING", "--engine", "ubj"][..],
-        &["--backing", "BACKING"],
-        &["--backing", "./larger.img", "--engine", "classic"],
+    for (more, says) in [
+        (
+            &["--backing", "BACKING", "--engine", "ubj"][..],
+            "a cache of the engine classic, not of ubj",
+        ),
+        (&["--backing", "BACKING"], "--engine classic"),
+        (
+            &["--backing", "./larger.img", "--engine", "classic"],
+            "a cache of a disk of 16777216 bytes",
+        ),
     ] {
         let refused = place.run(&[&serve[..], more].concat());
         assert_eq!(refused.code, 3, "{more:?}: {}", refused.stderr);
-        assert!(refused.stderr.contains("pool"), "{}", refused.stderr);
+        let says = refused.stderr.contains(says);
+        assert!(says, "{}", refused.stderr);
+    }
+    for command in ["info", "check"] {
+        let refused = place.run(&[command, "POOL"]);
+        assert_eq!(refused.code, 3, "{}", refused.stderr);
+        let says = refused.stderr.contains("--engine classic");
+        assert!(says, "{}", refused.stderr);
     }
     let pool = Place::with_pool();
     let refused =

@@ -11,6 +11,8 @@ use std::str::FromStr;
 
 use forebay::{Backing, Engine, Error, Region, Result};
 
+use crate::shared::Header;
+
 /// Which design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EngineName {
@@ -124,6 +126,13 @@ impl Default for EngineOptions {
             background: true,
         }
     }
+}
+
+/// Which paper's engine a region holds, by its header; none for anything else, a pool of Forebay's own
+/// among it.
+#[must_use]
+pub fn found_on(region: &Region) -> Option<EngineName> {
+    Header::engine_on(region)
 }
 
 /// Makes an empty engine on `region`, whatever that holds, in front of `backing`.

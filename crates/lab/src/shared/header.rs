@@ -59,6 +59,12 @@ impl Header {
         Ok(region.fence()?)
     }
 
+    /// Whose header a region has; none where it has none.
+    pub(crate) fn engine_on(region: &Region) -> Option<EngineName> {
+        let has_room = region.len() >= HEADER_BYTES;
+        has_room.then(|| engine_of(&words_on(region))).flatten()
+    }
+
     /// Reads the header of `engine` over a disk of `disk_bytes`.
     ///
     /// # Errors
@@ -73,9 +79,12 @@ impl Header {
             let found = format!("{} bytes, too few for an engine", region.len());
             return Err(refused(found, "give it more room"));
         }
-        let words: [u64; WORDS] = std::array::from_fn(|word| region.load_u64(word as u64 * 8));
-        if words[0] != magic_of(engine) || words[7] != u64::from(check_of(&words)) {
-            let found = format!("no cache of the engine {engine}");
+        let words = words_on(region);
+        if engine_of(&words) != Some(engine) {
+            let found = match engine_of(&words) {
+                Some(other) => format!("a cache of the engine {other}, not of {engine}"),
+                None => format!("no cache of the engine {engine}"),
+            };
             return Err(refused(
                 found,
                 "name the engine that made it, or make a new one",
@@ -96,6 +105,20 @@ impl Header {
         }
         Ok(header)
     }
+}
+
+fn words_on(region: &Region) -> [u64; WORDS] {
+    std::array::from_fn(|word| region.load_u64(word as u64 * 8))
+}
+
+/// Whose header these words are, if they are one that is whole.
+fn engine_of(words: &[u64; WORDS]) -> Option<EngineName> {
+    let is_whole = words[7] == u64::from(check_of(words));
+    let is_its = |name: &EngineName| words[0] == magic_of(*name);
+    EngineName::ALL
+        .into_iter()
+        .find(is_its)
+        .filter(|_| is_whole)
 }
 
 fn magic_of(engine: EngineName) -> u64 {
@@ -128,14 +151,17 @@ mod tests {
         HEADER.write(&region).unwrap();
         let found = Header::read(&region, EngineName::Tinca, 1 << 20).unwrap();
         assert_eq!(found, HEADER);
+        assert_eq!(Header::engine_on(&region), Some(EngineName::Tinca));
         let other_engine = Header::read(&region, EngineName::Spindle, 1 << 20).unwrap_err();
         assert!(
             other_engine.to_string().contains("spindle"),
             "{other_engine}"
         );
+        assert!(other_engine.to_string().contains("tinca"), "{other_engine}");
         let other_disk = Header::read(&region, EngineName::Tinca, 1 << 21).unwrap_err();
         assert!(other_disk.to_string().contains("2097152"), "{other_disk}");
         Header::erase(&region).unwrap();
+        assert_eq!(Header::engine_on(&region), None);
         assert!(Header::read(&region, EngineName::Tinca, 1 << 20).is_err());
     }
 }
