@@ -23,8 +23,9 @@ const DIRTY_LOW_PER_MILLE: u32 = 930;
 /// often than they pass points at which a checker may switch threads.
 const ROOM_ATTEMPTS: u32 = 256;
 
-/// Regions below this get a log of their own measure; the core's default would take too much.
-const DEFAULT_LOG_REGION_BYTES_MIN: u64 = 64 << 20;
+/// Regions below this get a log of their own measure: the least of the core, 512 KiB, would be more than
+/// 1/64 of them, its share of large ones. A longer log is checkpointed less often, for fewer lines.
+const DEFAULT_LOG_REGION_BYTES_MIN: u64 = 32 << 20;
 /// Lanes of such a log.
 const SMALL_LANES: u32 = 2;
 /// Bytes of a record's header and of the element of one block, with which a lane is measured.
