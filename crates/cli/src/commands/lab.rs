@@ -95,11 +95,14 @@ fn measure(options: &LabRunOptions) -> Result<(), Failure> {
         .collect();
     let mut cells: Vec<Cell> = Vec::new();
     if has_counts {
-        cells.extend(counts_cells(&scope));
+        cells.extend(counts_cells(&scope)?);
     }
     cells.extend(plans.iter().flat_map(|(_, plan)| plan.cells()));
     measure_cells(&mut laboratory, cells, &is_called_off)?;
-    let rows = has_counts.then(|| counts_rows(&laboratory));
+    let rows = match has_counts {
+        true => counts_rows(&laboratory)?,
+        false => Vec::new(),
+    };
     let results: Vec<FigureResult> = plans
         .into_iter()
         .map(|(figure, plan)| FigureResult::collect(figure, plan, &laboratory))
@@ -107,7 +110,7 @@ fn measure(options: &LabRunOptions) -> Result<(), Failure> {
     let report = Report {
         scope: &scope,
         results: &results,
-        counts: rows.as_deref().unwrap_or_default(),
+        counts: &rows,
         failures: laboratory.failures(),
     };
     print(options, &report)?;

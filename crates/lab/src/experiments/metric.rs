@@ -3,9 +3,6 @@
 use super::Outcome;
 use crate::measure::Measurement;
 
-/// Bytes of a cache line.
-const LINE_BYTES: f64 = 64.0;
-
 /// One number of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
@@ -148,7 +145,9 @@ impl Metric {
             Metric::LinesPerOperation => work.lines_per_operation(),
             Metric::FencesPerWrite => work.fences_per_write(),
             Metric::NvmBytesPerPayloadByte => work.nvm_bytes_per_payload_byte(),
-            Metric::NvmBytesPerOperation => work.lines_per_operation() * LINE_BYTES,
+            Metric::NvmBytesPerOperation => {
+                work.done.memory.bytes as f64 / work.operations.max(1) as f64
+            }
             Metric::DiskBlocksPerWrite => work.disk_blocks_per_write(),
             Metric::DiskBlocksPerOperation => work.disk_blocks_per_operation(),
             Metric::HitRatio => work.hit_ratio(),

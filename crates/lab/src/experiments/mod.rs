@@ -18,7 +18,7 @@ use std::time::Duration;
 use forebay::{EmulatedMedia, Result};
 
 pub use blocks::{BlockJob, BlockOutcome, Pattern};
-pub use counts::{CountsRow, counts_cells, counts_rows};
+pub use counts::{counts_cells, counts_rows};
 pub use metric::Metric;
 pub use work::{WorkCell, WorkOutcome};
 

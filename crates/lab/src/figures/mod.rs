@@ -4,6 +4,7 @@
 //! cell share its measurement, which is made once a run.
 
 mod compare;
+mod counts_page;
 mod output;
 mod page;
 mod report;

@@ -1,11 +1,11 @@
 //! The figures as one page: for each its plot as ratios with the paper's numbers, its plot as
 //! measured, the paper's numbers beside ours, the exact counts, and a sentence on what differs.
 
-use forebay_report::{Chart, Page, Section, Series, Table, digits};
+use forebay_report::{Chart, Page, Section, Series, Table};
 
 use super::compare::{Comparison, compare, normalised, sentences};
-use super::{FigureResult, Report, output};
-use crate::experiments::{CountsRow, Metric};
+use super::{FigureResult, Report, counts_page, output};
+use crate::experiments::Metric;
 use crate::paper::{Reported, Value};
 
 /// Series of one plot at most.
@@ -18,13 +18,7 @@ pub(super) fn page(report: &Report<'_>) -> Page {
         sections.push(text_section("Not measured", report.failures.to_vec()));
     }
     if !report.counts.is_empty() {
-        sections.push(Section {
-            tables: vec![(
-                "Every engine and workload".into(),
-                counts_table(report.counts),
-            )],
-            ..text_section("Every engine on every workload", vec![COUNTS_ABOUT.into()])
-        });
+        sections.push(counts_page::section(report.counts));
     }
     let mut shown: Vec<(String, Table)> = Vec::new();
     for result in report.results {
@@ -52,48 +46,6 @@ fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
         charts: Vec::new(),
         tables: Vec::new(),
     }
-}
-
-const COUNTS_ABOUT: &str = "For each application write, after the cache is full; for each operation where a \
-     workload does not write. NVM bytes are those persisted for each byte that the application wrote.";
-
-fn counts_table(rows: &[CountsRow]) -> Table {
-    let columns = [
-        "workload, engine",
-        "lines per write",
-        "fences per write",
-        "NVM bytes per byte written",
-        "disk blocks per write",
-        "hit ratio",
-        "operations/s",
-    ];
-    Table {
-        columns: columns.map(str::to_owned).into(),
-        rows: rows
-            .iter()
-            .map(|row| {
-                (
-                    format!("{}, {}", row.workload, row.engine),
-                    row.numbers().into(),
-                )
-            })
-            .collect(),
-    }
-}
-
-/// The rows for a terminal.
-pub(super) fn counts_to_text(rows: &[CountsRow]) -> String {
-    let table = counts_table(rows);
-    let mut text = format!(
-        "\n{:22}    lines   fences   NVM/byte  disk/write      hit       ops/s\n",
-        table.columns[0]
-    );
-    for (name, values) in &table.rows {
-        let shown = values.iter().map(|value| value.map_or("–".into(), digits));
-        let shown: Vec<String> = shown.map(|value| format!("{value:>9}")).collect();
-        text += &format!("{name:22}{}\n", shown.join("  "));
-    }
-    text
 }
 
 fn lead(report: &Report<'_>) -> Vec<String> {

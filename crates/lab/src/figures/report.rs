@@ -7,8 +7,9 @@ use forebay_report::{digits, write_file};
 use serde_json::{Value, json};
 
 use super::compare::{compare, sentences};
-use super::{FigureResult, output, page};
-use crate::experiments::{CountsRow, Scope};
+use super::{FigureResult, counts_page, output, page};
+use crate::experiments::Scope;
+use crate::measure::CountsRow;
 
 /// What a run found.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +52,7 @@ impl Report<'_> {
     pub fn to_text(&self) -> String {
         let mut text = format!("Scale {}, seed {}\n", self.scope.scale, self.scope.seed);
         if !self.counts.is_empty() {
-            text += &page::counts_to_text(self.counts);
+            text += &counts_page::to_text(self.counts);
         }
         for result in self.results {
             text += &figure_to_text(result);

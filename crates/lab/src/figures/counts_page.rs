@@ -1,0 +1,224 @@
+//! Every engine on every workload, for people: plots, Forebay beside the others, the rows.
+
+use forebay_report::{Chart, Section, Series, Shape, Table, digits};
+
+use crate::engines::EngineName;
+use crate::measure::CountsRow;
+
+const ABOUT: &str = "For each application write, after the cache is full and replaces steadily; for each \
+     operation where a workload does not write. Lines and fences are those of the write path, without \
+     what a read persists to bring a block in; NVM bytes, for each byte that the application wrote, \
+     are of everything.";
+
+/// One number of a row.
+struct Column {
+    title: &'static str,
+    label: &'static str,
+    of: fn(&CountsRow) -> f64,
+    /// Whether a plot of it needs powers of ten.
+    is_wide: bool,
+}
+
+const COLUMNS: [Column; 6] = [
+    Column {
+        title: "Lines",
+        label: "lines/write",
+        of: |row| row.lines_per_write,
+        is_wide: true,
+    },
+    Column {
+        title: "Fences",
+        label: "fences/write",
+        of: |row| row.fences_per_write,
+        is_wide: true,
+    },
+    Column {
+        title: "NVM bytes",
+        label: "NVM bytes/byte",
+        of: |row| row.nvm_bytes_per_payload_byte,
+        is_wide: true,
+    },
+    Column {
+        title: "Disk blocks",
+        label: "disk blocks/write",
+        of: |row| row.disk_blocks_per_write,
+        is_wide: false,
+    },
+    Column {
+        title: "Hit ratio",
+        label: "hit ratio",
+        of: |row| row.hit_ratio,
+        is_wide: false,
+    },
+    Column {
+        title: "Throughput",
+        label: "operations/s",
+        of: |row| row.ops_per_s,
+        is_wide: true,
+    },
+];
+
+/// The section of a page.
+pub(super) fn section(rows: &[CountsRow]) -> Section {
+    let mut tables = Vec::new();
+    let standing = standing(rows);
+    if !standing.rows.is_empty() {
+        tables.push(("Forebay ÷ the others".into(), standing));
+    }
+    tables.push(("Every row".into(), table(rows)));
+    Section {
+        heading: "Every engine on every workload".into(),
+        paragraphs: vec![ABOUT.into()],
+        charts: COLUMNS.iter().map(|column| chart(rows, column)).collect(),
+        tables,
+    }
+}
+
+/// The rows for a terminal.
+pub(super) fn to_text(rows: &[CountsRow]) -> String {
+    let mut text = format!("\n{:24}", "workload, engine");
+    for column in &COLUMNS {
+        text += &format!(" {:>17}", column.label);
+    }
+    text.push('\n');
+    for row in rows {
+        text += &format!("{:24}", name(row));
+        for column in &COLUMNS {
+            text += &format!(" {:>17}", digits((column.of)(row)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn name(row: &CountsRow) -> String {
+    format!("{}, {}", row.workload, row.engine)
+}
+
+fn table(rows: &[CountsRow]) -> Table {
+    let labels = COLUMNS.iter().map(|column| column.label.to_owned());
+    Table {
+        columns: std::iter::once("workload, engine".to_owned())
+            .chain(labels)
+            .collect(),
+        rows: rows
+            .iter()
+            .map(|row| {
+                let values = COLUMNS.iter().map(|column| Some((column.of)(row)));
+                (name(row), values.collect())
+            })
+            .collect(),
+    }
+}
+
+fn chart(rows: &[CountsRow], column: &Column) -> Chart {
+    let places = workloads(rows);
+    let engines = EngineName::ALL.iter().map(|engine| engine.as_str());
+    let series = engines
+        .filter(|engine| rows.iter().any(|row| row.engine == *engine))
+        .map(|engine| Series {
+            name: engine.to_owned(),
+            values: places
+                .iter()
+                .map(|workload| find(rows, workload, engine).map(column.of))
+                .collect(),
+        });
+    Chart {
+        title: format!("{} of every engine on every workload", column.title),
+        x_label: "workload".into(),
+        y_label: column.label.into(),
+        series: series.collect(),
+        places,
+        shape: Shape::Bars,
+        is_logarithmic: column.is_wide,
+    }
+}
+
+/// The workloads, in the order of the rows.
+fn workloads(rows: &[CountsRow]) -> Vec<String> {
+    let mut names: Vec<String> = rows.iter().map(|row| row.workload.clone()).collect();
+    names.dedup();
+    names
+}
+
+fn find<'a>(rows: &'a [CountsRow], workload: &str, engine: &str) -> Option<&'a CountsRow> {
+    let mut rows = rows.iter();
+    rows.find(|row| row.workload == workload && row.engine == engine)
+}
+
+/// Forebay's numbers divided by Spindle's, and by the best of all others.
+fn standing(rows: &[CountsRow]) -> Table {
+    let forebay = EngineName::Forebay.as_str();
+    let ratio = |ours: f64, other: Option<f64>| {
+        other.filter(|other| *other > 0.0).map(|other| ours / other)
+    };
+    let row = |workload: String| {
+        let ours = find(rows, &workload, forebay)?;
+        let others = || {
+            rows.iter()
+                .filter(|row| row.workload == workload && row.engine != forebay)
+        };
+        let spindle = find(rows, &workload, EngineName::Spindle.as_str());
+        let of_spindle = |of: fn(&CountsRow) -> f64| ratio(of(ours), spindle.map(of));
+        let of_least =
+            |of: fn(&CountsRow) -> f64| ratio(of(ours), others().map(of).reduce(f64::min));
+        let fastest = others().map(|row| row.ops_per_s).reduce(f64::max);
+        let values = vec![
+            of_spindle(|row| row.lines_per_write),
+            of_least(|row| row.lines_per_write),
+            of_spindle(|row| row.fences_per_write),
+            of_least(|row| row.disk_blocks_per_write),
+            of_spindle(|row| row.ops_per_s),
+            ratio(ours.ops_per_s, fastest),
+        ];
+        Some((workload, values))
+    };
+    let columns = [
+        "workload",
+        "lines ÷ spindle",
+        "lines ÷ least",
+        "fences ÷ spindle",
+        "disk blocks ÷ least",
+        "operations/s ÷ spindle",
+        "operations/s ÷ fastest",
+    ];
+    Table {
+        columns: columns.map(str::to_owned).into(),
+        rows: workloads(rows).into_iter().filter_map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(engine: &str, workload: &str, number: f64) -> CountsRow {
+        CountsRow {
+            engine: engine.into(),
+            workload: workload.into(),
+            lines_per_write: number,
+            fences_per_write: number,
+            nvm_bytes_per_payload_byte: number,
+            disk_blocks_per_write: number,
+            hit_ratio: number,
+            ops_per_s: number,
+        }
+    }
+
+    #[test]
+    fn forebay_stands_beside_spindle_and_the_best_of_the_others() {
+        let rows = [
+            row("tinca", "tpcc", 8.0),
+            row("spindle", "tpcc", 4.0),
+            row("forebay", "tpcc", 2.0),
+            row("tinca", "metadata", 1.0),
+        ];
+        let standing = standing(&rows);
+        let values = [0.5, 0.5, 0.5, 0.5, 0.5, 0.25].map(Some).to_vec();
+        assert_eq!(standing.rows, [("tpcc".to_owned(), values)]);
+        let chart = chart(&rows, &COLUMNS[0]);
+        assert_eq!(chart.places, ["tpcc", "metadata"]);
+        assert_eq!(chart.series[0].values, [Some(8.0), Some(1.0)]);
+        assert_eq!(chart.series[2].values, [Some(2.0), None]);
+    }
+}
