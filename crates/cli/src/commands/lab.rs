@@ -4,13 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forebay_lab::experiments::{Cell, Laboratory, Scope, counts_cells, counts_rows, in_order};
+use forebay_lab::engines::EngineName;
+use forebay_lab::experiments::{
+    Cell, Laboratory, Scope, TraceRun, counts_cells, counts_rows, in_order,
+};
 use forebay_lab::figures::{self, Figure, FigureResult, Plan, Report};
-use forebay_lab::workload::Scale;
+use forebay_lab::workload::{Scale, Trace, TraceOptions};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::arguments::{LabCommand, LabListOptions, LabOptions, LabRunOptions};
+use crate::arguments::{LabCommand, LabListOptions, LabOptions, LabRunOptions, LabTraceOptions};
 use crate::control;
 use crate::failure::Failure;
 use crate::output;
@@ -29,6 +32,7 @@ pub fn run(options: &LabOptions) -> Result<(), Failure> {
             Ok(())
         }
         LabCommand::Run(options) => measure(options),
+        LabCommand::Trace(options) => replay(options),
     }
 }
 
@@ -59,12 +63,15 @@ fn scope(options: &LabRunOptions) -> Scope {
     if let Some(divisor) = options.scale {
         scope.scale = Scale::one_over(divisor);
     }
-    if !options.engines.is_empty() {
-        scope.engines = options.engines.clone();
-        scope.engines.sort_unstable();
-        scope.engines.dedup();
-    }
+    choose(&mut scope, &options.engines);
     scope
+}
+
+/// Only these engines, oldest first; all where none is named.
+fn choose(scope: &mut Scope, engines: &[EngineName]) {
+    if !engines.is_empty() {
+        scope.engines.retain(|engine| engines.contains(engine));
+    }
 }
 
 fn measure(options: &LabRunOptions) -> Result<(), Failure> {
@@ -114,6 +121,39 @@ fn measure(options: &LabRunOptions) -> Result<(), Failure> {
         failures: laboratory.failures(),
     };
     print(options, &report)?;
+    no_failures(&laboratory)
+}
+
+/// Replays a trace and prints a row for each engine.
+fn replay(options: &LabTraceOptions) -> Result<(), Failure> {
+    let trace = Trace::open(
+        &options.file,
+        &TraceOptions {
+            device: options.device.clone(),
+            requests_max: options.requests.unwrap_or(u64::MAX),
+            ..TraceOptions::default()
+        },
+    );
+    // It is no pool that is foreign or damaged.
+    let trace = trace.map_err(|error| Failure::Arguments(error.to_string()))?;
+    let mut scope = Scope::full(options.seed);
+    choose(&mut scope, &options.engines);
+    let run = TraceRun::new(trace, &scope, options.disk, options.size, options.warm_up);
+    let is_called_off = control::called_off_flag()?;
+    let cells = run.cells(&scope);
+    let mut laboratory =
+        Laboratory::new(scope, options.directory.clone(), Arc::clone(&is_called_off));
+    measure_cells(&mut laboratory, cells, &is_called_off)?;
+    let rows = run.rows(&laboratory);
+    match options.json {
+        true => output::line(&json!(rows).to_string()),
+        false => output::line(figures::rows_to_text(&rows).trim()),
+    }
+    no_failures(&laboratory)
+}
+
+/// Errors: something could not be measured.
+fn no_failures(laboratory: &Laboratory) -> Result<(), Failure> {
     match laboratory.failures() {
         [] => Ok(()),
         failures => Err(Failure::Failed(format!(

@@ -98,6 +98,34 @@ fn a_figure_is_measured_and_written_and_no_region_stays() {
 }
 
 #[test]
+fn a_trace_is_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("requests.csv");
+    let mut text = String::from("op,offset_bytes,length_bytes\n");
+    for number in 0..200 {
+        let op = if number % 3 == 0 { "read" } else { "write" };
+        text += &format!("{op},{},4096\n", number * 7 % 50 * 4096);
+    }
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let ran = lab(&[
+        "trace",
+        file,
+        "--engines",
+        "tinca,forebay",
+        "--size",
+        "4M",
+        "--json",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let rows: Vec<Value> = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(rows.len(), 2);
+    assert!(rows.iter().all(|row| row["workload"] == "requests"));
+    assert!(rows[0]["lines_per_write"].as_f64().unwrap() > 64.0);
+    assert_eq!(lab(&["trace", "/nowhere/trace.csv"]).code, 2);
+}
+
+#[test]
 fn what_is_asked_wrongly_is_refused() {
     let unknown = lab(&["run", "tinca-99"]);
     assert_eq!(unknown.code, 2);

@@ -7,6 +7,7 @@ pub(crate) mod loads;
 mod metric;
 mod scratch;
 mod stand;
+mod traces;
 mod work;
 
 use std::collections::HashMap;
@@ -20,7 +21,8 @@ use forebay::{EmulatedMedia, Result};
 pub use blocks::{BlockJob, BlockOutcome, Pattern};
 pub use counts::{counts_cells, counts_rows};
 pub use metric::Metric;
-pub use work::{WorkCell, WorkOutcome};
+pub use traces::TraceRun;
+pub use work::{Extent, WorkCell, WorkOutcome};
 
 use crate::engines::EngineName;
 use crate::workload::Scale;

@@ -29,6 +29,19 @@ pub struct WorkCell {
     pub journal_mode: JournalMode,
     /// Off for Tinca's Figure 4 only.
     pub updates_metadata: bool,
+    /// How large and how long; none for what the scope's scale says.
+    pub extent: Option<Extent>,
+}
+
+/// How large a cell's cache is, and how long it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// Bytes of the region.
+    pub cache_bytes: u64,
+    /// Operations before the measured ones.
+    pub warm_up: u64,
+    /// Measured operations.
+    pub operations: u64,
 }
 
 /// What a cell came to.
@@ -52,6 +65,7 @@ impl WorkCell {
             has_flushes: true,
             journal_mode: JournalMode::Data,
             updates_metadata: true,
+            extent: None,
         }
     }
 
@@ -73,7 +87,12 @@ impl WorkCell {
         folder: &Path,
         is_called_off: &Arc<AtomicBool>,
     ) -> Result<WorkOutcome> {
+        let usual = CellOptions::new(self.engine, self.workload.clone(), scope.scale);
+        let extent = self.extent;
         let options = CellOptions {
+            cache_bytes: extent.map_or(usual.cache_bytes, |extent| extent.cache_bytes),
+            warm_up: extent.map(|extent| extent.warm_up),
+            operations: extent.map_or(usual.operations, |extent| extent.operations),
             engine_options: EngineOptions {
                 journal_mode: self.journal_mode,
                 updates_metadata: self.updates_metadata,
@@ -90,7 +109,7 @@ impl WorkCell {
             }),
             disk: self.disk,
             folder: folder.to_owned(),
-            ..CellOptions::new(self.engine, self.workload.clone(), scope.scale)
+            ..usual
         };
         let mut cell = measure::Cell::open(&options)?;
         cell.workload = Box::new(Stoppable {

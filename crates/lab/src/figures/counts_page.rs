@@ -75,7 +75,8 @@ pub(super) fn section(rows: &[CountsRow]) -> Section {
 }
 
 /// The rows for a terminal.
-pub(super) fn to_text(rows: &[CountsRow]) -> String {
+#[must_use]
+pub fn to_text(rows: &[CountsRow]) -> String {
     let mut text = format!("\n{:24}", "workload, engine");
     for column in &COLUMNS {
         text += &format!(" {:>17}", column.label);

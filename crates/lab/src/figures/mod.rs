@@ -16,6 +16,7 @@ mod tinca;
 use forebay::{Error, Result};
 use forebay_report::Shape;
 
+pub use counts_page::to_text as rows_to_text;
 pub use report::Report;
 pub use result::{FigureResult, SeriesResult};
 
