@@ -282,9 +282,9 @@ impl Story {
         }
     }
 
-    /// An engine's process is killed now and then, somewhere in its first operations.
+    /// In every other life an engine's process is killed, somewhere in its first operations.
     fn kill(&mut self) -> Option<Kill> {
-        if self.is_exhaustive || self.shape.engine.is_none() || self.rng.u8(..3) > 0 {
+        if self.is_exhaustive || self.shape.engine.is_none() || self.rng.bool() {
             return None;
         }
         let script = random_script(&mut self.rng, &self.shape);

@@ -14,41 +14,53 @@ pub enum Mutant {
     ClassicCleanBeforeSync,
     /// A slot's entry is written before its content.
     ClassicEntryBeforeContent,
+    /// What recovery believes after a kill is not made durable.
+    ClassicBeliefNotDurable,
     /// The commit record is not ordered after blocks and entries.
     UbjRecordUnordered,
     /// Checkpointed blocks are not synced.
     UbjFreedBeforeSync,
     /// Entries of older and newer versions are freed in no order.
     UbjVersionsFreedTogether,
+    /// What recovery believes after a kill is not made durable.
+    UbjBeliefNotDurable,
     /// Head is not ordered after the ring's element.
     TincaHeadUnordered,
     /// Tail moves before log blocks are buffer blocks.
     TincaTailBeforeRoles,
     /// Evicted blocks are not synced.
     TincaFreedBeforeSync,
+    /// What recovery believes after a kill is not made durable.
+    TincaBeliefNotDurable,
     /// An entry is not ordered after the ring's element that leads back from it.
     SpindleElementUnordered,
     /// Metadata is updated in place before its log is durable.
     SpindleLogUnordered,
     /// Evicted blocks are not synced.
     SpindleFreedBeforeSync,
+    /// What recovery believes after a kill is not made durable.
+    SpindleBeliefNotDurable,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 12] = [
+    pub const ALL: [Mutant; 16] = [
         Mutant::ClassicTailBeforeCheckpoint,
         Mutant::ClassicCleanBeforeSync,
         Mutant::ClassicEntryBeforeContent,
+        Mutant::ClassicBeliefNotDurable,
         Mutant::UbjRecordUnordered,
         Mutant::UbjFreedBeforeSync,
         Mutant::UbjVersionsFreedTogether,
+        Mutant::UbjBeliefNotDurable,
         Mutant::TincaHeadUnordered,
         Mutant::TincaTailBeforeRoles,
         Mutant::TincaFreedBeforeSync,
+        Mutant::TincaBeliefNotDurable,
         Mutant::SpindleElementUnordered,
         Mutant::SpindleLogUnordered,
         Mutant::SpindleFreedBeforeSync,
+        Mutant::SpindleBeliefNotDurable,
     ];
 
     /// The name, in the way reports print it.
@@ -64,25 +76,14 @@ impl Mutant {
         name
     }
 
-    /// Whose fault it is.
+    /// Whose fault it is: its name begins with the engine's.
     #[must_use]
-    pub const fn engine(self) -> EngineName {
-        use Mutant::{
-            ClassicCleanBeforeSync, ClassicEntryBeforeContent, ClassicTailBeforeCheckpoint,
-            SpindleElementUnordered, SpindleFreedBeforeSync, SpindleLogUnordered,
-            TincaFreedBeforeSync, TincaHeadUnordered, TincaTailBeforeRoles, UbjFreedBeforeSync,
-            UbjRecordUnordered, UbjVersionsFreedTogether,
-        };
-        match self {
-            ClassicTailBeforeCheckpoint | ClassicCleanBeforeSync | ClassicEntryBeforeContent => {
-                EngineName::Classic
-            }
-            UbjRecordUnordered | UbjFreedBeforeSync | UbjVersionsFreedTogether => EngineName::Ubj,
-            TincaHeadUnordered | TincaTailBeforeRoles | TincaFreedBeforeSync => EngineName::Tinca,
-            SpindleElementUnordered | SpindleLogUnordered | SpindleFreedBeforeSync => {
-                EngineName::Spindle
-            }
-        }
+    pub fn engine(self) -> EngineName {
+        let name = self.name();
+        let found = EngineName::ALL
+            .into_iter()
+            .find(|engine| name.starts_with(engine.as_str()));
+        found.expect("every mutant is named after its engine")
     }
 }
 

@@ -15,6 +15,7 @@ use forebay::{Error, Result};
 use super::layout::{Cache, LogPlace, Mapping, NON, mapping_of};
 use super::media::Media;
 use super::state::{CachedData, State};
+use crate::mutants::{Mutant, mutated};
 
 /// More than any cache lives to see.
 const POSITIONS_MAX: u64 = 1 << 62;
@@ -26,7 +27,7 @@ impl Media {
         self.scan_data_entries(&mut state)?;
         let tail = self.undo_ring(&mut state)?;
         self.undo_log(tail.0)?;
-        if !self.layout.as_printed {
+        if !self.layout.as_printed && !mutated(Mutant::SpindleBeliefNotDurable) {
             // Finding 5.
             self.flush_believed();
         }

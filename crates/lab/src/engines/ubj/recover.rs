@@ -12,6 +12,7 @@ use forebay::{Region, Result};
 
 use super::layout::{Entry, Layout, damaged};
 use super::state::State;
+use crate::mutants::{Mutant, mutated};
 
 /// Sequences above this were not counted up from 1.
 const SEQUENCE_MAX: u64 = 1 << 62;
@@ -37,7 +38,9 @@ pub(super) fn recover(region: &Region, layout: &Layout, disk_blocks: u64) -> Res
     for slot in leftovers {
         layout.clear_entry(region, slot);
     }
-    layout.flush_metadata(region);
+    if !mutated(Mutant::UbjBeliefNotDurable) {
+        layout.flush_metadata(region);
+    }
     // R2, R3: orders what counts and what does not before the next transaction.
     region.fence()?;
     let mut state = State::new(layout.slots);

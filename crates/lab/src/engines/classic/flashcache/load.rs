@@ -14,6 +14,7 @@ use forebay::{Backing, Error, Result};
 use super::super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::super::nvm_device::NvmDevice;
 use super::Flashcache;
+use crate::mutants::{Mutant, mutated};
 use crate::shared::HEADER_BYTES;
 
 impl Flashcache {
@@ -46,7 +47,7 @@ impl Flashcache {
     /// **Differs from what is printed** (docs/papers.md, Classic, finding 2), which believes what it
     /// sees.
     fn settle(&self) -> Result<()> {
-        if self.geometry.as_printed {
+        if self.geometry.as_printed || mutated(Mutant::ClassicBeliefNotDurable) {
             return Ok(());
         }
         self.device.flush(0, HEADER_BYTES);
