@@ -1,3 +1,5 @@
+//! What the model says of each file is what the blocks hold that it gave to an engine.
+
 use super::*;
 
 const OPTIONS: FileSystemOptions = FileSystemOptions {

@@ -1,3 +1,5 @@
+//! The same cell twice has the same counts.
+
 use super::*;
 use crate::disk::DiskKind;
 use crate::engines::EngineName;
