@@ -133,6 +133,7 @@ mod tests {
             Fault::ForgetsBeforeSync,
             Fault::ReadsTheBacking,
             Fault::UpdatesWithZeroes,
+            Fault::BelievesTheKilled,
         ] {
             let outcome = run_toy(fault, 20_000);
             assert_eq!(outcome.violations.len(), 1, "{fault:?}");

@@ -19,6 +19,8 @@ pub enum Fault {
     ForgetsBeforeSync,
     /// What is not on the backing yet is not read.
     ReadsTheBacking,
+    /// What a killed process left is believed without being made durable.
+    BelievesTheKilled,
     /// An update brings the changed ranges, and zeroes between them.
     UpdatesWithZeroes,
 }
@@ -138,6 +140,11 @@ pub fn open(
     let toy = Toy::new(fault, region, backing, options);
     if toy.region.load_u64(0) != MAGIC {
         return Err(Error::Options(String::from("no toy")));
+    }
+    if fault != Fault::BelievesTheKilled {
+        toy.region.flush(0, toy.region.len() as usize);
+        // Orders what is believed before what rests on it.
+        toy.region.fence()?;
     }
     let mut pending = Blocks::new();
     for slot in 0..toy.region.load_u64(COUNT) as usize {
