@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 
-use forebay::{Engine, Error, Result};
+use forebay::{Engine, Result};
 
 use super::Spindle;
 use super::layout::{Cache, Mapping};
@@ -36,6 +36,9 @@ pub(super) struct Update<'b> {
     pub(super) sub_blocks: Vec<u32>,
 }
 
+/// A metadata block and which of its sub-blocks change.
+type Change<'b> = (&'b ChangedBlock, Vec<u32>);
+
 impl Plan<'_> {
     /// Records that the metadata log gets.
     pub(super) fn log_records(&self) -> u32 {
@@ -52,7 +55,7 @@ impl Spindle {
         state: &mut State,
         blocks: &'b [ChangedBlock],
     ) -> Result<Plan<'b>> {
-        let (data, metadata) = self.divide(blocks)?;
+        let (data, metadata) = self.divide(blocks);
         // Blocks of the committing transaction are not swapped out (§3.3). A copy in the metadata
         // cache of what it writes as data may be.
         let updated: HashSet<u64> = metadata.iter().map(|(changed, _)| changed.number).collect();
@@ -92,19 +95,12 @@ impl Spindle {
     }
 
     /// Blocks for the data cache; blocks for the metadata cache with the sub-blocks that change.
-    #[expect(
-        clippy::type_complexity,
-        reason = "two lists that are taken apart at once"
-    )]
-    fn divide<'b>(
-        &self,
-        blocks: &'b [ChangedBlock],
-    ) -> Result<(Vec<&'b ChangedBlock>, Vec<(&'b ChangedBlock, Vec<u32>)>)> {
+    fn divide<'b>(&self, blocks: &'b [ChangedBlock]) -> (Vec<&'b ChangedBlock>, Vec<Change<'b>>) {
         let layout = &self.media.layout;
         let (mut data, mut metadata) = (Vec::new(), Vec::new());
         let mut records = 0;
         for changed in blocks {
-            let Some(sub_blocks) = self.changed_sub_blocks(changed)? else {
+            let Some(sub_blocks) = self.changed_sub_blocks(changed) else {
                 data.push(changed);
                 continue;
             };
@@ -119,38 +115,23 @@ impl Spindle {
                 data.push(changed);
             }
         }
-        Ok((data, metadata))
+        (data, metadata)
     }
 
     /// Which sub-blocks of a metadata block change; none for data.
-    fn changed_sub_blocks(&self, changed: &ChangedBlock) -> Result<Option<Vec<u32>>> {
-        let Some(ranges) = &changed.changed else {
-            return Ok(None);
-        };
+    fn changed_sub_blocks(&self, changed: &ChangedBlock) -> Option<Vec<u32>> {
         let inode_bytes = self.media.layout.inode_bytes as usize;
         let mut sub_blocks = Vec::new();
-        for range in ranges {
-            if range.end > changed.bytes.len() {
-                return Err(Error::OutOfRange {
-                    volume: 0,
-                    what: format!(
-                        "bytes {} to {} of block {}, which has {}",
-                        range.start,
-                        range.end,
-                        changed.number,
-                        changed.bytes.len()
-                    ),
-                });
-            }
+        for range in changed.changed.as_ref()? {
+            assert!(range.end <= changed.bytes.len(), "{range:?} of a block");
             if !range.is_empty() {
-                sub_blocks.extend(
-                    (range.start / inode_bytes) as u32..range.end.div_ceil(inode_bytes) as u32,
-                );
+                let end = range.end.div_ceil(inode_bytes) as u32;
+                sub_blocks.extend((range.start / inode_bytes) as u32..end);
             }
         }
         sub_blocks.sort_unstable();
         sub_blocks.dedup();
-        Ok(Some(sub_blocks))
+        Some(sub_blocks)
     }
 
     /// Sees to it that a block that is about to be metadata is not in the data cache: a clean copy is

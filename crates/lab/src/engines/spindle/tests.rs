@@ -267,15 +267,11 @@ fn other_options_and_garbage_are_refused() {
 }
 
 #[test]
-fn ranges_beyond_the_block_are_refused() {
+fn what_is_not_on_the_disk_is_refused() {
     let rig = tiny();
     let (_shadow, engine) = rig.create(&rig.disk());
-    let mut transaction = engine.begin();
-    let beyond = 0..129;
-    transaction.update(0, &[1; 128], &[beyond]).unwrap();
-    let error = transaction.commit().unwrap_err();
-    assert!(error.to_string().contains("0 to 129 of block 0"), "{error}");
     assert!(engine.read(80, &mut [0; 128]).is_err());
+    assert!(engine.read(79, &mut [0; 256]).is_err());
     assert!(engine.read(0, &mut [0; 100]).is_err());
     assert!(rig.content(&*engine) == rig.first_content());
 }
@@ -371,7 +367,10 @@ fn a_recovery_that_is_cut_off_is_begun_again() {
 /// As printed, recovery believes what a killed process stored and did not flush.
 #[test]
 fn finding_5_a_power_cut_after_a_kill_takes_back_what_was_believed() {
-    for (rig, survives) in [(cramped(), true), (printed(cramped()), false)] {
+    for (mut rig, survives) in [(cramped(), true), (printed(cramped()), false)] {
+        // A ring that the script does not go round: finding 1 is not at work.
+        rig.options.ring_elements = Some(256);
+        rig.region_bytes += 256 * 16;
         let mut script = rig.random_script(40, 3, 5);
         script.extend((0..16).map(|block| write([block], 9)));
         let inodes = vec![(18, 1), (19, 2)];
