@@ -1,6 +1,6 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench crash soak rig rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench lab crash soak rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -20,6 +20,9 @@ test: ## Every test; ends in a line "N passed, N failed"
 bench: ## Measure against raw memory and libpmem; writes target/bench/report.json
 	@scripts/setup.sh build bench
 	$(CARGO) run --release -j$(JOBS) -p forebay-bench -- --report target/bench/report.json
+
+lab: build ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html
+	target/release/forebay lab run all --quick --out target/lab
 
 crash: ## A million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build

@@ -144,15 +144,6 @@ impl Outcome {
             Outcome::Blocks(_) => Metric::OF_BLOCKS,
         }
     }
-
-    /// What the emulated medium adds to a line written, where that was under a workload.
-    #[must_use]
-    pub fn write_ns_per_line(&self) -> Option<u64> {
-        match self {
-            Outcome::Work(work) => Some(work.media.write_ns_per_line()),
-            Outcome::Blocks(_) => None,
-        }
-    }
 }
 
 /// Measures cells and remembers what came out.

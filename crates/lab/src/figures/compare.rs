@@ -187,12 +187,19 @@ fn where_time_goes(result: &FigureResult) -> Option<String> {
 
 /// Microseconds of a write: what the medium's lines cost, and all of it.
 fn time_of(outcome: &Outcome) -> Option<(f64, f64)> {
-    let lines = Metric::LinesPerWrite.of(outcome)?;
-    let writes_per_s = Metric::WritesPerSecond
-        .of(outcome)
-        .filter(|rate| *rate > 0.0)?;
-    let line_us = outcome.write_ns_per_line()? as f64 / 1000.0;
-    Some((lines * line_us, 1e6 / writes_per_s))
+    let Outcome::Work(work) = outcome else {
+        return None;
+    };
+    let writes = work.measurement.asked.writes;
+    if writes == 0 {
+        return None;
+    }
+    let lines_ns = work.measurement.done.memory.lines() * work.media.write_ns_per_line();
+    let whole = work.measurement.elapsed.as_secs_f64();
+    Some((
+        lines_ns as f64 / 1e3 / writes as f64,
+        whole * 1e6 / writes as f64,
+    ))
 }
 
 /// The figure's numbers divided by its baseline's at the same place, for one series.
