@@ -65,7 +65,7 @@ impl Scope {
         Scope {
             scale: Scale::QUICK,
             is_quick: true,
-            job_duration: Duration::from_millis(120),
+            job_duration: Duration::from_millis(150),
             ..Scope::full(seed)
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use forebay::{Backing, MemoryStore, PersistenceDomain, Result};
 
-use super::blocks::{EngineTarget, RawTarget, Target, fill};
+use super::blocks::{EngineTarget, RawTarget, Target, fill, read_all};
 use super::{Contender, STUDY_MEDIA, Scope, scratch};
 use crate::disk::{DiskKind, EmulatedDisk};
 use crate::engines::{self, EngineOptions};
@@ -18,8 +18,9 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    /// Makes the contender and writes the working set through it. An engine's is then written back,
-    /// so that no background thread has work left; what fits is cached all the same.
+    /// Makes the contender and writes the working set through it, without the disk's waits. An
+    /// engine's is then written back, so that no background thread has work left, and read once; what
+    /// fits is cached all the same.
     pub(super) fn new(
         scope: &Scope,
         folder: &Path,
@@ -37,12 +38,16 @@ impl Stand {
             Contender::Engine(name) => {
                 let disk_bytes = (2 * span_bytes).max(cache_bytes);
                 let store = Arc::new(MemoryStore::new(disk_bytes));
-                let disk = EmulatedDisk::new(store, DiskKind::Ssd);
-                let backing = Backing::from_store(Arc::new(disk));
+                let disk = Arc::new(EmulatedDisk::new(store, DiskKind::Ssd));
+                let backing = Backing::from_store(disk.clone());
+                disk.set_waiting(false);
                 let engine = engines::create(name, region, backing, &EngineOptions::default())?;
                 let target = EngineTarget(engine);
                 fill(&target, span_bytes, scope.seed)?;
                 target.0.flush()?;
+                // What was written last may lie in a journal, and not where it is read.
+                read_all(&target, span_bytes)?;
+                disk.set_waiting(true);
                 Box::new(target)
             }
         };

@@ -209,3 +209,116 @@ pub(super) fn normalised(figure: &Figure, result: &FigureResult, key: &str) -> V
         .map(|place| result.ratio((key, place), (figure.baseline, place)))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use forebay::EmulatedMedia;
+
+    use super::*;
+    use crate::experiments::WorkOutcome;
+    use crate::figures::{SeriesResult, select};
+    use crate::measure::Measurement;
+    use crate::workload::Operation;
+
+    /// A figure whose series write so many blocks a second at each place.
+    fn figure(name: &str, places: &[&str], series: &[(&'static str, &[f64])]) -> FigureResult {
+        let mut figures = select(&[name.to_owned()]).expect("a figure");
+        let outcome = |writes_per_s: &f64| {
+            let measurement = Measurement {
+                operations: 1000,
+                asked: Operation {
+                    writes: 1000,
+                    ..Operation::default()
+                },
+                elapsed: Duration::from_secs_f64(1000.0 / writes_per_s),
+                ..Measurement::default()
+            };
+            let media = EmulatedMedia::Pcm;
+            Some(Outcome::Work(Box::new(WorkOutcome { measurement, media })))
+        };
+        FigureResult {
+            figure: figures.remove(0),
+            places: places.iter().map(|place| (*place).to_owned()).collect(),
+            series: series
+                .iter()
+                .map(|(key, values)| SeriesResult {
+                    key,
+                    name: (*key).to_owned(),
+                    outcomes: values.iter().map(outcome).collect(),
+                })
+                .collect(),
+        }
+    }
+
+    const MIXES: [&str; 3] = ["3/7", "5/5", "7/3"];
+
+    #[test]
+    fn ours_and_forebays_stand_beside_the_papers() {
+        let series: [(&'static str, &[f64]); 3] = [
+            ("classic", &[100.0, 100.0, 100.0]),
+            ("tinca", &[250.0, 210.0, 90.0]),
+            ("forebay", &[500.0, 500.0, 500.0]),
+        ];
+        let result = figure("tinca-7a", &MIXES, &series);
+        let comparisons = compare(&result);
+        let numbers: Vec<_> = comparisons
+            .iter()
+            .map(|one| (one.paper, one.is_like()))
+            .collect();
+        assert_eq!(
+            numbers,
+            [(2.5, Some(true)), (2.1, Some(true)), (1.7, Some(false))]
+        );
+        let last = &comparisons[2];
+        assert_eq!(last.what, "7/3: tinca ÷ classic");
+        assert!((last.forebay.expect("measured") - 5.0).abs() < 1e-6);
+        let sentences = sentences(&result, &comparisons);
+        assert!(
+            sentences[0].contains("less than the paper's 1.70"),
+            "{sentences:?}"
+        );
+        assert_eq!(
+            sentences.len(),
+            3,
+            "the difference, where time goes, the caveat: {sentences:?}"
+        );
+    }
+
+    #[test]
+    fn ends_of_a_range_are_looked_for_over_all_places() {
+        let series: [(&'static str, &[f64]); 2] = [
+            ("tinca", &[100.0, 100.0, 100.0]),
+            ("spindle", &[130.0, 120.0, 113.0]),
+        ];
+        let result = figure("spindle-5a", &["0/10", "5/5", "10/0"], &series);
+        let comparisons = compare(&result);
+        let what: Vec<&str> = comparisons.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(
+            what,
+            [
+                "0/10: spindle ÷ tinca",
+                "least, spindle ÷ tinca",
+                "most, spindle ÷ tinca"
+            ]
+        );
+        assert!(
+            comparisons
+                .iter()
+                .all(|one| one.is_like().is_none_or(|is_like| is_like))
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_is_not_judged() {
+        let result = figure("tinca-7a", &MIXES, &[("classic", &[100.0, 100.0, 100.0])]);
+        let comparisons = compare(&result);
+        assert!(
+            comparisons
+                .iter()
+                .all(|one| one.ours.is_none() && one.is_like().is_none())
+        );
+        assert!(sentences(&result, &comparisons).is_empty());
+    }
+}
