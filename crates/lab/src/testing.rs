@@ -306,7 +306,7 @@ impl Rig {
     }
 
     /// Does a step in a thread that dies before an event; false if there are not so many.
-    fn is_killed_at(
+    pub(crate) fn is_killed_at(
         &self,
         event: u64,
         shadow: &Arc<Shadow>,

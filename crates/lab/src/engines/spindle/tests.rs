@@ -295,13 +295,13 @@ fn mixed_script(rig: &Rig, steps: usize, seed: u64) -> Vec<TestStep> {
 #[test]
 fn a_crash_anywhere_leaves_whole_transactions() {
     let mut images = 0;
-    for seed in 0..6 {
+    for seed in 0..3 {
         for rig in [tiny(), cramped()] {
             let script = mixed_script(&rig, 60, seed);
             images += rig.crash_everywhere(&script, 4, seed).unwrap();
         }
     }
-    assert!(images > 10_000, "{images}");
+    assert!(images > 5000, "{images}");
 }
 
 /// Reads that miss evict and fill, with no commit between them.
@@ -364,27 +364,19 @@ fn a_recovery_that_is_cut_off_is_begun_again() {
     assert!(cuts > 2000, "{cuts}");
 }
 
-/// As printed, recovery believes what a killed process stored and did not flush.
 #[test]
-fn finding_5_a_power_cut_after_a_kill_takes_back_what_was_believed() {
-    for (mut rig, survives) in [(cramped(), true), (printed(cramped()), false)] {
-        // A ring that the script does not go round: finding 1 is not at work.
-        rig.options.ring_elements = Some(256);
-        rig.region_bytes += 256 * 16;
-        let mut script = rig.random_script(40, 3, 5);
-        script.extend((0..16).map(|block| write([block], 9)));
-        let inodes = vec![(18, 1), (19, 2)];
-        let data = vec![(16, 16), (17, 17)];
-        let mixed = TestStep::Mixed { data, inodes };
-        let next = rig.random_script(4, 3, 6);
-        for step in [mixed, TestStep::Read(17), TestStep::Flush] {
-            let result = rig.crash_after_kills(&script, &step, &next, 2);
-            if survives {
-                assert!(result.as_ref().is_ok_and(|&cuts| cuts > 200), "{result:?}");
-            } else if !matches!(step, TestStep::Flush) {
-                assert!(result.is_err(), "{step:?}");
-            }
-        }
+fn a_power_cut_after_a_kill_takes_nothing_back() {
+    let rig = cramped();
+    let mut script = rig.random_script(40, 3, 5);
+    script.extend((0..16).map(|block| write([block], 9)));
+    let mixed = TestStep::Mixed {
+        data: vec![(16, 16), (17, 17)],
+        inodes: vec![(18, 1), (19, 2)],
+    };
+    let next = rig.random_script(4, 3, 6);
+    for step in [mixed, TestStep::Read(17), TestStep::Flush] {
+        let cuts = rig.crash_after_kills(&script, &step, &next, 2).unwrap();
+        assert!(cuts > 200, "{cuts}");
     }
 }
 
@@ -452,5 +444,37 @@ fn finding_4_half_of_the_records_of_a_transaction_are_removed() {
         };
         let result = rig.crash_everywhere(&[update(0), update(2), update(4)], 40, 1);
         assert_eq!(result.is_ok(), survives, "{result:?}");
+    }
+}
+
+/// As printed, recovery believes what a killed process stored and did not flush.
+#[test]
+fn finding_5_a_power_cut_after_a_kill_brings_an_evicted_block_back() {
+    for (rig, survives) in [(cramped(), true), (printed(cramped()), false)] {
+        let mut losses = 0;
+        for event in 0..20 {
+            let disk = rig.disk();
+            let (shadow, engine) = rig.create(&disk);
+            // The cache is full of clean blocks, the last ones of the disk.
+            let mut truth = rig.content(&*engine);
+            // Killed at some event of an eviction and a fill.
+            if !rig.is_killed_at(event, &shadow, engine, &TestStep::Read(0), &mut truth) {
+                break;
+            }
+            let region = Region::on_shadow(shadow.clone());
+            let backing = Backing::from_store(disk.clone());
+            let engine = open(rig.name, region, backing, &rig.options).unwrap();
+            let images = collect(&shadow, &disk, event);
+            rig.act(&*engine, &TestStep::Read(1), &mut truth);
+            shadow.set_hook(None);
+            // Every second image is what was durable: in it nothing is torn.
+            for (medium, _) in images.lock().unwrap().iter().skip(1).step_by(2) {
+                let found = rig
+                    .open(medium, &disk)
+                    .map(|(_shadow, engine)| rig.content(&*engine));
+                losses += usize::from(!found.is_ok_and(|found| found == truth));
+            }
+        }
+        assert_eq!(losses == 0, survives, "{losses}");
     }
 }
