@@ -47,8 +47,9 @@ pub trait Engine: Send + Sync {
     /// As [`EngineTransaction::write`] and [`EngineTransaction::commit`].
     fn write(&self, block: u64, data: &[u8]) -> Result<()> {
         let mut transaction = self.begin();
-        for (number, bytes) in (block..).zip(data.chunks(self.block_bytes())) {
-            transaction.write(number, bytes)?;
+        for (index, bytes) in data.chunks(self.block_bytes()).enumerate() {
+            // The largest number is outside every disk.
+            transaction.write(block.saturating_add(index as u64), bytes)?;
         }
         transaction.commit()
     }

@@ -3,6 +3,8 @@
 mod classic;
 mod forebay_engine;
 mod spindle;
+#[cfg(test)]
+mod tests;
 mod tinca;
 mod ubj;
 

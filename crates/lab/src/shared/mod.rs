@@ -2,8 +2,10 @@
 
 mod header;
 mod lru;
+mod medium;
 mod transaction;
 
 pub(crate) use header::{HEADER_BYTES, Header};
 pub(crate) use lru::Lru;
+pub(crate) use medium::{check_medium, fence};
 pub(crate) use transaction::{BufferedTransaction, ChangedBlock, CommitBlocks, check_block};

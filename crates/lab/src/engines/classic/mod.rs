@@ -248,7 +248,9 @@ impl Engine for Classic {
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         let mut state = self.lock();
-        for (number, out) in (block..).zip(out.chunks_mut(self.geometry.block_bytes)) {
+        for (index, out) in out.chunks_mut(self.geometry.block_bytes).enumerate() {
+            // The largest number is outside every disk.
+            let number = block.saturating_add(index as u64);
             check_block(self, number, out.len())?;
             state.read(number, out, self.fill_on_read)?;
         }

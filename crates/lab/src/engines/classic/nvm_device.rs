@@ -6,6 +6,8 @@
 
 use forebay::{Error, Region, Result};
 
+use crate::shared::fence;
+
 pub(super) struct NvmDevice {
     region: Region,
     block_bytes: usize,
@@ -34,13 +36,14 @@ impl NvmDevice {
         self.region.store(offset, bytes);
         self.region.flush(offset, bytes.len());
         // The block is durable before whoever wrote it writes another one or answers.
-        Ok(self.region.fence()?)
+        fence(&self.region)
     }
 
-    /// Reads the block at a byte offset.
-    pub(super) fn read(&self, offset: u64, out: &mut [u8]) {
+    /// Reads the block at a byte offset; false where the medium is known to have lost some of it.
+    pub(super) fn read(&self, offset: u64, out: &mut [u8]) -> bool {
         assert!(out.len() == self.block_bytes, "a block device's read");
         self.region.read(offset, out);
+        !self.region.has_media_error(offset, out.len())
     }
 
     /// Sends bytes that an earlier life may have left in the processor's caches to the medium.
@@ -50,6 +53,6 @@ impl NvmDevice {
 
     /// Waits for what was flushed.
     pub(super) fn fence(&self) -> Result<()> {
-        Ok(self.region.fence()?)
+        fence(&self.region)
     }
 }

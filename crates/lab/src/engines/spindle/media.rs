@@ -5,6 +5,8 @@
 use forebay::{Error, Region, Result};
 use forebay_pmem::LINE_BYTES;
 
+use crate::shared::fence;
+
 use super::layout::{
     Cache, ENTRY_BYTES, HEAD, Layout, LogPlace, Mapping, NON, TAIL, element_parts, element_words,
     log_header, log_place, mapping_word,
@@ -21,7 +23,7 @@ pub(super) struct Media {
 impl Media {
     /// Everything that this thread flushed or streamed is durable on return.
     pub(super) fn fence(&self) -> Result<()> {
-        Ok(self.region.fence()?)
+        fence(&self.region)
     }
 
     /// The persisted Head and Tail.

@@ -16,6 +16,7 @@ use super::layout::{Cache, LogPlace, Mapping, NON, mapping_of};
 use super::media::Media;
 use super::state::{CachedData, State};
 use crate::mutants::{Mutant, mutated};
+use crate::shared::check_medium;
 
 /// More than any cache lives to see.
 const POSITIONS_MAX: u64 = 1 << 62;
@@ -35,6 +36,7 @@ impl Media {
         self.fence()?;
         state.position = self.settle(tail)?;
         self.scan_metadata_entries(&mut state)?;
+        check_medium(&self.region)?;
         self.find_free(&mut state)?;
         state.assert_at_rest();
         Ok(state)

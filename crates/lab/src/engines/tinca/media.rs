@@ -8,6 +8,7 @@ use forebay_pmem::LINE_BYTES;
 use super::Protocol;
 use super::layout::{ENTRY_BYTES, Entry, Geometry, HEAD_OFFSET, TAIL_OFFSET};
 use crate::mutants::{Mutant, mutated};
+use crate::shared::fence;
 
 /// Entries are made free in stores of so many bytes.
 const ERASE_BYTES: usize = 64 << 10;
@@ -31,17 +32,9 @@ impl Media {
         })
     }
 
-    /// A fence after which the region is given up if it failed, for whatever reason.
-    fn fence(&self) -> Result<()> {
-        self.region.fence().map_err(|error| {
-            self.region.poison();
-            Error::from(error)
-        })
-    }
-
     fn persist(&self, offset: u64, len: usize) -> Result<()> {
         self.region.flush(offset, len);
-        self.fence()
+        fence(&self.region)
     }
 
     /// Fills a slot. The fence orders the data before the entry that names the slot.
@@ -91,7 +84,7 @@ impl Media {
             }
             self.region.flush(self.geometry.entry(of_line[0].0), 1);
         }
-        self.fence()
+        fence(&self.region)
     }
 
     /// Records a block of the transaction. The fence orders it before Head, which makes it count.
@@ -134,7 +127,7 @@ impl Media {
             at += len as u64;
         }
         // Orders all of it before the header, which says that it is there.
-        self.fence()
+        fence(&self.region)
     }
 
     /// Makes durable what recovery is about to believe.
@@ -152,7 +145,7 @@ impl Media {
         let entries_bytes = u64::from(self.geometry.slots) * ENTRY_BYTES;
         let entries_offset = self.geometry.entry(0);
         self.region.flush(entries_offset, entries_bytes as usize);
-        self.fence()
+        fence(&self.region)
     }
 
     pub(super) fn head(&self) -> u64 {

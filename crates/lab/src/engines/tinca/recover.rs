@@ -15,6 +15,7 @@ use super::Protocol;
 use super::layout::{Entry, POSITION_MAX};
 use super::media::Media;
 use super::state::State;
+use crate::shared::check_medium;
 
 /// Brings the media to the last committed transaction and returns what it then holds.
 ///
@@ -39,6 +40,7 @@ pub(super) fn recover(media: &Media) -> Result<State> {
         *entry = entry.and_then(|entry| revocation(&entry));
     }
     let free_slots = unused_slots(media, &revoked)?;
+    check_medium(&media.region)?;
     // Nothing has been stored up to here.
     for index in uncommitted {
         revoke(media, index, &mut entries)?;

@@ -10,6 +10,7 @@ use forebay::{Error, Result, WriteRun};
 use super::Ubj;
 use super::state::{Buffer, State};
 use crate::mutants::{Mutant, mutated};
+use crate::shared::fence;
 
 /// Bytes that write-back holds in DRAM at a time.
 const BATCH_BYTES: usize = 4 << 20;
@@ -75,8 +76,8 @@ impl Ubj {
         let block_bytes = self.layout.block_bytes;
         for batch in blocks.chunks(BATCH_BYTES / block_bytes) {
             let mut bytes = vec![0; batch.len() * block_bytes];
-            for ((_, slot), out) in batch.iter().zip(bytes.chunks_exact_mut(block_bytes)) {
-                self.region.read(self.layout.buffer(*slot), out);
+            for ((block, slot), out) in batch.iter().zip(bytes.chunks_exact_mut(block_bytes)) {
+                self.read_frozen(*slot, *block, out)?;
             }
             let mut rest = &bytes[..];
             let runs = batch.chunk_by(|(block, _), (next, _)| block + 1 == *next);
@@ -113,7 +114,7 @@ impl Ubj {
             return Ok(());
         }
         // Orders the freeing before any reuse of the buffers, and before later versions go.
-        Ok(self.region.fence()?)
+        fence(&self.region)
     }
 }
 

@@ -11,7 +11,7 @@ use super::Ubj;
 use super::layout::{Entry, Layout};
 use super::state::{Buffer, State};
 use crate::mutants::{Mutant, mutated};
-use crate::shared::{ChangedBlock, CommitBlocks};
+use crate::shared::{ChangedBlock, CommitBlocks, fence};
 
 /// Where a block of the transaction goes.
 struct Placed {
@@ -47,11 +47,11 @@ impl CommitBlocks for Ubj {
         self.layout.flush_entries(&self.region, slots.clone());
         // I1: orders blocks and entries before the record that makes them count.
         if !mutated(Mutant::UbjRecordUnordered) {
-            self.region.fence()?;
+            fence(&self.region)?;
         }
         Layout::store_commit_record(&self.region, sequence);
         // Orders the record before the caller's acknowledgement, and before the next transaction.
-        self.region.fence()?;
+        fence(&self.region)?;
         let numbers = blocks.iter().map(|block| block.number);
         state.freeze(sequence, numbers.zip(slots));
         state.stats.commits += 1;

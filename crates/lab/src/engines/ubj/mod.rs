@@ -26,7 +26,7 @@ use forebay_pmem::lock_or_yield;
 use super::{EngineName, EngineOptions};
 use crate::shared::{BufferedTransaction, Header};
 use layout::Layout;
-use state::State;
+use state::{Buffer, State};
 
 /// The largest transaction, as a share of the buffers: JBD2's share of its journal.
 const TRANSACTION_SHARE: u32 = 4;
@@ -119,14 +119,15 @@ impl Ubj {
 
     fn read_block(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
         if let Some(slot) = state.place_of(block) {
-            self.region.read(self.layout.buffer(slot), out);
+            match state.buffer(slot) {
+                Buffer::Clean { .. } => self.read_clean(slot, block, out)?,
+                _ => self.read_frozen(slot, block, out)?,
+            }
             state.touch(slot);
             state.stats.read_hits += 1;
             return Ok(());
         }
-        self.backing
-            .read_at(block * out.len() as u64, out)
-            .map_err(|source| self.backing_error(source))?;
+        self.read_disk(block, out)?;
         state.stats.read_misses += 1;
         if self.fill_on_read && self.writable().is_ok() {
             self.fill(state, block, out)?;
@@ -134,12 +135,40 @@ impl Ubj {
         Ok(())
     }
 
+    fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let read = self.backing.read_at(block * out.len() as u64, out);
+        read.map_err(|source| self.backing_error(source))
+    }
+
+    /// Copies a frozen block out.
+    ///
+    /// # Errors
+    /// `Corrupt`: the medium lost it, and nobody else has it.
+    fn read_frozen(&self, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
+        let offset = self.layout.buffer(slot);
+        self.region.read(offset, out);
+        if self.region.has_media_error(offset, out.len()) {
+            return Err(Error::Corrupt { volume: 0, block });
+        }
+        Ok(())
+    }
+
+    /// Copies a clean block out; where the medium lost it, the disk has it.
+    fn read_clean(&self, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
+        match self.read_frozen(slot, block, out) {
+            Err(Error::Corrupt { .. }) => self.read_disk(block, out),
+            read => read,
+        }
+    }
+
     /// Keeps a block as the disk has it. Its lines are flushed, as the disk's own transfer would
     /// bring them to the medium; no fence, since nothing has to survive.
     fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
         match self.make_room(state, 1) {
             // The block was read all the same.
-            Err(Error::Backing { .. } | Error::NoSpace { .. }) => return Ok(()),
+            Err(Error::Backing { .. } | Error::NoSpace { .. } | Error::Corrupt { .. }) => {
+                return Ok(());
+            }
             made => made?,
         }
         let slot = state.take_free();

@@ -91,7 +91,7 @@ impl Flashcache {
         let mut bytes = vec![0; numbers.len() * block_bytes];
         for (&number, bytes) in numbers.iter().zip(bytes.chunks_mut(block_bytes)) {
             let slot = self.table.find(number).expect("it is dirty");
-            self.device.read(self.geometry.slot_offset(slot), bytes);
+            self.read_slot(slot, bytes)?;
         }
         let mut rest = &bytes[..];
         let runs: Vec<WriteRun<'_>> = numbers

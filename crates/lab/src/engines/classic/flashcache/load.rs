@@ -31,9 +31,12 @@ impl Flashcache {
         let mut bytes = vec![0; geometry.block_bytes];
         let mut slot = 0;
         for block in 0..geometry.metadata_blocks() {
-            cache
+            if !cache
                 .device
-                .read(geometry.metadata_offset(block), &mut bytes);
+                .read(geometry.metadata_offset(block), &mut bytes)
+            {
+                return Err(cache.damaged(slot, "is in a page where the medium failed"));
+            }
             let left = (geometry.slots - u64::from(slot)) as usize;
             for bytes in bytes.chunks(ENTRY_BYTES).take(left) {
                 cache.take_over(slot, bytes)?;

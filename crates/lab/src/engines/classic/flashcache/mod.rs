@@ -78,21 +78,44 @@ impl Flashcache {
     /// Reads a block of the disk; returns whether it was cached. With `fill` it is afterwards.
     pub(super) fn read(&mut self, number: u64, out: &mut [u8], fill: bool) -> Result<bool> {
         if let Some(slot) = self.table.find(number) {
-            self.device.read(self.geometry.slot_offset(slot), out);
+            self.read_slot(slot, out)?;
             self.table.touch(slot);
             return Ok(true);
         }
-        let offset = number * self.geometry.block_bytes as u64;
-        let read = self.backing.read_at(offset, out);
-        read.map_err(|source| self.backing_error(source))?;
+        self.read_disk(number, out)?;
         if fill {
             match self.fill(number, out) {
                 // Not to be cached is no reason not to be read.
-                Ok(()) | Err(Error::Backing { .. } | Error::Poisoned { .. }) => {}
+                Ok(()) => {}
+                Err(Error::Backing { .. } | Error::Poisoned { .. } | Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(false)
+    }
+
+    /// Copies a slot's block out. A clean one that the medium lost comes from the disk.
+    ///
+    /// # Errors
+    /// `Corrupt`: the medium lost a dirty block, which nobody else has.
+    fn read_slot(&self, slot: u32, out: &mut [u8]) -> Result<()> {
+        if self.device.read(self.geometry.slot_offset(slot), out) {
+            return Ok(());
+        }
+        let Entry { number, state } = self.table.entry(slot);
+        if state == State::Clean {
+            return self.read_disk(number, out);
+        }
+        Err(Error::Corrupt {
+            volume: 0,
+            block: number,
+        })
+    }
+
+    fn read_disk(&self, number: u64, out: &mut [u8]) -> Result<()> {
+        let offset = number * self.geometry.block_bytes as u64;
+        let read = self.backing.read_at(offset, out);
+        read.map_err(|source| self.backing_error(source))
     }
 
     fn fill(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
@@ -120,7 +143,7 @@ impl Flashcache {
         self.write_metadata(u64::from(slot) / self.geometry.entries_per_block())?;
         match self.clean_above_threshold(self.geometry.set_of(number)) {
             // Cleaning is not what the writer asked for; the next write of the set tries again.
-            Err(Error::Backing { .. }) => Ok(()),
+            Err(Error::Backing { .. } | Error::Corrupt { .. }) => Ok(()),
             cleaned => cleaned,
         }
     }
