@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forebay::{
     Backing, EmulatedMedia, Engine, MemoryStore, PersistenceDomain, Region, RegionOptions, Result,
 };
+use forebay_pmem::pause_emulation;
 
 use super::{Measurement, Progress, run};
 use crate::disk::{DiskKind, EmulatedDisk};
@@ -38,8 +39,8 @@ pub struct CellOptions {
     /// Where the region's file is made, which is removed at once: a memory file system, or the disk's
     /// own time is measured.
     pub folder: PathBuf,
-    /// Operations before the measured ones, without the disk's waits; none for as many as the
-    /// workload needs.
+    /// Operations before the measured ones, most of them without the waits of medium and disk; none
+    /// for as many as the workload needs.
     pub warm_up: Option<u64>,
     /// Measured operations.
     pub operations: u64,
@@ -121,9 +122,16 @@ impl Cell {
         let engine = &*self.engine;
         let workload = &mut *self.workload;
         let all = warm_up + options.operations;
+        // The last quarter goes at the measured pace, so that the engine's own threads are, too.
+        let hurried = warm_up - warm_up / 4;
         self.disk.set_waiting(false);
-        run(engine, workload, warm_up, &mut |done| progress(done, all))?;
+        let pause = pause_emulation();
+        run(engine, workload, hurried, &mut |done| progress(done, all))?;
+        drop(pause);
         self.disk.set_waiting(true);
+        run(engine, workload, warm_up - hurried, &mut |done| {
+            progress(hurried + done, all);
+        })?;
         run(engine, workload, options.operations, &mut |done| {
             progress(warm_up + done, all);
         })

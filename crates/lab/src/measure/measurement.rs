@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use forebay::{BackingCounters, EngineStats};
+use forebay::{BackingCounters, Counters, EngineStats};
 
 use crate::workload::Operation;
 
@@ -15,33 +15,41 @@ pub struct Measurement {
     pub asked: Operation,
     /// What the engine did for them: differences for what counts, the last state for what stands.
     pub done: EngineStats,
+    /// Blocks that were dirty when it began.
+    pub dirty_before: u64,
+    /// Of it, what was persisted within reads, to bring blocks in.
+    pub in_reads: Counters,
     /// Time that the engine took; noisy.
     pub elapsed: Duration,
 }
 
 impl Measurement {
-    /// Cache lines persisted for each application write; for each operation where none writes.
+    /// Cache lines persisted for each application write, not within reads; for each operation where
+    /// none writes.
     #[must_use]
     pub fn lines_per_write(&self) -> f64 {
-        ratio(self.done.memory.lines(), self.units())
+        ratio(self.on_write_path().lines(), self.units())
     }
 
-    /// Fences for each application write.
+    /// Fences for each application write, not within reads.
     #[must_use]
     pub fn fences_per_write(&self) -> f64 {
-        ratio(self.done.memory.fences, self.units())
+        ratio(self.on_write_path().fences, self.units())
     }
 
-    /// Bytes persisted for each byte that the application wrote; 0 where it wrote none.
+    /// Bytes persisted, within reads too, for each byte that the application wrote; 0 where it wrote
+    /// none.
     #[must_use]
     pub fn nvm_bytes_per_payload_byte(&self) -> f64 {
         ratio(self.done.memory.bytes, self.asked.payload_bytes)
     }
 
-    /// Blocks of 4 KiB written to the disk for each application write.
+    /// Blocks of 4 KiB written to the disk for each application write; as many more as are dirty at
+    /// the end and were not at the beginning, or fewer, so that it does not matter when an engine
+    /// writes a batch.
     #[must_use]
     pub fn disk_blocks_per_write(&self) -> f64 {
-        ratio(self.done.backing.blocks_written, self.units())
+        self.disk_blocks() / self.units().max(1) as f64
     }
 
     /// Of the blocks read and committed, the part that was cached.
@@ -76,16 +84,31 @@ impl Measurement {
         ratio(self.done.blocks_committed, self.done.commits)
     }
 
-    /// Cache lines persisted for each operation, whether it writes or not.
+    /// Cache lines persisted for each operation, whether it writes or not; not within reads.
     #[must_use]
     pub fn lines_per_operation(&self) -> f64 {
-        ratio(self.done.memory.lines(), self.operations)
+        ratio(self.on_write_path().lines(), self.operations)
     }
 
-    /// Blocks written to the disk for each operation.
+    /// Cache lines persisted within reads, for each of the application's reads.
+    #[must_use]
+    pub fn fill_lines_per_read(&self) -> f64 {
+        ratio(self.in_reads.lines(), self.asked.reads)
+    }
+
+    /// The same for each operation.
     #[must_use]
     pub fn disk_blocks_per_operation(&self) -> f64 {
-        ratio(self.done.backing.blocks_written, self.operations)
+        self.disk_blocks() / self.operations.max(1) as f64
+    }
+
+    fn disk_blocks(&self) -> f64 {
+        let became_dirty = self.done.dirty_blocks as f64 - self.dirty_before as f64;
+        (self.done.backing.blocks_written as f64 + became_dirty).max(0.0)
+    }
+
+    fn on_write_path(&self) -> Counters {
+        self.done.memory - self.in_reads
     }
 
     fn units(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Gives a workload's actions to an engine.
 
-use forebay::{Engine, EngineTransaction, Result};
+use forebay::{Counters, Engine, EngineTransaction, Result};
+use forebay_pmem::thread_counters;
 
 use crate::workload::{Action, BLOCK_BYTES, Workload};
 
@@ -8,11 +9,13 @@ use crate::workload::{Action, BLOCK_BYTES, Workload};
 /// time.
 pub(super) const BATCH: u64 = 64;
 
-/// Performs actions in order; they end with a commit if they change anything.
+/// Performs actions in order; they end with a commit if they change anything. Returns what this
+/// thread persisted within reads: blocks brought in, and what had to leave for them.
 ///
 /// # Errors
 /// The engine's; the transaction that was not committed is dropped.
-pub fn perform(engine: &dyn Engine, actions: &[Action]) -> Result<()> {
+pub fn perform(engine: &dyn Engine, actions: &[Action]) -> Result<Counters> {
+    let mut in_reads = Counters::default();
     let mut buffer = vec![0; BLOCK_BYTES];
     let mut transaction: Option<Box<dyn EngineTransaction + '_>> = None;
     for action in actions {
@@ -22,7 +25,9 @@ pub fn perform(engine: &dyn Engine, actions: &[Action]) -> Result<()> {
                 if buffer.len() < len {
                     buffer.resize(len, 0);
                 }
+                let before = thread_counters();
                 engine.read(*block, &mut buffer[..len])?;
+                in_reads += thread_counters() - before;
             }
             Action::Write { block, bytes } => transaction
                 .get_or_insert_with(|| engine.begin())
@@ -42,7 +47,7 @@ pub fn perform(engine: &dyn Engine, actions: &[Action]) -> Result<()> {
         }
     }
     assert!(transaction.is_none(), "a commit follows every write");
-    Ok(())
+    Ok(in_reads)
 }
 
 /// Commits what the workload still has in DRAM, reads every live block through the engine, and

@@ -255,8 +255,9 @@ impl FileWorkload for Filebench {
     }
 
     fn warm_up_operations(&self, cache_blocks: u64) -> u64 {
-        // A loop brings in about as many blocks as its operations read and write.
+        // In each loop about as many blocks of new files as a file has become dirty.
+        let steps = self.options.personality.steps().len() as u64;
         let file_blocks = (self.options.file_bytes / BLOCK_BYTES as u64).max(1);
-        cache_blocks * 4 / file_blocks.max(2)
+        cache_blocks * 2 * steps / (file_blocks + REQUEST_BLOCKS)
     }
 }

@@ -376,6 +376,7 @@ impl FileWorkload for Tpcc {
     }
 
     fn warm_up_operations(&self, cache_blocks: u64) -> u64 {
-        cache_blocks
+        // Until the users have been in so many warehouses that these fill the cache.
+        cache_blocks * 2
     }
 }
