@@ -29,6 +29,8 @@ pub(crate) const STATE_REDIRTIED: u8 = 4;
 pub(crate) const STATE_DIFFERS: u8 = 8;
 /// Write-back leaves the block for last: it is a journal's (`journal`).
 pub(crate) const STATE_HELD: u8 = 16;
+/// The block became dirty, or changed, since write-back last passed it over for that.
+pub(crate) const STATE_YOUNG: u8 = 32;
 
 /// What the last checkpoint wrote.
 pub(crate) struct CheckpointState {
@@ -271,7 +273,7 @@ impl Core {
         } else {
             0
         };
-        self.set_state(index, state | STATE_DIRTY | redirtied);
+        self.set_state(index, state | STATE_DIRTY | STATE_YOUNG | redirtied);
         if state & STATE_DIRTY == 0 {
             let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
             self.dirty.insert(index);
@@ -285,7 +287,8 @@ impl Core {
     pub(crate) fn unmark_dirty(&self, index: u32) {
         let state = self.state(index);
         if state & STATE_DIRTY != 0 {
-            self.set_state(index, state & !(STATE_DIRTY | STATE_REDIRTIED));
+            let gone = STATE_DIRTY | STATE_REDIRTIED | STATE_YOUNG;
+            self.set_state(index, state & !gone);
             let before = self.dirty_count.fetch_sub(1, Ordering::Relaxed);
             assert!(before > 0, "the dirty count matches the dirty states");
         }

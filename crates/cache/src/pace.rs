@@ -103,6 +103,11 @@ impl Pace {
         self.marks.low.load(Ordering::Relaxed)
     }
 
+    /// At this many dirty blocks writers go as fast as the backing.
+    pub(crate) fn high(&self) -> u64 {
+        self.marks.high.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_limit(&self, bytes_per_s: u64) {
         self.limit_bytes_per_s.store(bytes_per_s, Ordering::Relaxed);
     }

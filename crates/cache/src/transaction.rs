@@ -18,7 +18,7 @@ use crate::error::{Error, Result, Slim};
 use crate::lanes::thread_hint;
 use crate::layout::PARTIAL_TRAILER_BYTES;
 use crate::media::encode_partial_len;
-use crate::reclaim::Need;
+use crate::reclaim::{EVICT_BATCH_MAX, Need};
 use crate::slots::Stock;
 use crate::volume::Volume;
 use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer};
@@ -263,7 +263,14 @@ impl<'v> Transaction<'v> {
         let stock = self
             .stock
             .get_or_insert_with(|| core.slots.stock(thread_hint()));
-        let outcome = if give_slots(&mut work.changes, stock, &mut work.slots) {
+        let mut has_slots = give_slots(&mut work.changes, stock, &mut work.slots);
+        if !has_slots {
+            // Before blocks that are in their slots already are given up: whoever waits must hold
+            // nothing, but evicting what is clean waits for nobody's slots.
+            core.reclaim_once(EVICT_BATCH_MAX)?;
+            has_slots = give_slots(&mut work.changes, stock, &mut work.slots);
+        }
+        let outcome = if has_slots {
             let outcome = core.commit(&work.changes, &work.data, stock, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
                 return_slots(core, &mut work.changes, stock);

@@ -2,7 +2,8 @@
 //!
 //! A round takes dirty entries off their queue, sorts them by volume and block, copies each out
 //! (exactly as published, and matching its check: a corrupt block never reaches the backing), merges
-//! neighbours into long runs, writes, syncs, and marks clean what did not change meanwhile.
+//! neighbours into long runs, writes, syncs, and marks clean what did not change meanwhile. In the
+//! background, a block that changed lately gets a second chance first.
 //!
 //! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
 //! or in this module's hands (in the backlog, in the round in progress, or held back as a journal's, see
@@ -16,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backing::{AlignedBuffer, Backing, WriteRun};
-use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
+use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING, STATE_YOUNG};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::groups::numbers;
@@ -30,6 +31,9 @@ use merge::{Extent, Flight, extents};
 const ROUND_BYTES_MAX: usize = 4 << 20;
 /// Blocks of a round, whatever their size; a word of the queue always fits.
 const ROUND_BLOCKS: std::ops::RangeInclusive<usize> = 64..=4096;
+/// Background rounds that a pool's slots make at least: each lowers the dirty level by no more than
+/// one of them.
+const ROUNDS_OF_A_POOL: usize = 128;
 /// Dirty entries taken off the queue and put in order at once. Many more than a round has: the
 /// denser they lie on the disk, the more of them are neighbours.
 const BACKLOG_BLOCKS: usize = 64 << 10;
@@ -49,7 +53,7 @@ pub(crate) struct Round {
     pub(crate) failed: u64,
     /// Dirty blocks whose only copy does not match its check.
     pub(crate) corrupt: u64,
-    /// Whether the next round has other blocks than this one had.
+    /// Whether the next round has other blocks than this one had, or would treat them otherwise.
     pub(crate) more: bool,
     /// The first failure, in full.
     pub(crate) error: Option<Error>,
@@ -134,7 +138,12 @@ impl Core {
             .backlog
             .len()
             .saturating_sub(self.steady_round_blocks());
-        let indices = workbench.backlog.split_off(rest);
+        let mut indices = workbench.backlog.split_off(rest);
+        let in_hand = indices.len();
+        if self.may_spare() {
+            indices.retain(|index| !self.spare(*index));
+        }
+        let spared = in_hand - indices.len();
         let started = Instant::now();
         let mut round = self.round(&mut workbench, &indices, |volume| self.is_due(volume));
         let failed = match self.options.background {
@@ -143,12 +152,42 @@ impl Core {
             false => round.failed,
         };
         let others_go = workbench.holding.note_stuck(round.corrupt + failed);
-        round.more = rest > 0 || others_go;
+        round.more = rest > 0 || others_go || spared > 0;
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
             self.bell.pace.measure(written, started.elapsed());
         }
         round
+    }
+
+    /// Whether young blocks may wait for the next sweep: nobody waits for space, nor is about to.
+    fn may_spare(&self) -> bool {
+        self.options.background
+            && self.dirty_count.load(Ordering::Relaxed) <= self.bell.pace.high()
+            && self.write_back.throttled_writers.load(Ordering::Relaxed) == 0
+    }
+
+    /// Puts a young block back into the queue, once: it may well change again, and then this write
+    /// would have been for nothing. So those that have not changed for longest go first, nearly.
+    /// Whether it did so; the block is then the queue's.
+    fn spare(&self, index: u32) -> bool {
+        while self.state(index) & STATE_YOUNG != 0 {
+            let key = self.media.load_entry(index).key();
+            let place = self.place(key);
+            self.index.lock(place.stripe);
+            let is_same = self.media.load_entry(index).key() == key;
+            let state = self.state(index);
+            let is_spared = is_same && state & STATE_YOUNG != 0 && state & STATE_DIRTY != 0;
+            if is_spared {
+                self.set_state(index, state & !STATE_YOUNG);
+                self.dirty.insert(index);
+            }
+            self.index.unlock(place.stripe);
+            if is_same {
+                return is_spared;
+            }
+        }
+        false
     }
 
     /// Writes back everything that is dirty in a volume when this is called, degraded or not.
@@ -262,7 +301,9 @@ impl Core {
             Some(_) => 1,
             None => *ROUND_BLOCKS.start(),
         };
-        in_a_tenth.clamp(at_least, self.round_blocks())
+        // A small pool has small steps, too.
+        let share = (self.media.geometry.slots() as usize / ROUNDS_OF_A_POOL).max(at_least);
+        in_a_tenth.clamp(at_least, self.round_blocks().min(share))
     }
 
     pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {

@@ -16,8 +16,10 @@ use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks};
 /// Dirty blocks stay as long as an engine with LRU keeps them, so that overwrites meet them: these
 /// per mille of the slots. Higher, and writers wait for write-back; lower, and the disk gets blocks
 /// that were about to change again.
-const DIRTY_HIGH_PER_MILLE: u32 = 970;
-const DIRTY_LOW_PER_MILLE: u32 = 930;
+const DIRTY_HIGH_PER_MILLE: u32 = 994;
+const DIRTY_LOW_PER_MILLE: u32 = 989;
+/// Slots that reclaim keeps free; a writer that finds none reclaims a batch itself.
+const FREE_LOW_PER_MILLE: u32 = 4;
 
 /// How often a commit without background threads tries again for room that others are making: more
 /// often than they pass points at which a checker may switch threads.
@@ -128,6 +130,7 @@ fn runtime_of(options: &EngineOptions) -> RuntimeOptions {
         fill_on_read: options.fill_on_read,
         dirty_high_per_mille: DIRTY_HIGH_PER_MILLE,
         dirty_low_per_mille: DIRTY_LOW_PER_MILLE,
+        free_low_per_mille: FREE_LOW_PER_MILLE,
         ..RuntimeOptions::default()
     }
 }
