@@ -96,9 +96,15 @@ struct Channels {
 }
 
 impl Channels {
-    /// When a request that is made now is served.
-    fn serve(&mut self, kind: DiskKind, is_write: bool, offset: u64, bytes: u64) -> Instant {
-        let now = Instant::now();
+    /// When a request that is made `now` is served.
+    fn serve(
+        &mut self,
+        kind: DiskKind,
+        now: Instant,
+        is_write: bool,
+        offset: u64,
+        bytes: u64,
+    ) -> Instant {
         let service = kind.service(is_write, offset, bytes, self.last_end);
         self.last_end = offset + bytes;
         let mut start = now;
@@ -152,8 +158,9 @@ impl EmulatedDisk {
         }
         // Instants have no invariant that a panicking holder could have broken.
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
         let done_at = requests
-            .map(|(offset, bytes)| channels.serve(self.kind, is_write, offset, bytes))
+            .map(|(offset, bytes)| channels.serve(self.kind, now, is_write, offset, bytes))
             .max();
         drop(channels);
         if let Some(done_at) = done_at {
@@ -248,16 +255,33 @@ mod tests {
         assert!(time(&ssd, &runs) >= Duration::from_micros(70));
         let again = [runs.clone(), runs.clone()].concat();
         assert!(time(&ssd, &again) >= Duration::from_micros(140));
-        // The buffer takes 64 writes at once; from then on the flash sets the pace.
-        for _ in 0..10 {
-            time(&ssd, &runs);
-        }
-        assert!(time(&ssd, &again) >= Duration::from_micros(16 * 50));
         let hdd = disk(DiskKind::Hdd);
         assert!(time(&hdd, &runs[..3]) >= Duration::from_millis(8));
         hdd.set_waiting(false);
         assert_eq!(hdd.counters().blocks_written, 3);
         assert!(time(&hdd, &runs[..1]) < Duration::from_millis(4));
+    }
+
+    #[test]
+    fn the_flash_of_an_ssd_sets_the_pace_once_its_buffer_is_full() {
+        let now = Instant::now();
+        let mut channels = Channels {
+            free_at: vec![now; 8],
+            drained_at: now,
+            last_end: 0,
+        };
+        let mut write = |at| channels.serve(DiskKind::Ssd, at, true, 0, 4096) - at;
+        let waits: Vec<Duration> = (0..64).map(|_| write(now)).collect();
+        assert_eq!(waits[0], Duration::from_micros(70));
+        // Eight channels: the buffer alone would take all of them in eight rounds.
+        assert_eq!(waits[63], Duration::from_micros(8 * 70));
+        let later: Vec<Duration> = (0..2000).map(|_| write(now)).collect();
+        let pace = (later[1999] - later[999]) / 1000;
+        assert_eq!(pace, Duration::from_micros(50));
+        assert_eq!(
+            write(now + Duration::from_secs(1)),
+            Duration::from_micros(70)
+        );
     }
 
     #[test]
