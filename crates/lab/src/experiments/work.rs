@@ -92,7 +92,10 @@ impl WorkCell {
         let options = CellOptions {
             cache_bytes: extent.map_or(usual.cache_bytes, |extent| extent.cache_bytes),
             warm_up: extent.map(|extent| extent.warm_up),
-            operations: extent.map_or(usual.operations, |extent| extent.operations),
+            operations: extent.map_or_else(
+                || loads::operations(&self.workload, scope.is_quick),
+                |extent| extent.operations,
+            ),
             engine_options: EngineOptions {
                 journal_mode: self.journal_mode,
                 updates_metadata: self.updates_metadata,

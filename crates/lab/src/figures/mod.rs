@@ -11,6 +11,8 @@ mod report;
 mod result;
 mod spindle;
 mod study;
+#[cfg(test)]
+mod testing;
 mod tinca;
 
 use forebay::{Error, Result};

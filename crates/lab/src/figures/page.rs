@@ -301,3 +301,81 @@ impl SeriesList<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::Scope;
+    use crate::figures::testing::figure;
+
+    fn series<'a>(chart: &'a Chart, name: &str) -> Option<&'a [Option<f64>]> {
+        let found = chart.series.iter().find(|series| series.name == name)?;
+        Some(&found.values)
+    }
+
+    const SPEEDS: [(&str, &[f64]); 2] = [("classic", &[100.0, 100.0]), ("tinca", &[250.0, 200.0])];
+
+    #[test]
+    fn the_papers_numbers_are_drawn_where_its_text_has_them() {
+        let result = figure("tinca-8a", &["5", "20"], &SPEEDS);
+        let charts = charts(&result);
+        assert_eq!(charts.len(), 2, "as ratios, and as measured");
+        assert_eq!(
+            series(&charts[0], "tinca"),
+            Some(&[Some(2.5), Some(2.0)][..])
+        );
+        // The text has a number for 5 users and for 60, which this run left out.
+        assert_eq!(
+            series(&charts[0], "paper: tinca"),
+            Some(&[Some(1.8), None][..])
+        );
+        assert_eq!(series(&charts[1], "paper: tinca"), None);
+        let ranges = super::charts(&figure("spindle-5a", &["0/10", "5/5"], &SPEEDS[1..]));
+        assert_eq!(
+            series(&ranges[0], "paper: spindle, least"),
+            Some(&[Some(1.13); 2][..])
+        );
+    }
+
+    #[test]
+    fn numbers_in_the_figures_own_unit_are_drawn_both_ways() {
+        let result = figure("tinca-8c", &["5", "60"], &SPEEDS);
+        let charts = charts(&result);
+        let values = series(&charts[1], "paper: classic").expect("in its unit");
+        assert_eq!(values, [Some(4.2), Some(7.0)]);
+        // Nobody wrote to the disk here, so that ours have no ratio; the paper's have.
+        let ratios = series(&charts[0], "paper: tinca").expect("as a ratio");
+        assert!(
+            ratios
+                .iter()
+                .flatten()
+                .all(|ratio| (0.42..0.46).contains(ratio))
+        );
+    }
+
+    #[test]
+    fn the_page_says_its_scale_and_what_failed() {
+        let results = [
+            figure("tinca-7a", &["3/7", "5/5"], &SPEEDS),
+            figure("tinca-7b", &["3/7", "5/5"], &SPEEDS),
+        ];
+        let report = Report {
+            scope: &Scope::quick(7),
+            results: &results,
+            counts: &[],
+            failures: &["ubj under fio: no room".to_owned()],
+        };
+        let html = page(&report).to_html();
+        for wanted in [
+            "Scale 1/256",
+            "Seed 7",
+            "ubj under fio: no room",
+            "The counts are those of Figure 7a.",
+        ] {
+            assert!(html.contains(wanted), "{wanted}");
+        }
+        let csv = output::to_csv(&results);
+        assert_eq!(csv.lines().count(), 1 + 2 * 2 * 2);
+        assert!(csv.contains("tinca-7a,3/7,tinca,writes_per_s,"), "{csv}");
+    }
+}

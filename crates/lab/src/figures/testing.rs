@@ -1,0 +1,44 @@
+//! Figures with made-up measurements, for tests.
+
+use std::time::Duration;
+
+use forebay::EmulatedMedia;
+
+use super::{FigureResult, SeriesResult, select};
+use crate::experiments::{Outcome, WorkOutcome};
+use crate::measure::Measurement;
+use crate::workload::Operation;
+
+/// A figure whose series write so many blocks a second at each place.
+pub(super) fn figure(
+    name: &str,
+    places: &[&str],
+    series: &[(&'static str, &[f64])],
+) -> FigureResult {
+    let mut figures = select(&[name.to_owned()]).expect("a figure");
+    let outcome = |writes_per_s: &f64| {
+        let measurement = Measurement {
+            operations: 1000,
+            asked: Operation {
+                writes: 1000,
+                ..Operation::default()
+            },
+            elapsed: Duration::from_secs_f64(1000.0 / writes_per_s),
+            ..Measurement::default()
+        };
+        let media = EmulatedMedia::Pcm;
+        Some(Outcome::Work(Box::new(WorkOutcome { measurement, media })))
+    };
+    FigureResult {
+        figure: figures.remove(0),
+        places: places.iter().map(|place| (*place).to_owned()).collect(),
+        series: series
+            .iter()
+            .map(|(key, values)| SeriesResult {
+                key,
+                name: (*key).to_owned(),
+                outcomes: values.iter().map(outcome).collect(),
+            })
+            .collect(),
+    }
+}
