@@ -99,12 +99,20 @@ impl Chart {
             "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{foot}\" y2=\"{foot}\"/>",
             WIDTH - RIGHT
         );
+        // Names that would touch each other stand on two lines in turn.
+        let widest = self.places.iter().map(|place| place.chars().count()).max();
+        let is_tight = widest.unwrap_or(0) as f64 * LETTER > self.step();
         for (index, place) in self.places.iter().enumerate() {
+            let down = if is_tight && index % 2 == 1 {
+                29.0
+            } else {
+                16.0
+            };
             let _ = write!(
                 svg,
                 "<text class=\"tick\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 self.x_of(index),
-                foot + 18.0,
+                foot + down,
                 escape(place)
             );
         }
@@ -114,7 +122,7 @@ impl Chart {
             "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
              <text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">{}</text>",
             (LEFT + WIDTH - RIGHT) / 2.0,
-            foot + 38.0,
+            foot + 44.0,
             escape(&self.x_label),
             escape(&self.y_label)
         );

@@ -172,7 +172,7 @@ fn measure_cells(
 ) -> Result<(), Failure> {
     let cells = in_order(cells);
     let bar = ProgressBar::new(cells.len() as u64);
-    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {msg}");
+    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {elapsed} {wide_msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     for cell in &cells {
         bar.set_message(cell.name());

@@ -27,7 +27,9 @@ pub(super) struct Comparison {
 impl Comparison {
     /// Whether ours is near the paper's; none where there is nothing to compare.
     pub(super) fn is_like(&self) -> Option<bool> {
-        let ours = self.ours.filter(|ours| *ours > 0.0)?;
+        let ours = self
+            .ours
+            .filter(|ours| self.reported.is_shape && *ours > 0.0)?;
         let factor = (ours / self.paper).max(self.paper / ours);
         Some(factor <= LIKE_FACTOR)
     }
@@ -57,15 +59,15 @@ fn compare_one(result: &FigureResult, reported: &'static Reported) -> Vec<Compar
     };
     match reported.value {
         Value::Exactly(value) => vec![make("", value, None)],
-        Value::UpTo(value) => vec![make("most, ", value, Some(f64::max))],
-        Value::DownTo(value) => vec![make("least, ", value, Some(f64::min))],
+        Value::UpTo(value) => vec![make("largest ", value, Some(f64::max))],
+        Value::DownTo(value) => vec![make("smallest ", value, Some(f64::min))],
         Value::Everywhere(value) => vec![
-            make("least, ", value, Some(f64::min)),
-            make("most, ", value, Some(f64::max)),
+            make("smallest ", value, Some(f64::min)),
+            make("largest ", value, Some(f64::max)),
         ],
         Value::Between(least, most) => vec![
-            make("least, ", least, Some(f64::min)),
-            make("most, ", most, Some(f64::max)),
+            make("smallest ", least, Some(f64::min)),
+            make("largest ", most, Some(f64::max)),
         ],
     }
 }
@@ -145,11 +147,17 @@ fn difference(comparison: &Comparison) -> Option<String> {
         "less"
     };
     Some(format!(
-        "{}: ours is {}, {side} than the paper's {}.",
-        comparison.what,
+        "{}: {} here, {side} than the paper's {}.",
+        capitalised(&comparison.what),
         digits(ours),
         digits(comparison.paper)
     ))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// For figures of speed: how much of a write each design spends on the medium's lines.
@@ -262,8 +270,8 @@ mod tests {
             what,
             [
                 "0/10: spindle ÷ tinca",
-                "least, spindle ÷ tinca",
-                "most, spindle ÷ tinca"
+                "smallest spindle ÷ tinca",
+                "largest spindle ÷ tinca"
             ]
         );
         assert!(

@@ -230,22 +230,6 @@ fn paper_ratios(result: &FigureResult) -> Vec<Series> {
             }
         }
     }
-    // Two numbers in the figure's own unit make a ratio too.
-    for reported in crate::paper::of_figure(figure.name).filter(is_absolute) {
-        let mut at_place = crate::paper::of_figure(figure.name).filter(is_absolute);
-        let baseline = at_place
-            .find(|other| other.of == figure.baseline && other.place == reported.place)
-            .map(|other| other.value);
-        if let (Value::Exactly(value), Some(Value::Exactly(divisor))) = (reported.value, baseline)
-            && reported.of != figure.baseline
-        {
-            list.put(
-                &format!("paper: {}", reported.of),
-                reported.place,
-                value / divisor,
-            );
-        }
-    }
     list.series
 }
 
