@@ -2,7 +2,8 @@
 //!
 //! Guarantees: a write that fits one transaction of the engine is one, and so whole or absent after
 //! any crash; a longer one is split at block boundaries into transactions that are each whole or
-//! absent and become durable in order. A zeroed range is durable on return, and after a crash before
+//! absent and become durable in order. So much an engine promises; Classic without a journal does not,
+//! whose blocks are durable one by one and may be torn by a power cut. A zeroed range is durable on return, and after a crash before
 //! that zeroed in part. The papers' designs know no discard, so there is none.
 //!
 //! An engine knows whole blocks only. A write of part of a block reads the rest of it first, and

@@ -173,6 +173,7 @@ fn another_engine_another_disk_or_a_pool_is_refused() {
     create(&place, "classic");
     let image = std::fs::File::create(place.path("larger.img")).unwrap();
     image.set_len(2 * DISK_BYTES).unwrap();
+    place.make_image("same-size.img");
     let serve = ["serve", "--pool", "POOL", "--nbd", "NBD"];
     for (more, says) in [
         (
@@ -183,6 +184,10 @@ fn another_engine_another_disk_or_a_pool_is_refused() {
         (
             &["--backing", "./larger.img", "--engine", "classic"],
             "a cache of a disk of 16777216 bytes",
+        ),
+        (
+            &["--backing", "./same-size.img", "--engine", "classic"],
+            "a cache of another disk",
         ),
     ] {
         let refused = place.run(&[&serve[..], more].concat());

@@ -2,8 +2,13 @@
 //!
 //! It is written last when an engine is made, so that a region has a header only when the rest is
 //! there, and never again.
+//!
+//! The disk is known by its path and inode, as a pool knows its backings: dirty blocks of one disk that
+//! went to another of the same size would be the end of both.
 
-use forebay::{Error, Region, Result};
+use std::os::unix::ffi::OsStrExt;
+
+use forebay::{Backing, Error, Region, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
 use crate::engines::EngineName;
@@ -13,7 +18,7 @@ pub(crate) const HEADER_BYTES: u64 = 256;
 
 /// "FBYLAB", then the engine's number and the version of its format.
 const MAGIC: u64 = 0x4642_594c_4142_0000;
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const WORDS: usize = LINE_BYTES / 8;
 
 /// What an engine writes into its header.
@@ -30,13 +35,13 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    fn words(&self) -> [u64; WORDS] {
+    fn words(&self, disk: u32) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         words[0] = magic_of(self.engine);
         words[1] = self.block_bytes;
         words[2] = self.disk_bytes;
         words[3..7].copy_from_slice(&self.layout);
-        words[7] = u64::from(check_of(&words));
+        words[7] = last_word(&words, disk);
         words
     }
 
@@ -47,10 +52,11 @@ impl Header {
         Ok(region.fence()?)
     }
 
-    /// Writes the header; the caller has fenced everything else. Durable on return.
-    pub(crate) fn write(&self, region: &Region) -> Result<()> {
+    /// Writes the header of a cache of `backing`; the caller has fenced everything else. Durable on
+    /// return.
+    pub(crate) fn write(&self, region: &Region, backing: &Backing) -> Result<()> {
         let bytes: Vec<u8> = self
-            .words()
+            .words(digest_of(backing))
             .iter()
             .flat_map(|word| word.to_le_bytes())
             .collect();
@@ -65,11 +71,12 @@ impl Header {
         has_room.then(|| engine_of(&words_on(region))).flatten()
     }
 
-    /// Reads the header of `engine` over a disk of `disk_bytes`.
+    /// Reads the header of `engine` over the disk behind `backing`.
     ///
     /// # Errors
     /// `Refused`, in words, where it is not that.
-    pub(crate) fn read(region: &Region, engine: EngineName, disk_bytes: u64) -> Result<Header> {
+    pub(crate) fn read(region: &Region, engine: EngineName, backing: &Backing) -> Result<Header> {
+        let disk_bytes = backing.size_bytes();
         let refused = |found: String, todo: &str| Error::Refused {
             path: region.path().to_path_buf(),
             found,
@@ -103,6 +110,18 @@ impl Header {
             );
             return Err(refused(found, "open it with the disk it belongs to"));
         }
+        if disk_of(&words) != digest_of(backing) {
+            let identity = backing.identity();
+            let found = format!(
+                "a cache of another disk than {} (inode {})",
+                identity.path.display(),
+                identity.inode
+            );
+            return Err(refused(
+                found,
+                "open it with the disk it belongs to, under the path that it had",
+            ));
+        }
         Ok(header)
     }
 }
@@ -113,7 +132,7 @@ fn words_on(region: &Region) -> [u64; WORDS] {
 
 /// Whose header these words are, if they are one that is whole.
 fn engine_of(words: &[u64; WORDS]) -> Option<EngineName> {
-    let is_whole = words[7] == u64::from(check_of(words));
+    let is_whole = words[7] == last_word(words, disk_of(words));
     let is_its = |name: &EngineName| words[0] == magic_of(*name);
     EngineName::ALL
         .into_iter()
@@ -125,12 +144,21 @@ fn magic_of(engine: EngineName) -> u64 {
     MAGIC | (engine as u64) << 8 | VERSION
 }
 
-fn check_of(words: &[u64; WORDS]) -> u32 {
-    let bytes: Vec<u8> = words[..7]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
-    crc32c(&bytes)
+/// A digest of which disk it is, and a checksum of that and of all other words.
+fn last_word(words: &[u64; WORDS], disk: u32) -> u64 {
+    let words = words[..7].iter().flat_map(|word| word.to_le_bytes());
+    let bytes: Vec<u8> = words.chain(disk.to_le_bytes()).collect();
+    u64::from(disk) << 32 | u64::from(crc32c(&bytes))
+}
+
+fn disk_of(words: &[u64; WORDS]) -> u32 {
+    (words[7] >> 32) as u32
+}
+
+fn digest_of(backing: &Backing) -> u32 {
+    let identity = backing.identity();
+    let path = identity.path.as_os_str().as_bytes();
+    crc32c(&[path, &identity.inode.to_le_bytes()].concat())
 }
 
 #[cfg(test)]
@@ -147,21 +175,25 @@ mod tests {
     #[test]
     fn a_header_is_found_again_and_another_is_refused() {
         let region = Region::shadow(4096);
-        assert!(Header::read(&region, EngineName::Tinca, 1 << 20).is_err());
-        HEADER.write(&region).unwrap();
-        let found = Header::read(&region, EngineName::Tinca, 1 << 20).unwrap();
+        let disk = Backing::memory(1 << 20);
+        assert!(Header::read(&region, EngineName::Tinca, &disk).is_err());
+        HEADER.write(&region, &disk).unwrap();
+        let found = Header::read(&region, EngineName::Tinca, &disk).unwrap();
         assert_eq!(found, HEADER);
         assert_eq!(Header::engine_on(&region), Some(EngineName::Tinca));
-        let other_engine = Header::read(&region, EngineName::Spindle, 1 << 20).unwrap_err();
+        let other_engine = Header::read(&region, EngineName::Spindle, &disk).unwrap_err();
         assert!(
             other_engine.to_string().contains("spindle"),
             "{other_engine}"
         );
         assert!(other_engine.to_string().contains("tinca"), "{other_engine}");
-        let other_disk = Header::read(&region, EngineName::Tinca, 1 << 21).unwrap_err();
-        assert!(other_disk.to_string().contains("2097152"), "{other_disk}");
+        for (other_bytes, says) in [(1 << 21, "2097152"), (1 << 20, "another disk")] {
+            let other_disk = Backing::memory(other_bytes);
+            let refused = Header::read(&region, EngineName::Tinca, &other_disk).unwrap_err();
+            assert!(refused.to_string().contains(says), "{refused}");
+        }
         Header::erase(&region).unwrap();
         assert_eq!(Header::engine_on(&region), None);
-        assert!(Header::read(&region, EngineName::Tinca, 1 << 20).is_err());
+        assert!(Header::read(&region, EngineName::Tinca, &disk).is_err());
     }
 }

@@ -75,7 +75,7 @@ pub(crate) fn create(
         disk_bytes,
         layout: geometry.to_words(),
     };
-    header.write(device.region())?;
+    header.write(device.region(), &backing)?;
     let cache = Flashcache::new(device, backing, geometry);
     Ok(Box::new(Classic::new(cache, journal, options)))
 }
@@ -89,7 +89,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Engine>> {
     check_block_bytes(options.block_bytes)?;
     let disk_bytes = backing.size_bytes();
-    let header = Header::read(&region, EngineName::Classic, disk_bytes)?;
+    let header = Header::read(&region, EngineName::Classic, &backing)?;
     let refused = |found: String| Error::Refused {
         path: region.path().to_path_buf(),
         found,

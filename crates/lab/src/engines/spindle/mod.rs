@@ -56,7 +56,7 @@ pub(crate) fn create(
     media.clear();
     // An empty cache is there before the header says that there is one.
     media.fence()?;
-    layout.header().write(&media.region)?;
+    layout.header().write(&media.region, &backing)?;
     let state = media.recover()?;
     Ok(Box::new(Spindle {
         media,
@@ -81,7 +81,7 @@ pub(crate) fn open(
         found,
         todo: todo.to_string(),
     };
-    let header = Header::read(&region, EngineName::Spindle, backing.size_bytes())?;
+    let header = Header::read(&region, EngineName::Spindle, &backing)?;
     let layout = Layout::from_header(&header, region.len())
         .map_err(|found| refused(found, "restore the region from a copy, or make a new cache"))?;
     let has_ring = options

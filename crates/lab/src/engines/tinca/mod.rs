@@ -79,7 +79,7 @@ pub(crate) fn create(
             0,
         ],
     };
-    header.write(&media.region)?;
+    header.write(&media.region, &backing)?;
     let state = State::empty(geometry.slots, 0);
     Ok(Tinca::boxed(media, backing, options, state))
 }
@@ -94,7 +94,7 @@ pub(crate) fn open(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let header = Header::read(&region, EngineName::Tinca, backing.size_bytes())?;
+    let header = Header::read(&region, EngineName::Tinca, &backing)?;
     let [ring_elements, slots, protocol, _] = header.layout;
     let refused = |found: String, todo: &str| Error::Refused {
         path: region.path().to_path_buf(),

@@ -53,7 +53,8 @@ pub(crate) fn create(
     layout.erase(&region);
     // Orders the empty entries before the header that says they are some.
     region.fence()?;
-    layout.header(backing.size_bytes()).write(&region)?;
+    let header = layout.header(backing.size_bytes());
+    header.write(&region, &backing)?;
     let state = State::new(layout.slots);
     Ok(Box::new(Ubj::new(region, backing, layout, options, state)))
 }
@@ -64,7 +65,7 @@ pub(crate) fn open(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let header = Header::read(&region, EngineName::Ubj, backing.size_bytes())?;
+    let header = Header::read(&region, EngineName::Ubj, &backing)?;
     let layout = Layout::from_header(&header, &region)?;
     if layout.block_bytes != options.block_bytes {
         return Err(Error::Refused {
