@@ -25,6 +25,7 @@ use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer
 
 use direct::commit_gathered;
 pub(crate) use direct::write_blocks;
+use examined::{examine_changes, undo};
 
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
 /// wait for the memory that costs as much as copying about this many.
@@ -228,8 +229,9 @@ impl<'v> Transaction<'v> {
             self.work.operations.clear();
             return Ok(());
         }
+        let mut examines = self.core().content.is_on();
         loop {
-            match self.attempt()? {
+            match self.attempt(std::mem::take(&mut examines))? {
                 Outcome::Done(_) => break,
                 Outcome::Stale => crate::sync::spin_hint(),
                 Outcome::NoEntry => {
@@ -249,13 +251,20 @@ impl<'v> Transaction<'v> {
         drop(self);
     }
 
-    /// One try: prepares what depends on the present, waits for slots if need be, commits.
-    fn attempt(&mut self) -> Slim<Outcome> {
+    /// One try: prepares what depends on the present, waits for slots if need be, commits. Whole blocks
+    /// are examined in the first one only: a slot that is held for one of them may be just what another
+    /// one cannot be patched in.
+    fn attempt(&mut self, examines: bool) -> Slim<Outcome> {
         let core = self.core();
         let data_bytes = self.work.data.len();
         self.prepare(true)?;
+        if examines {
+            let work = &mut *self.work;
+            examine_changes(core, &mut work.changes, &work.data);
+        }
         if record_bound(&self.work.changes) > core.lanes.lane_bytes() / 2 {
             // Too many redo bytes for the log: the patched blocks go whole.
+            self.give_up_changes();
             self.work.data.truncate(data_bytes);
             self.prepare(false)?;
         }
@@ -273,10 +282,11 @@ impl<'v> Transaction<'v> {
         let outcome = if has_slots {
             let outcome = core.commit(&work.changes, &work.data, stock, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
-                return_slots(core, &mut work.changes, stock);
+                self.give_up_changes();
             }
             outcome
         } else {
+            self.give_up_changes();
             let wanted = self.work.operations.len() as u64;
             self.hold_nothing();
             core.make_space(Need::Slots(wanted))
@@ -288,6 +298,15 @@ impl<'v> Transaction<'v> {
             self.forget_rebuilt();
         }
         outcome
+    }
+
+    /// Gives back what the changes hold, which are not made.
+    fn give_up_changes(&mut self) {
+        let core = self.core();
+        let stock = self
+            .stock
+            .get_or_insert_with(|| core.slots.stock(thread_hint()));
+        undo(core, &mut self.work.changes, stock);
     }
 
     /// Turns operations into changes; fresh blocks have no slots yet.
@@ -485,7 +504,13 @@ impl<'v> Transaction<'v> {
         for (operation, change) in self.work.operations.iter().zip(&self.work.changes) {
             match &change.action {
                 Action::Zero => tallies.blocks_zeroed(1),
-                Action::Delta { .. } => tallies.deltas_written(1),
+                Action::Delta { .. } => {
+                    tallies.deltas_written(1);
+                    let is_found = matches!(operation.base, Base::Buffered { .. });
+                    tallies.deltas_found(u64::from(is_found));
+                }
+                Action::Share { .. } => tallies.blocks_shared(1),
+                Action::Packed { .. } => tallies.blocks_packed(1),
                 Action::Append { .. } => tallies.appends_written(1),
                 _ => blocks += 1,
             }

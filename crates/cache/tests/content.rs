@@ -249,3 +249,51 @@ fn entries_that_sharing_used_up_are_freed_for_reads() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn whole_blocks_beside_parts_of_others_are_looked_at_too() {
+    let (rig, store, volume) = pool();
+    let (first, second) = (noise(1, BLOCK), noise(2, BLOCK));
+    volume.write(0, &first).expect("write");
+    volume.write(1, &second).expect("write");
+    volume.write(2, &noise(3, BLOCK)).expect("write");
+    let mut changed = first.clone();
+    changed[100..108].fill(7);
+    let lines = lines_of(&rig.pool, || {
+        let mut transaction = volume.begin();
+        // Few bytes differ from what is cached; equal to another one; a part of a third.
+        transaction.write(0, &changed).expect("write");
+        transaction.write(3, &second).expect("write");
+        transaction
+            .write_at(2 * BLOCK as u64 + 5, &[9; 8])
+            .expect("write");
+        transaction.commit().expect("commit");
+    });
+    assert!(lines <= 6, "{lines} lines");
+    let totals = rig.pool.stats().totals;
+    assert_eq!((totals.deltas_found, totals.blocks_shared), (1, 1));
+    // The same slot cannot be patched for one block and shared by another.
+    let mut transaction = volume.begin();
+    transaction
+        .write_at(2 * BLOCK as u64, &[1; 8])
+        .expect("write");
+    let mut third = noise(3, BLOCK);
+    third[5..13].fill(9);
+    transaction.write(4, &third).expect("write");
+    transaction.write(5, &second).expect("write");
+    transaction.write_at(BLOCK as u64, &[1; 8]).expect("write");
+    transaction.commit().expect("commit");
+    let check = |volume: &Volume| {
+        let mut patched = [second.clone(), third.clone()];
+        patched.iter_mut().for_each(|block| block[..8].fill(1));
+        let wanted = [&changed, &patched[0], &patched[1], &second, &third, &second];
+        for (block, wanted) in wanted.into_iter().enumerate() {
+            assert_eq!(&read(volume, block as u64), wanted, "block {block}");
+        }
+    };
+    check(&volume);
+    let path = rig.path.clone();
+    let _folder = closed(rig, volume);
+    let pool = Pool::open_with(&[path], runtime()).expect("open");
+    check(&attach(&pool, &store));
+}

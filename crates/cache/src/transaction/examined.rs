@@ -6,6 +6,7 @@ use crate::commit::{Block, Source};
 use crate::content::{Examined, Finding};
 use crate::core::Core;
 use crate::error::Slim;
+use crate::index::Version;
 use crate::plan::{Left, Scratch};
 use crate::slots::Stock;
 use crate::workspace::NO_SLOT;
@@ -37,6 +38,23 @@ pub(super) fn commit_examined(
         return Ok(false);
     }
     commit_findings(core, blocks, findings, data, stock)
+}
+
+/// Looks at the blocks that a transaction writes whole beside parts of others, and makes less of those
+/// where there is something to gain. What the changes then hold is given back by [`undo`].
+pub(super) fn examine_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
+    for change in changes {
+        // What was rebuilt from the present block has a version: it is whole because it must be.
+        let (Action::Fresh { at, .. }, None) = (&change.action, change.based_on) else {
+            continue;
+        };
+        let at = *at;
+        let bytes = &data[at..at + core.block_bytes()];
+        if let Some(looks) = core.glance(bytes) {
+            let examined = core.examine(change.key, change.place, bytes, looks);
+            (change.action, change.based_on) = action_of(examined, at);
+        }
+    }
 }
 
 #[cold]
@@ -77,27 +95,7 @@ fn changes_of(blocks: &[Block], findings: Vec<(usize, Examined)>) -> Vec<Change>
     let change = |(number, block): (usize, &Block)| {
         let found = findings.next_if(|(found, _)| *found == number);
         let (action, based_on) = match (block.source, found) {
-            (Source::Data { at }, Some((_, examined))) => {
-                let crc = examined.crc;
-                match examined.finding {
-                    Finding::Twin(held) => (Action::Share { held, crc }, None),
-                    Finding::Packed(packing) => {
-                        let slot = NO_SLOT;
-                        let action = Action::Packed {
-                            slot,
-                            at,
-                            packing,
-                            crc,
-                        };
-                        (action, None)
-                    }
-                    Finding::Patches(patches, version) => {
-                        let crc = Some(crc);
-                        (Action::Delta { patches, crc }, Some(version))
-                    }
-                    Finding::Whole => (whole(at), None),
-                }
-            }
+            (Source::Data { at }, Some((_, examined))) => action_of(examined, at),
             (Source::Data { at }, None) => (whole(at), None),
             (Source::Slot { crc }, _) => {
                 let slot = block.slot;
@@ -114,6 +112,28 @@ fn changes_of(blocks: &[Block], findings: Vec<(usize, Examined)>) -> Vec<Change>
     blocks.iter().enumerate().map(change).collect()
 }
 
+/// What becomes of an examined block at `data[at..]`, and the version that this is based on.
+fn action_of(examined: Examined, at: usize) -> (Action, Option<Version>) {
+    let crc = examined.crc;
+    match examined.finding {
+        Finding::Twin(held) => (Action::Share { held, crc }, None),
+        Finding::Packed(packing) => {
+            let action = Action::Packed {
+                slot: NO_SLOT,
+                at,
+                packing,
+                crc,
+            };
+            (action, None)
+        }
+        Finding::Patches(patches, version) => {
+            let crc = Some(crc);
+            (Action::Delta { patches, crc }, Some(version))
+        }
+        Finding::Whole => (whole(at), None),
+    }
+}
+
 fn whole(at: usize) -> Action {
     Action::Fresh {
         slot: NO_SLOT,
@@ -124,7 +144,7 @@ fn whole(at: usize) -> Action {
 
 /// Gives back what is held for changes that were not made. Not once a fence has failed: recovery may
 /// find the record, and with it mappings to these very slots.
-fn undo(core: &Core, changes: &mut [Change], stock: &Stock<'_>) {
+pub(super) fn undo(core: &Core, changes: &mut [Change], stock: &Stock<'_>) {
     return_slots(core, changes, stock);
     if core.writable().is_err() {
         return;
