@@ -13,6 +13,7 @@ pub mod filesystem;
 pub mod measure;
 pub mod mutants;
 pub mod paper;
+mod scratch;
 mod shared;
 #[cfg(test)]
 mod testing;

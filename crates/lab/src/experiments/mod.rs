@@ -5,7 +5,6 @@ mod blocks;
 mod counts;
 pub(crate) mod loads;
 mod metric;
-mod scratch;
 mod stand;
 mod traces;
 mod work;

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay::{Backing, MemoryStore, PersistenceDomain, Result};
+use forebay::{Backing, MemoryStore, PersistenceDomain, RegionOptions, Result};
 
 use super::blocks::{EngineTarget, RawTarget, Target, fill, read_all};
-use super::{Contender, STUDY_MEDIA, Scope, scratch};
+use super::{Contender, STUDY_MEDIA, Scope};
 use crate::disk::{DiskKind, EmulatedDisk};
 use crate::engines::{self, EngineOptions};
+use crate::scratch;
 
 /// Memory or an engine that holds a working set.
 pub(super) struct Stand {
@@ -28,7 +29,12 @@ impl Stand {
         span_bytes: u64,
     ) -> Result<Stand> {
         let cache_bytes = scope.study_cache_bytes();
-        let region = scratch::region(folder, cache_bytes, STUDY_MEDIA, PersistenceDomain::Adr)?;
+        let region_options = RegionOptions {
+            domain: Some(PersistenceDomain::Adr),
+            media: STUDY_MEDIA,
+            ..RegionOptions::default()
+        };
+        let region = scratch::region(folder, cache_bytes, &region_options)?;
         let target: Box<dyn Target> = match contender {
             Contender::Raw => {
                 let target = RawTarget(region);

@@ -1,21 +1,18 @@
 //! One engine on a fresh region and a fresh disk, with one workload.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::{
-    Backing, EmulatedMedia, Engine, MemoryStore, PersistenceDomain, Region, RegionOptions, Result,
+    Backing, EmulatedMedia, Engine, MemoryStore, PersistenceDomain, RegionOptions, Result,
 };
 use forebay_pmem::pause_emulation;
 
 use super::{Measurement, Progress, run};
 use crate::disk::{DiskKind, EmulatedDisk};
 use crate::engines::{EngineName, EngineOptions, create};
+use crate::scratch;
 use crate::workload::{BLOCK_BYTES, Scale, Workload, WorkloadSpec};
-
-/// Regions that this process has made, for their names.
-static REGIONS: AtomicU64 = AtomicU64::new(0);
 
 /// What is measured, on what.
 #[derive(Clone, Debug)]
@@ -93,9 +90,15 @@ impl Cell {
         image.resize(image.len() + room, 0);
         let store = Arc::new(MemoryStore::from_bytes(image));
         let disk = Arc::new(EmulatedDisk::new(store, options.disk));
+        let region_options = RegionOptions {
+            domain: options.domain,
+            media: options.media,
+            ..RegionOptions::default()
+        };
+        let region = scratch::region(&options.folder, options.cache_bytes, &region_options)?;
         let engine = create(
             options.engine,
-            region(options)?,
+            region,
             Backing::from_store(disk.clone()),
             &options.engine_options,
         )?;
@@ -144,20 +147,4 @@ impl Cell {
 /// As [`Cell::open`] and [`Cell::measure`].
 pub fn run_cell(options: &CellOptions, progress: Progress<'_>) -> Result<Measurement> {
     Cell::open(options)?.measure(options, progress)
-}
-
-/// A fresh region whose file has no name any more: nothing is left however the process ends.
-fn region(options: &CellOptions) -> Result<Region> {
-    let number = REGIONS.fetch_add(1, Ordering::Relaxed);
-    let name = format!("forebay-lab-{}-{number}", std::process::id());
-    let path: &Path = &options.folder.join(name);
-    let region_options = RegionOptions {
-        domain: options.domain,
-        media: options.media,
-        ..RegionOptions::default()
-    };
-    let region = Region::create(path, options.cache_bytes, &region_options)?;
-    // A name that cannot be removed costs memory until somebody does; the region works all the same.
-    let _ = std::fs::remove_file(path);
-    Ok(region)
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use forebay::{EmulatedMedia, PersistenceDomain, Region, RegionOptions, Result};
+use forebay::{Region, RegionOptions, Result};
 
 /// Tells the regions of one process apart.
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -17,27 +17,17 @@ impl Drop for Unlinked {
     }
 }
 
-/// Maps `bytes` of fresh memory in `folder`, of `media` and in `domain`.
+/// Maps `bytes` of fresh memory in `folder`.
 ///
-/// The file is gone once it is mapped: the kernel gives the memory back when the region is dropped
-/// or the process ends, and a killed run leaves nothing behind.
+/// The file has no name any more once it is mapped: the kernel gives the memory back when the region
+/// is dropped or the process ends, and a killed run leaves nothing behind.
 ///
 /// # Errors
 /// The folder has no room or cannot be written.
-pub fn region(
-    folder: &Path,
-    bytes: u64,
-    media: EmulatedMedia,
-    domain: PersistenceDomain,
-) -> Result<Region> {
+pub(crate) fn region(folder: &Path, bytes: u64, options: &RegionOptions) -> Result<Region> {
     let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
     let file = Unlinked(folder.join(format!("forebay-lab-{}-{number}", std::process::id())));
-    let options = RegionOptions {
-        domain: Some(domain),
-        media,
-        huge_pages: true,
-    };
-    Ok(Region::create(&file.0, bytes, &options)?)
+    Ok(Region::create(&file.0, bytes, options)?)
 }
 
 #[cfg(test)]
@@ -47,13 +37,7 @@ mod tests {
     #[test]
     fn a_region_works_and_leaves_no_file() {
         let folder = tempfile::tempdir().expect("a folder");
-        let region = region(
-            folder.path(),
-            1 << 20,
-            EmulatedMedia::None,
-            PersistenceDomain::Adr,
-        )
-        .expect("a region");
+        let region = region(folder.path(), 1 << 20, &RegionOptions::default()).expect("a region");
         assert_eq!(std::fs::read_dir(folder.path()).expect("read").count(), 0);
         region.stream(0, &[7; 64]);
         region.fence().expect("durable");
