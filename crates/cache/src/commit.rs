@@ -304,7 +304,7 @@ impl Core {
         } else {
             self.replacement.on_hit(index);
         }
-        self.mark_dirty(index);
+        self.mark_dirty(index, !fresh);
     }
 
     fn publish_tombstone(&self, place: Place, index: u32) {

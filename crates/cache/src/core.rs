@@ -29,7 +29,7 @@ pub(crate) const STATE_REDIRTIED: u8 = 4;
 pub(crate) const STATE_DIFFERS: u8 = 8;
 /// Write-back leaves the block for last: it is a journal's (`journal`).
 pub(crate) const STATE_HELD: u8 = 16;
-/// The block became dirty, or changed, since write-back last passed it over for that.
+/// The block changed when it was cached already, since write-back last passed it over for that.
 pub(crate) const STATE_YOUNG: u8 = 32;
 
 /// What the last checkpoint wrote.
@@ -264,16 +264,20 @@ impl Core {
         self.table_lines[line as usize / 64].fetch_or(1 << (line % 64), Ordering::AcqRel);
     }
 
-    /// The entry's block differs from the backing. The caller holds the stripe's lock.
+    /// The entry's block differs from the backing; `was_cached` if it was there before. The caller
+    /// holds the stripe's lock.
     #[inline]
-    pub(crate) fn mark_dirty(&self, index: u32) {
+    pub(crate) fn mark_dirty(&self, index: u32, was_cached: bool) {
         let state = self.state(index);
         let redirtied = if state & STATE_WRITING != 0 {
             STATE_REDIRTIED
         } else {
             0
         };
-        self.set_state(index, state | STATE_DIRTY | STATE_YOUNG | redirtied);
+        // Not what has just come in: if everything were passed over once, the next look would come
+        // too soon for what changes often.
+        let young = if was_cached { STATE_YOUNG } else { 0 };
+        self.set_state(index, state | STATE_DIRTY | young | redirtied);
         if state & STATE_DIRTY == 0 {
             let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
             self.dirty.insert(index);

@@ -27,7 +27,7 @@ const ROOM_ATTEMPTS: u32 = 256;
 
 /// Regions below this get a log of their own measure: the least of the core, 512 KiB, would be more than
 /// 1/64 of them, its share of large ones. A longer log is checkpointed less often, for fewer lines.
-const DEFAULT_LOG_REGION_BYTES_MIN: u64 = 32 << 20;
+const DEFAULT_LOG_REGION_BYTES_MIN: u64 = 64 << 20;
 /// Lanes of such a log.
 const SMALL_LANES: u32 = 2;
 /// Bytes of a record's header and of the element of one block, with which a lane is measured.

@@ -1,11 +1,9 @@
-//! Every engine with every workload, as rows.
+//! One engine with one workload, as a row.
 
-use forebay::Result;
 use serde::Serialize;
 
-use super::{CellOptions, Measurement, Progress, run_cell};
+use super::Measurement;
 use crate::engines::EngineName;
-use crate::workload::{Scale, WorkloadSpec};
 
 /// One engine with one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,33 +41,4 @@ impl CountsRow {
             ops_per_s: measured.ops_per_s(),
         }
     }
-}
-
-/// Measures these engines with these workloads, one after the other, at this scale; `each` is told of
-/// every row as it is there, `progress` of the operations of the running cell.
-///
-/// # Errors
-/// There is no workload of such a name; an engine fails.
-pub fn counts(
-    engines: &[EngineName],
-    workloads: &[&str],
-    scale: Scale,
-    seed: u64,
-    progress: Progress<'_>,
-    each: &mut dyn FnMut(&CountsRow),
-) -> Result<Vec<CountsRow>> {
-    let mut rows = Vec::with_capacity(engines.len() * workloads.len());
-    for &name in workloads {
-        for &engine in engines {
-            let options = CellOptions {
-                seed,
-                ..CellOptions::new(engine, WorkloadSpec::named(name, scale)?, scale)
-            };
-            let measured = run_cell(&options, progress)?;
-            let row = CountsRow::new(engine, name, &measured);
-            each(&row);
-            rows.push(row);
-        }
-    }
-    Ok(rows)
 }

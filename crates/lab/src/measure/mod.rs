@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use forebay::{Counters, Engine, Result};
 
 pub use cell::{Cell, CellOptions, run_cell};
-pub use counts::{CountsRow, counts};
+pub use counts::CountsRow;
 pub use measurement::Measurement;
 pub use perform::{perform, wrong_blocks};
 
