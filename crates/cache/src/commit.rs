@@ -69,7 +69,12 @@ impl Core {
     #[inline]
     fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
         match self.lanes.try_hold(bytes) {
-            Some(lane) => Ok(lane),
+            Some(lane) => {
+                if lane.follows_full_one {
+                    self.lane_filled();
+                }
+                Ok(lane)
+            }
             None => self.make_log_room(bytes),
         }
     }

@@ -73,6 +73,8 @@ pub(crate) fn set_thread_hint(value: usize) {
 /// The lane a thread holds; released on drop.
 pub(crate) struct HeldLane<'a> {
     lanes: &'a Lanes,
+    /// Another one had no room: the log fills up.
+    pub(crate) follows_full_one: bool,
     pub(crate) number: u32,
     /// Where the record goes: absolute, and as lap and offset.
     pub(crate) position: u64,
@@ -117,6 +119,7 @@ impl Lanes {
                     }
                     return Some(HeldLane {
                         lanes: self,
+                        follows_full_one: full > 0,
                         number: number as u32,
                         position: u64::from(lap) * self.lane_bytes + offset,
                         lap,
@@ -156,6 +159,10 @@ impl Lanes {
         self.lanes.iter().all(is_worn_out)
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.lanes.len()
+    }
     /// Share of the log that waits for a checkpoint, per mille.
     pub(crate) fn used_per_mille(&self) -> u64 {
         let used: u64 = self.lanes.iter().map(Lane::used).sum();

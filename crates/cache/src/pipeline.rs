@@ -23,6 +23,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The log is checkpointed in the background beyond this share, before committers have to. High,
 /// because the longer the wait, the more changes of a table line are flushed as one.
 const LOG_USED_PER_MILLE_MAX: u64 = 875;
+/// The same of a log of a single lane, where nobody notices that one is full.
+const LOG_USED_PER_MILLE_MIN: u64 = 500;
 /// A throttled writer looks again after this long at the latest.
 const THROTTLE_LOOK: Duration = Duration::from_millis(20);
 
@@ -129,12 +131,27 @@ impl Core {
     /// The checkpointer's work: before the log is full, and once when commits pause, so that what
     /// is at rest needs no judgement by recovery.
     fn checkpoint_stage(&self, calm: &mut Calm) -> Result<()> {
-        if calm.since(self.lanes.last_sequence())
-            || self.lanes.used_per_mille() > LOG_USED_PER_MILLE_MAX
-        {
+        if calm.since(self.lanes.last_sequence()) || self.is_log_nearly_full() {
             self.checkpoint()?;
         }
         Ok(())
+    }
+
+    /// Whether the log is used beyond its share, or all lanes but one are full, nearly.
+    fn is_log_nearly_full(&self) -> bool {
+        let lanes = self.lanes.count() as u64;
+        let all_but_one = (lanes - 1) * 950 / lanes;
+        let mark = all_but_one.clamp(LOG_USED_PER_MILLE_MIN, LOG_USED_PER_MILLE_MAX);
+        self.lanes.used_per_mille() > mark
+    }
+
+    /// Called by a committer that found a lane full: a small log fills up long before the checkpointer
+    /// looks around by itself.
+    #[cold]
+    pub(crate) fn lane_filled(&self) {
+        if self.is_log_nearly_full() {
+            self.bell.ring_work();
+        }
     }
 }
 
