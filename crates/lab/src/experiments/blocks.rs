@@ -13,8 +13,8 @@ use forebay::{Engine, Region, Result};
 
 const BLOCK_BYTES: usize = 4096;
 
-/// Blocks of noise that a payload is cut from.
-const NOISE_BLOCKS: usize = 256;
+/// Blocks of noise from which a payload may begin.
+const NOISE_BLOCKS: usize = 16;
 
 /// What a job reads and writes.
 pub trait Target: Sync {
@@ -219,11 +219,11 @@ impl Worker {
     }
 }
 
-/// Bytes that differ from all that were given before.
+/// Bytes unlike all that were given before: noise under another key each time. A block that differs
+/// from a cached one in a few words only would be packed with it by Forebay.
 struct Payload {
     noise: Vec<u8>,
-    request_bytes: usize,
-    stamp: u64,
+    request: Vec<u8>,
 }
 
 impl Payload {
@@ -232,20 +232,19 @@ impl Payload {
         fastrand::Rng::with_seed(seed).fill(&mut noise);
         Payload {
             noise,
-            request_bytes,
-            stamp: seed << 40,
+            request: vec![0; request_bytes],
         }
     }
 
-    /// A piece of the noise from another block on than last time, each block with a number of its own.
+    /// A piece of the noise from some block on, under a new key.
     fn next(&mut self, random: &mut fastrand::Rng) -> &[u8] {
         let first = random.usize(0..NOISE_BLOCKS) * BLOCK_BYTES;
-        let piece = &mut self.noise[first..first + self.request_bytes];
-        for block in piece.chunks_mut(BLOCK_BYTES) {
-            self.stamp += 1;
-            block[..8].copy_from_slice(&self.stamp.to_le_bytes());
+        let key = random.u64(..).to_le_bytes();
+        let words = self.noise[first..].as_chunks::<8>().0;
+        for (word, noise) in self.request.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *word = (u64::from_le_bytes(*noise) ^ u64::from_le_bytes(key)).to_le_bytes();
         }
-        piece
+        &self.request
     }
 }
 
@@ -338,13 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn no_two_writes_carry_the_same_blocks() {
+    fn no_two_writes_carry_anything_of_each_other() {
         let recorder = Recorder::default();
         fill(&recorder, 130 * BLOCK_BYTES as u64, 3).expect("filled");
         let writes = recorder.writes.into_inner().expect("unpoisoned");
         let blocks = writes.iter().flat_map(|(_, data)| data.chunks(BLOCK_BYTES));
-        let distinct: std::collections::HashSet<&[u8]> = blocks.collect();
-        assert_eq!(distinct.len(), 130);
+        let words = blocks.flat_map(|block| block.chunks(8));
+        let distinct: std::collections::HashSet<&[u8]> = words.collect();
+        assert_eq!(distinct.len(), 130 * BLOCK_BYTES / 8, "not even a word");
     }
 
     #[test]
