@@ -1,5 +1,7 @@
 //! What figures and tables show of a measurement.
 
+use forebay::EmulatedMedia;
+
 use super::Outcome;
 use crate::measure::Measurement;
 
@@ -32,6 +34,13 @@ pub enum Metric {
     WriteHitRatio,
     /// Blocks that a transaction changed, on average.
     BlocksPerTransaction,
+    /// Microseconds that the medium's emulated delay for lines takes of an application write, on
+    /// whichever thread.
+    LineDelayPerWrite,
+    /// Runs of blocks written to the disk for an application write.
+    DiskRequestsPerWrite,
+    /// Blocks brought in from the disk for an application write.
+    DiskReadsPerWrite,
     /// Requests a second, of the study's jobs.
     RequestsPerSecond,
     /// Bytes a second, of the study's jobs.
@@ -52,6 +61,15 @@ impl Metric {
         Metric::BlocksPerTransaction,
         Metric::WritesPerSecond,
         Metric::OperationsPerSecond,
+    ];
+
+    /// What explains a workload's speed.
+    pub const OF_TIME: &'static [Metric] = &[
+        Metric::TimePerWrite,
+        Metric::LineDelayPerWrite,
+        Metric::DiskBlocksPerWrite,
+        Metric::DiskRequestsPerWrite,
+        Metric::DiskReadsPerWrite,
     ];
 
     /// What it has of one of the study's jobs.
@@ -78,6 +96,9 @@ impl Metric {
             Metric::HitRatio => "hit_ratio",
             Metric::WriteHitRatio => "write_hit_ratio",
             Metric::BlocksPerTransaction => "blocks_per_transaction",
+            Metric::LineDelayPerWrite => "line_delay_per_write_us",
+            Metric::DiskRequestsPerWrite => "disk_requests_per_write",
+            Metric::DiskReadsPerWrite => "disk_reads_per_write",
             Metric::RequestsPerSecond => "requests_per_s",
             Metric::BytesPerSecond => "bytes_per_s",
             Metric::ResponseTime => "response_ns",
@@ -101,31 +122,20 @@ impl Metric {
             Metric::HitRatio => "hit ratio",
             Metric::WriteHitRatio => "write hits",
             Metric::BlocksPerTransaction => "blocks/commit",
+            Metric::LineDelayPerWrite => "µs of it for lines",
+            Metric::DiskRequestsPerWrite => "disk requests/write",
+            Metric::DiskReadsPerWrite => "disk reads/write",
             Metric::RequestsPerSecond => "requests/s",
             Metric::BytesPerSecond => "bytes/s",
             Metric::ResponseTime => "response time, ns",
         }
     }
 
-    /// Whether it is a time or a rate, which a busy machine changes; counts are exact.
-    #[must_use]
-    pub const fn is_timed(self) -> bool {
-        matches!(
-            self,
-            Metric::WritesPerSecond
-                | Metric::OperationsPerSecond
-                | Metric::TimePerWrite
-                | Metric::RequestsPerSecond
-                | Metric::BytesPerSecond
-                | Metric::ResponseTime
-        )
-    }
-
     /// The number; none where the measurement has no such thing.
     #[must_use]
     pub fn of(self, outcome: &Outcome) -> Option<f64> {
         let value = match outcome {
-            Outcome::Work(work) => self.of_work(&work.measurement)?,
+            Outcome::Work(work) => self.of_work(&work.measurement, work.media)?,
             Outcome::Blocks(blocks) => match self {
                 Metric::RequestsPerSecond => blocks.requests_per_s,
                 Metric::BytesPerSecond => blocks.bytes_per_s,
@@ -136,7 +146,8 @@ impl Metric {
         value.is_finite().then_some(value)
     }
 
-    fn of_work(self, work: &Measurement) -> Option<f64> {
+    fn of_work(self, work: &Measurement, media: EmulatedMedia) -> Option<f64> {
+        let each_write = |count: u64| count as f64 / work.asked.writes as f64;
         Some(match self {
             Metric::WritesPerSecond => work.writes_per_s(),
             Metric::OperationsPerSecond => work.ops_per_s(),
@@ -153,6 +164,12 @@ impl Metric {
             Metric::HitRatio => work.hit_ratio(),
             Metric::WriteHitRatio => work.write_hit_ratio(),
             Metric::BlocksPerTransaction => work.blocks_per_transaction(),
+            Metric::LineDelayPerWrite => {
+                let delay_ns = work.done.memory.lines() * media.write_ns_per_line();
+                each_write(delay_ns) / 1e3
+            }
+            Metric::DiskRequestsPerWrite => each_write(work.done.backing.writes),
+            Metric::DiskReadsPerWrite => each_write(work.done.read_misses),
             Metric::RequestsPerSecond | Metric::BytesPerSecond | Metric::ResponseTime => {
                 return None;
             }

@@ -3,7 +3,6 @@
 use forebay_report::digits;
 
 use super::{Figure, FigureResult};
-use crate::experiments::{Metric, Outcome};
 use crate::paper::{self, Reported, Value};
 
 /// Numbers within this factor of each other have the same shape.
@@ -129,7 +128,6 @@ pub(super) fn sentences(result: &FigureResult, comparisons: &[Comparison]) -> Ve
         ));
         return sentences;
     }
-    sentences.extend(where_time_goes(result));
     if !result.figure.caveat.is_empty() {
         sentences.push(result.figure.caveat.to_owned());
     }
@@ -158,56 +156,6 @@ fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
-}
-
-/// For figures of speed: how much of a write each design spends on the medium's lines.
-fn where_time_goes(result: &FigureResult) -> Option<String> {
-    let is_speed = matches!(
-        result.figure.metric,
-        Metric::WritesPerSecond | Metric::OperationsPerSecond
-    );
-    if !is_speed {
-        return None;
-    }
-    let shares: Vec<String> = result
-        .series
-        .iter()
-        .filter_map(|series| {
-            let outcome = series.outcomes.iter().flatten().next()?;
-            let (lines_us, whole_us) = time_of(outcome)?;
-            Some(format!(
-                "{} {} of {} µs",
-                series.name,
-                digits(lines_us),
-                digits(whole_us)
-            ))
-        })
-        .collect();
-    (!shares.is_empty()).then(|| {
-        format!(
-            "At {} the medium's emulated delay for lines written takes, of a write: {}. The rest is \
-             reads, the disk and the processor, which scale differently from the paper's machine.",
-            result.places[0],
-            shares.join(", ")
-        )
-    })
-}
-
-/// Microseconds of a write: what the medium's lines cost, and all of it.
-fn time_of(outcome: &Outcome) -> Option<(f64, f64)> {
-    let Outcome::Work(work) = outcome else {
-        return None;
-    };
-    let writes = work.measurement.asked.writes;
-    if writes == 0 {
-        return None;
-    }
-    let lines_ns = work.measurement.done.memory.lines() * work.media.write_ns_per_line();
-    let whole = work.measurement.elapsed.as_secs_f64();
-    Some((
-        lines_ns as f64 / 1e3 / writes as f64,
-        whole * 1e6 / writes as f64,
-    ))
 }
 
 /// The figure's numbers divided by its baseline's at the same place, for one series.
@@ -252,8 +200,8 @@ mod tests {
         );
         assert_eq!(
             sentences.len(),
-            3,
-            "the difference, where time goes, the caveat: {sentences:?}"
+            2,
+            "the difference, the caveat: {sentences:?}"
         );
     }
 

@@ -8,6 +8,9 @@ use super::compare::{compare, sentences};
 use super::{FigureResult, Report};
 use crate::experiments::{Metric, Outcome};
 
+/// Everything that a measurement has.
+const METRICS: [&[Metric]; 3] = [Metric::OF_WORK, Metric::OF_TIME, Metric::OF_BLOCKS];
+
 /// Everything measured, with what it was measured at.
 pub(super) fn to_json(report: &Report<'_>) -> Value {
     let scope = report.scope;
@@ -65,9 +68,9 @@ fn outcome_to_json(outcome: &Option<Outcome>) -> Value {
     let Some(outcome) = outcome else {
         return Value::Null;
     };
-    let fields = outcome.metrics().iter();
+    let fields = METRICS.concat().into_iter();
     fields
-        .map(|metric| (metric.key().to_owned(), json!(metric.of(outcome))))
+        .filter_map(|metric| Some((metric.key().to_owned(), json!(metric.of(outcome)?))))
         .collect::<serde_json::Map<_, _>>()
         .into()
 }
@@ -75,7 +78,7 @@ fn outcome_to_json(outcome: &Option<Outcome>) -> Value {
 /// A line for each series and place: the figure's number, its ratio to the baseline's, and the rest
 /// of the measurement. Empty where a series has no such number.
 pub(super) fn to_csv(results: &[FigureResult]) -> String {
-    let metrics: Vec<Metric> = [Metric::OF_WORK, Metric::OF_BLOCKS].concat();
+    let metrics: Vec<Metric> = METRICS.concat();
     let mut csv = String::from("figure,place,series,metric,value,ratio_to_baseline");
     for metric in &metrics {
         let _ = write!(csv, ",{}", metric.key());

@@ -98,6 +98,10 @@ fn section(result: &FigureResult, shown: &mut Vec<(String, Table)>) -> Section {
         ));
         paragraphs.extend(notes(&comparisons));
     }
+    if let Some(costs) = costs(result) {
+        let caption = format!("Figure {}: what a write's time goes into", figure.number);
+        tables.push((caption, costs));
+    }
     let counts = counts(result);
     match shown.iter().find(|(_, table)| *table == counts) {
         Some((number, _)) => paragraphs.push(format!("The counts are those of Figure {number}.")),
@@ -144,11 +148,27 @@ fn table_of(comparisons: &[Comparison]) -> Table {
 
 /// Every series at every place with its whole measurement.
 fn counts(result: &FigureResult) -> Table {
-    let outcomes = || result.series.iter().flat_map(|series| &series.outcomes);
-    let metrics = outcomes()
-        .flatten()
+    let mut outcomes = result
+        .series
+        .iter()
+        .flat_map(|series| &series.outcomes)
+        .flatten();
+    let metrics = outcomes
         .next()
         .map_or(Metric::OF_WORK, |outcome| outcome.metrics());
+    numbers(result, metrics)
+}
+
+/// For figures of speed: what a write's time goes into.
+fn costs(result: &FigureResult) -> Option<Table> {
+    let is_speed = matches!(
+        result.figure.metric,
+        Metric::WritesPerSecond | Metric::OperationsPerSecond | Metric::TimePerWrite
+    );
+    is_speed.then(|| numbers(result, Metric::OF_TIME))
+}
+
+fn numbers(result: &FigureResult, metrics: &[Metric]) -> Table {
     let mut rows = Vec::new();
     for (place, name) in result.places.iter().enumerate() {
         for series in &result.series {
