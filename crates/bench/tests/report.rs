@@ -61,8 +61,14 @@ fn a_quick_run_reports_every_row_and_the_counted_ones_hold() {
     for name in ROWS {
         let found = value(name);
         let may_be_absent = name.contains("libpmem") || name.contains("qsd");
+        // A difference of two times is below zero where the machine is busier in one of them.
+        let least = if name == "duplicate_lookup_cost" {
+            -1.0
+        } else {
+            0.0
+        };
         assert!(
-            found.as_f64().is_some_and(|value| value > 0.0) || (may_be_absent && found.is_null()),
+            found.as_f64().is_some_and(|value| value > least) || (may_be_absent && found.is_null()),
             "{name}: {found}"
         );
     }

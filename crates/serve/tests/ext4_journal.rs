@@ -139,6 +139,10 @@ fn a_journal_that_is_written_last_hardly_reaches_the_disk() {
     let with = disk_blocks_per_app_block(true);
     let without = disk_blocks_per_app_block(false);
     // Until the journal is found some of it is written: how much, a busy machine decides. That it is
-    // at most 1.1 is counted by `make rig`, with a journal that many laps go through.
-    assert!(with < 0.8 * without, "{with} with, {without} without");
+    // at most 1.1 is counted by `make rig`, with a journal that many laps go through. Without, the
+    // journal is spared too, by the second chance of what changes often, but not as long.
+    assert!(
+        with < 1.25 && with < without,
+        "{with} with, {without} without"
+    );
 }

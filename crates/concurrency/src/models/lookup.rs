@@ -76,12 +76,13 @@ impl Store {
             change();
             if mutated(Mutant::ChangingMarkMissing) {
                 self.index.begin_change(stripe);
-                return self.index.end_change_and_unlock(stripe);
+            } else {
+                return self.index.unlock(stripe);
             }
-            return self.index.unlock(stripe);
+        } else {
+            self.index.begin_change(stripe);
+            change();
         }
-        self.index.begin_change(stripe);
-        change();
         self.index.end_change_and_unlock(stripe);
     }
 
