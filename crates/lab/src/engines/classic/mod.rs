@@ -162,17 +162,25 @@ impl State {
         waits || self.cache.is_cached(number)
     }
 
-    fn read(&mut self, number: u64, out: &mut [u8], fill: bool) -> Result<()> {
-        let journal = self.journal.as_ref();
-        let is_hit = match journal.and_then(|journal| journal.waiting(number)) {
-            Some(bytes) => {
-                out.copy_from_slice(bytes);
-                true
+    /// Reads blocks of the disk; neighbours that nobody has come with one request.
+    fn read(&mut self, first: u64, out: &mut [u8], block_bytes: usize, fill: bool) -> Result<()> {
+        let (mut number, mut rest) = (first, out);
+        while !rest.is_empty() {
+            let left = (rest.len() / block_bytes) as u64;
+            let missing = (number..number + left)
+                .take_while(|&number| !self.has(number))
+                .count();
+            let (part, after) = rest.split_at_mut(missing.max(1) * block_bytes);
+            let journal = self.journal.as_ref();
+            match journal.and_then(|journal| journal.waiting(number)) {
+                Some(bytes) => part.copy_from_slice(bytes),
+                None => self.cache.read(number, part, fill)?,
             }
-            None => self.cache.read(number, out, fill)?,
-        };
-        self.stats.read_hits += u64::from(is_hit);
-        self.stats.read_misses += u64::from(!is_hit);
+            self.stats.read_hits += u64::from(missing == 0);
+            self.stats.read_misses += missing as u64;
+            number += missing.max(1) as u64;
+            rest = after;
+        }
         Ok(())
     }
 
@@ -247,14 +255,13 @@ impl Engine for Classic {
     }
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let mut state = self.lock();
-        for (index, out) in out.chunks_mut(self.geometry.block_bytes).enumerate() {
+        let block_bytes = self.geometry.block_bytes;
+        for (index, out) in out.chunks(block_bytes).enumerate() {
             // The largest number is outside every disk.
-            let number = block.saturating_add(index as u64);
-            check_block(self, number, out.len())?;
-            state.read(number, out, self.fill_on_read)?;
+            check_block(self, block.saturating_add(index as u64), out.len())?;
         }
-        Ok(())
+        let fill = self.fill_on_read;
+        self.lock().read(block, out, block_bytes, fill)
     }
 
     fn flush(&self) -> Result<()> {

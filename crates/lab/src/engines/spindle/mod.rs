@@ -106,31 +106,43 @@ pub(crate) fn open(
 }
 
 impl Spindle {
-    fn read_one(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        match state.index.get(block) {
-            Some(Place::Data(entry)) => {
+    fn read_cached(
+        &self,
+        state: &mut State,
+        place: Place,
+        block: u64,
+        out: &mut [u8],
+    ) -> Result<()> {
+        match place {
+            Place::Data(entry) => {
                 let slot = state.data.at(entry).mapping.slot;
                 self.media.read_slot(Cache::Data, slot, block, out)?;
                 state.data.lru.touch(entry);
             }
-            Some(Place::Metadata(slot)) => {
+            Place::Metadata(slot) => {
                 self.media.read_slot(Cache::Metadata, slot, block, out)?;
                 state.metadata.access(slot, 1);
             }
-            None => {
-                let offset = block * self.media.layout.block_bytes;
-                self.backing
-                    .read_at(offset, out)
-                    .map_err(|source| self.backing_error(source))?;
-                state.tallies.read_misses += 1;
-                return match self.fill(state, block, out) {
-                    // The block was read all the same.
-                    Err(Error::Backing { .. } | Error::Corrupt { .. }) => Ok(()),
-                    result => result,
-                };
-            }
         }
         state.tallies.read_hits += 1;
+        Ok(())
+    }
+
+    /// Reads neighbours that are not cached with one request to the disk, and brings them in.
+    fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
+        let offset = block * self.media.layout.block_bytes;
+        self.backing
+            .read_at(offset, out)
+            .map_err(|source| self.backing_error(source))?;
+        let block_bytes = self.block_bytes();
+        state.tallies.read_misses += (out.len() / block_bytes) as u64;
+        for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
+            match self.fill(state, number, bytes) {
+                // The block was read all the same.
+                Err(Error::Backing { .. } | Error::Corrupt { .. }) => {}
+                result => result?,
+            }
+        }
         Ok(())
     }
 
@@ -210,8 +222,23 @@ impl Engine for Spindle {
         }
         let mut state = lock_or_yield(&self.state);
         self.check_alive()?;
-        for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
-            self.read_one(&mut state, number, bytes)?;
+        let (mut number, mut rest) = (block, out);
+        while !rest.is_empty() {
+            let left = (rest.len() / block_bytes) as u64;
+            let found = state.index.get(number);
+            let blocks = match found {
+                Some(_) => 1,
+                None => (number..number + left)
+                    .take_while(|&number| state.index.get(number).is_none())
+                    .count(),
+            };
+            let (part, after) = rest.split_at_mut(blocks * block_bytes);
+            match found {
+                Some(place) => self.read_cached(&mut state, place, number, part)?,
+                None => self.read_missing(&mut state, number, part)?,
+            }
+            number += blocks as u64;
+            rest = after;
         }
         Ok(())
     }

@@ -118,26 +118,33 @@ impl Ubj {
         }
     }
 
-    fn read_block(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        if let Some(slot) = state.place_of(block) {
-            match state.buffer(slot) {
-                Buffer::Clean { .. } => self.read_clean(slot, block, out)?,
-                _ => self.read_frozen(slot, block, out)?,
-            }
-            state.touch(slot);
-            state.stats.read_hits += 1;
-            return Ok(());
+    fn read_cached(&self, state: &mut State, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
+        match state.buffer(slot) {
+            Buffer::Clean { .. } => self.read_clean(slot, block, out)?,
+            _ => self.read_frozen(slot, block, out)?,
         }
+        state.touch(slot);
+        state.stats.read_hits += 1;
+        Ok(())
+    }
+
+    /// Reads neighbours that are not cached with one request to the disk, and brings them in.
+    fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
         self.read_disk(block, out)?;
-        state.stats.read_misses += 1;
-        if self.fill_on_read && self.writable().is_ok() {
-            self.fill(state, block, out)?;
+        let block_bytes = self.layout.block_bytes;
+        state.stats.read_misses += (out.len() / block_bytes) as u64;
+        for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
+            if self.fill_on_read && self.writable().is_ok() {
+                self.fill(state, number, bytes)?;
+            }
         }
         Ok(())
     }
 
     fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let read = self.backing.read_at(block * out.len() as u64, out);
+        let read = self
+            .backing
+            .read_at(block * self.layout.block_bytes as u64, out);
         read.map_err(|source| self.backing_error(source))
     }
 
@@ -216,9 +223,24 @@ impl Engine for Ubj {
                 ),
             });
         }
-        for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
-            let mut state = lock_or_yield(&self.state);
-            self.read_block(&mut state, number, bytes)?;
+        let mut state = lock_or_yield(&self.state);
+        let (mut number, mut rest) = (block, out);
+        while !rest.is_empty() {
+            let left = (rest.len() / block_bytes) as u64;
+            let found = state.place_of(number);
+            let blocks = match found {
+                Some(_) => 1,
+                None => (number..number + left)
+                    .take_while(|&number| state.place_of(number).is_none())
+                    .count(),
+            };
+            let (part, after) = rest.split_at_mut(blocks * block_bytes);
+            match found {
+                Some(slot) => self.read_cached(&mut state, slot, number, part)?,
+                None => self.read_missing(&mut state, number, part)?,
+            }
+            number += blocks as u64;
+            rest = after;
         }
         Ok(())
     }

@@ -75,23 +75,26 @@ impl Flashcache {
         self.table.find(number).is_some()
     }
 
-    /// Reads a block of the disk; returns whether it was cached. With `fill` it is afterwards.
-    pub(super) fn read(&mut self, number: u64, out: &mut [u8], fill: bool) -> Result<bool> {
+    /// Reads a cached block, or neighbours of which none is cached; with `fill` they are afterwards.
+    pub(super) fn read(&mut self, number: u64, out: &mut [u8], fill: bool) -> Result<()> {
         if let Some(slot) = self.table.find(number) {
             self.read_slot(slot, out)?;
             self.table.touch(slot);
-            return Ok(true);
+            return Ok(());
         }
         self.read_disk(number, out)?;
-        if fill {
-            match self.fill(number, out) {
+        if !fill {
+            return Ok(());
+        }
+        for (number, bytes) in (number..).zip(out.chunks(self.geometry.block_bytes)) {
+            match self.fill(number, bytes) {
                 // Not to be cached is no reason not to be read.
                 Ok(()) => {}
                 Err(Error::Backing { .. } | Error::Poisoned { .. } | Error::Corrupt { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(false)
+        Ok(())
     }
 
     /// Copies a slot's block out. A clean one that the medium lost comes from the disk.
