@@ -39,7 +39,7 @@ pub enum Metric {
     LineDelayPerWrite,
     /// Runs of blocks written to the disk for an application write.
     DiskRequestsPerWrite,
-    /// Blocks brought in from the disk for an application write.
+    /// Requests that read from the disk for an application write.
     DiskReadsPerWrite,
     /// Requests a second, of the study's jobs.
     RequestsPerSecond,
@@ -97,8 +97,8 @@ impl Metric {
             Metric::WriteHitRatio => "write_hit_ratio",
             Metric::BlocksPerTransaction => "blocks_per_transaction",
             Metric::LineDelayPerWrite => "line_delay_per_write_us",
-            Metric::DiskRequestsPerWrite => "disk_requests_per_write",
-            Metric::DiskReadsPerWrite => "disk_reads_per_write",
+            Metric::DiskRequestsPerWrite => "disk_write_requests_per_write",
+            Metric::DiskReadsPerWrite => "disk_read_requests_per_write",
             Metric::RequestsPerSecond => "requests_per_s",
             Metric::BytesPerSecond => "bytes_per_s",
             Metric::ResponseTime => "response_ns",
@@ -123,8 +123,8 @@ impl Metric {
             Metric::WriteHitRatio => "write hits",
             Metric::BlocksPerTransaction => "blocks/commit",
             Metric::LineDelayPerWrite => "µs of it for lines",
-            Metric::DiskRequestsPerWrite => "disk requests/write",
-            Metric::DiskReadsPerWrite => "disk reads/write",
+            Metric::DiskRequestsPerWrite => "write requests/write",
+            Metric::DiskReadsPerWrite => "read requests/write",
             Metric::RequestsPerSecond => "requests/s",
             Metric::BytesPerSecond => "bytes/s",
             Metric::ResponseTime => "response time, ns",
@@ -169,7 +169,7 @@ impl Metric {
                 each_write(delay_ns) / 1e3
             }
             Metric::DiskRequestsPerWrite => each_write(work.done.backing.writes),
-            Metric::DiskReadsPerWrite => each_write(work.done.read_misses),
+            Metric::DiskReadsPerWrite => each_write(work.done.backing.reads),
             Metric::RequestsPerSecond | Metric::BytesPerSecond | Metric::ResponseTime => {
                 return None;
             }

@@ -54,7 +54,9 @@ fn by_file_size(title: &'static str, name: &'static str, plan: fn(&Scope) -> Pla
         title,
         about: "Throughput of a Filebench personality by the mean size of its files. The paper names no sizes.",
         places_are: "mean file size",
-        caveat: "The paper's file sizes are in its plot only, so ours need not be the same.",
+        caveat: "Reads that miss take most of the time: the table has how many requests they make to the disk \
+                 for each write, which differs by how an engine asks for neighbours. The paper's file sizes \
+                 are in its plot only, so ours need not be the same.",
         ..figure(name, Metric::OperationsPerSecond, plan)
     }
 }

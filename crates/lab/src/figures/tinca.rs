@@ -73,7 +73,7 @@ fn motivation() -> Vec<Figure> {
         },
         Figure {
             title: "what the journal and the flushes cost",
-            about: "The same random writes without a journal and without flushes, with a journal, and with \
+            about: "The same random writes on Classic without a journal and without flushes, with a journal, and with \
                     both. Without flushes the region is declared battery-backed, so that nothing is flushed \
                     and no line is delayed.",
             places_are: "workload",
@@ -264,12 +264,12 @@ fn plan_3a(scope: &Scope) -> Plan {
     let mut series = vec![
         variant(
             "no-journal",
-            "classic, no journal",
+            "no journal",
             cells(EngineName::Classic, JournalMode::None),
         ),
         variant(
             "journal",
-            "classic, data journal",
+            "data journal",
             cells(EngineName::Classic, JournalMode::Data),
         ),
     ];
@@ -299,17 +299,17 @@ fn plan_3b(scope: &Scope) -> Plan {
     let mut series = vec![
         variant(
             "no-journal-no-flush",
-            "classic, no journal, no flush",
+            "no journal, no flush",
             classic(JournalMode::None, false),
         ),
         variant(
             "journal-no-flush",
-            "classic, journal, no flush",
+            "journal, no flush",
             classic(JournalMode::Data, false),
         ),
         variant(
             "journal",
-            "classic, journal, flush",
+            "journal, flush",
             classic(JournalMode::Data, true),
         ),
     ];
@@ -339,7 +339,7 @@ fn plan_4(scope: &Scope) -> Plan {
         variant("classic", "classic", cells(EngineName::Classic, true)),
         variant(
             "no-metadata",
-            "classic, no metadata updates",
+            "no metadata updates",
             cells(EngineName::Classic, false),
         ),
     ];
