@@ -19,4 +19,4 @@ for engine in classic ubj tinca spindle; do
     check run --engine "$engine" --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 done
 check printed
-cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --json "$REPORT"
+cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --seconds 120 --json "$REPORT"
