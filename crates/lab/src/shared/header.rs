@@ -8,9 +8,10 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use forebay::{Backing, Error, Region, Result};
+use forebay::{Backing, Region, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
+use super::refused;
 use crate::engines::EngineName;
 
 /// Bytes that the header has for itself; more than it needs, so that what follows is far away.
@@ -77,11 +78,7 @@ impl Header {
     /// `Refused`, in words, where it is not that.
     pub(crate) fn read(region: &Region, engine: EngineName, backing: &Backing) -> Result<Header> {
         let disk_bytes = backing.size_bytes();
-        let refused = |found: String, todo: &str| Error::Refused {
-            path: region.path().to_path_buf(),
-            found,
-            todo: todo.to_string(),
-        };
+        let refused = |found, todo| refused(region, found, todo);
         if region.len() < HEADER_BYTES {
             let found = format!("{} bytes, too few for an engine", region.len());
             return Err(refused(found, "give it more room"));

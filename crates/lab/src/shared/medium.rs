@@ -25,3 +25,24 @@ pub(crate) fn check_medium(region: &Region) -> Result<()> {
         }),
     }
 }
+
+/// Refuses to go on after a fence failed: nobody knows what is durable, and of which transaction.
+///
+/// # Errors
+/// `Poisoned`.
+pub(crate) fn check_alive(region: &Region) -> Result<()> {
+    if region.is_poisoned() {
+        let path = region.path().to_path_buf();
+        return Err(Error::Poisoned { path });
+    }
+    Ok(())
+}
+
+/// The error of a region that holds something else than was asked for.
+pub(crate) fn refused(region: &Region, found: String, todo: &str) -> Error {
+    Error::Refused {
+        path: region.path().to_path_buf(),
+        found,
+        todo: todo.to_string(),
+    }
+}

@@ -1,11 +1,15 @@
 //! What the papers' engines have in common, so that they differ only where their designs do.
 
+mod disk;
 mod header;
 mod lru;
 mod medium;
+mod read;
 mod transaction;
 
+pub(crate) use disk::Disk;
 pub(crate) use header::{HEADER_BYTES, Header};
 pub(crate) use lru::Lru;
-pub(crate) use medium::{check_medium, fence};
-pub(crate) use transaction::{BufferedTransaction, ChangedBlock, CommitBlocks, check_block};
+pub(crate) use medium::{check_alive, check_medium, fence, refused};
+pub(crate) use read::{check_blocks, read_blocks};
+pub(crate) use transaction::{BufferedTransaction, ChangedBlock, CommitBlocks};

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use forebay::{Engine, EngineTransaction, Error, Result};
 
+use super::check_blocks;
+
 /// A block that a transaction changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChangedBlock {
@@ -24,18 +26,15 @@ pub(crate) trait CommitBlocks: Engine {
 }
 
 /// Refuses a block outside the engine's disk, or bytes that are not one block.
-pub(crate) fn check_block(engine: &impl Engine, block: u64, len: usize) -> Result<()> {
-    let blocks = engine.size_bytes() / engine.block_bytes() as u64;
-    if block < blocks && len == engine.block_bytes() {
-        return Ok(());
+fn check_block(engine: &impl Engine, block: u64, len: usize) -> Result<()> {
+    let block_bytes = engine.block_bytes();
+    if len != block_bytes {
+        return Err(Error::OutOfRange {
+            volume: 0,
+            what: format!("{len} bytes for block {block}, which has {block_bytes}"),
+        });
     }
-    Err(Error::OutOfRange {
-        volume: 0,
-        what: format!(
-            "{len} bytes at block {block}; the disk has {blocks} blocks of {} bytes",
-            engine.block_bytes()
-        ),
-    })
+    check_blocks(engine, block, len)
 }
 
 /// A transaction of an engine that commits everything at once.

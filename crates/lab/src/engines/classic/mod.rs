@@ -28,7 +28,9 @@ use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Re
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions, JournalMode};
-use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks, Header, check_block};
+use crate::shared::{
+    BufferedTransaction, ChangedBlock, CommitBlocks, Header, check_blocks, read_blocks, refused,
+};
 use flashcache::Flashcache;
 use journal::Journal;
 use layout::{Geometry, check_block_bytes};
@@ -90,11 +92,7 @@ pub(crate) fn open(
     check_block_bytes(options.block_bytes)?;
     let disk_bytes = backing.size_bytes();
     let header = Header::read(&region, EngineName::Classic, &backing)?;
-    let refused = |found: String| Error::Refused {
-        path: region.path().to_path_buf(),
-        found,
-        todo: "open it with the options it was made with".to_string(),
-    };
+    let refused = |found| refused(&region, found, "open it with the options it was made with");
     if header.block_bytes != options.block_bytes as u64 {
         let found = format!("a cache of blocks of {} bytes", header.block_bytes);
         return Err(refused(found));
@@ -164,24 +162,27 @@ impl State {
 
     /// Reads blocks of the disk; neighbours that nobody has come with one request.
     fn read(&mut self, first: u64, out: &mut [u8], block_bytes: usize, fill: bool) -> Result<()> {
-        let (mut number, mut rest) = (first, out);
-        while !rest.is_empty() {
-            let left = (rest.len() / block_bytes) as u64;
-            let missing = (number..number + left)
-                .take_while(|&number| !self.has(number))
-                .count();
-            let (part, after) = rest.split_at_mut(missing.max(1) * block_bytes);
-            let journal = self.journal.as_ref();
-            match journal.and_then(|journal| journal.waiting(number)) {
-                Some(bytes) => part.copy_from_slice(bytes),
-                None => self.cache.read(number, part, fill)?,
-            }
-            self.stats.read_hits += u64::from(missing == 0);
-            self.stats.read_misses += missing as u64;
-            number += missing.max(1) as u64;
-            rest = after;
-        }
-        Ok(())
+        read_blocks(
+            self,
+            first,
+            out,
+            block_bytes,
+            |state, number| state.has(number).then_some(()),
+            |state, (), number, part| {
+                let journal = state.journal.as_ref();
+                match journal.and_then(|journal| journal.waiting(number)) {
+                    Some(bytes) => part.copy_from_slice(bytes),
+                    None => state.cache.read(number, part, fill)?,
+                }
+                state.stats.read_hits += 1;
+                Ok(())
+            },
+            |state, number, part| {
+                state.cache.read(number, part, fill)?;
+                state.stats.read_misses += (part.len() / block_bytes) as u64;
+                Ok(())
+            },
+        )
     }
 
     /// Commits blocks, those of `in_place` past the log and before it.
@@ -256,10 +257,7 @@ impl Engine for Classic {
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         let block_bytes = self.geometry.block_bytes;
-        for (index, out) in out.chunks(block_bytes).enumerate() {
-            // The largest number is outside every disk.
-            check_block(self, block.saturating_add(index as u64), out.len())?;
-        }
+        check_blocks(self, block, out.len())?;
         let fill = self.fill_on_read;
         self.lock().read(block, out, block_bytes, fill)
     }
@@ -283,7 +281,7 @@ impl Engine for Classic {
             dirty_blocks,
             evictions: state.cache.evictions(),
             memory: state.cache.device().region().counters(),
-            backing: state.cache.backing().counters(),
+            backing: state.cache.disk().counters(),
             ..state.stats
         }
     }

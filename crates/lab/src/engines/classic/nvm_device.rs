@@ -4,9 +4,9 @@
 //! when it returns. A block that is written in place may tear at 8 bytes in a power cut, as on any
 //! block device that promises no more.
 
-use forebay::{Error, Region, Result};
+use forebay::{Region, Result};
 
-use crate::shared::fence;
+use crate::shared::{check_alive, fence};
 
 pub(super) struct NvmDevice {
     region: Region,
@@ -29,10 +29,7 @@ impl NvmDevice {
     /// is durable, the entry of a slot that counts as free among it, and nothing is written any more.
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         assert!(bytes.len() == self.block_bytes, "a block device's write");
-        if self.region.is_poisoned() {
-            let path = self.region.path().to_path_buf();
-            return Err(Error::Poisoned { path });
-        }
+        check_alive(&self.region)?;
         self.region.store(offset, bytes);
         self.region.flush(offset, bytes.len());
         // The block is durable before whoever wrote it writes another one or answers.

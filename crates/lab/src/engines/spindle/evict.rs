@@ -3,17 +3,12 @@
 //! An entry that is the only way to a block's latest bytes is freed or marked clean only after these
 //! bytes are on the disk and synced.
 
-use std::ops::Range;
-
-use forebay::{Engine, Error, Result, WriteRun};
+use forebay::{Error, Result};
 
 use super::Spindle;
 use super::layout::{Cache, Mapping};
 use super::state::State;
 use crate::mutants::{Mutant, mutated};
-
-/// Blocks that a flush holds in DRAM at a time.
-const FLUSH_BLOCKS_MAX: usize = 256;
 
 /// A dirty block.
 #[derive(Clone, Copy)]
@@ -79,9 +74,7 @@ impl Spindle {
     pub(super) fn flush_locked(&self, state: &mut State) -> Result<()> {
         let mut dirty = self.dirty_blocks(state);
         dirty.sort_unstable_by_key(|of_block| of_block.block);
-        for batch in dirty.chunks(FLUSH_BLOCKS_MAX) {
-            self.write_back(batch)?;
-        }
+        self.write_back(&dirty)?;
         self.sync()?;
         let (mut data, mut metadata) = (Vec::new(), Vec::new());
         for of_block in &dirty {
@@ -147,50 +140,20 @@ impl Spindle {
         self.sync()
     }
 
-    /// Writes blocks, in the order of their numbers, with neighbours as one run; no sync.
+    /// Writes blocks, in the order of their numbers; no sync.
     fn write_back(&self, blocks: &[Dirty]) -> Result<()> {
-        let block_bytes = self.block_bytes();
-        let mut bytes = vec![0; blocks.len() * block_bytes];
-        for (of_block, out) in blocks.iter().zip(bytes.chunks_exact_mut(block_bytes)) {
+        let number = |dirty: &Dirty| dirty.block;
+        self.disk.write(blocks, number, |dirty, out| {
             self.media
-                .read_slot(of_block.cache, of_block.slot, of_block.block, out)?;
-        }
-        let mut ranges: Vec<Range<usize>> = Vec::new();
-        for number in 0..blocks.len() {
-            match ranges.last_mut() {
-                Some(run) if blocks[number - 1].block + 1 == blocks[number].block => {
-                    run.end = number + 1;
-                }
-                _ => ranges.push(number..number + 1),
-            }
-        }
-        let runs: Vec<WriteRun<'_>> = ranges
-            .into_iter()
-            .map(|run| WriteRun {
-                offset: blocks[run.start].block * block_bytes as u64,
-                bytes: &bytes[run.start * block_bytes..run.end * block_bytes],
-            })
-            .collect();
-        let results = self.backing.write_runs(&runs);
-        let result: std::io::Result<()> = results.into_iter().collect();
-        result.map_err(|source| self.backing_error(source))
+                .read_slot(dirty.cache, dirty.slot, dirty.block, out)
+        })
     }
 
     fn sync(&self) -> Result<()> {
         if mutated(Mutant::SpindleFreedBeforeSync) {
             return Ok(());
         }
-        self.backing
-            .sync()
-            .map_err(|source| self.backing_error(source))
-    }
-
-    /// An error of the disk, with its name.
-    pub(super) fn backing_error(&self, source: std::io::Error) -> Error {
-        Error::Backing {
-            path: self.backing.identity().path,
-            source,
-        }
+        self.disk.sync()
     }
 }
 

@@ -28,7 +28,10 @@ use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Re
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
-use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks, Header};
+use crate::shared::{
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_alive, check_blocks,
+    read_blocks, refused,
+};
 use layout::{Cache, Layout};
 use media::Media;
 use state::{Place, State};
@@ -36,7 +39,7 @@ use state::{Place, State};
 /// The engine.
 pub(crate) struct Spindle {
     media: Media,
-    backing: Backing,
+    disk: Disk,
     fills_on_read: bool,
     state: Mutex<State>,
 }
@@ -57,13 +60,7 @@ pub(crate) fn create(
     // An empty cache is there before the header says that there is one.
     media.fence()?;
     layout.header().write(&media.region, &backing)?;
-    let state = media.recover()?;
-    Ok(Box::new(Spindle {
-        media,
-        backing,
-        fills_on_read: options.fill_on_read,
-        state: Mutex::new(state),
-    }))
+    Spindle::recovered(media, backing, options)
 }
 
 /// Recovers the Spindle that `region` holds.
@@ -76,11 +73,7 @@ pub(crate) fn open(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let refused = |found, todo: &str| Error::Refused {
-        path: region.path().to_path_buf(),
-        found,
-        todo: todo.to_string(),
-    };
+    let refused = |found, todo| refused(&region, found, todo);
     let header = Header::read(&region, EngineName::Spindle, &backing)?;
     let layout = Layout::from_header(&header, region.len())
         .map_err(|found| refused(found, "restore the region from a copy, or make a new cache"))?;
@@ -96,16 +89,25 @@ pub(crate) fn open(
         return Err(refused(found, "open it with those, or make a new cache"));
     }
     let media = Media { region, layout };
-    let state = media.recover()?;
-    Ok(Box::new(Spindle {
-        media,
-        backing,
-        fills_on_read: options.fill_on_read,
-        state: Mutex::new(state),
-    }))
+    Spindle::recovered(media, backing, options)
 }
 
 impl Spindle {
+    /// The engine on media of which the header is there.
+    fn recovered(
+        media: Media,
+        backing: Backing,
+        options: &EngineOptions,
+    ) -> Result<Box<dyn Engine>> {
+        let state = media.recover()?;
+        Ok(Box::new(Spindle {
+            disk: Disk::new(backing, media.layout.block_bytes as usize),
+            media,
+            fills_on_read: options.fill_on_read,
+            state: Mutex::new(state),
+        }))
+    }
+
     fn read_cached(
         &self,
         state: &mut State,
@@ -130,10 +132,7 @@ impl Spindle {
 
     /// Reads neighbours that are not cached with one request to the disk, and brings them in.
     fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        let offset = block * self.media.layout.block_bytes;
-        self.backing
-            .read_at(offset, out)
-            .map_err(|source| self.backing_error(source))?;
+        self.disk.read(block, out)?;
         let block_bytes = self.block_bytes();
         state.tallies.read_misses += (out.len() / block_bytes) as u64;
         for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
@@ -168,15 +167,6 @@ impl Spindle {
         state.assert_at_rest();
         Ok(())
     }
-
-    /// After a failed fence nobody knows which transaction a block is of.
-    fn check_alive(&self) -> Result<()> {
-        if self.media.region.is_poisoned() {
-            let path = self.media.region.path().to_path_buf();
-            return Err(Error::Poisoned { path });
-        }
-        Ok(())
-    }
 }
 
 impl Engine for Spindle {
@@ -205,67 +195,37 @@ impl Engine for Spindle {
     }
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let block_bytes = self.block_bytes();
-        let blocks = (out.len() / block_bytes) as u64;
-        let end = block.checked_add(blocks);
-        if !out.len().is_multiple_of(block_bytes)
-            || end.is_none_or(|end| end > self.media.layout.disk_blocks())
-        {
-            return Err(Error::OutOfRange {
-                volume: 0,
-                what: format!(
-                    "{} bytes at block {block}; the disk has {} blocks of {block_bytes} bytes",
-                    out.len(),
-                    self.media.layout.disk_blocks()
-                ),
-            });
-        }
+        check_blocks(self, block, out.len())?;
         let mut state = lock_or_yield(&self.state);
-        self.check_alive()?;
-        let (mut number, mut rest) = (block, out);
-        while !rest.is_empty() {
-            let left = (rest.len() / block_bytes) as u64;
-            let found = state.index.get(number);
-            let blocks = match found {
-                Some(_) => 1,
-                None => (number..number + left)
-                    .take_while(|&number| state.index.get(number).is_none())
-                    .count(),
-            };
-            let (part, after) = rest.split_at_mut(blocks * block_bytes);
-            match found {
-                Some(place) => self.read_cached(&mut state, place, number, part)?,
-                None => self.read_missing(&mut state, number, part)?,
-            }
-            number += blocks as u64;
-            rest = after;
-        }
-        Ok(())
+        check_alive(&self.media.region)?;
+        read_blocks(
+            &mut *state,
+            block,
+            out,
+            self.block_bytes(),
+            |state, number| state.index.get(number),
+            |state, place, number, part| self.read_cached(state, place, number, part),
+            |state, number, part| self.read_missing(state, number, part),
+        )
     }
 
     fn flush(&self) -> Result<()> {
         let mut state = lock_or_yield(&self.state);
-        self.check_alive()?;
+        check_alive(&self.media.region)?;
         self.flush_locked(&mut state)
     }
 
     fn stats(&self) -> EngineStats {
         let state = lock_or_yield(&self.state);
         let (cached_blocks, dirty_blocks) = state.counts();
-        let tallies = state.tallies;
         let layout = &self.media.layout;
         EngineStats {
             slots: u64::from(layout.data_slots) + u64::from(layout.metadata_slots),
             cached_blocks,
             dirty_blocks,
-            commits: tallies.commits,
-            blocks_committed: tallies.blocks_committed,
-            write_hits: tallies.write_hits,
-            read_hits: tallies.read_hits,
-            read_misses: tallies.read_misses,
-            evictions: tallies.evictions,
             memory: self.media.region.counters(),
-            backing: self.backing.counters(),
+            backing: self.disk.counters(),
+            ..state.tallies
         }
     }
 }
@@ -273,7 +233,7 @@ impl Engine for Spindle {
 impl CommitBlocks for Spindle {
     fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
         let mut state = lock_or_yield(&self.state);
-        self.check_alive()?;
+        check_alive(&self.media.region)?;
         self.commit_locked(&mut state, blocks)
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use forebay::EngineStats;
+
 use super::cuckoo::Cuckoo;
 use super::layout::{Cache, Layout, Mapping};
 use crate::shared::Lru;
@@ -48,17 +50,6 @@ pub(super) struct MetadataCache {
     by_accesses: BTreeSet<(u64, u32)>,
 }
 
-/// Sums for the statistics.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tallies {
-    pub(super) commits: u64,
-    pub(super) blocks_committed: u64,
-    pub(super) write_hits: u64,
-    pub(super) read_hits: u64,
-    pub(super) read_misses: u64,
-    pub(super) evictions: u64,
-}
-
 /// All of it, under the engine's one lock.
 pub(super) struct State {
     pub(super) index: Cuckoo<Place>,
@@ -66,7 +57,8 @@ pub(super) struct State {
     pub(super) metadata: MetadataCache,
     /// The next ring position. Between commits Head and Tail are both here.
     pub(super) position: u64,
-    pub(super) tallies: Tallies,
+    /// What was done since the engine was opened; only the counts that nobody else has.
+    pub(super) tallies: EngineStats,
 }
 
 impl State {
@@ -87,7 +79,7 @@ impl State {
                 by_accesses: BTreeSet::new(),
             },
             position: 0,
-            tallies: Tallies::default(),
+            tallies: EngineStats::default(),
         }
     }
 

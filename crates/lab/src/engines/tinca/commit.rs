@@ -12,7 +12,7 @@ use super::Tinca;
 use super::layout::Entry;
 use super::state::State;
 use crate::mutants::{Mutant, mutated};
-use crate::shared::ChangedBlock;
+use crate::shared::{ChangedBlock, check_alive};
 
 /// A block that has taken steps 1 to 3.
 struct Written {
@@ -24,7 +24,7 @@ impl Tinca {
     /// All five steps. After an error of the backing nothing has changed; after one of the medium the
     /// slots and entries taken stay out of use until the next recovery has judged them.
     pub(super) fn commit_locked(&self, state: &mut State, blocks: &[ChangedBlock]) -> Result<()> {
-        self.media.check_alive()?;
+        check_alive(&self.media.region)?;
         assert!(
             !blocks.is_empty() && blocks.len() <= self.media.geometry.transaction_blocks_max(),
             "a transaction of {} blocks",

@@ -2,7 +2,7 @@
 //! own, as in the paper (§2.1, §4.3, §4.4): what one method has made durable is durable before the
 //! next one stores anything.
 
-use forebay::{Error, Region, Result};
+use forebay::{Region, Result};
 use forebay_pmem::LINE_BYTES;
 
 use super::Protocol;
@@ -21,17 +21,6 @@ pub(super) struct Media {
 }
 
 impl Media {
-    /// Refuses to go on after a failed fence: what it should have made durable may be there or not,
-    /// and must not be stored over.
-    pub(super) fn check_alive(&self) -> Result<()> {
-        if !self.region.is_poisoned() {
-            return Ok(());
-        }
-        Err(Error::Poisoned {
-            path: self.region.path().to_path_buf(),
-        })
-    }
-
     fn persist(&self, offset: u64, len: usize) -> Result<()> {
         self.region.flush(offset, len);
         fence(&self.region)

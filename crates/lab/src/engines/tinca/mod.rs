@@ -23,12 +23,15 @@ mod tests;
 
 use std::sync::{Mutex, MutexGuard};
 
-use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Result};
+use forebay::{Backing, Engine, EngineStats, EngineTransaction, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use crate::engines::{EngineName, EngineOptions};
-use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks, Header};
-use layout::Geometry;
+use crate::shared::{
+    BufferedTransaction, ChangedBlock, CommitBlocks, Disk, Header, check_blocks, read_blocks,
+    refused,
+};
+use layout::{Entry, Geometry};
 use media::Media;
 use state::State;
 
@@ -45,7 +48,7 @@ enum Protocol {
 /// The engine.
 struct Tinca {
     media: Media,
-    backing: Backing,
+    disk: Disk,
     fill_on_read: bool,
     state: Mutex<State>,
 }
@@ -96,11 +99,7 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Engine>> {
     let header = Header::read(&region, EngineName::Tinca, &backing)?;
     let [ring_elements, slots, protocol, _] = header.layout;
-    let refused = |found: String, todo: &str| Error::Refused {
-        path: region.path().to_path_buf(),
-        found,
-        todo: todo.to_string(),
-    };
+    let refused = |found, todo| refused(&region, found, todo);
     let is_as_asked = options.block_bytes as u64 == header.block_bytes
         && options
             .ring_elements
@@ -146,8 +145,8 @@ impl Tinca {
         state: State,
     ) -> Box<dyn Engine> {
         Box::new(Tinca {
+            disk: Disk::new(backing, media.geometry.block_bytes),
             media,
-            backing,
             fill_on_read: options.fill_on_read,
             state: Mutex::new(state),
         })
@@ -157,28 +156,22 @@ impl Tinca {
         lock_or_yield(&self.state)
     }
 
-    fn check_range(&self, block: u64, len: usize) -> Result<()> {
-        let geometry = &self.media.geometry;
-        let blocks = (len / geometry.block_bytes) as u64;
-        let is_inside = block
-            .checked_add(blocks)
-            .is_some_and(|end| end <= geometry.disk_blocks);
-        if is_inside && len.is_multiple_of(geometry.block_bytes) {
-            return Ok(());
-        }
-        Err(Error::OutOfRange {
-            volume: 0,
-            what: format!(
-                "{len} bytes at block {block}; the disk has {} blocks of {} bytes",
-                geometry.disk_blocks, geometry.block_bytes
-            ),
-        })
+    fn read_hit(
+        &self,
+        state: &mut State,
+        (index, entry): (u32, Entry),
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.read_cached(&entry, out)?;
+        state.lru.touch(index);
+        state.tally.read_hits += 1;
+        Ok(())
     }
 
     /// Reads blocks that are not cached. They are right whether or not there is room for them: what
     /// keeps one out of the cache comes back with the next commit or flush that meets it.
     fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        self.read_disk(block, out)?;
+        self.disk.read(block, out)?;
         let block_bytes = self.media.geometry.block_bytes;
         state.tally.read_misses += (out.len() / block_bytes) as u64;
         for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
@@ -212,27 +205,16 @@ impl Engine for Tinca {
     }
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        self.check_range(block, out.len())?;
-        let block_bytes = self.block_bytes();
-        let mut state = self.lock();
-        let (mut number, mut rest) = (block, out);
-        while !rest.is_empty() {
-            let blocks = if let Some((index, entry)) = state.entry_of(number) {
-                self.read_cached(&entry, &mut rest[..block_bytes])?;
-                state.lru.touch(index);
-                state.tally.read_hits += 1;
-                1
-            } else {
-                let left = (rest.len() / block_bytes) as u64;
-                let is_missing = |number: &u64| !state.index.contains_key(number);
-                let blocks = (number..number + left).take_while(is_missing).count();
-                self.read_missing(&mut state, number, &mut rest[..blocks * block_bytes])?;
-                blocks
-            };
-            number += blocks as u64;
-            rest = &mut rest[blocks * block_bytes..];
-        }
-        Ok(())
+        check_blocks(self, block, out.len())?;
+        read_blocks(
+            &mut *self.lock(),
+            block,
+            out,
+            self.block_bytes(),
+            |state, number| state.entry_of(number),
+            |state, found, _, part| self.read_hit(state, found, part),
+            |state, number, part| self.read_missing(state, number, part),
+        )
     }
 
     fn flush(&self) -> Result<()> {
@@ -241,19 +223,13 @@ impl Engine for Tinca {
 
     fn stats(&self) -> EngineStats {
         let state = self.lock();
-        let tally = &state.tally;
         EngineStats {
             slots: u64::from(self.media.geometry.slots),
             cached_blocks: state.lru.len() as u64,
             dirty_blocks: state.dirty_blocks,
-            commits: tally.commits,
-            blocks_committed: tally.blocks_committed,
-            write_hits: tally.write_hits,
-            read_hits: tally.read_hits,
-            read_misses: tally.read_misses,
-            evictions: tally.evictions,
             memory: self.media.region.counters(),
-            backing: self.backing.counters(),
+            backing: self.disk.counters(),
+            ..state.tally
         }
     }
 }

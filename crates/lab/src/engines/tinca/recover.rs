@@ -15,7 +15,7 @@ use super::Protocol;
 use super::layout::{Entry, POSITION_MAX};
 use super::media::Media;
 use super::state::State;
-use crate::shared::check_medium;
+use crate::shared::{check_medium, refused};
 
 /// Brings the media to the last committed transaction and returns what it then holds.
 ///
@@ -155,10 +155,7 @@ fn unused_slots(media: &Media, entries: &[Option<Entry>]) -> Result<Vec<u32>> {
 }
 
 fn damaged(media: &Media, found: &str) -> Error {
-    Error::Refused {
-        path: media.region.path().to_path_buf(),
-        found: format!("a damaged Tinca cache: {found}"),
-        todo: "restore it from a copy, or make a new cache and lose what the disk does not have"
-            .to_string(),
-    }
+    let found = format!("a damaged Tinca cache: {found}");
+    let todo = "restore it from a copy, or make a new cache and lose what the disk does not have";
+    refused(&media.region, found, todo)
 }

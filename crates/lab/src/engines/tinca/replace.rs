@@ -5,15 +5,13 @@
 //! leaves of these steps, each entry in use names a slot with the block's newest bytes, and where there
 //! is none the disk has them.
 
-use forebay::{Error, Result, WriteRun};
+use forebay::{Error, Result};
 
 use super::Tinca;
 use super::layout::Entry;
 use super::state::State;
 use crate::mutants::{Mutant, mutated};
-
-/// Bytes that a flush reads into memory at a time.
-const WRITE_BACK_BYTES: usize = 1 << 20;
+use crate::shared::check_alive;
 
 impl Tinca {
     /// Evicts the least recently used block until so many slots are free. The `pinned` most recently
@@ -34,7 +32,7 @@ impl Tinca {
     }
 
     fn evict(&self, state: &mut State, index: u32) -> Result<()> {
-        self.media.check_alive()?;
+        check_alive(&self.media.region)?;
         let entry = state.entries[index as usize].expect("a listed entry is in use");
         if entry.is_modified {
             self.write_back(&[entry])?;
@@ -47,7 +45,7 @@ impl Tinca {
 
     /// Brings a block that was read from the disk in, clean.
     pub(super) fn fill(&self, state: &mut State, disk_block: u64, bytes: &[u8]) -> Result<()> {
-        self.media.check_alive()?;
+        check_alive(&self.media.region)?;
         self.make_room(state, 1, 0)?;
         let slot = state.free_slots.pop_front().expect("room was made");
         self.media.write_block(slot, bytes)?;
@@ -77,7 +75,7 @@ impl Tinca {
         if dirty.is_empty() {
             return Ok(());
         }
-        self.media.check_alive()?;
+        check_alive(&self.media.region)?;
         let modified = state
             .entries
             .iter_mut()
@@ -94,34 +92,15 @@ impl Tinca {
         self.media.write_entries(&clean)
     }
 
-    /// Writes blocks, given by ascending number, to the disk and syncs it: neighbours in one run.
+    /// Writes blocks, given by ascending number, to the disk and syncs it.
     fn write_back(&self, entries: &[Entry]) -> Result<()> {
-        let block_bytes = self.media.geometry.block_bytes;
-        let batch_blocks = (WRITE_BACK_BYTES / block_bytes).min(entries.len()).max(1);
-        let mut buffer = vec![0; batch_blocks * block_bytes];
-        for batch in entries.chunks(batch_blocks) {
-            for (entry, bytes) in batch.iter().zip(buffer.chunks_exact_mut(block_bytes)) {
-                self.read_cached(entry, bytes)?;
-            }
-            let mut rest = &buffer[..];
-            let neighbours = batch.chunk_by(|a, b| a.disk_block + 1 == b.disk_block);
-            let runs: Vec<WriteRun<'_>> = neighbours
-                .map(|run| {
-                    let (bytes, after) = rest.split_at(run.len() * block_bytes);
-                    rest = after;
-                    let offset = run[0].disk_block * block_bytes as u64;
-                    WriteRun { offset, bytes }
-                })
-                .collect();
-            let results = self.backing.write_runs(&runs);
-            let written: std::io::Result<()> = results.into_iter().collect();
-            written.map_err(|source| self.backing_error(source))?;
-        }
+        let number = |entry: &Entry| entry.disk_block;
+        let read = |entry: &Entry, bytes: &mut [u8]| self.read_cached(entry, bytes);
+        self.disk.write(entries, number, read)?;
         if mutated(Mutant::TincaFreedBeforeSync) {
             return Ok(());
         }
-        let synced = self.backing.sync();
-        synced.map_err(|source| self.backing_error(source))
+        self.disk.sync()
     }
 
     /// Copies a cached block out. A clean one that the medium lost comes from the disk.
@@ -135,20 +114,6 @@ impl Tinca {
                 block: entry.disk_block,
             });
         }
-        self.read_disk(entry.disk_block, out)
-    }
-
-    /// Reads whole blocks from the disk; zeroes past its end.
-    pub(super) fn read_disk(&self, disk_block: u64, out: &mut [u8]) -> Result<()> {
-        let offset = disk_block * self.media.geometry.block_bytes as u64;
-        let read = self.backing.read_at(offset, out);
-        read.map_err(|source| self.backing_error(source))
-    }
-
-    fn backing_error(&self, source: std::io::Error) -> Error {
-        Error::Backing {
-            path: self.backing.identity().path,
-            source,
-        }
+        self.disk.read(entry.disk_block, out)
     }
 }

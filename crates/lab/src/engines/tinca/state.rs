@@ -3,6 +3,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use forebay::EngineStats;
+
 use super::layout::Entry;
 use crate::shared::Lru;
 
@@ -26,19 +28,8 @@ pub(super) struct State {
     pub(super) head: u64,
     /// Modified blocks.
     pub(super) dirty_blocks: u64,
-    /// What was done since the engine was opened.
-    pub(super) tally: Tally,
-}
-
-/// Counts for `EngineStats`, which says what each is.
-#[derive(Default)]
-pub(super) struct Tally {
-    pub(super) commits: u64,
-    pub(super) blocks_committed: u64,
-    pub(super) write_hits: u64,
-    pub(super) read_hits: u64,
-    pub(super) read_misses: u64,
-    pub(super) evictions: u64,
+    /// What was done since the engine was opened; only the counts that nobody else has.
+    pub(super) tally: EngineStats,
 }
 
 impl State {
@@ -53,7 +44,7 @@ impl State {
             free_entries: (0..slots).rev().collect(),
             head,
             dirty_blocks: 0,
-            tally: Tally::default(),
+            tally: EngineStats::default(),
         }
     }
 

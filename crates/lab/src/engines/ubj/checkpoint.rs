@@ -5,15 +5,12 @@
 //! freed only after the earlier one's is durably free; otherwise recovery would take the earlier
 //! one for the newest.
 
-use forebay::{Error, Result, WriteRun};
+use forebay::{Error, Result};
 
 use super::Ubj;
 use super::state::{Buffer, State};
 use crate::mutants::{Mutant, mutated};
 use crate::shared::fence;
-
-/// Bytes that write-back holds in DRAM at a time.
-const BATCH_BYTES: usize = 4 << 20;
 
 impl Ubj {
     /// Makes room until so many buffers are free: the least recently used one goes if it is clean. If
@@ -67,40 +64,22 @@ impl Ubj {
         Ok(())
     }
 
-    /// Writes blocks to the disk, neighbours as one run, and syncs it.
+    /// Writes blocks to the disk and syncs it.
     fn write_back(&self, mut blocks: Vec<(u64, u32)>) -> Result<()> {
         if blocks.is_empty() {
             return Ok(());
         }
         blocks.sort_unstable();
-        let block_bytes = self.layout.block_bytes;
-        for batch in blocks.chunks(BATCH_BYTES / block_bytes) {
-            let mut bytes = vec![0; batch.len() * block_bytes];
-            for ((block, slot), out) in batch.iter().zip(bytes.chunks_exact_mut(block_bytes)) {
-                self.read_frozen(*slot, *block, out)?;
-            }
-            let mut rest = &bytes[..];
-            let runs = batch.chunk_by(|(block, _), (next, _)| block + 1 == *next);
-            let runs = runs.map(|run| {
-                let (head, tail) = rest.split_at(run.len() * block_bytes);
-                rest = tail;
-                WriteRun {
-                    offset: run[0].0 * block_bytes as u64,
-                    bytes: head,
-                }
-            });
-            let runs: Vec<WriteRun<'_>> = runs.collect();
-            for result in self.backing.write_runs(&runs) {
-                result.map_err(|source| self.backing_error(source))?;
-            }
-        }
+        self.disk.write(
+            &blocks,
+            |(block, _)| *block,
+            |(block, slot), out| self.read_frozen(*slot, *block, out),
+        )?;
         if mutated(Mutant::UbjFreedBeforeSync) {
             return Ok(());
         }
         // C1: what the disk's own cache holds does not survive a power cut.
-        self.backing
-            .sync()
-            .map_err(|source| self.backing_error(source))
+        self.disk.sync()
     }
 
     /// Frees the entries of these buffers; durable on return.

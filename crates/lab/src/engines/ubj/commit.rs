@@ -11,7 +11,7 @@ use super::Ubj;
 use super::layout::{Entry, Layout};
 use super::state::{Buffer, State};
 use crate::mutants::{Mutant, mutated};
-use crate::shared::{ChangedBlock, CommitBlocks, fence};
+use crate::shared::{ChangedBlock, CommitBlocks, check_alive, fence};
 
 /// Where a block of the transaction goes.
 struct Placed {
@@ -23,7 +23,7 @@ struct Placed {
 impl CommitBlocks for Ubj {
     fn commit_blocks(&self, blocks: &[ChangedBlock]) -> Result<()> {
         let mut state = lock_or_yield(&self.state);
-        self.writable()?;
+        check_alive(&self.region)?;
         let cached = |block: &&ChangedBlock| state.place_of(block.number).is_some();
         let hits = blocks.iter().filter(cached).count() as u64;
         self.make_room_for(&mut state, blocks)?;

@@ -24,7 +24,9 @@ use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Re
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
-use crate::shared::{BufferedTransaction, Header};
+use crate::shared::{
+    BufferedTransaction, Disk, Header, check_alive, check_blocks, read_blocks, refused,
+};
 use layout::Layout;
 use state::{Buffer, State};
 
@@ -34,7 +36,7 @@ const TRANSACTION_SHARE: u32 = 4;
 /// The engine.
 pub(crate) struct Ubj {
     region: Region,
-    backing: Backing,
+    disk: Disk,
     layout: Layout,
     disk_blocks: u64,
     fill_on_read: bool,
@@ -68,11 +70,9 @@ pub(crate) fn open(
     let header = Header::read(&region, EngineName::Ubj, &backing)?;
     let layout = Layout::from_header(&header, &region)?;
     if layout.block_bytes != options.block_bytes {
-        return Err(Error::Refused {
-            path: region.path().to_path_buf(),
-            found: format!("a cache with blocks of {} bytes", layout.block_bytes),
-            todo: format!("open it with those, not with {}", options.block_bytes),
-        });
+        let found = format!("a cache with blocks of {} bytes", layout.block_bytes);
+        let todo = format!("open it with those, not with {}", options.block_bytes);
+        return Err(refused(&region, found, &todo));
     }
     let disk_blocks = blocks_of(&backing, &layout);
     let state = recover::recover(&region, &layout, disk_blocks)?;
@@ -93,28 +93,11 @@ impl Ubj {
     ) -> Ubj {
         Ubj {
             disk_blocks: blocks_of(&backing, &layout),
+            disk: Disk::new(backing, layout.block_bytes),
             region,
-            backing,
             layout,
             fill_on_read: options.fill_on_read,
             state: Mutex::new(state),
-        }
-    }
-
-    /// After a fence failed it is unknown what is durable: nothing is written any more.
-    fn writable(&self) -> Result<()> {
-        if self.region.is_poisoned() {
-            return Err(Error::Poisoned {
-                path: self.region.path().to_path_buf(),
-            });
-        }
-        Ok(())
-    }
-
-    fn backing_error(&self, source: std::io::Error) -> Error {
-        Error::Backing {
-            path: self.backing.identity().path,
-            source,
         }
     }
 
@@ -130,22 +113,15 @@ impl Ubj {
 
     /// Reads neighbours that are not cached with one request to the disk, and brings them in.
     fn read_missing(&self, state: &mut State, block: u64, out: &mut [u8]) -> Result<()> {
-        self.read_disk(block, out)?;
+        self.disk.read(block, out)?;
         let block_bytes = self.layout.block_bytes;
         state.stats.read_misses += (out.len() / block_bytes) as u64;
         for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
-            if self.fill_on_read && self.writable().is_ok() {
+            if self.fill_on_read && check_alive(&self.region).is_ok() {
                 self.fill(state, number, bytes)?;
             }
         }
         Ok(())
-    }
-
-    fn read_disk(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let read = self
-            .backing
-            .read_at(block * self.layout.block_bytes as u64, out);
-        read.map_err(|source| self.backing_error(source))
     }
 
     /// Copies a frozen block out.
@@ -164,7 +140,7 @@ impl Ubj {
     /// Copies a clean block out; where the medium lost it, the disk has it.
     fn read_clean(&self, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
         match self.read_frozen(slot, block, out) {
-            Err(Error::Corrupt { .. }) => self.read_disk(block, out),
+            Err(Error::Corrupt { .. }) => self.disk.read(block, out),
             read => read,
         }
     }
@@ -210,44 +186,21 @@ impl Engine for Ubj {
     }
 
     fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let block_bytes = self.layout.block_bytes;
-        let blocks = (out.len() / block_bytes) as u64;
-        if !out.len().is_multiple_of(block_bytes) || block.saturating_add(blocks) > self.disk_blocks
-        {
-            return Err(Error::OutOfRange {
-                volume: 0,
-                what: format!(
-                    "{} bytes from block {block}; the disk has {} blocks of {block_bytes} bytes",
-                    out.len(),
-                    self.disk_blocks
-                ),
-            });
-        }
-        let mut state = lock_or_yield(&self.state);
-        let (mut number, mut rest) = (block, out);
-        while !rest.is_empty() {
-            let left = (rest.len() / block_bytes) as u64;
-            let found = state.place_of(number);
-            let blocks = match found {
-                Some(_) => 1,
-                None => (number..number + left)
-                    .take_while(|&number| state.place_of(number).is_none())
-                    .count(),
-            };
-            let (part, after) = rest.split_at_mut(blocks * block_bytes);
-            match found {
-                Some(slot) => self.read_cached(&mut state, slot, number, part)?,
-                None => self.read_missing(&mut state, number, part)?,
-            }
-            number += blocks as u64;
-            rest = after;
-        }
-        Ok(())
+        check_blocks(self, block, out.len())?;
+        read_blocks(
+            &mut *lock_or_yield(&self.state),
+            block,
+            out,
+            self.layout.block_bytes,
+            |state, number| state.place_of(number),
+            |state, slot, number, part| self.read_cached(state, slot, number, part),
+            |state, number, part| self.read_missing(state, number, part),
+        )
     }
 
     fn flush(&self) -> Result<()> {
         let mut state = lock_or_yield(&self.state);
-        self.writable()?;
+        check_alive(&self.region)?;
         self.checkpoint_all(&mut state)
     }
 
@@ -257,7 +210,7 @@ impl Engine for Ubj {
             cached_blocks: state.cached_blocks(),
             dirty_blocks: state.frozen_blocks(),
             memory: self.region.counters(),
-            backing: self.backing.counters(),
+            backing: self.disk.counters(),
             ..state.stats
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use forebay::{Result, WriteRun};
+use forebay::Result;
 
 use super::super::layout::{Entry, State};
 use super::Flashcache;
@@ -15,9 +15,6 @@ use crate::mutants::{Mutant, mutated};
 
 /// Flashcache's default `dirty_thresh_pct`.
 const DIRTY_THRESHOLD_PERCENT: usize = 20;
-
-/// Blocks whose content is in DRAM at a time for the disk.
-const BATCH_BLOCKS: usize = 1024;
 
 impl Flashcache {
     /// Cleans what the set has above its threshold, which is at least one block.
@@ -67,13 +64,15 @@ impl Flashcache {
         if numbers.is_empty() {
             return Ok(());
         }
+        let dirty_slot = |number| self.table.find(number).expect("it is dirty");
         let numbers: Vec<u64> = numbers.iter().copied().collect();
-        for batch in numbers.chunks(BATCH_BLOCKS) {
-            self.write_runs(batch)?;
-        }
+        self.disk.write(
+            &numbers,
+            |number| *number,
+            |number, bytes| self.read_slot(dirty_slot(*number), bytes),
+        )?;
         if !mutated(Mutant::ClassicCleanBeforeSync) {
-            let synced = self.backing.sync();
-            synced.map_err(|source| self.backing_error(source))?;
+            self.disk.sync()?;
         }
         let mut slots = Vec::with_capacity(numbers.len());
         for number in numbers {
@@ -83,29 +82,5 @@ impl Flashcache {
             slots.push(slot);
         }
         self.write_metadata_of(&slots)
-    }
-
-    /// Writes these blocks, in ascending order, to the disk, neighbours as one run.
-    fn write_runs(&self, numbers: &[u64]) -> Result<()> {
-        let block_bytes = self.geometry.block_bytes;
-        let mut bytes = vec![0; numbers.len() * block_bytes];
-        for (&number, bytes) in numbers.iter().zip(bytes.chunks_mut(block_bytes)) {
-            let slot = self.table.find(number).expect("it is dirty");
-            self.read_slot(slot, bytes)?;
-        }
-        let mut rest = &bytes[..];
-        let runs: Vec<WriteRun<'_>> = numbers
-            .chunk_by(|one, next| one + 1 == *next)
-            .map(|run| {
-                let (bytes, later) = rest.split_at(run.len() * block_bytes);
-                rest = later;
-                let offset = run[0] * block_bytes as u64;
-                WriteRun { offset, bytes }
-            })
-            .collect();
-        for result in self.backing.write_runs(&runs) {
-            result.map_err(|source| self.backing_error(source))?;
-        }
-        Ok(())
     }
 }

@@ -26,12 +26,13 @@ use forebay::{Backing, Error, Result};
 use super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::nvm_device::NvmDevice;
 use crate::mutants::{Mutant, mutated};
+use crate::shared::Disk;
 use table::Table;
 
 /// The cache and the disk behind it, as one block device.
 pub(super) struct Flashcache {
     device: NvmDevice,
-    backing: Backing,
+    disk: Disk,
     geometry: Geometry,
     table: Table,
     evictions: u64,
@@ -42,8 +43,8 @@ impl Flashcache {
     pub(super) fn new(device: NvmDevice, backing: Backing, geometry: Geometry) -> Flashcache {
         Flashcache {
             table: Table::new(&geometry),
+            disk: Disk::new(backing, geometry.block_bytes),
             device,
-            backing,
             geometry,
             evictions: 0,
         }
@@ -57,8 +58,8 @@ impl Flashcache {
         &self.geometry
     }
 
-    pub(super) fn backing(&self) -> &Backing {
-        &self.backing
+    pub(super) fn disk(&self) -> &Disk {
+        &self.disk
     }
 
     /// Blocks in the cache, and of them dirty ones.
@@ -82,7 +83,7 @@ impl Flashcache {
             self.table.touch(slot);
             return Ok(());
         }
-        self.read_disk(number, out)?;
+        self.disk.read(number, out)?;
         if !fill {
             return Ok(());
         }
@@ -107,18 +108,12 @@ impl Flashcache {
         }
         let Entry { number, state } = self.table.entry(slot);
         if state == State::Clean {
-            return self.read_disk(number, out);
+            return self.disk.read(number, out);
         }
         Err(Error::Corrupt {
             volume: 0,
             block: number,
         })
-    }
-
-    fn read_disk(&self, number: u64, out: &mut [u8]) -> Result<()> {
-        let offset = number * self.geometry.block_bytes as u64;
-        let read = self.backing.read_at(offset, out);
-        read.map_err(|source| self.backing_error(source))
     }
 
     fn fill(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
@@ -203,12 +198,5 @@ impl Flashcache {
         blocks
             .into_iter()
             .try_for_each(|block| self.write_metadata(block))
-    }
-
-    fn backing_error(&self, source: std::io::Error) -> Error {
-        Error::Backing {
-            path: self.backing.identity().path,
-            source,
-        }
     }
 }
