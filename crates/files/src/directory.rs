@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
@@ -135,7 +135,7 @@ impl Directory {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
-    /// `linkat` of an open inode (by `/proc/self/fd` or `AT_EMPTY_PATH`).
+    /// `linkat` of a name; a symbolic link is linked itself, not followed.
     ///
     /// # Errors
     /// `linkat`'s.
@@ -146,6 +146,22 @@ impl Directory {
             &self.descriptor,
             name,
             AtFlags::empty(),
+        )?)
+    }
+
+    /// `linkat` of an open inode, which may be `O_PATH`: for callers that know inodes, not names.
+    ///
+    /// # Errors
+    /// `linkat`'s; `ENOENT` where the inode has no name any more.
+    pub fn link_open(&self, inode: impl AsFd, name: &OsStr) -> io::Result<()> {
+        // AT_EMPTY_PATH would need a capability.
+        let path = format!("/proc/self/fd/{}", inode.as_fd().as_raw_fd());
+        Ok(rustix::fs::linkat(
+            rustix::fs::CWD,
+            path,
+            &self.descriptor,
+            name,
+            AtFlags::SYMLINK_FOLLOW,
         )?)
     }
 
