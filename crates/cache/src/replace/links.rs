@@ -12,8 +12,9 @@ struct Link {
     older: u32,
 }
 
-/// Entries from the newest to the oldest.
-pub(super) struct Links {
+/// Entries `0..capacity` from the newest to the oldest, each in the list or not. Every operation takes
+/// constant time.
+pub struct Links {
     links: Box<[Link]>,
     newest: u32,
     oldest: u32,
@@ -21,7 +22,12 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn new(capacity: usize) -> Self {
+    /// An empty list.
+    ///
+    /// # Panics
+    /// There are more entries than it can number.
+    #[must_use]
+    pub fn new(capacity: usize) -> Self {
         assert!(
             capacity < ABSENT as usize,
             "{capacity} entries cannot be numbered"
@@ -38,8 +44,16 @@ impl Links {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// How many entries are in the list.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether no entry is in the list.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     pub(super) fn dram_bytes(&self) -> u64 {
@@ -77,9 +91,17 @@ impl Links {
         self.len += 1;
     }
 
-    /// Takes a present entry out.
-    pub(super) fn remove(&mut self, entry: u32) {
-        assert!(self.contains(entry), "entry {entry} is not in the list");
+    /// Puts an entry in front, whether or not it was in the list.
+    pub fn touch(&mut self, entry: u32) {
+        self.remove(entry);
+        self.push_newest(entry);
+    }
+
+    /// Takes an entry out; nothing happens if it is not in the list.
+    pub fn remove(&mut self, entry: u32) {
+        if !self.contains(entry) {
+            return;
+        }
         let Link { newer, older } = self.links[entry as usize];
         match newer {
             NONE => self.newest = older,
@@ -94,5 +116,13 @@ impl Links {
             older: NONE,
         };
         self.len -= 1;
+    }
+
+    /// The entries from the oldest on.
+    pub fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
+        let present = |entry: u32| (entry != NONE).then_some(entry);
+        std::iter::successors(present(self.oldest), move |&entry| {
+            present(self.newer(entry))
+        })
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Replacement;
-use super::links::{Links, NONE};
+use super::links::Links;
 
 /// The list under its lock.
 pub struct Lru {
@@ -28,44 +28,26 @@ impl Lru {
 
 impl Replacement for Lru {
     fn on_insert(&self, entry: u32) {
-        let mut links = self.lock();
-        if links.contains(entry) {
-            links.remove(entry);
-        }
-        links.push_newest(entry);
+        self.lock().touch(entry);
     }
 
     fn on_hit(&self, entry: u32) {
         let mut links = self.lock();
         if links.contains(entry) {
-            links.remove(entry);
-            links.push_newest(entry);
+            links.touch(entry);
         }
     }
 
     fn on_remove(&self, entry: u32) {
-        let mut links = self.lock();
-        if links.contains(entry) {
-            links.remove(entry);
-        }
+        self.lock().remove(entry);
     }
 
     fn victims(&self, wanted: usize, eligible: &mut dyn FnMut(u32) -> bool, out: &mut Vec<u32>) {
         let links = self.lock();
-        let mut found = 0;
-        let mut entry = links.oldest();
         // Every call starts at the oldest, so one lap is the bound: a shorter scan would find the
         // same ineligible ones for ever.
-        for _ in 0..links.len() {
-            if found == wanted || entry == NONE {
-                break;
-            }
-            if eligible(entry) {
-                out.push(entry);
-                found += 1;
-            }
-            entry = links.newer(entry);
-        }
+        let found = links.oldest_first().filter(|&entry| eligible(entry));
+        out.extend(found.take(wanted));
     }
 
     fn len(&self) -> usize {

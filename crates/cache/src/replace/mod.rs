@@ -11,6 +11,7 @@ mod sieve;
 mod switchable;
 pub mod trace;
 
+pub use links::Links;
 pub use lru::Lru;
 pub use sieve::Sieve;
 pub(crate) use switchable::Switchable;

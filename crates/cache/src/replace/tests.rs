@@ -16,6 +16,26 @@ fn take(policy: &dyn Replacement, wanted: usize) -> Vec<u32> {
 }
 
 #[test]
+fn links_are_in_the_order_of_use() {
+    let mut links = Links::new(4);
+    for entry in [0, 1, 2, 3, 1, 0] {
+        links.touch(entry);
+    }
+    assert_eq!(links.oldest_first().collect::<Vec<_>>(), [2, 3, 1, 0]);
+    links.remove(3);
+    links.remove(3);
+    assert_eq!(links.oldest_first().collect::<Vec<_>>(), [2, 1, 0]);
+    assert_eq!(links.len(), 3);
+    for entry in 0..3 {
+        links.remove(entry);
+    }
+    assert!(links.is_empty());
+    assert_eq!(links.oldest_first().next(), None);
+    links.touch(2);
+    assert_eq!(links.oldest_first().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
 fn lru_takes_the_least_recently_used() {
     let lru = Lru::new(4);
     for entry in 0..4 {

@@ -2,14 +2,12 @@
 
 mod disk;
 mod header;
-mod lru;
 mod medium;
 mod read;
 mod transaction;
 
 pub(crate) use disk::Disk;
 pub(crate) use header::{HEADER_BYTES, Header};
-pub(crate) use lru::Lru;
 pub(crate) use medium::{check_alive, check_medium, fence, refused};
 pub(crate) use read::{check_blocks, read_blocks};
 pub(crate) use transaction::{BufferedTransaction, ChangedBlock, CommitBlocks};

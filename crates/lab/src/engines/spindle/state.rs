@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use forebay::EngineStats;
+use forebay::replace::Links;
 
 use super::cuckoo::Cuckoo;
 use super::layout::{Cache, Layout, Mapping};
-use crate::shared::Lru;
 
 /// Which entry a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct DataCache {
     pub(super) free_entries: Vec<u32>,
     pub(super) free_slots: Vec<u32>,
     /// By entry.
-    pub(super) lru: Lru,
+    pub(super) lru: Links,
 }
 
 /// A block of the metadata cache.
@@ -71,7 +71,7 @@ impl State {
                 entries: vec![None; data as usize],
                 free_entries: Vec::new(),
                 free_slots: Vec::new(),
-                lru: Lru::new(data as usize),
+                lru: Links::new(data as usize),
             },
             metadata: MetadataCache {
                 entries: vec![None; metadata as usize],

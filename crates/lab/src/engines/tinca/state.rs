@@ -4,9 +4,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use forebay::EngineStats;
+use forebay::replace::Links;
 
 use super::layout::Entry;
-use crate::shared::Lru;
 
 /// Guarded by the engine's mutex.
 ///
@@ -19,7 +19,7 @@ pub(super) struct State {
     /// The entry of each cached disk block.
     pub(super) index: HashMap<u64, u32>,
     /// Entries in use.
-    pub(super) lru: Lru,
+    pub(super) lru: Links,
     /// Slots that no entry names, the longest unused first, which spreads the wear.
     pub(super) free_slots: VecDeque<u32>,
     /// Entries that are free.
@@ -38,7 +38,7 @@ impl State {
         State {
             entries: vec![None; slots as usize],
             index: HashMap::new(),
-            lru: Lru::new(slots as usize),
+            lru: Links::new(slots as usize),
             free_slots: (0..slots).collect(),
             // The first is taken first.
             free_entries: (0..slots).rev().collect(),

@@ -4,8 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use forebay::EngineStats;
-
-use crate::shared::Lru;
+use forebay::replace::Links;
 
 /// What a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub(super) struct State {
     free: Vec<u32>,
     /// The oldest one first.
     transactions: VecDeque<Committed>,
-    lru: Lru,
+    lru: Links,
     frozen_blocks: u64,
     /// The counts that the engine keeps itself; the rest is filled in when asked for.
     pub(super) stats: EngineStats,
@@ -53,7 +52,7 @@ impl State {
             places: HashMap::new(),
             free: (0..slots).rev().collect(),
             transactions: VecDeque::new(),
-            lru: Lru::new(slots as usize),
+            lru: Links::new(slots as usize),
             frozen_blocks: 0,
             stats: EngineStats {
                 slots: u64::from(slots),

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
+use forebay::replace::Links;
+
 use super::super::layout::{Entry, Geometry, State};
-use crate::shared::Lru;
 
 struct Set {
     first_slot: u32,
     /// Slots that hold nothing, numbered from the set's first, the next one to use last.
     free: Vec<u32>,
     /// Those that hold something, by use, numbered likewise.
-    used: Lru,
+    used: Links,
     /// The dirty ones of these, by use.
-    dirty: Lru,
+    dirty: Links,
 }
 
 /// The table. Its entries are what the metadata blocks have, or will have when next written.
@@ -34,8 +35,8 @@ impl Table {
             Set {
                 first_slot: geometry.first_slot(set),
                 free: (0..slots).rev().collect(),
-                used: Lru::new(slots as usize),
-                dirty: Lru::new(slots as usize),
+                used: Links::new(slots as usize),
+                dirty: Links::new(slots as usize),
             }
         });
         let sets = sets.collect();
