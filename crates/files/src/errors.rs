@@ -1,0 +1,19 @@
+//! The core's errors as the numbers that system calls give.
+
+use std::io;
+
+/// What a system call answers when the pool says so.
+pub(crate) fn from_pool(error: forebay::Error) -> io::Error {
+    let number = match &error {
+        forebay::Error::Backing { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        forebay::Error::OutOfRange { .. } => libc::EFBIG,
+        forebay::Error::TransactionTooLarge { .. } => libc::EINVAL,
+        _ => libc::EIO,
+    };
+    io::Error::from_raw_os_error(number)
+}
+
+/// The same for people: what opening a pool answers.
+pub(crate) fn told(error: forebay::Error) -> io::Error {
+    io::Error::other(error)
+}

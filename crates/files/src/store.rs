@@ -1,0 +1,259 @@
+//! The store behind the pool's one volume: the files themselves.
+//!
+//! Writes of a segment go to the file it is mapped to, through the page cache, so that they are
+//! coherent with what reads and maps the file without us; they end at the file's size. The metadata
+//! segment goes to a file beside the pool. A segment that is mapped to nothing swallows writes and
+//! reads as zeroes: the blocks of a file that is gone never reach the disk.
+//!
+//! What a store promises (see [`BackingStore`]) holds for each file: `sync` syncs every file that was
+//! written since its last good sync, and whoever syncs waits for one that is under way.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun};
+
+use crate::metadata::LOG;
+use crate::segments::{SEGMENT_BLOCKS, SEGMENTS_MAX};
+use crate::target::Target;
+
+/// With more files than this to sync, each file system is synced once instead.
+const SYNCED_ONE_BY_ONE_MAX: usize = 64;
+
+/// A segment's place in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Mapping {
+    pub(crate) target: Arc<Target>,
+    /// Where the segment begins in the file, in segments.
+    pub(crate) part: u64,
+}
+
+/// See the module.
+pub(crate) struct VirtualStore {
+    /// What the pool is for, as its volume table shall name it.
+    name: PathBuf,
+    side: Backing,
+    segment_bytes: u64,
+    mappings: RwLock<HashMap<u32, Mapping>>,
+    /// Files written since they were last synced.
+    touched: Mutex<Vec<Arc<Target>>>,
+    /// Held throughout a sync.
+    syncing: Mutex<()>,
+    reads: AtomicU64,
+    bytes_read: AtomicU64,
+    writes: AtomicU64,
+    bytes_written: AtomicU64,
+    syncs: AtomicU64,
+}
+
+impl VirtualStore {
+    /// A store without files. `side` holds the metadata.
+    pub(crate) fn new(name: PathBuf, side: Backing, block_bytes: usize) -> VirtualStore {
+        VirtualStore {
+            name,
+            side,
+            segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
+            mappings: RwLock::default(),
+            touched: Mutex::default(),
+            syncing: Mutex::new(()),
+            reads: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on the segment stands for a part of that file.
+    pub(crate) fn map(&self, segment: u32, mapping: Mapping) {
+        let mut mappings = self
+            .mappings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = mappings.insert(segment, mapping);
+        assert!(before.is_none(), "segment {segment} was given back before");
+    }
+
+    /// The segment stands for nothing any more; what is written to it is dropped.
+    pub(crate) fn unmap(&self, segment: u32) {
+        let mut mappings = self
+            .mappings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        mappings.remove(&segment);
+    }
+
+    fn mapping(&self, segment: u64) -> Option<Mapping> {
+        let mappings = self.mappings.read().unwrap_or_else(PoisonError::into_inner);
+        mappings.get(&u32::try_from(segment).ok()?).cloned()
+    }
+
+    /// Calls `visit` with the parts of a range: the segment, the offset in it, and the part's place in
+    /// the range.
+    fn parts(
+        &self,
+        offset: u64,
+        len: usize,
+        mut visit: impl FnMut(u64, u64, std::ops::Range<usize>) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let (segment, within) = (at / self.segment_bytes, at % self.segment_bytes);
+            let rest = self.segment_bytes - within;
+            let part = usize::try_from(rest).map_or(len - done, |rest| rest.min(len - done));
+            visit(segment, within, done..done + part)?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn write_run(&self, run: &WriteRun<'_>) -> io::Result<()> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let len = run.bytes.len();
+        self.bytes_written.fetch_add(len as u64, Ordering::Relaxed);
+        self.parts(run.offset, len, |segment, within, part| {
+            let bytes = &run.bytes[part];
+            if segment == 0 {
+                return self.write_side(within, bytes);
+            }
+            let Some(Mapping { target, part }) = self.mapping(segment) else {
+                return Ok(());
+            };
+            target.write_back(part * self.segment_bytes + within, bytes)?;
+            self.touch(&target);
+            Ok(())
+        })
+    }
+
+    fn write_side(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        assert!(
+            offset + bytes.len() as u64 <= LOG.end,
+            "the metadata ends there"
+        );
+        let run = WriteRun { offset, bytes };
+        self.side.write_runs(&[run]).into_iter().collect()
+    }
+
+    /// After the write and before it is reported: a sync that begins later covers it.
+    fn touch(&self, target: &Arc<Target>) {
+        if !target.is_touched.swap(true, Ordering::AcqRel) {
+            self.lock_touched().push(target.clone());
+        }
+    }
+
+    fn lock_touched(&self) -> MutexGuard<'_, Vec<Arc<Target>>> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Syncs what was touched; what fails is touched still.
+    fn sync_files(&self) -> io::Result<()> {
+        let files = std::mem::take(&mut *self.lock_touched());
+        for target in &files {
+            target.is_touched.store(false, Ordering::Release);
+        }
+        let result = match files.len() > SYNCED_ONE_BY_ONE_MAX {
+            true => sync_file_systems(&files),
+            false => files.iter().try_for_each(|target| target.sync_data()),
+        };
+        if result.is_err() {
+            files.iter().for_each(|target| self.touch(target));
+        }
+        result
+    }
+}
+
+/// Syncs each file system that has one of the files.
+fn sync_file_systems(files: &[Arc<Target>]) -> io::Result<()> {
+    let mut seen = Vec::new();
+    for target in files {
+        let device = target.identity().device;
+        if !seen.contains(&device) {
+            seen.push(device);
+            rustix::fs::syncfs(&*target.descriptor())?;
+        }
+    }
+    Ok(())
+}
+
+impl BackingStore for VirtualStore {
+    fn size_bytes(&self) -> u64 {
+        u64::from(SEGMENTS_MAX) * self.segment_bytes
+    }
+
+    fn identity(&self) -> BackingIdentity {
+        BackingIdentity {
+            path: self.name.clone(),
+            inode: 0,
+            size_bytes: self.size_bytes(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.bytes_read
+            .fetch_add(out.len() as u64, Ordering::Relaxed);
+        self.parts(offset, out.len(), |segment, within, part| {
+            let out = &mut out[part];
+            if segment == 0 {
+                return self.side.read_at(within, out);
+            }
+            match self.mapping(segment) {
+                Some(Mapping { target, part }) => {
+                    target.read_through(part * self.segment_bytes + within, out)
+                }
+                None => {
+                    out.fill(0);
+                    Ok(())
+                }
+            }
+        })
+    }
+
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        runs.iter().map(|run| self.write_run(run)).collect()
+    }
+
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        let zeroes = vec![0; len_bytes.min(1 << 20) as usize];
+        let mut done = 0;
+        while done < len_bytes {
+            let len = (zeroes.len() as u64).min(len_bytes - done);
+            self.write_run(&WriteRun {
+                offset: offset + done,
+                bytes: &zeroes[..len as usize],
+            })?;
+            done += len;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // Whoever comes while others sync waits for them: what they took is synced then.
+        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        // Files first: the tables may say that a file's blocks are gone from the pool.
+        self.sync_files()?;
+        self.side.sync()
+    }
+
+    fn counters(&self) -> BackingCounters {
+        let bytes_written = self.bytes_written.load(Ordering::Relaxed);
+        BackingCounters {
+            reads: self.reads.load(Ordering::Relaxed),
+            bytes_read: self.bytes_read.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+            bytes_written,
+            blocks_written: bytes_written / forebay::BACKING_BLOCK_BYTES,
+            zeroings: 0,
+            syncs: self.syncs.load(Ordering::Relaxed),
+        }
+    }
+
+    fn transport(&self) -> String {
+        "files, page cache".into()
+    }
+}
