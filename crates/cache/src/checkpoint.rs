@@ -3,9 +3,7 @@
 //! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
 //! bring back the past. The steps carry the numbers of `docs/commit-and-recovery.md`.
 
-use std::collections::BTreeSet;
-
-use crate::core::Core;
+use crate::core::{CheckpointState, Core};
 use crate::error::{Error, Result};
 use crate::index::HOME_ENTRIES;
 use crate::layout::{CheckpointLine, LINE_BYTES, PARTIAL_TRAILER_BYTES};
@@ -18,14 +16,18 @@ use crate::sync::Ordering;
 struct Touched {
     /// One bit for each line of the entry table.
     table_lines: Vec<u64>,
-    /// Slots and numbers of lines in them.
-    slot_lines: BTreeSet<(u32, usize)>,
+    /// Slots and numbers of lines in them, each as often as it was touched.
+    slot_lines: Vec<(u32, u32)>,
 }
 
 impl Core {
     /// Makes everything published so far durable in place, then lets its log space go.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
+        self.checkpoint_as(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
+    }
+
+    /// The same by whoever holds the checkpoint's lock, and nothing else.
+    pub(crate) fn checkpoint_as(&self, state: &mut CheckpointState) -> Result<()> {
         self.writable()?;
         // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.
         let positions = self.lanes.published_positions();
@@ -75,7 +77,7 @@ impl Core {
         }
         let mut touched = Touched {
             table_lines: vec![0; self.table_lines.len()],
-            slot_lines: BTreeSet::new(),
+            slot_lines: Vec::new(),
         };
         for (lane, end) in (0..).zip(ends) {
             self.mark_logged(lane, *end, &mut touched)?;
@@ -97,9 +99,15 @@ impl Core {
         if mutated(Mutant::DeltaLinesNotFlushed) {
             return Ok(());
         }
-        for (slot, line) in touched.slot_lines {
-            let offset = line * LINE_BYTES as usize;
-            self.media.flush_slot(slot, offset, LINE_BYTES as usize);
+        let mut lines = touched.slot_lines;
+        lines.sort_unstable();
+        lines.dedup();
+        let is_next = |one: &(u32, u32), next: &(u32, u32)| (one.0, one.1 + 1) == *next;
+        for run in lines.chunk_by(is_next) {
+            let (slot, first) = run[0];
+            let offset = first as usize * LINE_BYTES as usize;
+            self.media
+                .flush_slot(slot, offset, run.len() * LINE_BYTES as usize);
         }
         Ok(())
     }
@@ -133,7 +141,7 @@ impl Core {
         Ok(())
     }
 
-    fn collect_slot_lines(&self, element: &Element, slot_lines: &mut BTreeSet<(u32, usize)>) {
+    fn collect_slot_lines(&self, element: &Element, slot_lines: &mut Vec<(u32, u32)>) {
         let (Some(slot), line) = (element.entry.slot(), LINE_BYTES as usize) else {
             return;
         };
@@ -143,7 +151,7 @@ impl Core {
             Shape::Append { .. } => (self.media.trailer_offset(), PARTIAL_TRAILER_BYTES),
         };
         let lines = offset / line..(offset + len).div_ceil(line);
-        slot_lines.extend(lines.map(|number| (slot, number)));
+        slot_lines.extend(lines.map(|number| (slot, number as u32)));
     }
 
     /// The log of the running life cannot be read back: nothing may be forgotten any more.

@@ -68,15 +68,14 @@ impl Core {
     /// Step 2. No lock is held while a checkpoint makes room.
     #[inline]
     fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
-        match self.lanes.try_hold(bytes) {
-            Some(lane) => {
-                if lane.follows_full_one {
-                    self.lane_filled();
-                }
-                Ok(lane)
-            }
-            None => self.make_log_room(bytes),
+        let lane = match self.lanes.try_hold(bytes) {
+            Some(lane) => lane,
+            None => self.make_log_room(bytes)?,
+        };
+        if lane.follows_full_one {
+            self.lane_filled();
         }
+        Ok(lane)
     }
 
     #[cold]
@@ -85,10 +84,12 @@ impl Core {
             if self.lanes.are_worn_out(bytes) {
                 return Err(Box::new(Error::WornOut { path: self.path() }));
             }
-            self.checkpoint()?;
+            let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
+            // Whoever was at it meanwhile may have made room.
             if let Some(lane) = self.lanes.try_hold(bytes) {
                 return Ok(lane);
             }
+            self.checkpoint_as(&mut state)?;
         }
     }
 

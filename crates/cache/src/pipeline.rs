@@ -23,8 +23,8 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// The log is checkpointed in the background beyond this share, before committers have to. High,
 /// because the longer the wait, the more changes of a table line are flushed as one.
 const LOG_USED_PER_MILLE_MAX: u64 = 875;
-/// The same of a log of a single lane, where nobody notices that one is full.
-const LOG_USED_PER_MILLE_MIN: u64 = 500;
+/// The same of a log of a single lane, which has no other to be full.
+const SINGLE_LANE_USED_PER_MILLE_MAX: u64 = 500;
 /// A throttled writer looks again after this long at the latest.
 const THROTTLE_LOOK: Duration = Duration::from_millis(20);
 
@@ -140,8 +140,11 @@ impl Core {
     /// Whether the log is used beyond its share, or all lanes but one are full, nearly.
     fn is_log_nearly_full(&self) -> bool {
         let lanes = self.lanes.count() as u64;
-        let all_but_one = (lanes - 1) * 950 / lanes;
-        let mark = all_but_one.clamp(LOG_USED_PER_MILLE_MIN, LOG_USED_PER_MILLE_MAX);
+        let mark = match lanes {
+            1 => SINGLE_LANE_USED_PER_MILLE_MAX,
+            // What a record did not fit into is left over at a lane's end.
+            _ => ((lanes - 1) * 950 / lanes).min(LOG_USED_PER_MILLE_MAX),
+        };
         self.lanes.used_per_mille() > mark
     }
 
@@ -252,6 +255,42 @@ impl Drop for Background {
         for thread in self.threads.drain(..) {
             // A stage that panicked has already said so on standard error.
             drop(thread.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::{Backing, MemoryStore, Pool, PoolOptions, Region};
+
+    /// Whoever begins a log's last lane has the others checkpointed meanwhile, however few they are.
+    #[test]
+    fn a_log_with_one_lane_left_is_nearly_full() {
+        for lanes in [2, 3] {
+            let mut options = PoolOptions::default();
+            options.format.block_bytes = 128;
+            options.format.unit_bytes = 256;
+            options.format.volumes = 2;
+            options.format.lanes = Some(lanes);
+            options.format.lane_bytes = Some(4096);
+            options.runtime.background = false;
+            let pool = Pool::create_on(vec![Region::shadow(64 << 10)], &options).expect("create");
+            let store = Arc::new(MemoryStore::new(4096));
+            let volume = pool.attach(Backing::from_store(store)).expect("attach");
+            let core = &volume.core;
+            let begun = || {
+                core.lanes
+                    .each_used_per_mille()
+                    .iter()
+                    .filter(|used| **used > 0)
+                    .count()
+            };
+            while begun() < lanes as usize {
+                volume.write(1, &[1; 128]).expect("write");
+            }
+            assert!(core.is_log_nearly_full(), "{lanes} lanes");
         }
     }
 }
