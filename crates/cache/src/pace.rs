@@ -19,7 +19,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Shorter delays add up first: the system would sleep longer than that anyway.
 const WAIT_MIN: Duration = Duration::from_micros(50);
-/// A delayed writer looks this often whether the level has fallen.
+/// A delayed writer looks this often whether the level has fallen, if nobody tells it.
 const LOOK: Duration = Duration::from_millis(5);
 /// What a backing is taken to do before it has been measured, which the first short round does.
 const GUESS_BYTES_PER_S: u64 = 64 << 20;
@@ -149,11 +149,13 @@ impl Pace {
     }
 
     /// Delays the calling thread for what it made dirty; `dirty` tells the level, `is_stopping`
-    /// whether the pool is being closed. Returns how long it took if it was delayed.
+    /// whether the pool is being closed, and `rest` waits for so long, or until the level may have
+    /// fallen. Returns how long it took if it was delayed.
     pub(crate) fn pay(
         &self,
         dirty: impl Fn() -> u64,
         is_stopping: impl Fn() -> bool,
+        mut rest: impl FnMut(Duration),
     ) -> Option<Duration> {
         let debt = &self.debts[thread_shard().0];
         let blocks = debt.blocks.load(Ordering::Relaxed);
@@ -178,7 +180,7 @@ impl Pace {
         let until = now + wait.min(WAIT_MAX);
         let mut at = now;
         while at < until && dirty() > self.low() && !is_stopping() {
-            std::thread::sleep((until - at).min(LOOK));
+            rest((until - at).min(LOOK));
             at = self.opened.elapsed();
         }
         self.waiting.fetch_sub(1, Ordering::Relaxed);
@@ -271,18 +273,30 @@ mod tests {
     #[test]
     fn writers_below_the_low_mark_and_writers_without_debt_never_wait() {
         let pace = pace();
-        assert!(pace.pay(|| 900, || false).is_none());
+        assert!(pace.pay(|| 900, || false, std::thread::sleep).is_none());
         pace.charge();
         assert!(pace.is_on());
-        assert!(pace.pay(|| 500, || false).is_none());
+        assert!(pace.pay(|| 500, || false, std::thread::sleep).is_none());
         for _ in 0..1_000_000 {
             pace.charge();
         }
-        let waited = pace.pay(|| 900, || true).expect("it owes much");
+        let waited = pace
+            .pay(|| 900, || true, std::thread::sleep)
+            .expect("it owes much");
         assert!(waited < WAIT_MAX, "a pool that is being closed lets go");
+        let (level, mut rests) = (std::cell::Cell::new(900), 0);
+        for _ in 0..1_000_000 {
+            pace.charge();
+        }
+        let rest = |_| {
+            rests += 1;
+            level.set(500);
+        };
+        assert!(pace.pay(|| level.get(), || false, rest).is_some());
+        assert_eq!(rests, 1, "a level that has fallen ends the wait");
         pace.charge();
         pace.forgive();
-        assert!(!pace.is_on() && pace.pay(|| 900, || false).is_none());
+        assert!(!pace.is_on() && pace.pay(|| 900, || false, std::thread::sleep).is_none());
     }
 
     #[test]

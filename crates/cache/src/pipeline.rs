@@ -72,7 +72,16 @@ impl Core {
     #[cold]
     pub(crate) fn keep_pace(&self) {
         let dirty = || self.dirty_count.load(Ordering::Relaxed);
-        let waited = self.bell.pace.pay(dirty, || self.bell.is_stopping());
+        let mut seen = None;
+        let rest = |at_most| {
+            if let Some(rings) = seen {
+                self.bell.wait_space(rings, at_most);
+            }
+            // Before the next look at the level, so that no ring is missed; hence no rest the first time.
+            seen = Some(self.bell.space_rings());
+        };
+        let is_stopping = || self.bell.is_stopping();
+        let waited = self.bell.pace.pay(dirty, is_stopping, rest);
         if let Some(waited) = waited {
             let tallies = self.tallies.mine();
             tallies.paced(1);
