@@ -9,7 +9,10 @@
 //! A producer that is descheduled between ticket and store hides what was queued behind it until it
 //! runs again: consumers then see an empty queue, never a wrong value.
 
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, spin_hint};
+
+/// The longest rest after a lost ticket is two to this many spin hints.
+const BACKOFF_DOUBLINGS_MAX: u32 = 6;
 
 /// Keeps the two ends on cache lines of their own (128: x86 fetches lines in pairs).
 #[repr(align(128))]
@@ -68,6 +71,7 @@ impl Queue {
     #[must_use]
     pub fn try_push(&self, value: u32) -> bool {
         let mut position = self.tail.0.load(Ordering::Relaxed);
+        let mut backoff = Backoff::default();
         loop {
             let cell = &self.cells[(position & self.mask) as usize];
             let behind = turns_behind(cell.load(Ordering::Acquire), position);
@@ -77,7 +81,10 @@ impl Queue {
                         cell.store(pack(position.wrapping_add(1), value), Ordering::Release);
                         return true;
                     }
-                    Err(newer) => position = newer,
+                    Err(newer) => {
+                        position = newer;
+                        backoff.spin();
+                    }
                 }
             } else if behind > 0 {
                 // The cell still holds what was pushed one lap ago.
@@ -91,6 +98,7 @@ impl Queue {
     /// Takes the oldest element.
     pub fn try_pop(&self) -> Option<u32> {
         let mut position = self.head.0.load(Ordering::Relaxed);
+        let mut backoff = Backoff::default();
         loop {
             let cell = &self.cells[(position & self.mask) as usize];
             let word = cell.load(Ordering::Acquire);
@@ -102,7 +110,10 @@ impl Queue {
                         cell.store(pack(next_lap, 0), Ordering::Release);
                         return Some(word as u32);
                     }
-                    Err(newer) => position = newer,
+                    Err(newer) => {
+                        position = newer;
+                        backoff.spin();
+                    }
                 }
             } else if behind > 0 {
                 return None;
@@ -119,6 +130,24 @@ fn claim(end: &AtomicU64, position: u64) -> Result<(), u64> {
     // compares all 64 bits. Relaxed: the cells carry the happens-before.
     end.compare_exchange_weak(position, position + 1, Ordering::Relaxed, Ordering::Relaxed)
         .map(|_| ())
+}
+
+/// Leaves the end's line alone for a while after a ticket was lost, longer each time.
+#[derive(Default)]
+struct Backoff {
+    lost: u32,
+}
+
+impl Backoff {
+    #[cold]
+    fn spin(&mut self) {
+        // To the model checker every hint is a switch of threads, and one says all.
+        let doublings = if cfg!(loom) { 0 } else { self.lost };
+        for _ in 0..1_u32 << doublings.min(BACKOFF_DOUBLINGS_MAX) {
+            spin_hint();
+        }
+        self.lost += 1;
+    }
 }
 
 fn pack(turn: u64, value: u32) -> u64 {

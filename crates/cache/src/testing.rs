@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+pub use crate::queue::Queue;
+
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }

@@ -6,6 +6,7 @@ mod dram;
 mod ladder;
 mod lines;
 mod nbd;
+mod queue;
 mod reads;
 mod recovery;
 mod replacement;
@@ -116,6 +117,10 @@ pub const CASES: &[Case] = &[
     Case {
         rows: &["compare_gain_dram", "compare_gain_pcm"],
         run: content::few_lines_change,
+    },
+    Case {
+        rows: &["queue_vs_array_queue", "queue_2threads_vs_array_queue"],
+        run: queue::against_array_queue,
     },
     Case {
         rows: &["dram_bytes_per_block"],
