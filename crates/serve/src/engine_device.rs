@@ -17,7 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use forebay::{Engine, EngineTransaction};
 
 use crate::block_device::{Access, BlockDevice, DeviceError};
-use crate::parts::{Parts, cut};
+use crate::parts::{self, Parts, cut, cut_data};
 
 /// Locks that the blocks of a disk share; a block belongs to the one of its number's remainder.
 const STRIPES: usize = 64;
@@ -97,9 +97,9 @@ impl EngineDevice {
         if parts.head.is_empty() && parts.tail.is_empty() {
             return Ok(self.engine.write(parts.whole.start, data)?);
         }
-        let (head, rest) = data.split_at((parts.head.end - parts.head.start) as usize);
-        let (whole, tail) =
-            rest.split_at(((parts.whole.end - parts.whole.start) * self.block_bytes) as usize);
+        let (head_bytes, whole_bytes) = parts.lengths(self.block_bytes);
+        let (head, rest) = data.split_at(head_bytes);
+        let (whole, tail) = rest.split_at(whole_bytes);
         let mut transaction = self.engine.begin();
         self.write_part(&mut *transaction, parts.head, head)?;
         for (block, bytes) in parts.whole.zip(whole.chunks(self.block_bytes as usize)) {
@@ -126,19 +126,6 @@ impl EngineDevice {
         block[start..start + data.len()].copy_from_slice(data);
         Ok(transaction.write(number, &block)?)
     }
-
-    /// Reads part of one block.
-    fn read_part(&self, bytes: Range<u64>, out: &mut [u8]) -> Result<(), DeviceError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let mut block = vec![0; self.block_bytes as usize];
-        self.engine
-            .read(bytes.start / self.block_bytes, &mut block)?;
-        let start = (bytes.start % self.block_bytes) as usize;
-        out.copy_from_slice(&block[start..start + out.len()]);
-        Ok(())
-    }
 }
 
 impl BlockDevice for EngineDevice {
@@ -152,25 +139,14 @@ impl BlockDevice for EngineDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(offset, buffer.len() as u64)?;
-        let parts = Parts::of(&(offset..offset + buffer.len() as u64), self.block_bytes);
-        let (head, rest) = buffer.split_at_mut((parts.head.end - parts.head.start) as usize);
-        let (whole, tail) =
-            rest.split_at_mut(((parts.whole.end - parts.whole.start) * self.block_bytes) as usize);
-        self.read_part(parts.head, head)?;
-        if !whole.is_empty() {
-            self.engine.read(parts.whole.start, whole)?;
-        }
-        self.read_part(parts.tail, tail)
+        let read = |block: u64, out: &mut [u8]| self.engine.read(block, out);
+        Ok(parts::read_at(offset, buffer, self.block_bytes, read)?)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.check_range(offset, data.len() as u64)?;
-        let bytes = offset..offset + data.len() as u64;
-        for part in cut(bytes, self.block_bytes, self.blocks_max) {
-            let slice = &data[(part.start - offset) as usize..(part.end - offset) as usize];
-            self.commit_write(part.start, slice)?;
-        }
-        Ok(())
+        cut_data(offset, data, self.block_bytes, self.blocks_max)
+            .try_for_each(|(start, part)| self.commit_write(start, part))
     }
 
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {

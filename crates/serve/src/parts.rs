@@ -1,4 +1,4 @@
-//! Byte ranges in terms of blocks.
+//! Byte ranges in terms of blocks, and how requests for bytes become requests for blocks.
 
 use std::ops::Range;
 
@@ -32,6 +32,42 @@ impl Parts {
             tail: after_whole * block_bytes..bytes.end,
         }
     }
+
+    /// How many bytes the head has, and how many the whole blocks.
+    pub(crate) fn lengths(&self, block_bytes: u64) -> (usize, usize) {
+        let head = self.head.end - self.head.start;
+        let whole = (self.whole.end - self.whole.start) * block_bytes;
+        (head as usize, whole as usize)
+    }
+}
+
+/// Reads bytes from `offset` on through `read`, which reads whole blocks from a number on: those
+/// covered whole at once into `out`, the blocks at the edges through memory of their own.
+pub(crate) fn read_at<E>(
+    offset: u64,
+    out: &mut [u8],
+    block_bytes: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let read_part = |bytes: Range<u64>, out: &mut [u8]| {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut block = vec![0; block_bytes as usize];
+        read(bytes.start / block_bytes, &mut block)?;
+        let start = (bytes.start % block_bytes) as usize;
+        out.copy_from_slice(&block[start..start + out.len()]);
+        Ok(())
+    };
+    let parts = Parts::of(&(offset..offset + out.len() as u64), block_bytes);
+    let (head_bytes, whole_bytes) = parts.lengths(block_bytes);
+    let (head, rest) = out.split_at_mut(head_bytes);
+    let (whole, tail) = rest.split_at_mut(whole_bytes);
+    read_part(parts.head, head)?;
+    if !whole.is_empty() {
+        read(parts.whole.start, whole)?;
+    }
+    read_part(parts.tail, tail)
 }
 
 /// Cuts `bytes` at block boundaries into ranges that touch at most `blocks_max` blocks each.
@@ -46,6 +82,20 @@ pub(crate) fn cut(
         let part = start..limit.min(bytes.end);
         start = part.end;
         (!part.is_empty()).then_some(part)
+    })
+}
+
+/// The bytes from `offset` on in such parts, each with where it begins.
+pub(crate) fn cut_data(
+    offset: u64,
+    data: &[u8],
+    block_bytes: u64,
+    blocks_max: u64,
+) -> impl Iterator<Item = (u64, &[u8])> {
+    let bytes = offset..offset + data.len() as u64;
+    cut(bytes, block_bytes, blocks_max).map(move |part| {
+        let slice = &data[(part.start - offset) as usize..(part.end - offset) as usize];
+        (part.start, slice)
     })
 }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use forebay::{BlockState, Volume};
 
 use crate::block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState, push_extent};
-use crate::parts::{Parts, cut};
+use crate::parts::{self, Parts, cut_data};
 
 /// A volume, seen as bytes.
 #[derive(Debug)]
@@ -37,19 +37,6 @@ impl VolumeDevice {
         &self.volume
     }
 
-    /// Reads part of one block.
-    fn read_part(&self, bytes: Range<u64>, out: &mut [u8]) -> Result<(), DeviceError> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let mut block = vec![0; self.block_bytes as usize];
-        self.volume
-            .read(bytes.start / self.block_bytes, &mut block)?;
-        let start = (bytes.start % self.block_bytes) as usize;
-        out.copy_from_slice(&block[start..start + out.len()]);
-        Ok(())
-    }
-
     /// One transaction that stores `data` at byte `offset`.
     fn commit_write(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         if !data.is_empty() && (offset | data.len() as u64) & (self.block_bytes - 1) == 0 {
@@ -74,25 +61,14 @@ impl BlockDevice for VolumeDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(offset, buffer.len() as u64)?;
-        let parts = Parts::of(&(offset..offset + buffer.len() as u64), self.block_bytes);
-        let (head, rest) = buffer.split_at_mut((parts.head.end - parts.head.start) as usize);
-        let (whole, tail) =
-            rest.split_at_mut(((parts.whole.end - parts.whole.start) * self.block_bytes) as usize);
-        self.read_part(parts.head, head)?;
-        if !whole.is_empty() {
-            self.volume.read(parts.whole.start, whole)?;
-        }
-        self.read_part(parts.tail, tail)
+        let read = |block: u64, out: &mut [u8]| self.volume.read(block, out);
+        Ok(parts::read_at(offset, buffer, self.block_bytes, read)?)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.check_range(offset, data.len() as u64)?;
-        let bytes = offset..offset + data.len() as u64;
-        for part in cut(bytes, self.block_bytes, self.blocks_max) {
-            let slice = &data[(part.start - offset) as usize..(part.end - offset) as usize];
-            self.commit_write(part.start, slice)?;
-        }
-        Ok(())
+        cut_data(offset, data, self.block_bytes, self.blocks_max)
+            .try_for_each(|(start, part)| self.commit_write(start, part))
     }
 
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
