@@ -1,12 +1,12 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench lab crash soak rig rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench bench-apps lab crash soak rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
 
 help: ## This list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 run: ## The main job on real data: ext4 on a cached disk, the daemon killed, everything verified
 	@scripts/setup.sh build run
@@ -20,6 +20,10 @@ test: ## Every test; ends in a line "N passed, N failed"
 bench: ## Measure against raw memory and libpmem; writes target/bench/report.json
 	@scripts/setup.sh build bench
 	$(CARGO) run --release -j$(JOBS) -p forebay-bench -- --report target/bench/report.json
+
+bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on Forebay; writes target/apps/report.json
+	@scripts/setup.sh build apps
+	@scripts/bench-apps.sh
 
 lab: build ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html
 	target/release/forebay lab run all --quick --out target/lab

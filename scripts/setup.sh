@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a recipe needs and is missing, after saying what that is. Quick when nothing is.
 #
-#   scripts/setup.sh [build|run|test|bench|lint|ublk]...
+#   scripts/setup.sh [build|run|test|bench|apps|lint|ublk]...
 #
 # Works as root or with sudo on Debian 12 and later and on Ubuntu. Where it cannot install, it
 # names the packages and stops.
@@ -29,6 +29,11 @@ has_libclang() {
 # As want_command, of what can be done without where it is not to be had: $3 is then left out.
 want_optional() {
     PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1 || optional+=("$2:$3")
+}
+
+# The same of a header of C.
+want_optional_header() {
+    [ -e "$1" ] || optional+=("$2:$3")
 }
 
 # The guests of the rig and the file systems that they test.
@@ -160,8 +165,20 @@ for purpose in "${@:-build}"; do
         want_header /usr/include/libpmemobj.h libpmemobj-dev
         want_header /usr/include/libpmemblk.h libpmemblk-dev
         ;;
+    apps)
+        want_command fusermount3 fuse3
+        # The programs that are measured; each is left out where it is not to be had.
+        want_optional redis-server redis-server "Redis"
+        want_optional redis-benchmark redis-tools "Redis"
+        want_optional db_bench rocksdb-tools "RocksDB's own benchmark"
+        want_optional_header /usr/include/rocksdb/c.h librocksdb-dev "YCSB over RocksDB"
+        want_optional_header /usr/include/wiredtiger.h libwiredtiger-dev "WiredTiger"
+        want_optional pgbench postgresql "PostgreSQL"
+        want_optional mariadbd mariadb-server "MariaDB"
+        want_optional sysbench sysbench "MariaDB"
+        ;;
     *)
-        echo "setup: unknown purpose '$purpose'; one of build run test bench rig lint ublk" >&2
+        echo "setup: unknown purpose '$purpose'; one of build run test bench apps rig lint ublk" >&2
         exit 2
         ;;
     esac

@@ -27,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("serve", &["forebay"]),
     ("soak", &["forebay-report", "forebay-serve"]),
+    ("apps", &["forebay-report"]),
     (
         "cli",
         &[

@@ -1,0 +1,115 @@
+//! The programs that are measured, each in every place in turn.
+
+mod mariadb;
+mod postgres;
+mod redis;
+mod rocksdb;
+mod small_writes;
+mod sqlite;
+mod stream;
+mod ycsb;
+
+use std::path::Path;
+
+use crate::Result;
+use crate::outcome::Outcome;
+use crate::place::{Place, Session};
+
+/// A program and how it is measured.
+#[derive(Debug)]
+pub struct Case {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Where its files may lie.
+    pub places: &'static [Place],
+    /// Bytes of the pool.
+    pub pool_bytes: u64,
+    /// One measurement in one place.
+    pub run: fn(&Session<'_>) -> Result<Outcome>,
+}
+
+const POOL_BYTES: u64 = 1 << 30;
+/// Much less than what is appended.
+const SMALL_POOL_BYTES: u64 = 64 << 20;
+
+/// Where programs of one process, or one tree, may run.
+const EVERYWHERE: &[Place] = &[Place::Disk, Place::Tmpfs, Place::Mount, Place::Preload];
+/// Where programs of many processes with many opens run.
+const BY_MOUNT: &[Place] = &[Place::Disk, Place::Tmpfs, Place::Mount];
+
+const fn case(
+    name: &'static str,
+    places: &'static [Place],
+    run: fn(&Session<'_>) -> Result<Outcome>,
+) -> Case {
+    Case {
+        name,
+        places,
+        pool_bytes: POOL_BYTES,
+        run,
+    }
+}
+
+/// All of them.
+pub const CASES: &[Case] = &[
+    case("redis", EVERYWHERE, redis::run),
+    case("rocksdb", EVERYWHERE, rocksdb::run),
+    case("sqlite", EVERYWHERE, sqlite::run),
+    case("wiredtiger", EVERYWHERE, ycsb::run_wiredtiger_puts),
+    case("postgres", BY_MOUNT, postgres::run),
+    case("mariadb", BY_MOUNT, mariadb::run),
+    case("ycsb-redis", EVERYWHERE, ycsb::run_redis),
+    case("ycsb-rocksdb", EVERYWHERE, ycsb::run_rocksdb),
+    case("ycsb-wiredtiger", EVERYWHERE, ycsb::run_wiredtiger),
+    case("small-writes", small_writes::PLACES, small_writes::run),
+    Case {
+        name: "append-past-pool",
+        places: stream::PLACES,
+        pool_bytes: SMALL_POOL_BYTES,
+        run: stream::run,
+    },
+];
+
+/// The number that follows `key` in a line of `text`.
+///
+/// Errors: there is none.
+fn number_after(text: &str, key: &str) -> Result<f64> {
+    let rest = text.split_once(key).map(|(_, rest)| rest.trim_start());
+    let end = |rest: &str| {
+        rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')
+            .unwrap_or(rest.len())
+    };
+    let number = rest.map(|rest| &rest[..end(rest)]);
+    number
+        .and_then(|number| number.parse().ok())
+        .ok_or_else(|| format!("no number after {key:?} in:\n{text}").into())
+}
+
+/// Copies a directory as it is, owners and all.
+///
+/// Errors: `cp`'s.
+fn copy(session: &Session<'_>, from: &Path, to: &Path) -> Result<()> {
+    let mut command = std::process::Command::new("cp");
+    command.arg("-a").args([from, to]);
+    session.output(command).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_what_programs_print() {
+        let printed = "number of clients: 4\ntps = 1234.5 (without initial connection time)\n";
+        assert_eq!(number_after(printed, "tps =").expect("there"), 1234.5);
+        assert!(number_after(printed, "latency").is_err());
+    }
+
+    #[test]
+    fn every_case_has_a_name_of_its_own() {
+        let mut names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), CASES.len());
+    }
+}

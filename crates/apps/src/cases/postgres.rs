@@ -1,0 +1,141 @@
+//! PostgreSQL under `pgbench`, its own TPC-B-like transactions, everything durable at commit.
+//!
+//! The database is made once and copied into each place.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::process::Signal;
+
+use crate::Result;
+use crate::cases::{copy, number_after};
+use crate::children::Daemon;
+use crate::context::program;
+use crate::outcome::Outcome;
+use crate::place::Session;
+
+const CLIENTS: u32 = 4;
+const USER: &str = "postgres";
+
+/// Transactions of four clients.
+///
+/// Errors: a program is missing or fails.
+pub fn run(session: &Session<'_>) -> Result<Outcome> {
+    let account = Account::named(USER)?;
+    let original = session.context.workshop.path().join("postgres");
+    if !original.exists() {
+        make(session, &account, &original)?;
+    }
+    let data = session.data().join("cluster");
+    copy(session, &original, &data)?;
+    let server = start(session, &account, &data)?;
+    let mut command = client(session, "pgbench")?;
+    let clients = CLIENTS.to_string();
+    let seconds = session.context.pace.seconds.ceil().to_string();
+    command.args(["-n", "-c", &clients, "-T", &seconds, "postgres"]);
+    let printed = session.output(command)?;
+    server.end(Signal::INT)?;
+    let rate = number_after(&printed, "tps =")?;
+    Ok(Outcome::rate("postgres_pgbench", rate, "transactions/s"))
+}
+
+/// A database with the tables of `pgbench`.
+fn make(session: &Session<'_>, account: &Account, original: &Path) -> Result<()> {
+    let draft = session.scratch("draft");
+    std::fs::create_dir(&draft)?;
+    account.give(&draft)?;
+    let mut command = Command::new(program("initdb")?);
+    // It is not the making that must survive a crash.
+    command
+        .args(["-N", "-A", "trust", "-U", USER, "-D"])
+        .arg(&draft);
+    session.output(account.as_user(command))?;
+    let server = start(session, account, &draft)?;
+    let scale = if session.context.pace.is_quick {
+        "1"
+    } else {
+        "10"
+    };
+    let mut command = client(session, "pgbench")?;
+    command.args(["-i", "-q", "-s", scale, "postgres"]);
+    session.output(command)?;
+    server.end(Signal::INT)?;
+    copy(session, &draft, original)
+}
+
+fn start(session: &Session<'_>, account: &Account, data: &Path) -> Result<Daemon> {
+    let sockets = sockets(session);
+    if !sockets.exists() {
+        std::fs::create_dir(&sockets)?;
+        account.give(&sockets)?;
+    }
+    let mut command = Command::new(program("postgres")?);
+    command
+        .arg("-D")
+        .arg(data)
+        .arg("-k")
+        .arg(&sockets)
+        .args(["-c", "listen_addresses="]);
+    let command = account.as_user(command);
+    let is_ready = || {
+        let asked = client(session, "pg_isready").map(|mut command| command.output());
+        matches!(asked, Ok(Ok(answer)) if answer.status.success())
+    };
+    session.start(command, is_ready)
+}
+
+fn client(session: &Session<'_>, name: &str) -> Result<Command> {
+    let mut command = Command::new(program(name)?);
+    command.arg("-h").arg(sockets(session)).args(["-U", USER]);
+    Ok(command)
+}
+
+fn sockets(session: &Session<'_>) -> PathBuf {
+    session.scratch("postgres-sockets")
+}
+
+/// The user that a program's package made: some programs refuse to run as the superuser.
+#[derive(Debug)]
+pub struct Account {
+    user: u32,
+    group: u32,
+}
+
+impl Account {
+    /// Errors: there is no such user.
+    pub fn named(name: &str) -> Result<Account> {
+        let users = std::fs::read_to_string("/etc/passwd")?;
+        let mut fields = users
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>());
+        let found = fields.find(|fields| fields.first() == Some(&name));
+        let number = |index: usize| -> Option<u32> { found.as_ref()?.get(index)?.parse().ok() };
+        match (number(2), number(3)) {
+            (Some(user), Some(group)) => Ok(Account { user, group }),
+            _ => Err(format!("no user {name} here; `scripts/setup.sh apps` makes it").into()),
+        }
+    }
+
+    /// Makes the user the owner, alone.
+    ///
+    /// Errors: not ours to give.
+    pub fn give(&self, path: &Path) -> Result<()> {
+        chown(path, Some(self.user), Some(self.group))?;
+        Ok(std::fs::set_permissions(
+            path,
+            PermissionsExt::from_mode(0o700),
+        )?)
+    }
+
+    /// The program, run by this user where we are the superuser, in a directory that anyone may enter.
+    pub fn as_user(&self, mut command: Command) -> Command {
+        let own = std::fs::metadata("/proc/self").map(|own| own.uid());
+        if own.is_ok_and(|own| own != self.user) {
+            command.uid(self.user).gid(self.group);
+        }
+        command.current_dir("/");
+        command
+    }
+}

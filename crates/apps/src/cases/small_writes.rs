@@ -1,0 +1,34 @@
+//! The paper's microbenchmark: threads append to, or write at random in, private files, each write durable
+//! before the next.
+
+use crate::Result;
+use crate::outcome::Outcome;
+use crate::place::{Place, Session};
+
+/// Also on the disk without a sync, as the paper has it.
+pub const PLACES: &[Place] = &[
+    Place::Disk,
+    Place::DiskUnsynced,
+    Place::Tmpfs,
+    Place::Mount,
+    Place::Preload,
+];
+
+/// Every pattern, size and number of threads.
+///
+/// Errors: the writer's.
+pub fn run(session: &Session<'_>) -> Result<Outcome> {
+    let pace = &session.context.pace;
+    let counts: Vec<String> = pace.thread_counts().iter().map(usize::to_string).collect();
+    let mut command = session.command(&session.context.own);
+    command
+        .args(["worker", "small-writes", "--directory"])
+        .arg(session.data())
+        .args(["--seconds", &pace.write_seconds.to_string()])
+        .args(["--file-bytes", &pace.file_bytes.to_string()])
+        .args(["--threads", &counts.join(",")]);
+    if session.place == Place::DiskUnsynced {
+        command.arg("--unsynced");
+    }
+    Outcome::from_json(&session.output(command)?)
+}

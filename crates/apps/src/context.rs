@@ -1,0 +1,132 @@
+//! What every case needs to know: where things are, how long to measure, whether to go on.
+
+use std::path::{Path, PathBuf};
+
+use indicatif::ProgressBar;
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::children::Interrupt;
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// How often each place has its turn.
+    pub rounds: usize,
+    /// How long a program is measured each time.
+    pub seconds: f64,
+    /// How long one pattern of small writes is measured.
+    pub write_seconds: f64,
+    /// Most bytes that a thread appends to its file; half of it is the size of files written at random.
+    pub file_bytes: u64,
+    /// Records of a store before its workloads begin.
+    pub records: u64,
+    /// Bytes appended past a small pool.
+    pub stream_bytes: u64,
+    /// Most threads that write at once.
+    pub threads: usize,
+    /// Whether this only shows that everything works.
+    pub is_quick: bool,
+}
+
+impl Pace {
+    /// The whole, or a short form of it.
+    pub fn new(is_quick: bool) -> Pace {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let pick = |quick, whole| if is_quick { quick } else { whole };
+        Pace {
+            rounds: if is_quick { 1 } else { 3 },
+            seconds: if is_quick { 0.5 } else { 2.0 },
+            write_seconds: if is_quick { 0.1 } else { 0.5 },
+            file_bytes: pick(16 << 20, 128 << 20),
+            records: pick(1000, 10_000),
+            stream_bytes: pick(256 << 20, 1 << 30),
+            // At least two: whether a second writer is in the way of the first is a question anywhere.
+            threads: processors.clamp(2, 16),
+            is_quick,
+        }
+    }
+
+    /// 1, 2, 4 … up to the most.
+    pub fn thread_counts(&self) -> Vec<usize> {
+        let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
+        doubled.take_while(|count| *count <= self.threads).collect()
+    }
+}
+
+/// Where things are.
+#[derive(Debug)]
+pub struct Context {
+    /// The command to measure.
+    pub forebay: PathBuf,
+    /// This program, which is also the one that writes.
+    pub own: PathBuf,
+    /// A directory on the disk.
+    pub disk: PathBuf,
+    /// A directory in memory.
+    pub memory: PathBuf,
+    /// What is made once for all places; in memory.
+    pub workshop: TempDir,
+    /// How much is measured.
+    pub pace: Pace,
+    /// Whether to go on.
+    pub interrupt: Interrupt,
+    /// The bar.
+    pub progress: ProgressBar,
+}
+
+/// The program `name`, also where only the superuser looks, or a package hides it.
+///
+/// Errors: it is not there; the message says what to do.
+pub fn program(name: &str) -> Result<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders =
+        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let mut candidates: Vec<PathBuf> = folders.map(|folder| folder.join(name)).collect();
+    // Debian keeps the programs of each PostgreSQL in a folder of its version; the newest wins.
+    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default();
+    versions.sort();
+    candidates.extend(
+        versions
+            .iter()
+            .rev()
+            .map(|version| version.join("bin").join(name)),
+    );
+    let found = candidates.into_iter().find(|path| path.is_file());
+    found.ok_or_else(|| format!("no {name} here; `scripts/setup.sh apps` installs it").into())
+}
+
+/// Whether `path` is on a file system that lives in memory.
+///
+/// Errors: there is no such directory.
+pub fn is_in_memory(path: &Path) -> Result<bool> {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let kind = rustix::fs::statfs(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(kind.f_type as u64 == TMPFS_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_double_up_to_the_most() {
+        let pace = Pace {
+            threads: 6,
+            ..Pace::new(true)
+        };
+        assert_eq!(pace.thread_counts(), [1, 2, 4]);
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named_with_what_to_do() {
+        assert!(program("sh").is_ok());
+        let error = program("forebay-no-such-program").expect_err("missing");
+        assert!(
+            error.to_string().contains("scripts/setup.sh apps"),
+            "{error}"
+        );
+    }
+}

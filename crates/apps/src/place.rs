@@ -1,0 +1,234 @@
+//! The places that a program's files lie in, one after the other: a disk, memory, and a disk behind
+//! Forebay in each of its two forms.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::children::{self, Daemon};
+use crate::context::Context;
+
+const START_DEADLINE: Duration = Duration::from_secs(60);
+const TOOL_DEADLINE: Duration = Duration::from_secs(120);
+
+/// Where files lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The machine's disk.
+    Disk,
+    /// The same, by a program that never syncs.
+    DiskUnsynced,
+    /// Memory.
+    Tmpfs,
+    /// The disk, behind `forebay mount`.
+    Mount,
+    /// The disk, by a program under `forebay run`.
+    Preload,
+}
+
+impl Place {
+    /// As in the names of rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Place::Disk => "disk",
+            Place::DiskUnsynced => "disk_unsynced",
+            Place::Tmpfs => "tmpfs",
+            Place::Mount => "mount",
+            Place::Preload => "preload",
+        }
+    }
+
+    /// As people read it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Place::Disk => "disk",
+            Place::DiskUnsynced => "disk, never synced",
+            Place::Tmpfs => "tmpfs",
+            Place::Mount => "Forebay mount",
+            Place::Preload => "Forebay preload",
+        }
+    }
+
+    /// What it needs and this machine does not have; none where it can be measured.
+    pub fn lacks(self, commands: &str) -> Option<&'static str> {
+        let has = |name: &str| {
+            let mut words = commands
+                .lines()
+                .filter_map(|line| line.split_whitespace().next());
+            words.any(|word| word == name)
+        };
+        match self {
+            Place::Disk | Place::DiskUnsynced | Place::Tmpfs => None,
+            Place::Mount if !rustix::process::geteuid().is_root() => Some("root to mount"),
+            Place::Mount if !Path::new("/dev/fuse").exists() => Some("/dev/fuse"),
+            Place::Mount if !has("mount") => Some("the command `forebay mount`"),
+            Place::Preload if !has("run") => Some("the command `forebay run`"),
+            Place::Mount | Place::Preload => None,
+        }
+    }
+}
+
+/// A fresh directory in a place, with a fresh pool where it takes one; nothing of it is left afterwards.
+#[derive(Debug)]
+pub struct Session<'a> {
+    /// Where in the run this belongs.
+    pub context: &'a Context,
+    /// Which place.
+    pub place: Place,
+    mount: Option<Daemon>,
+    data: TempDir,
+    /// Pool, sockets, logs and the mount point, in memory.
+    scratch: TempDir,
+}
+
+impl<'a> Session<'a> {
+    /// Makes the directories, the pool of `pool_bytes`, and the mount.
+    ///
+    /// Errors: a directory cannot be made, or the mount does not come.
+    pub fn open(context: &'a Context, place: Place, pool_bytes: u64) -> Result<Session<'a>> {
+        let root = match place {
+            Place::Tmpfs => &context.memory,
+            _ => &context.disk,
+        };
+        let mut session = Session {
+            context,
+            place,
+            mount: None,
+            data: directory(root)?,
+            scratch: directory(&context.memory)?,
+        };
+        if matches!(place, Place::Mount | Place::Preload) {
+            let mut create = Command::new(&context.forebay);
+            create
+                .arg("create")
+                .arg(session.pool())
+                .args(["--size", &pool_bytes.to_string()]);
+            children::output(create, TOOL_DEADLINE, &context.interrupt)?;
+        }
+        if place == Place::Mount {
+            session.start_mount()?;
+        }
+        Ok(session)
+    }
+
+    fn start_mount(&mut self) -> Result<()> {
+        let mount_point = self.scratch("mount");
+        std::fs::create_dir(&mount_point)?;
+        let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
+        let before = device(&mount_point)?;
+        let mut command = Command::new(&self.context.forebay);
+        command
+            .arg("mount")
+            .args([self.data.path(), &mount_point])
+            .arg("--pool")
+            .arg(self.pool());
+        let daemon = self.mount.insert(Daemon::start(command, &self.log())?);
+        daemon.wait_until(START_DEADLINE, &self.context.interrupt, || {
+            device(&mount_point).is_ok_and(|now| now != before)
+        })
+    }
+
+    /// Where the program is to keep its files.
+    pub fn data(&self) -> PathBuf {
+        match self.place {
+            Place::Mount => self.scratch("mount"),
+            _ => self.data.path().to_owned(),
+        }
+    }
+
+    /// A path for a socket, a log or the like, in memory.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// Where daemons print to.
+    pub fn log(&self) -> PathBuf {
+        self.scratch("log")
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.scratch("pool")
+    }
+
+    /// A program whose files are those of the place.
+    pub fn command(&self, program: &Path) -> Command {
+        if self.place != Place::Preload {
+            return Command::new(program);
+        }
+        let mut command = Command::new(&self.context.forebay);
+        command
+            .args(["run", "--pool"])
+            .arg(self.pool())
+            .arg("--cover")
+            .arg(self.data.path().join("**"))
+            .arg("--")
+            .arg(program);
+        command
+    }
+
+    /// Runs a program whose files are those of the place; what it printed.
+    ///
+    /// Errors: it fails, or takes longer than two minutes.
+    pub fn output(&self, command: Command) -> Result<String> {
+        children::output(command, TOOL_DEADLINE, &self.context.interrupt)
+    }
+
+    /// Starts a daemon and waits until it is ready.
+    ///
+    /// Errors: it ends instead, or takes a minute.
+    pub fn start(&self, command: Command, is_ready: impl FnMut() -> bool) -> Result<Daemon> {
+        let mut daemon = Daemon::start(command, &self.log())?;
+        daemon.wait_until(START_DEADLINE, &self.context.interrupt, is_ready)?;
+        Ok(daemon)
+    }
+
+    /// Unmounts, which brings everything to the disk, and removes the directories.
+    ///
+    /// Errors: the mount does not end, or ends with a failure.
+    pub fn close(mut self) -> Result<()> {
+        match self.mount.take() {
+            Some(daemon) => daemon.end(Signal::TERM),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if let Some(daemon) = self.mount.take() {
+            drop(daemon);
+            // Quiet where nothing is mounted any more.
+            let mut umount = Command::new("umount");
+            umount.args(["-l", "-q"]).arg(self.scratch("mount"));
+            let _ = umount.stderr(std::process::Stdio::null()).status();
+        }
+    }
+}
+
+/// A directory that programs of other users may pass through.
+fn directory(root: &Path) -> Result<TempDir> {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    tempfile::Builder::new()
+        .prefix("forebay-apps-")
+        .permissions(mode)
+        .tempdir_in(root)
+        .map_err(|error| format!("{}: {error}", root.display()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_needs_its_command() {
+        let help = "Commands:\n  create  Make a pool\n  run     Run a program\n";
+        assert_eq!(Place::Preload.lacks(help), None);
+        assert!(Place::Preload.lacks("  create\n").is_some());
+        assert!(Place::Mount.lacks(help).is_some());
+        assert_eq!(Place::Disk.lacks(""), None);
+    }
+}

@@ -1,0 +1,193 @@
+//! All measurements of a run: the median of the rounds for each number and place, and how places compare.
+//!
+//! A ratio is the median of the ratios within the rounds: what slows a whole round down slows both sides.
+
+use std::collections::BTreeMap;
+
+use forebay_report::Row;
+
+use crate::outcome::{Curve, Outcome};
+use crate::place::Place;
+
+/// Which places are compared in `report.json`: the better one is hoped to be first.
+const COMPARISONS: [(Place, Place); 5] = [
+    (Place::Preload, Place::Tmpfs),
+    (Place::Mount, Place::Tmpfs),
+    (Place::Preload, Place::Disk),
+    (Place::Mount, Place::Disk),
+    (Place::Tmpfs, Place::Disk),
+];
+
+/// One number in every place.
+#[derive(Debug)]
+pub struct Metric {
+    /// What it is called.
+    pub name: String,
+    /// What it counts.
+    pub unit: String,
+    /// By place and round.
+    values: BTreeMap<Place, BTreeMap<usize, f64>>,
+}
+
+impl Metric {
+    /// The median of the rounds.
+    pub fn median(&self, place: Place) -> Option<f64> {
+        median(self.values.get(&place)?.values().copied().collect())
+    }
+
+    /// The median of the rounds' ratios.
+    pub fn ratio(&self, place: Place, base: Place) -> Option<f64> {
+        ratio(self.values.get(&place)?, self.values.get(&base)?)
+    }
+
+    /// Where it was measured.
+    pub fn places(&self) -> impl Iterator<Item = Place> {
+        self.values.keys().copied()
+    }
+
+    fn is_rate(&self) -> bool {
+        self.unit.ends_with("/s")
+    }
+}
+
+/// Everything measured.
+#[derive(Debug, Default)]
+pub struct Results {
+    metrics: Vec<Metric>,
+    curves: BTreeMap<(String, Place), Vec<Curve>>,
+}
+
+impl Results {
+    /// Adds what was measured in a place in a round.
+    pub fn add(&mut self, place: Place, round: usize, outcome: Outcome) {
+        for row in outcome.rows {
+            let Some(value) = row.value else { continue };
+            let known = self.metrics.iter().position(|known| known.name == row.name);
+            let index = known.unwrap_or_else(|| {
+                self.metrics.push(Metric {
+                    name: row.name,
+                    unit: row.unit,
+                    values: BTreeMap::new(),
+                });
+                self.metrics.len() - 1
+            });
+            let values = self.metrics[index].values.entry(place).or_default();
+            values.insert(round, value);
+        }
+        for curve in outcome.curves {
+            let key = (curve.name.clone(), place);
+            self.curves.entry(key).or_default().push(curve);
+        }
+    }
+
+    /// One number.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// The latencies of `name` in a place: each the median of the rounds.
+    pub fn curve(&self, name: &str, place: Place) -> Option<Vec<f64>> {
+        let curves = self.curves.get(&(name.to_owned(), place))?;
+        let length = curves.first()?.latencies_ns.len();
+        let point = |index| {
+            let points = curves.iter();
+            median(
+                points
+                    .filter_map(|one| one.latencies_ns.get(index).copied())
+                    .collect(),
+            )
+        };
+        (0..length).map(point).collect()
+    }
+
+    /// The median of the rounds' ratios between two numbers of the same place.
+    pub fn ratio_between(&self, name: &str, base: &str, place: Place) -> Option<f64> {
+        let values = |name: &str| self.metric(name)?.values.get(&place);
+        ratio(values(name)?, values(base)?)
+    }
+
+    /// The rows of the report: each number in each place, and of rates the comparisons.
+    pub fn rows(&self) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for metric in &self.metrics {
+            for place in metric.places() {
+                let name = format!("{}_{}", metric.name, place.name());
+                rows.push(Row::new(name, metric.median(place), &*metric.unit));
+            }
+            if !metric.is_rate() {
+                continue;
+            }
+            for (place, base) in COMPARISONS {
+                if let Some(ratio) = metric.ratio(place, base) {
+                    let name = format!("{}_{}_vs_{}", metric.name, place.name(), base.name());
+                    rows.push(Row::new(name, ratio, "x"));
+                }
+            }
+        }
+        rows
+    }
+}
+
+fn ratio(values: &BTreeMap<usize, f64>, base: &BTreeMap<usize, f64>) -> Option<f64> {
+    let in_both = values.iter().filter_map(|(round, value)| {
+        let base = base.get(round)?;
+        (*base > 0.0).then(|| value / base)
+    });
+    median(in_both.collect())
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        even if even % 2 == 0 => Some((values[middle - 1] + values[middle]) / 2.0),
+        _ => Some(values[middle]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(rows: &[Row], name: &str) -> Option<f64> {
+        rows.iter().find(|row| row.name == name)?.value
+    }
+
+    #[test]
+    fn ratios_are_taken_within_rounds() {
+        let mut results = Results::default();
+        // The second round had the machine for itself.
+        for (round, tmpfs, preload) in [(0, 100.0, 90.0), (1, 1000.0, 950.0), (2, 110.0, 88.0)] {
+            results.add(
+                Place::Tmpfs,
+                round,
+                Outcome::rate("set", tmpfs, "requests/s"),
+            );
+            results.add(
+                Place::Preload,
+                round,
+                Outcome::rate("set", preload, "requests/s"),
+            );
+        }
+        results.add(Place::Tmpfs, 0, Outcome::rate("set_p50", 7.0, "ns"));
+        let rows = results.rows();
+        assert_eq!(value(&rows, "set_tmpfs"), Some(110.0));
+        assert_eq!(value(&rows, "set_preload_vs_tmpfs"), Some(0.9));
+        assert_eq!(value(&rows, "set_mount_vs_tmpfs"), None);
+        assert_eq!(value(&rows, "set_p50_tmpfs"), Some(7.0));
+        assert_eq!(rows.len(), 4, "{rows:?}");
+    }
+
+    #[test]
+    fn numbers_of_one_place_are_compared_round_by_round() {
+        let mut results = Results::default();
+        for (round, one, two) in [(0, 10.0, 19.0), (1, 5.0, 10.0)] {
+            results.add(Place::Preload, round, Outcome::rate("one", one, "writes/s"));
+            results.add(Place::Preload, round, Outcome::rate("two", two, "writes/s"));
+        }
+        let scaling = results.ratio_between("two", "one", Place::Preload);
+        assert_eq!(scaling, Some(1.95));
+        assert_eq!(results.ratio_between("two", "one", Place::Mount), None);
+    }
+}

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Real programs on a disk, in memory and on files that Forebay buffers; writes target/apps/report.json
+# and target/apps/report.html.
+#
+#   scripts/bench-apps.sh [--quick] [--only PROGRAM,…] [--rounds N] [--disk DIR]
+#
+# PROFILE=checked builds without the link-time pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly PROFILE=${PROFILE:-release}
+readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
+
+cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-apps
+# Replaces the shell, so that Ctrl-C and the exit code are the program's own.
+exec "$PROGRAMS/forebay-apps" --forebay "$PROGRAMS/forebay" "$@"
