@@ -25,14 +25,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "bench",
         &["forebay", "forebay-pmem", "forebay-report", "forebay-serve"],
     ),
+    ("files", &["forebay", "forebay-pmem"]),
     ("serve", &["forebay"]),
+    ("mount", &["forebay", "forebay-files", "forebay-serve"]),
     ("soak", &["forebay-report", "forebay-serve"]),
     ("apps", &["forebay-report"]),
     (
         "cli",
         &[
             "forebay",
+            "forebay-files",
             "forebay-lab",
+            "forebay-mount",
             "forebay-pmem",
             "forebay-serve",
             "forebay-bench",

@@ -29,6 +29,7 @@ pub fn main() -> ExitCode {
         Command::Create(options) => commands::create::run(&options),
         Command::Info(options) => commands::info::run(&options),
         Command::Serve(options) => daemon::run(&options),
+        Command::Mount(options) => daemon::mount::run(&options),
         Command::Attach(options) => commands::attach::run(&options),
         Command::Detach(options) => commands::detach::run(&options),
         Command::Stat(options) => commands::stat::run(&options),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::config::{Settings, Tunables, UblkNumber};
+use crate::config::{LogFormat, LogLevel, Settings, Tunables, UblkNumber};
 use crate::size;
 
 /// A daemon to run.
@@ -24,6 +24,42 @@ pub struct ServeOptions {
     /// The settings on the command line.
     #[command(flatten)]
     pub settings: Settings,
+}
+
+/// A directory to serve.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay create /dev/shm/pool --size 1G
+  mkdir -p /srv/data /mnt/data
+  forebay mount /srv/data /mnt/data --pool /dev/shm/pool
+
+Programs use /mnt/data and nothing else while it is mounted. umount, SIGTERM or Ctrl-C ends it and \
+brings /srv/data up to date; files in use are waited for until the deadline, or until the second \
+signal. Nothing acknowledged is lost if the daemon is killed: mount again, or run forebay recover.")]
+pub struct MountArguments {
+    /// The directory with the files.
+    pub data: PathBuf,
+    /// Existing directory to mount it on.
+    pub directory: PathBuf,
+    /// The pool, which then belongs to this directory.
+    #[arg(long, value_name = "FILE")]
+    pub pool: PathBuf,
+    /// Threads that serve requests.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    /// Let the kernel keep buffered writes until they are synced: faster, but a write of several
+    /// blocks may then survive a crash in part.
+    #[arg(long)]
+    pub writeback_cache: bool,
+    /// Seconds that ending may take before it is done at once [default: 30].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
+    pub shutdown_deadline: Option<u64>,
+    /// How log lines on standard error look [default: text].
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// What is worth a log line [default: info].
+    #[arg(long, value_enum)]
+    pub log_level: Option<LogLevel>,
 }
 
 /// A pool that a daemon serves.

@@ -49,6 +49,8 @@ pub enum Command {
     Info(PoolArgument),
     /// Serve the disks of a pool until told to stop.
     Serve(Box<ServeOptions>),
+    /// Serve a directory whose synchronous writes are as fast as the pool, until told to stop.
+    Mount(MountArguments),
     /// Have a running daemon serve one more disk.
     Attach(AttachOptions),
     /// Have a running daemon drain a disk and let it go.

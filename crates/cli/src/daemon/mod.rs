@@ -10,6 +10,7 @@ mod detach;
 mod end;
 mod faults;
 mod logging;
+pub mod mount;
 mod notify;
 mod privileges;
 mod report;

@@ -1,0 +1,182 @@
+//! The bytes of open files.
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use forebay_files::SyncKind;
+use fuser::{FileAttr, FileHandle, INodeNo};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
+
+use crate::tree::{OpenFile, Tree, error_of};
+
+/// What one step of a copy moves.
+const COPY_STEP_BYTES: usize = 1 << 20;
+
+/// What one request copies at most, so that others get their turn.
+const COPY_BYTES_MAX: u64 = 16 << 20;
+
+thread_local! {
+    /// One buffer a worker, grown to the largest request it has seen.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The access to the backing that an open asks for: what writes must be able to read too, since a
+/// part of a block is completed from the backing.
+fn access_for(flags: i32) -> OFlags {
+    match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => OFlags::RDONLY,
+        _ => OFlags::RDWR,
+    }
+}
+
+impl Tree {
+    pub fn open(&self, inode: INodeNo, flags: i32, user: u32) -> io::Result<FileHandle> {
+        let inode = self.inodes.get(inode)?;
+        let cuts = flags & libc::O_TRUNC != 0;
+        let access = if cuts {
+            OFlags::RDWR
+        } else {
+            access_for(flags)
+        };
+        let file = self.buffered(&inode, access)?;
+        if cuts {
+            self.drop_privileges(&inode, user)?;
+            file.truncate(0)?;
+        }
+        Ok(self.files.insert(OpenFile { inode, file }))
+    }
+
+    pub fn create(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        flags: i32,
+    ) -> io::Result<(FileAttr, FileHandle)> {
+        let parent = self.inodes.get(parent)?;
+        let anchor = self.inodes.anchor(&parent)?;
+        let mut wanted = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if flags & libc::O_EXCL != 0 {
+            wanted |= OFlags::EXCL;
+        }
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let opened = anchor.directory(&self.buffer)?.open(name, wanted, mode)?;
+        let path = self.reopen(opened.descriptor.as_fd(), OFlags::PATH)?;
+        let file = self.buffer.adopt(opened.descriptor)?;
+        if !opened.created && flags & libc::O_TRUNC != 0 {
+            file.truncate(0)?;
+        }
+        let (inode, stat) = self.inodes.refer(path)?;
+        let attributes = self
+            .shown(&inode, &stat)
+            .inspect_err(|_| self.inodes.forget(inode.id, 1))?;
+        Ok((attributes, self.files.insert(OpenFile { inode, file })))
+    }
+
+    /// Reads and hands the bytes to `answer`.
+    pub fn read(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        answer: impl FnOnce(io::Result<&[u8]>),
+    ) {
+        let size = size as usize;
+        BUFFER.with_borrow_mut(|buffer| {
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            let out = &mut buffer[..size];
+            let done = self
+                .files
+                .get(handle)
+                .and_then(|open| open.file.read_at(offset, out));
+            answer(done.map(|length| &buffer[..length]));
+        });
+    }
+
+    /// The kernel has chosen the offset, for appends too: it alone knows the end while it holds the
+    /// inode's lock, and its pages must match.
+    pub fn write(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        durable: bool,
+        drops_privileges_of: Option<u32>,
+    ) -> io::Result<()> {
+        let open = self.files.get(handle)?;
+        if let Some(user) = drops_privileges_of {
+            self.drop_privileges(&open.inode, user)?;
+        }
+        open.file.write_at(offset, data, durable)
+    }
+
+    pub fn sync(&self, handle: FileHandle, kind: SyncKind) -> io::Result<()> {
+        self.files.get(handle)?.file.sync(kind)
+    }
+
+    pub fn allocate(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        user: u32,
+    ) -> io::Result<()> {
+        let open = self.files.get(handle)?;
+        self.drop_privileges(&open.inode, user)?;
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        open.file.allocate(mode, offset, length)
+    }
+
+    pub fn seek(&self, handle: FileHandle, offset: i64, whence: i32) -> io::Result<u64> {
+        let offset = u64::try_from(offset).map_err(|_| error_of(libc::ENXIO))?;
+        let file = &self.files.get(handle)?.file;
+        match whence {
+            libc::SEEK_DATA => file.seek(offset, true),
+            libc::SEEK_HOLE => file.seek(offset, false),
+            _ => Err(error_of(libc::EINVAL)),
+        }
+    }
+
+    /// Copies through memory: what the pool holds is not in the backing, where a copy could be shared.
+    pub fn copy(
+        &self,
+        (from, from_offset): (FileHandle, u64),
+        (to, to_offset): (FileHandle, u64),
+        length: u64,
+        user: u32,
+    ) -> io::Result<u64> {
+        let (from, to) = (self.files.get(from)?, self.files.get(to)?);
+        self.drop_privileges(&to.inode, user)?;
+        let length = length.min(COPY_BYTES_MAX);
+        let mut step = vec![0; COPY_STEP_BYTES.min(length as usize)];
+        let mut done = 0;
+        while done < length {
+            let wanted = (length - done).min(step.len() as u64) as usize;
+            let copied = from
+                .file
+                .read_at(from_offset + done, &mut step[..wanted])
+                .and_then(|found| {
+                    to.file.write_at(to_offset + done, &step[..found], false)?;
+                    Ok(found)
+                });
+            match copied {
+                Ok(0) => break,
+                Ok(found) => done += found as u64,
+                // What was copied is told first; the next call meets the error again.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    pub fn release(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
+        self.files.remove(handle)
+    }
+}

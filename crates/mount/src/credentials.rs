@@ -1,0 +1,70 @@
+//! Making inodes as the caller would: owner, group and umask of the request hold on this thread while
+//! a name is made.
+//!
+//! The kernel has checked the caller's rights already (`default_permissions`), so that only ownership
+//! is taken over and the capabilities stay.
+
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+
+use fuser::Request;
+use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
+use rustix::fs::Mode;
+use rustix::thread::UnshareFlags;
+
+thread_local! {
+    /// Whether this thread has an umask of its own.
+    static HAS_OWN_UMASK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The caller's identity on this thread, until it is dropped.
+#[derive(Debug)]
+pub struct Assumed {
+    is_changed: bool,
+}
+
+impl Assumed {
+    /// Takes the caller's user, group and umask over.
+    pub fn of(request: &Request, umask: u32) -> Assumed {
+        take_own_umask();
+        rustix::process::umask(Mode::from_raw_mode(umask & 0o777));
+        let (user, group) = own();
+        let is_changed = user.is_root() && (request.uid(), request.gid()) != (0, group.as_raw());
+        if is_changed {
+            let capabilities = rustix::thread::capabilities(None);
+            setfsgid(Gid::from_raw(request.gid()));
+            setfsuid(Uid::from_raw(request.uid()));
+            // The change of user dropped those that concern files.
+            if let Ok(sets) = capabilities {
+                let _ = rustix::thread::set_capabilities(None, sets);
+            }
+        }
+        Assumed { is_changed }
+    }
+}
+
+impl Drop for Assumed {
+    fn drop(&mut self) {
+        if self.is_changed {
+            let (user, group) = own();
+            setfsuid(user);
+            setfsgid(group);
+        }
+        rustix::process::umask(Mode::empty());
+    }
+}
+
+fn own() -> (Uid, Gid) {
+    (nix::unistd::geteuid(), nix::unistd::getegid())
+}
+
+/// The umask is the process's unless a thread has a copy of its own.
+fn take_own_umask() {
+    if !HAS_OWN_UMASK.get() {
+        // SAFETY: only the working directory, root and umask become the thread's own; descriptors
+        // stay shared. It fails for want of memory alone, and then umasks of concurrent callers mix.
+        let _ = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) };
+        HAS_OWN_UMASK.set(true);
+    }
+}

@@ -1,0 +1,182 @@
+//! The mount as a whole: made, unmounted, closed.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay_files::{FileBuffer, FileBufferOptions};
+use forebay_serve::mount_point::{self, MOUNT_SOURCE, MountIdentity};
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::filesystem::MountedTree;
+use crate::paths;
+use crate::tree::Tree;
+
+/// How a directory is served.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Threads that serve requests; a request that waits for the backing occupies one.
+    pub threads: usize,
+    /// Let the kernel keep what was written until it is synced: buffered writes cost no request then,
+    /// and one `write` is no longer one transaction.
+    pub writeback_cache: bool,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            threads: 4,
+            writeback_cache: false,
+        }
+    }
+}
+
+/// A mounted directory. Dropping it unmounts where that is possible.
+#[derive(Debug)]
+pub struct FileMount {
+    identity: MountIdentity,
+    session: BackgroundSession,
+    buffer: Arc<FileBuffer>,
+    /// Held until the buffer is closed, so that nobody else serves the directory before.
+    _lock: OwnedFd,
+}
+
+impl FileMount {
+    /// Opens the pool, recovers, and mounts `data` on `directory`.
+    ///
+    /// `on_end` is called once when the mount has ended, whoever unmounted it.
+    ///
+    /// # Errors
+    /// The places do not go together, the directory is served already, the pool cannot be opened or is
+    /// of another directory, or the kernel does not mount.
+    pub fn new(
+        data: &Path,
+        directory: &Path,
+        buffer: &FileBufferOptions,
+        options: &MountOptions,
+        on_end: impl FnOnce() + Send + Sync + 'static,
+    ) -> io::Result<FileMount> {
+        let directory = mount_point::prepare(directory)?;
+        let data = paths::data_directory(data)?;
+        paths::check_places(&data, &directory, &std::path::absolute(&buffer.pool)?)?;
+        let lock = paths::lock(&data)?;
+        let anchors_max = raise_descriptor_limit() / 4;
+        let buffer = FileBuffer::open(&FileBufferOptions {
+            root: Some(data),
+            ..buffer.clone()
+        })?;
+        let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max)?;
+        let tree = MountedTree::new(tree, options.writeback_cache, on_end);
+        let session = fuser::spawn_mount(tree, &directory, &configuration(options)).map_err(
+            |error| {
+                io::Error::new(
+                    error.kind(),
+                    format!(
+                        "nothing could be mounted on {} through /dev/fuse ({error}); run as root, or install fuse3",
+                        directory.display()
+                    ),
+                )
+            },
+        )?;
+        let identity = MountIdentity::of(&directory)?;
+        Ok(FileMount {
+            identity,
+            session,
+            buffer,
+            _lock: lock,
+        })
+    }
+
+    /// The directory it is mounted on, absolute.
+    pub fn directory(&self) -> &Path {
+        &self.identity.directory
+    }
+
+    /// What tells this mount from any other at the same place.
+    pub fn identity(&self) -> &MountIdentity {
+        &self.identity
+    }
+
+    /// Unmounts; fails with [`io::ErrorKind::ResourceBusy`] while files are in use, unless `lazily`:
+    /// then the mount vanishes at once and its users get errors when the process ends. Fails with
+    /// [`io::ErrorKind::NotFound`] where somebody else unmounted it.
+    ///
+    /// # Errors
+    /// As said.
+    pub fn unmount(&self, lazily: bool) -> io::Result<()> {
+        self.identity.unmount(lazily)
+    }
+
+    /// Waits until the mount has ended, brings the backing up to date, and closes the pool.
+    ///
+    /// # Errors
+    /// The session's, or the backing's: then what it lacks is still in the pool.
+    pub fn join(self) -> io::Result<()> {
+        let ended = self.session.join();
+        self.buffer.close()?;
+        ended
+    }
+
+    /// Brings the backing up to date and closes the pool while files may still be in use; they are
+    /// written straight through until the process ends.
+    ///
+    /// # Errors
+    /// The backing's; what it lacks is still in the pool.
+    pub fn close_in_use(self) -> io::Result<()> {
+        let closed = self.buffer.close();
+        // Its end would wait for those who still use it.
+        std::mem::forget(self.session);
+        closed
+    }
+
+    /// The pool with the files it answers for.
+    pub fn buffer(&self) -> &Arc<FileBuffer> {
+        &self.buffer
+    }
+}
+
+fn configuration(options: &MountOptions) -> Config {
+    let is_root = rustix::process::geteuid().is_root();
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName(MOUNT_SOURCE.to_owned()),
+        MountOption::Subtype("files".to_owned()),
+        MountOption::DefaultPermissions,
+    ];
+    if is_root {
+        // The directory behind allows both where root put it.
+        config.mount_options.push(MountOption::Suid);
+        config.mount_options.push(MountOption::Dev);
+    }
+    config.acl = if is_root {
+        SessionACL::All
+    } else {
+        SessionACL::Owner
+    };
+    config.n_threads = Some(options.threads.max(1));
+    config.clone_fd = true;
+    config
+}
+
+/// Every open file is a descriptor, and every inode that has no handle. Returns the limit.
+fn raise_descriptor_limit() -> usize {
+    let raise = |to: Option<u64>| {
+        let limit = Rlimit {
+            current: to,
+            maximum: to,
+        };
+        setrlimit(Resource::Nofile, limit)
+    };
+    let highest = std::fs::read_to_string("/proc/sys/fs/nr_open")
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Root may go beyond the limit it was given; without the right that limit stands.
+    if highest.is_none() || raise(highest).is_err() {
+        let _ = raise(maximum);
+    }
+    let Rlimit { current, .. } = getrlimit(Resource::Nofile);
+    current.map_or(usize::MAX, |limit| limit as usize)
+}

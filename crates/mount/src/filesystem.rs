@@ -1,0 +1,569 @@
+//! Requests of the kernel, each handed to the [`Tree`] and answered.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use forebay_files::SyncKind;
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
+};
+
+use crate::attributes;
+use crate::credentials::Assumed;
+use crate::tree::{Change, Tree};
+use crate::xattrs::Answer;
+
+/// How long the kernel may believe names and attributes without asking again. Everything that changes
+/// them through the mount corrects them at once; this is how late a change behind it is seen.
+const BELIEF: Duration = Duration::from_secs(1);
+
+/// The largest write in one request; the kernel has a limit of its own, `fs.fuse.max_pages_limit`.
+const WRITE_BYTES_MAX: u32 = 1 << 20;
+
+/// Requests the kernel may have under way in the background: read-ahead and asynchronous direct I/O.
+const BACKGROUND_REQUESTS_MAX: u16 = 64;
+
+/// Inode numbers are not used again while the kernel knows them.
+const GENERATION: Generation = Generation(0);
+
+/// The kernel's pages are never older than ours: everybody comes through the mount.
+const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
+
+/// The file system that the kernel talks to.
+pub struct MountedTree {
+    /// Taken when the session ends, so that all is released before anybody is told.
+    tree: Option<Tree>,
+    has_writeback_cache: bool,
+    on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl MountedTree {
+    pub fn new(
+        tree: Tree,
+        has_writeback_cache: bool,
+        on_end: impl FnOnce() + Send + Sync + 'static,
+    ) -> MountedTree {
+        MountedTree {
+            tree: Some(tree),
+            has_writeback_cache,
+            on_end: Some(Box::new(on_end)),
+        }
+    }
+
+    fn tree(&self) -> &Tree {
+        self.tree
+            .as_ref()
+            .expect("requests end before the tree is released")
+    }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn answer_empty(result: io::Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn answer_entry(result: io::Result<FileAttr>, reply: ReplyEntry) {
+    match result {
+        Ok(found) => reply.entry(&BELIEF, &found, GENERATION),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn answer_attributes(result: io::Result<FileAttr>, reply: ReplyAttr) {
+    match result {
+        Ok(attributes) => reply.attr(&BELIEF, &attributes),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn answer_xattr(result: io::Result<Answer>, reply: ReplyXattr) {
+    match result {
+        Ok(Answer::Length(length)) => reply.size(length),
+        Ok(Answer::Bytes(bytes)) => reply.data(&bytes),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+fn is_durable(flags: OpenFlags) -> bool {
+    flags.0 & libc::O_DSYNC != 0
+}
+
+impl Filesystem for MountedTree {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // The setters only fail by answering the nearest value that would do.
+        if let Err(nearest) = config.set_max_write(WRITE_BYTES_MAX) {
+            let _ = config.set_max_write(nearest);
+        }
+        let _ = config.set_max_background(BACKGROUND_REQUESTS_MAX);
+        let mut wanted = vec![
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_ATOMIC_O_TRUNC,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_DONT_MASK,
+            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_POSIX_ACL,
+        ];
+        if self.has_writeback_cache {
+            wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
+        }
+        // Each by itself: an older kernel lacks some and is still right without them.
+        for capability in wanted {
+            let _ = config.add_capabilities(capability);
+        }
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.tree = None;
+        if let Some(on_end) = self.on_end.take() {
+            on_end();
+        }
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match self.tree().look_up(parent, name) {
+            // The kernel remembers that there is no such name.
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                reply.entry(&BELIEF, &attributes::nothing(), GENERATION);
+            }
+            result => answer_entry(result, reply),
+        }
+    }
+
+    fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
+        self.tree().inodes.forget(inode, lookups);
+    }
+
+    fn getattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        answer_attributes(self.tree().attributes(inode), reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        inode: INodeNo,
+        mode: Option<u32>,
+        user: Option<u32>,
+        group: Option<u32>,
+        size_bytes: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _changed: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _created: Option<SystemTime>,
+        _change_time: Option<SystemTime>,
+        _backup_time: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let tree = self.tree();
+        let change = Change {
+            mode,
+            user,
+            group,
+            size_bytes,
+            accessed,
+            modified,
+        };
+        let open = handle.and_then(|handle| tree.files.get(handle).ok());
+        answer_attributes(
+            tree.change(inode, open.as_deref(), &change, request.uid()),
+            reply,
+        );
+    }
+
+    fn readlink(&self, _request: &Request, inode: INodeNo, reply: ReplyData) {
+        match self.tree().read_link(inode) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let _caller = Assumed::of(request, umask);
+        answer_entry(self.tree().make_node(parent, name, mode, device), reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let _caller = Assumed::of(request, umask);
+        answer_entry(self.tree().make_directory(parent, name, mode), reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let _caller = Assumed::of(request, 0);
+        answer_entry(self.tree().make_symbolic_link(parent, name, target), reply);
+    }
+
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(self.tree().unlink(parent, name), reply);
+    }
+
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(self.tree().remove_directory(parent, name), reply);
+    }
+
+    fn rename(
+        &self,
+        _request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
+        answer_empty(
+            self.tree()
+                .rename(parent, name, new_parent, new_name, flags),
+            reply,
+        );
+    }
+
+    fn link(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        answer_entry(self.tree().link(inode, parent, name), reply);
+    }
+
+    fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.tree().open(inode, flags.0, request.uid()) {
+            Ok(handle) => reply.opened(handle, OPENED),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let _caller = Assumed::of(request, umask);
+        match self.tree().create(parent, name, mode, flags) {
+            Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, OPENED),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        self.tree()
+            .read(handle, offset, size, |result| match result {
+                Ok(data) => reply.data(data),
+                Err(error) => reply.error(errno(&error)),
+            });
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let drops_privileges_of = write_flags
+            .contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
+            .then(|| request.uid());
+        let result =
+            self.tree()
+                .write(handle, offset, data, is_durable(flags), drops_privileges_of);
+        match result {
+            Ok(()) => reply.written(data.len() as u32),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn flush(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        // Nothing waits for close. ENOSYS makes the kernel succeed at once from now on.
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        drop(self.tree().release(handle));
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        is_data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let kind = if is_data_only {
+            SyncKind::Data
+        } else {
+            SyncKind::All
+        };
+        answer_empty(self.tree().sync(handle, kind), reply);
+    }
+
+    fn opendir(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        match self.tree().open_directory(inode) {
+            Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readdir(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let result = self.tree().list(handle, offset, |listed| {
+            let number = INodeNo(listed.number);
+            !reply.add(number, listed.next_offset, listed.kind, &listed.name)
+        });
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let tree = self.tree();
+        let result = tree.list_with_attributes(handle, offset, |listed, found| {
+            let number = INodeNo(listed.number);
+            let (next, name) = (listed.next_offset, &listed.name);
+            !reply.add(number, next, name, &BELIEF, found, GENERATION)
+        });
+        match result {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        drop(self.tree().directories.remove(handle));
+        reply.ok();
+    }
+
+    fn fsyncdir(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        _is_data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(self.tree().sync_directory(handle), reply);
+    }
+
+    fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
+        match self.tree().statistics() {
+            Ok(found) => reply.statfs(
+                found.f_blocks,
+                found.f_bfree,
+                found.f_bavail,
+                found.f_files,
+                found.f_ffree,
+                found.f_bsize as u32,
+                found.f_namemax as u32,
+                found.f_frsize as u32,
+            ),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(self.tree().set_xattr(inode, name, value, flags), reply);
+    }
+
+    fn getxattr(
+        &self,
+        _request: &Request,
+        inode: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        answer_xattr(self.tree().get_xattr(inode, name, size), reply);
+    }
+
+    fn listxattr(&self, _request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        answer_xattr(self.tree().list_xattrs(inode, size), reply);
+    }
+
+    fn removexattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        answer_empty(self.tree().remove_xattr(inode, name), reply);
+    }
+
+    fn ioctl(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        _flags: IoctlFlags,
+        _command: u32,
+        _in_data: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        answer_empty(
+            self.tree()
+                .allocate(handle, offset, length, mode, request.uid()),
+            reply,
+        );
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        match self.tree().seek(handle, offset, whence) {
+            Ok(found) => reply.offset(found as i64),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        _inode_in: INodeNo,
+        handle_in: FileHandle,
+        offset_in: u64,
+        _inode_out: INodeNo,
+        handle_out: FileHandle,
+        offset_out: u64,
+        length: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (from, to) = ((handle_in, offset_in), (handle_out, offset_out));
+        match self.tree().copy(from, to, length, request.uid()) {
+            Ok(copied) => reply.written(copied as u32),
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `forebay mount`: a directory served again through FUSE, with the durable file buffer in between.
+//!
+//! ```text
+//!   programs -> kernel (names, attributes and pages cached) -> tree -> forebay-files -> pool, backing
+//! ```
+//!
+//! Guarantees: what goes through the mount behaves as on the backing's own file system; what a program
+//! synced is durable in the pool when the call returns; names are those of the backing, with its inode
+//! numbers. Everybody must use the mount: what changes the backing behind it is seen late or never.
+//! Locks are the kernel's own and hold among the users of the mount.
+
+mod anchor;
+mod attributes;
+mod bytes;
+mod credentials;
+mod file_mount;
+mod filesystem;
+mod inodes;
+mod listing;
+mod open_files;
+mod paths;
+mod tree;
+mod xattrs;
+
+pub use file_mount::{FileMount, MountOptions};

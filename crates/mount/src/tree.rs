@@ -1,0 +1,347 @@
+//! The tree of names: what each request about a name or an inode does to the backing and the buffer.
+//!
+//! Every change of a name goes through [`forebay_files::Directory`], every byte and size of a file
+//! through [`forebay_files::BufferedFile`]; attributes are the backing's own, but for the size.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
+use fuser::{FileAttr, INodeNo, TimeOrNow};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
+
+use crate::anchor::Anchor;
+use crate::attributes;
+use crate::inodes::{Inode, Inodes};
+use crate::listing::OpenDirectory;
+use crate::open_files::OpenTable;
+
+/// An open file of the kernel's.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The inode, which lives on without a name.
+    pub inode: Arc<Inode>,
+    /// Its bytes.
+    pub file: Arc<BufferedFile>,
+}
+
+/// What is to change of an inode.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub user: Option<u32>,
+    /// Group.
+    pub group: Option<u32>,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+    /// Access time.
+    pub accessed: Option<TimeOrNow>,
+    /// Modification time.
+    pub modified: Option<TimeOrNow>,
+}
+
+/// The whole tree with what is open in it.
+#[derive(Debug)]
+pub struct Tree {
+    pub(crate) buffer: Arc<FileBuffer>,
+    pub(crate) inodes: Inodes,
+    pub(crate) files: OpenTable<OpenFile>,
+    pub(crate) directories: OpenTable<OpenDirectory>,
+}
+
+pub(crate) fn error_of(number: i32) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+impl Tree {
+    /// The tree below an open directory.
+    pub fn new(
+        buffer: Arc<FileBuffer>,
+        directory: OwnedFd,
+        anchors_max: usize,
+    ) -> io::Result<Tree> {
+        Ok(Tree {
+            buffer,
+            inodes: Inodes::new(directory, anchors_max)?,
+            files: OpenTable::default(),
+            directories: OpenTable::default(),
+        })
+    }
+
+    /// The path by which an open inode is reached again with other rights.
+    pub(crate) fn magic_link(&self, descriptor: BorrowedFd<'_>) -> String {
+        format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+    }
+
+    /// Opens an open inode again.
+    pub(crate) fn reopen(&self, descriptor: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
+        let path = self.magic_link(descriptor);
+        Ok(rustix::fs::open(
+            path,
+            flags | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?)
+    }
+
+    fn anchor_of(&self, inode: INodeNo) -> io::Result<Arc<Anchor>> {
+        self.inodes.anchor(&self.inodes.get(inode)?)
+    }
+
+    /// Runs `change` on the directory `parent`.
+    fn in_directory<T>(
+        &self,
+        parent: INodeNo,
+        change: impl FnOnce(&Directory) -> io::Result<T>,
+    ) -> io::Result<T> {
+        change(self.anchor_of(parent)?.directory(&self.buffer)?)
+    }
+
+    /// What the kernel is told of an inode whose backing says `stat`.
+    pub(crate) fn shown(&self, inode: &Inode, stat: &Stat) -> io::Result<FileAttr> {
+        // Only the root has another number here than in the backing, and no entry shows it.
+        let number = match inode.id {
+            INodeNo::ROOT => INodeNo(stat.st_ino),
+            id => id,
+        };
+        let mut attributes = attributes::of(stat, number);
+        if inode.kind == FileType::RegularFile
+            && let Some(file) = self.buffer.known(inode.identity)
+        {
+            attributes.size = file.size_bytes()?;
+        }
+        Ok(attributes)
+    }
+
+    pub fn look_up(&self, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
+        let anchor = self.anchor_of(parent)?;
+        self.look_up_in(anchor.descriptor(), name)
+    }
+
+    /// Tells the kernel of the inode that a name leads to; it counts as told once more.
+    pub(crate) fn look_up_in(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> io::Result<FileAttr> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+        let (inode, stat) = self.inodes.refer(descriptor)?;
+        self.shown(&inode, &stat)
+            .inspect_err(|_| self.inodes.forget(inode.id, 1))
+    }
+
+    pub fn attributes(&self, inode: INodeNo) -> io::Result<FileAttr> {
+        let inode = self.inodes.get(inode)?;
+        let anchor = self.inodes.anchor(&inode)?;
+        let stat = rustix::fs::fstat(anchor.descriptor())?;
+        self.shown(&inode, &stat)
+    }
+
+    /// Changes what `change` names. `user` asks; only root may keep the set-user-id bits of a file
+    /// that it cuts.
+    pub fn change(
+        &self,
+        inode: INodeNo,
+        open: Option<&OpenFile>,
+        change: &Change,
+        user: u32,
+    ) -> io::Result<FileAttr> {
+        let inode = self.inodes.get(inode)?;
+        let anchor = self.inodes.anchor(&inode)?;
+        let descriptor = anchor.descriptor();
+        if change.user.is_some() || change.group.is_some() {
+            let user = change.user.map(rustix::fs::Uid::from_raw);
+            let group = change.group.map(rustix::fs::Gid::from_raw);
+            rustix::fs::chownat(descriptor, c"", user, group, AtFlags::EMPTY_PATH)?;
+        }
+        if let Some(mode) = change.mode {
+            let path = self.magic_link(descriptor);
+            let mode = Mode::from_raw_mode(mode & 0o7777);
+            rustix::fs::chmod(path, mode)?;
+            inode.may_have_privileges.store(true, Ordering::Release);
+        }
+        if let Some(size_bytes) = change.size_bytes {
+            self.drop_privileges(&inode, user)?;
+            match open {
+                Some(open) => open.file.truncate(size_bytes)?,
+                None => self.buffered(&inode, OFlags::RDWR)?.truncate(size_bytes)?,
+            }
+        }
+        if change.accessed.is_some() || change.modified.is_some() {
+            let times = attributes::timestamps(change.accessed, change.modified);
+            rustix::fs::utimensat(descriptor, c"", &times, AtFlags::EMPTY_PATH)?;
+        }
+        let stat = rustix::fs::fstat(descriptor)?;
+        self.shown(&inode, &stat)
+    }
+
+    /// The bytes of an inode.
+    pub(crate) fn buffered(
+        &self,
+        inode: &Arc<Inode>,
+        access: OFlags,
+    ) -> io::Result<Arc<BufferedFile>> {
+        let anchor = self.inodes.anchor(inode)?;
+        self.buffer.adopt(self.reopen(anchor.descriptor(), access)?)
+    }
+
+    /// Clears the set-user-id and set-group-id bits, as a write by anyone but root does. The kernel
+    /// leaves that to us (`FUSE_HANDLE_KILLPRIV_V2`).
+    pub(crate) fn drop_privileges(&self, inode: &Arc<Inode>, user: u32) -> io::Result<()> {
+        if user == 0 || !inode.may_have_privileges.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let anchor = self.inodes.anchor(inode)?;
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(anchor.descriptor())?.st_mode & 0o7777);
+        let mut left = mode - Mode::SUID;
+        // Without the group's right to execute it is an old mark for mandatory locks.
+        if mode.contains(Mode::XGRP) {
+            left -= Mode::SGID;
+        }
+        if left != mode {
+            rustix::fs::chmod(self.magic_link(anchor.descriptor()), left)?;
+        }
+        Ok(())
+    }
+
+    /// The backing's sizes.
+    pub fn statistics(&self) -> io::Result<StatVfs> {
+        let anchor = self.anchor_of(INodeNo::ROOT)?;
+        Ok(rustix::fs::fstatvfs(anchor.descriptor())?)
+    }
+
+    pub fn read_link(&self, inode: INodeNo) -> io::Result<Vec<u8>> {
+        let anchor = self.anchor_of(inode)?;
+        let target = rustix::fs::readlinkat(anchor.descriptor(), c"", Vec::new())?;
+        Ok(target.into_bytes())
+    }
+
+    pub fn make_node(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        device: u32,
+    ) -> io::Result<FileAttr> {
+        let kind = FileType::from_raw_mode(mode);
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        self.in_directory(parent, |directory| {
+            directory.make_node(name, kind, mode, u64::from(device))
+        })?;
+        self.look_up(parent, name)
+    }
+
+    pub fn make_directory(&self, parent: INodeNo, name: &OsStr, mode: u32) -> io::Result<FileAttr> {
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        self.in_directory(parent, |directory| directory.make_directory(name, mode))?;
+        self.look_up(parent, name)
+    }
+
+    pub fn make_symbolic_link(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+    ) -> io::Result<FileAttr> {
+        self.in_directory(parent, |directory| {
+            directory.make_symbolic_link(name, target.as_os_str())
+        })?;
+        self.look_up(parent, name)
+    }
+
+    pub fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
+        let inode = self.inodes.get(inode)?;
+        let anchor = self.inodes.anchor(&inode)?;
+        self.in_directory(parent, |directory| {
+            directory.link_open(anchor.descriptor(), name)
+        })?;
+        self.look_up(parent, name)
+    }
+
+    pub fn unlink(&self, parent: INodeNo, name: &OsStr) -> io::Result<()> {
+        let losing = self.expect_loss(parent, name)?;
+        let result = self.in_directory(parent, |directory| directory.unlink(name));
+        self.settle_loss(losing);
+        result
+    }
+
+    pub fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> io::Result<()> {
+        let losing = self.expect_loss(parent, name)?;
+        let result = self.in_directory(parent, |directory| directory.remove_directory(name));
+        self.settle_loss(losing);
+        result
+    }
+
+    pub fn rename(
+        &self,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+    ) -> io::Result<()> {
+        let losing = self.expect_loss(new_parent, new_name)?;
+        let to = self.anchor_of(new_parent)?;
+        let result = self.in_directory(parent, |directory| {
+            directory.rename(name, to.directory(&self.buffer)?, new_name, flags)
+        });
+        self.settle_loss(losing);
+        result
+    }
+
+    /// Before a name goes: holds on to the inode that may lose its last name with it.
+    fn expect_loss(&self, parent: INodeNo, name: &OsStr) -> io::Result<Option<Losing>> {
+        let anchor = self.anchor_of(parent)?;
+        let directory = anchor.descriptor();
+        let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            return Ok(None);
+        };
+        let identity = FileIdentity {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        };
+        let Some(inode) = self.inodes.find(identity) else {
+            return Ok(Some(Losing {
+                identity,
+                held: None,
+                is_last: stat.st_nlink == 1,
+            }));
+        };
+        let anchor = self.inodes.pin(&inode)?;
+        Ok(Some(Losing {
+            identity,
+            held: Some((inode, anchor)),
+            is_last: false,
+        }))
+    }
+
+    /// After the name went, or did not.
+    fn settle_loss(&self, losing: Option<Losing>) {
+        let Some(losing) = losing else {
+            return;
+        };
+        let mut is_lost = losing.is_last;
+        if let Some((inode, anchor)) = &losing.held {
+            is_lost = rustix::fs::fstat(anchor.descriptor()).is_ok_and(|stat| stat.st_nlink == 0);
+            if !is_lost {
+                self.inodes.unpin(inode);
+            }
+        }
+        if is_lost && let Some(file) = self.buffer.known(losing.identity) {
+            file.unlinked();
+        }
+    }
+}
+
+/// An inode that may be losing its last name.
+struct Losing {
+    identity: FileIdentity,
+    held: Option<(Arc<Inode>, Arc<Anchor>)>,
+    is_last: bool,
+}

@@ -1,0 +1,76 @@
+//! Extended attributes, by the magic links of `/proc/self/fd`, since an `O_PATH` descriptor has none.
+
+use std::ffi::OsStr;
+use std::io;
+use std::sync::Arc;
+
+use fuser::INodeNo;
+use rustix::fs::{FileType, XattrFlags};
+
+use crate::anchor::Anchor;
+use crate::tree::{Tree, error_of};
+
+/// The kernel's own limits on a value and on a list of names.
+const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// An answer that is a length only or the bytes themselves.
+pub enum Answer {
+    /// How long the bytes are.
+    Length(u32),
+    /// The bytes.
+    Bytes(Vec<u8>),
+}
+
+impl Tree {
+    fn path_for_xattrs(&self, inode: INodeNo) -> io::Result<(Arc<Anchor>, String)> {
+        let inode = self.inodes.get(inode)?;
+        // The magic link of a symbolic link is followed to where that leads.
+        if inode.kind == FileType::Symlink {
+            return Err(error_of(libc::EOPNOTSUPP));
+        }
+        let anchor = self.inodes.anchor(&inode)?;
+        let path = self.magic_link(anchor.descriptor());
+        Ok((anchor, path))
+    }
+
+    pub fn get_xattr(&self, inode: INodeNo, name: &OsStr, size: u32) -> io::Result<Answer> {
+        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        if size == 0 {
+            let length = rustix::fs::getxattr(&path, name, &mut [0; 0])?;
+            return Ok(Answer::Length(length as u32));
+        }
+        let mut value = vec![0; (size as usize).min(VALUE_BYTES_MAX)];
+        let length = rustix::fs::getxattr(&path, name, &mut value)?;
+        value.truncate(length);
+        Ok(Answer::Bytes(value))
+    }
+
+    pub fn list_xattrs(&self, inode: INodeNo, size: u32) -> io::Result<Answer> {
+        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        if size == 0 {
+            let length = rustix::fs::listxattr(&path, &mut [0; 0])?;
+            return Ok(Answer::Length(length as u32));
+        }
+        let mut names = vec![0; (size as usize).min(VALUE_BYTES_MAX)];
+        let length = rustix::fs::listxattr(&path, &mut names)?;
+        names.truncate(length);
+        Ok(Answer::Bytes(names))
+    }
+
+    pub fn set_xattr(
+        &self,
+        inode: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+    ) -> io::Result<()> {
+        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        let flags = XattrFlags::from_bits_retain(flags as u32);
+        Ok(rustix::fs::setxattr(&path, name, value, flags)?)
+    }
+
+    pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr) -> io::Result<()> {
+        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        Ok(rustix::fs::removexattr(&path, name)?)
+    }
+}
