@@ -1,6 +1,7 @@
 //! The bytes that changes bring, drawn from seeds.
 
-use crate::scenario::Change;
+use crate::oracle::Patch;
+use crate::scenario::{Change, Item};
 
 /// The bytes that a change brings which does not depend on what was there.
 pub fn whole_content(change: Change, len: usize) -> Option<Vec<u8>> {
@@ -25,6 +26,38 @@ fn known(seed: u64, len: usize) -> Vec<u8> {
         bytes[at] = rng.u8(..3);
     }
     bytes
+}
+
+/// What a call that writes whole blocks brings, if these changes can be one: half of those that can
+/// are. `index` says which of the oracle's blocks one is.
+pub fn one_call(
+    items: &[Item],
+    block_bytes: usize,
+    index: impl Fn(usize) -> usize,
+) -> Option<Vec<Patch>> {
+    let (Change::Whole(first) | Change::Known(first)) = items.first()?.change else {
+        return None;
+    };
+    if first % 2 == 0 {
+        return None;
+    }
+    let patches = items.iter().zip(items[0].block..).map(|(item, block)| {
+        let bytes = whole_content(item.change, block_bytes)?;
+        (item.block == block).then(|| Patch {
+            block: index(block),
+            offset: 0,
+            bytes,
+        })
+    });
+    patches.collect()
+}
+
+/// Changes one to three bytes of a block.
+pub fn make_similar(bytes: &mut [u8], seed: u64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    for _ in 0..rng.usize(1..4) {
+        bytes[rng.usize(..bytes.len())] = rng.u8(..);
+    }
 }
 
 /// `len` bytes that no other seed gives.

@@ -1,6 +1,6 @@
 //! What an actor asks of an engine, and what it notes about the answers.
 
-use crate::content::{noise, whole_content};
+use crate::content::{make_similar, noise, one_call, whole_content};
 use crate::engine::OpenEngine;
 use crate::engine_scenario::Role;
 use crate::oracle::{Operation, Outcome, Patch};
@@ -71,11 +71,12 @@ impl<'a> EngineActor<'a> {
         let engine = self.engine.engine();
         let items = &items[..items.len().min(engine.transaction_blocks_max())];
         let _updates = self.lock_updates(items);
-        if let (false, Some(patches)) = (abort, self.one_call(items)) {
+        let one_call = one_call(items, self.shape.block_bytes, |block| block);
+        if let (false, Some(patches)) = (abort, one_call) {
             let data: Vec<u8> = patches.iter().flat_map(|p| p.bytes.clone()).collect();
             let call = self.world.call(Operation::Write(patches));
             let done = engine.write(items[0].block as u64, &data);
-            return self.written(call, done);
+            return self.world.written(call, done);
         }
         let mut filling = Filling {
             transaction: engine.begin(),
@@ -92,7 +93,7 @@ impl<'a> EngineActor<'a> {
         }
         let call = self.world.call(Operation::Write(filling.patches));
         let done = filling.transaction.commit();
-        self.written(call, done)
+        self.world.written(call, done)
     }
 
     /// What an update says is not to be changed must not change until it is committed.
@@ -105,36 +106,6 @@ impl<'a> EngineActor<'a> {
         updated
             .map(|block| self.engine.lock_updates(block))
             .collect()
-    }
-
-    /// Half of the writes that can be one call of [`forebay::Engine::write`] are.
-    fn one_call(&self, items: &[Item]) -> Option<Vec<Patch>> {
-        let (Change::Whole(first) | Change::Known(first)) = items.first()?.change else {
-            return None;
-        };
-        if first % 2 == 0 {
-            return None;
-        }
-        let patches = items.iter().zip(items[0].block..).map(|(item, block)| {
-            let bytes = whole_content(item.change, self.shape.block_bytes)?;
-            (item.block == block).then_some(Patch {
-                block,
-                offset: 0,
-                bytes,
-            })
-        });
-        patches.collect()
-    }
-
-    fn written(&self, call: usize, done: forebay::Result<()>) -> Result<(), Error> {
-        let outcome = match &done {
-            Ok(()) => Outcome::Done,
-            // Only a failed fence leaves it open whether the transaction is durable.
-            Err(Error::Media(_)) => Outcome::Unknown,
-            Err(_) => Outcome::Refused,
-        };
-        self.world.returned(call, outcome, Vec::new());
-        done
     }
 
     fn read(&self, block: usize, count: usize) -> Result<(), Error> {
@@ -169,10 +140,7 @@ impl Filling<'_> {
             Change::Similar(seed) => {
                 let mut bytes = vec![0; block_bytes];
                 self.transaction.read(block, &mut bytes)?;
-                let mut rng = fastrand::Rng::with_seed(seed);
-                for _ in 0..rng.usize(1..4) {
-                    bytes[rng.usize(..block_bytes)] = rng.u8(..);
-                }
+                make_similar(&mut bytes, seed);
                 bytes
             }
             Change::Update(seed) => return self.update(item.block, seed, block_bytes),

@@ -1,6 +1,6 @@
 //! What an actor asks of a pool, and what it notes about the answers.
 
-use crate::content::{noise, whole_content};
+use crate::content::{make_similar, noise, one_call, whole_content};
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
@@ -105,7 +105,7 @@ impl<'a> PoolActor<'a> {
             let data: Vec<u8> = patches.iter().flat_map(|p| p.bytes.clone()).collect();
             let call = self.world.call(Operation::Write(patches));
             let done = handle.write(items[0].block as u64, &data);
-            return self.written(call, done);
+            return self.world.written(call, done);
         }
         let mut transaction = handle.begin();
         let mut patches = Vec::new();
@@ -118,37 +118,13 @@ impl<'a> PoolActor<'a> {
         }
         let call = self.world.call(Operation::Write(patches));
         let done = transaction.commit();
-        self.written(call, done)
+        self.world.written(call, done)
     }
 
-    fn written(&mut self, call: usize, done: forebay::Result<()>) -> Result<(), forebay::Error> {
-        let outcome = match &done {
-            Ok(_) => Outcome::Done,
-            // Only a failed fence leaves it open whether the transaction is durable.
-            Err(forebay::Error::Media(_)) => Outcome::Unknown,
-            Err(_) => Outcome::Refused,
-        };
-        self.world.returned(call, outcome, Vec::new());
-        done
-    }
-
-    /// Half of the writes that can be one call of [`forebay::Volume::write`] are.
+    /// As [`one_call`], and no append goes on in these blocks.
     fn one_call(&mut self, volume: usize, items: &[Item]) -> Option<Vec<Patch>> {
-        let (Change::Whole(first) | Change::Known(first)) = items.first()?.change else {
-            return None;
-        };
-        let mut patches = Vec::new();
-        for (item, block) in items.iter().zip(items[0].block..) {
-            let bytes = whole_content(item.change, self.shape.block_bytes)?;
-            if item.block != block || first % 2 == 0 {
-                return None;
-            }
-            patches.push(Patch {
-                block: self.shape.block_index(volume, block),
-                offset: 0,
-                bytes,
-            });
-        }
+        let index = |block| self.shape.block_index(volume, block);
+        let patches = one_call(items, self.shape.block_bytes, index)?;
         for item in items {
             self.ends.remove(&(volume, item.block));
         }
@@ -243,10 +219,7 @@ impl<'a> PoolActor<'a> {
             Change::Similar(seed) => {
                 patch.bytes = vec![0; block_bytes];
                 transaction.read(block, &mut patch.bytes)?;
-                let mut rng = fastrand::Rng::with_seed(seed);
-                for _ in 0..rng.usize(1..4) {
-                    patch.bytes[rng.usize(..block_bytes)] = rng.u8(..);
-                }
+                make_similar(&mut patch.bytes, seed);
                 transaction.write(block, &patch.bytes)?;
             }
             Change::Part { offset, len, seed } => {

@@ -300,6 +300,18 @@ impl World {
         }
     }
 
+    /// Notes how a write came back, and passes its result on.
+    pub fn written(&self, call: usize, done: forebay::Result<()>) -> forebay::Result<()> {
+        let outcome = match &done {
+            Ok(()) => Outcome::Done,
+            // Only a failed fence leaves it open whether the transaction is durable.
+            Err(forebay::Error::Media(_)) => Outcome::Unknown,
+            Err(_) => Outcome::Refused,
+        };
+        self.returned(call, outcome, Vec::new());
+        done
+    }
+
     /// Notes that the process was killed: what it was asked and did not answer is done or never will
     /// be.
     pub fn note_kill(&self) {
