@@ -10,6 +10,7 @@ use forebay::RuntimeOptions;
 
 use crate::directory::{Directory, FileIdentity};
 use crate::file::BufferedFile;
+use crate::names::RealNames;
 
 /// How a buffer is opened.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct FileBufferOptions {
 /// An open pool with the files that it answers for.
 #[derive(Debug)]
 pub struct FileBuffer {
+    /// Records changes of names, once the pool is open.
+    names: Option<Arc<RealNames>>,
     files: Mutex<HashMap<FileIdentity, Weak<BufferedFile>>>,
 }
 
@@ -35,6 +38,7 @@ impl FileBuffer {
     /// The pool is no pool, in use, or of another directory; the backing failed.
     pub fn open(_options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
         Ok(Arc::new(FileBuffer {
+            names: None,
             files: Mutex::new(HashMap::new()),
         }))
     }
@@ -86,6 +90,11 @@ impl FileBuffer {
     /// The backing's own; what could not be drained is still in the pool.
     pub fn close(&self) -> io::Result<()> {
         self.sync_backing()
+    }
+
+    /// Where changes of names are recorded; none before there is a pool.
+    pub(crate) fn names(&self) -> Option<&RealNames> {
+        self.names.as_deref()
     }
 
     fn open_files(&self) -> Vec<Arc<BufferedFile>> {

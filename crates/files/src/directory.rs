@@ -1,13 +1,18 @@
 //! Directories: names are made, changed and removed here.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
 
 use crate::buffer::FileBuffer;
+use crate::file::{BufferedFile, SyncKind};
+use crate::names::Renaming;
 
 /// Which inode: the device and the number, as `stat` gives them, while the inode lives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -45,17 +50,29 @@ pub struct Opened {
 /// it survives a crash when the call returns.
 #[derive(Debug)]
 pub struct Directory {
-    descriptor: OwnedFd,
+    buffer: Arc<FileBuffer>,
+    descriptor: Arc<OwnedFd>,
 }
 
 impl Directory {
-    pub(crate) fn new(_buffer: &Arc<FileBuffer>, descriptor: OwnedFd) -> io::Result<Directory> {
-        Ok(Directory { descriptor })
+    pub(crate) fn new(buffer: &Arc<FileBuffer>, descriptor: OwnedFd) -> io::Result<Directory> {
+        Ok(Directory {
+            buffer: Arc::clone(buffer),
+            descriptor: Arc::new(descriptor),
+        })
     }
 
     /// The backing's directory.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+
+    /// Makes a name by `make`, and records it.
+    fn create<T>(&self, name: &OsStr, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match self.buffer.names() {
+            Some(names) => names.create(&self.descriptor, name, make),
+            None => make(),
+        }
     }
 
     /// `openat`; a file that `O_CREAT` makes is recorded. `O_TRUNC` is for the caller to carry out with
@@ -75,28 +92,61 @@ impl Directory {
             });
         }
         loop {
-            match open(flags | OFlags::EXCL) {
+            if !flags.contains(OFlags::EXCL) {
+                match open(flags.difference(OFlags::CREATE)) {
+                    Ok(descriptor) => {
+                        return Ok(Opened {
+                            descriptor,
+                            created: false,
+                        });
+                    }
+                    Err(Errno::NOENT) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let make = || Ok(open(flags | OFlags::EXCL)?);
+            match self.create(name, make) {
                 Ok(descriptor) => {
                     return Ok(Opened {
                         descriptor,
                         created: true,
                     });
                 }
-                Err(rustix::io::Errno::EXIST) if !flags.contains(OFlags::EXCL) => {}
-                Err(error) => return Err(error.into()),
-            }
-            match open(flags.difference(OFlags::CREATE)) {
-                Ok(descriptor) => {
-                    return Ok(Opened {
-                        descriptor,
-                        created: false,
-                    });
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                    if flags.contains(OFlags::EXCL) {
+                        return Err(error);
+                    }
+                    if let Some((directory, name)) = self.dangling(name)? {
+                        return directory.open(&name, flags, mode);
+                    }
                 }
-                // It went meanwhile (or is a link to nothing, which the first try follows then).
-                Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Where a symbolic link leads that leads to nothing yet: what is to be made there is a name in
+    /// another directory.
+    fn dangling(&self, name: &OsStr) -> io::Result<Option<(Directory, OsString)>> {
+        let target = match rustix::fs::readlinkat(&self.descriptor, name, Vec::new()) {
+            Ok(target) => PathBuf::from(OsString::from_vec(target.into_bytes())),
+            // It is another kind by now, or gone.
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(last) = target.file_name() else {
+            return Err(Errno::ISDIR.into());
+        };
+        let parent = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = rustix::fs::openat(&self.descriptor, parent, flags, Mode::empty())?;
+        Ok(Some((
+            Directory::new(&self.buffer, parent)?,
+            last.to_os_string(),
+        )))
     }
 
     /// `mkdirat`.
@@ -104,7 +154,9 @@ impl Directory {
     /// # Errors
     /// `mkdirat`'s.
     pub fn make_directory(&self, name: &OsStr, mode: Mode) -> io::Result<()> {
-        Ok(rustix::fs::mkdirat(&self.descriptor, name, mode)?)
+        self.create(name, || {
+            Ok(rustix::fs::mkdirat(&self.descriptor, name, mode)?)
+        })
     }
 
     /// `mknodat`: fifos, sockets and devices.
@@ -118,13 +170,8 @@ impl Directory {
         mode: Mode,
         device: u64,
     ) -> io::Result<()> {
-        Ok(rustix::fs::mknodat(
-            &self.descriptor,
-            name,
-            kind,
-            mode,
-            device,
-        )?)
+        let make = || rustix::fs::mknodat(&self.descriptor, name, kind, mode, device);
+        self.create(name, || Ok(make()?))
     }
 
     /// `symlinkat`.
@@ -132,7 +179,9 @@ impl Directory {
     /// # Errors
     /// `symlinkat`'s.
     pub fn make_symbolic_link(&self, name: &OsStr, target: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
+        self.create(name, || {
+            Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
+        })
     }
 
     /// `linkat` of a name; a symbolic link is linked itself, not followed.
@@ -140,13 +189,19 @@ impl Directory {
     /// # Errors
     /// `linkat`'s.
     pub fn link(&self, from: &Directory, from_name: &OsStr, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::linkat(
-            &from.descriptor,
-            from_name,
-            &self.descriptor,
-            name,
-            AtFlags::empty(),
-        )?)
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let inode = rustix::fs::openat(&from.descriptor, from_name, flags, Mode::empty())?;
+        self.link_inode(Arc::new(inode), name, || {
+            let flags = AtFlags::empty();
+            let from = &from.descriptor;
+            Ok(rustix::fs::linkat(
+                from,
+                from_name,
+                &self.descriptor,
+                name,
+                flags,
+            )?)
+        })
     }
 
     /// `linkat` of an open inode, which may be `O_PATH`: for callers that know inodes, not names.
@@ -156,13 +211,30 @@ impl Directory {
     pub fn link_open(&self, inode: impl AsFd, name: &OsStr) -> io::Result<()> {
         // AT_EMPTY_PATH would need a capability.
         let path = format!("/proc/self/fd/{}", inode.as_fd().as_raw_fd());
-        Ok(rustix::fs::linkat(
-            rustix::fs::CWD,
-            path,
-            &self.descriptor,
-            name,
-            AtFlags::SYMLINK_FOLLOW,
-        )?)
+        let held = inode.as_fd().try_clone_to_owned()?;
+        self.link_inode(Arc::new(held), name, || {
+            let flags = AtFlags::SYMLINK_FOLLOW;
+            let from = rustix::fs::CWD;
+            Ok(rustix::fs::linkat(
+                from,
+                path,
+                &self.descriptor,
+                name,
+                flags,
+            )?)
+        })
+    }
+
+    fn link_inode(
+        &self,
+        inode: Arc<OwnedFd>,
+        name: &OsStr,
+        perform: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        match self.buffer.names() {
+            Some(names) => names.link(&inode, &self.descriptor, name, perform),
+            None => perform(),
+        }
     }
 
     /// `unlinkat` of anything but a directory.
@@ -170,11 +242,13 @@ impl Directory {
     /// # Errors
     /// `unlinkat`'s.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(
-            &self.descriptor,
-            name,
-            AtFlags::empty(),
-        )?)
+        let victim = self.victim(name)?;
+        match self.buffer.names() {
+            Some(names) => names.remove(&self.descriptor, name, false)?,
+            None => rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?,
+        }
+        victim.removed();
+        Ok(())
     }
 
     /// `rmdir`.
@@ -182,14 +256,17 @@ impl Directory {
     /// # Errors
     /// `unlinkat`'s.
     pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(
-            &self.descriptor,
-            name,
-            AtFlags::REMOVEDIR,
-        )?)
+        match self.buffer.names() {
+            Some(names) => names.remove(&self.descriptor, name, true),
+            None => Ok(rustix::fs::unlinkat(
+                &self.descriptor,
+                name,
+                AtFlags::REMOVEDIR,
+            )?),
+        }
     }
 
-    /// `renameat2`.
+    /// `renameat2`; whiteouts are refused.
     ///
     /// # Errors
     /// `renameat2`'s.
@@ -200,20 +277,68 @@ impl Directory {
         to_name: &OsStr,
         flags: RenameFlags,
     ) -> io::Result<()> {
-        Ok(rustix::fs::renameat_with(
-            &self.descriptor,
-            name,
-            &to.descriptor,
-            to_name,
-            flags,
-        )?)
+        let how = match flags {
+            RenameFlags::NOREPLACE => Renaming::NoReplace,
+            RenameFlags::EXCHANGE => Renaming::Exchange,
+            flags if flags.is_empty() => Renaming::Replace,
+            _ => return Err(Errno::INVAL.into()),
+        };
+        let victim = match how {
+            Renaming::Replace => to.victim(to_name)?,
+            _ => Victim(None),
+        };
+        if victim.0.is_some() {
+            self.save(name)?;
+        }
+        let (from, new) = (&self.descriptor, &to.descriptor);
+        match self.buffer.names() {
+            Some(names) => names.rename((from, name), (new, to_name), how)?,
+            None => rustix::fs::renameat_with(from, name, new, to_name, flags)?,
+        }
+        victim.removed();
+        Ok(())
+    }
+
+    /// The file that has a name which is about to go.
+    fn victim(&self, name: &OsStr) -> io::Result<Victim> {
+        let Some(stat) = self.file(name) else {
+            return Ok(Victim(None));
+        };
+        let Some(file) = self.buffer.known(identity_of(&stat)) else {
+            return Ok(Victim(None));
+        };
+        if stat.st_nlink > 1 {
+            // It lives on under a name by which a crash would not find it: its data goes where it
+            // needs no name.
+            file.suspend()?;
+            return Ok(Victim(None));
+        }
+        Ok(Victim(Some(file)))
+    }
+
+    /// What replaces another file is durable before that is gone: many programs rely on it.
+    fn save(&self, name: &OsStr) -> io::Result<()> {
+        let known = self.file(name);
+        match known.and_then(|stat| self.buffer.known(identity_of(&stat))) {
+            Some(file) => file.sync(SyncKind::Data),
+            None => Ok(()),
+        }
+    }
+
+    fn file(&self, name: &OsStr) -> Option<rustix::fs::Stat> {
+        let stat = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
     }
 
     /// `fsync` of the directory: every change of its names so far survives a crash.
     ///
     /// # Errors
-    /// The pool's.
+    /// The backing's own.
     pub fn sync(&self) -> io::Result<()> {
+        if self.buffer.names().is_some() {
+            // Each change was recorded before its call returned.
+            return Ok(());
+        }
         // An O_PATH descriptor cannot be synced.
         let readable = rustix::fs::openat(
             &self.descriptor,
@@ -222,5 +347,23 @@ impl Directory {
             Mode::empty(),
         )?;
         Ok(rustix::fs::fsync(readable)?)
+    }
+}
+
+/// A file that is about to lose its last name, if the buffer knows it.
+struct Victim(Option<Arc<BufferedFile>>);
+
+impl Victim {
+    fn removed(self) {
+        if let Some(file) = self.0 {
+            file.unlinked();
+        }
+    }
+}
+
+fn identity_of(stat: &rustix::fs::Stat) -> FileIdentity {
+    FileIdentity {
+        device: stat.st_dev,
+        inode: stat.st_ino,
     }
 }

@@ -17,6 +17,8 @@ mod directory;
 mod errors;
 mod file;
 mod metadata;
+pub mod mutants;
+mod names;
 mod naming;
 mod segments;
 mod store;

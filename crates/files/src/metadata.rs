@@ -92,6 +92,22 @@ impl MetadataArea {
         transaction.commit().map_err(from_pool)
     }
 
+    /// Makes a range read as zeroes, of at most a transaction: durable when this returns.
+    ///
+    /// # Errors
+    /// As [`MetadataArea::write`].
+    pub(crate) fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        let start = self.place(offset, len_bytes as usize)?;
+        let block_bytes = self.volume.block_size() as u64;
+        if !start.is_multiple_of(block_bytes) || !len_bytes.is_multiple_of(block_bytes) {
+            return self.write(&[(offset, &vec![0; len_bytes as usize])]);
+        }
+        let blocks = start / block_bytes..(start + len_bytes) / block_bytes;
+        let mut transaction = self.volume.begin();
+        transaction.discard(blocks).map_err(from_pool)?;
+        transaction.commit().map_err(from_pool)
+    }
+
     fn place(&self, offset: u64, len: usize) -> io::Result<u64> {
         let end = offset.checked_add(len as u64);
         if end.is_none_or(|end| end > self.len()) {

@@ -1,0 +1,169 @@
+//! How inodes get into the log: with the way from the root to one of their names.
+
+use std::ffi::OsStr;
+use std::io;
+
+use super::media::Record;
+use super::space::{NameSpace, Seen};
+use super::table::Place;
+use super::{Inner, Names};
+use crate::metadata::FileId;
+
+/// What introduces the root.
+pub(super) fn root_record(seen: &Seen) -> Record {
+    Record::Introduce {
+        id: FileId::ROOT,
+        mode: seen.mode,
+        identity: seen.identity,
+        place: Place {
+            parent: FileId(0),
+            name: Default::default(),
+        },
+    }
+}
+
+/// Whether an inode is to be found after a crash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// The backing must not lose it.
+    Lasting,
+    /// It is about to be removed.
+    Passing,
+}
+
+impl<S: NameSpace> Names<S> {
+    /// The id by which an open inode is found after a crash, from now until it is released.
+    ///
+    /// # Errors
+    /// The backing's or the pool's; `ENOENT` if it has no name.
+    pub(crate) fn acquire(&self, handle: &S::Handle) -> io::Result<FileId> {
+        let mut inner = self.lock();
+        let seen = self.space.seen(handle)?;
+        let id = self.introduced(&mut inner, handle, &seen)?;
+        let id = id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
+        inner.held.insert(id);
+        Ok(id)
+    }
+
+    /// The id of an open inode, introduced by one of its names; none if it has no name.
+    pub(super) fn introduced(
+        &self,
+        inner: &mut Inner,
+        handle: &S::Handle,
+        seen: &Seen,
+    ) -> io::Result<Option<FileId>> {
+        if let Some(id) = inner.table.find(&seen.identity)
+            && inner.introduced.contains(&id)
+            && inner
+                .table
+                .node(id)
+                .is_some_and(|node| !node.names.is_empty())
+        {
+            return Ok(Some(id));
+        }
+        if seen.links == 0 {
+            return Ok(None);
+        }
+        self.make_room(inner)?;
+        let mut path = self.space.path(handle)?;
+        let Some(name) = path.pop() else {
+            return Ok(Some(FileId::ROOT));
+        };
+        let (directory, parent) = self.walk(inner, &path)?;
+        match self.space.look(&directory, &name)? {
+            Some(there) if there.identity == seen.identity => {}
+            _ => return Err(moved_by_others()),
+        }
+        let place = Place { parent, name };
+        let id = self.ensure(inner, &directory, seen, place, Need::Lasting)?;
+        Ok(Some(id))
+    }
+
+    /// The id of a directory, introduced.
+    pub(super) fn directory(&self, inner: &mut Inner, handle: &S::Handle) -> io::Result<FileId> {
+        let seen = self.space.seen(handle)?;
+        let id = self.introduced(inner, handle, &seen)?;
+        id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
+    }
+
+    fn walk(
+        &self,
+        inner: &mut Inner,
+        path: &[std::ffi::OsString],
+    ) -> io::Result<(S::Handle, FileId)> {
+        let mut directory = self.space.root();
+        let mut parent = FileId::ROOT;
+        for name in path {
+            let seen = self.look_known(&directory, name)?;
+            let name = name.clone();
+            let place = Place { parent, name };
+            parent = self.ensure(inner, &directory, &seen, place.clone(), Need::Lasting)?;
+            directory = self.space.hold(&directory, &place.name)?;
+        }
+        Ok((directory, parent))
+    }
+
+    fn look_known(&self, directory: &S::Handle, name: &OsStr) -> io::Result<Seen> {
+        self.space
+            .look(directory, name)?
+            .ok_or_else(moved_by_others)
+    }
+
+    /// The id of what was seen at a place, which the log knows to be there from now on.
+    pub(super) fn ensure(
+        &self,
+        inner: &mut Inner,
+        directory: &S::Handle,
+        seen: &Seen,
+        place: Place,
+        need: Need,
+    ) -> io::Result<FileId> {
+        let known = inner.table.find(&seen.identity);
+        if let Some(id) = known
+            && inner.introduced.contains(&id)
+        {
+            let node = inner.table.node(id).expect("it was found");
+            if node.names.contains(&place) {
+                return Ok(id);
+            }
+            // A name that somebody else gave it. With one name in all, the old one is gone.
+            let old = node.names.first().cloned();
+            let record = match old {
+                Some(from) if seen.links == 1 || seen.is_directory() => Record::Rename {
+                    id,
+                    from,
+                    to: place,
+                },
+                _ => Record::Link { id, place },
+            };
+            inner.commit(vec![record])?;
+            return Ok(id);
+        }
+        // What others made since the last sync may be lost with them.
+        if need == Need::Lasting && seen.made_ns >= inner.synced_ns {
+            let handle = self.space.hold(directory, &place.name)?;
+            self.space.sync_inode(&handle)?;
+        }
+        let id = match known {
+            Some(id) => {
+                if seen.links == 1 || seen.is_directory() {
+                    inner.table.forget_names(id);
+                }
+                id
+            }
+            None => inner.new_id()?,
+        };
+        inner.commit(vec![Record::Introduce {
+            id,
+            mode: seen.mode,
+            identity: seen.identity,
+            place,
+        }])?;
+        inner.introduced.insert(id);
+        Ok(id)
+    }
+}
+
+fn moved_by_others() -> io::Error {
+    io::Error::from_raw_os_error(libc::ESTALE)
+}

@@ -1,0 +1,185 @@
+//! Where a crash left what the log speaks of: every name that any inode ever had while the log ran is
+//! looked at, from the root down.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+
+use super::space::{Identity, NameSpace, PROOF_BYTES, Seen};
+use super::table::{Node, Place, Table};
+use crate::metadata::FileId;
+use crate::mutants::{Mutant, mutated};
+
+/// Names that recovery gives to what is in the way of something else, or not finished.
+const STAGED_PREFIX: &str = ".forebay-staged-";
+
+/// The name of an inode that is on its way.
+pub(super) fn staged_name(id: FileId) -> String {
+    format!("{STAGED_PREFIX}{id}")
+}
+
+/// Where everything is.
+pub(super) struct Located<H> {
+    /// Directories that were found.
+    pub handles: HashMap<FileId, H>,
+    /// Names under which inodes were found.
+    pub at: BTreeMap<FileId, BTreeSet<Place>>,
+    /// Who has each name that was looked at; nobody's that the log knows: none.
+    pub occupied: HashMap<Place, Option<FileId>>,
+    /// Staged names of inodes that were made, but not recorded.
+    pub unfinished: Vec<(Place, bool)>,
+}
+
+struct Search<'a, S: NameSpace> {
+    space: &'a S,
+    table: &'a Table,
+    /// Names that the log mentions, by directory.
+    mentioned: HashMap<FileId, BTreeSet<Place>>,
+    by_identity: HashMap<(u64, [u8; PROOF_BYTES]), Vec<FileId>>,
+    /// What a file system is called now, by what the log calls it.
+    devices: HashMap<u64, u64>,
+    found: Located<S::Handle>,
+}
+
+/// Looks for everything in the table.
+///
+/// # Errors
+/// The root is another directory than the log's; the backing failed.
+pub(super) fn locate<S: NameSpace>(space: &S, table: &Table) -> io::Result<Located<S::Handle>> {
+    let mut search = Search {
+        space,
+        table,
+        mentioned: HashMap::new(),
+        by_identity: HashMap::new(),
+        devices: HashMap::new(),
+        found: Located {
+            handles: HashMap::new(),
+            at: BTreeMap::new(),
+            occupied: HashMap::new(),
+            unfinished: Vec::new(),
+        },
+    };
+    let Some(root) = table.node(FileId::ROOT) else {
+        return Ok(search.found);
+    };
+    search.index();
+    let handle = space.root();
+    let seen = space.seen(&handle)?;
+    if !is_same(&root.identity(), &seen.identity) {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the pool buffers another directory; name that one, or use another pool",
+        ));
+    }
+    search
+        .devices
+        .insert(root.identity().device, seen.identity.device);
+    search.found.handles.insert(FileId::ROOT, handle);
+    search.descend()?;
+    Ok(search.found)
+}
+
+/// All but the device, whose number changes from boot to boot.
+fn is_same(known: &Identity, seen: &Identity) -> bool {
+    known.inode == seen.inode
+        && (known.proof == seen.proof || mutated(Mutant::FilesIdentityWithoutProof))
+}
+
+impl<S: NameSpace> Search<'_, S> {
+    fn index(&mut self) {
+        for (id, node) in self.table.nodes() {
+            for place in &node.mentioned {
+                let names = self.mentioned.entry(place.parent).or_default();
+                names.insert(place.clone());
+            }
+            for identity in &node.identities {
+                let key = key(identity);
+                self.by_identity.entry(key).or_default().push(id);
+            }
+        }
+    }
+
+    fn descend(&mut self) -> io::Result<()> {
+        let mut open = VecDeque::from([FileId::ROOT]);
+        while let Some(directory) = open.pop_front() {
+            let handle = self.found.handles[&directory].clone();
+            let mut places = self.mentioned.remove(&directory).unwrap_or_default();
+            if self.table.reconciling {
+                let names = self.space.names(&handle, STAGED_PREFIX)?;
+                places.extend(names.into_iter().map(|name| Place {
+                    parent: directory,
+                    name,
+                }));
+            }
+            for place in places {
+                let Some(seen) = self.space.look(&handle, &place.name)? else {
+                    continue;
+                };
+                let id = self.identify(&place, &seen);
+                if id.is_none() && self.staged(&place) {
+                    self.found.unfinished.push((place, seen.is_directory()));
+                    continue;
+                }
+                self.found.occupied.insert(place.clone(), id);
+                let Some(id) = id else { continue };
+                if seen.is_directory() && !self.found.handles.contains_key(&id) {
+                    let held = self.space.hold(&handle, &place.name)?;
+                    // The file system that it is on will have to be synced.
+                    self.space.seen(&held)?;
+                    self.found.handles.insert(id, held);
+                    open.push_back(id);
+                }
+                self.found.at.entry(id).or_default().insert(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether recovery gave this name to an inode of the log.
+    fn staged(&self, place: &Place) -> bool {
+        let name = place.name.to_str();
+        let number = name.and_then(|name| name.strip_prefix(STAGED_PREFIX)?.parse().ok());
+        number.is_some_and(|number| self.table.node(FileId(number)).is_some())
+    }
+
+    /// Which inode of the log was seen; none if it is another one, or is where it never was by us.
+    fn identify(&mut self, place: &Place, seen: &Seen) -> Option<FileId> {
+        let ids = self.by_identity.get(&key(&seen.identity))?;
+        let mut fitting: Vec<FileId> = Vec::new();
+        for &id in ids {
+            let node = self.table.node(id).expect("the index names nodes");
+            let is_ours = node.mentioned.contains(place)
+                || place.name.to_str() == Some(staged_name(id).as_str());
+            if is_ours && fits(&mut self.devices, node, &seen.identity) {
+                fitting.push(id);
+            }
+        }
+        // Without proofs several may fit: then the one that is to have a name.
+        let lives = |id: &&FileId| {
+            let node = self.table.node(**id).expect("the index names nodes");
+            !node.names.is_empty()
+        };
+        fitting.iter().find(lives).or(fitting.first()).copied()
+    }
+}
+
+/// Whether the device is the node's. A directory that a file system is mounted on tells what that one
+/// is called now.
+fn fits(devices: &mut HashMap<u64, u64>, node: &Node, seen: &Identity) -> bool {
+    let known = node.identities.iter().find(|known| is_same(known, seen));
+    let Some(known) = known else { return false };
+    match devices.get(&known.device) {
+        Some(now) => *now == seen.device,
+        None => {
+            devices.insert(known.device, seen.device);
+            true
+        }
+    }
+}
+
+fn key(identity: &Identity) -> (u64, [u8; PROOF_BYTES]) {
+    let proof = match mutated(Mutant::FilesIdentityWithoutProof) {
+        true => [0; PROOF_BYTES],
+        false => identity.proof,
+    };
+    (identity.inode, proof)
+}

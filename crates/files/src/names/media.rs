@@ -1,0 +1,448 @@
+//! Every byte of the namespace log, declared once.
+//!
+//! The log has two halves, one of which counts: that with the valid header of the greater first
+//! sequence. After the header stand records, each with the next sequence; zeroes end them. Numbers
+//! are little-endian, records are padded to 8 bytes, and what is reserved is zero. The core makes
+//! each append whole or absent, so that a CRC fails only where the media did.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use super::space::{Creation, Identity, PROOF_BYTES};
+use super::table::Place;
+use crate::metadata::FileId;
+
+/// First eight bytes of a half that counts.
+const MAGIC: [u8; 8] = *b"FBNAMES\x01";
+/// Bytes of the header of a half.
+pub(super) const HALF_HEADER_BYTES: usize = 64;
+/// Bytes of the header of a record.
+pub(super) const RECORD_HEADER_BYTES: usize = 24;
+/// Records begin at multiples of this.
+const RECORD_ALIGNMENT_BYTES: usize = 8;
+/// A record cannot be longer: two names and a symbolic link's target.
+pub(super) const RECORD_BYTES_MAX: usize = 8192;
+
+/// What a half begins with.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct HalfHeader {
+    magic: [u8; 8],
+    /// The sequence of its first record.
+    pub first_sequence: u64,
+    reserved: [u8; 44],
+    crc: [u8; 4],
+}
+const _: () = assert!(size_of::<HalfHeader>() == HALF_HEADER_BYTES, "on the media");
+
+/// What a record begins with.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct RecordHeader {
+    /// Of everything behind it, the padding included.
+    crc: u32,
+    /// Of the record, header and padding included.
+    len_bytes: u32,
+    sequence: u64,
+    kind: u8,
+    reserved: [u8; 7],
+}
+const _: () = assert!(
+    size_of::<RecordHeader>() == RECORD_HEADER_BYTES,
+    "on the media"
+);
+
+/// What happened to names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Record {
+    /// An inode that was there before the log knew of it, durable in the backing under this name.
+    Introduce {
+        id: FileId,
+        mode: u32,
+        identity: Identity,
+        place: Place,
+    },
+    /// An inode was made.
+    Create {
+        id: FileId,
+        identity: Identity,
+        creation: Creation,
+        place: Place,
+    },
+    /// A known inode has this name too.
+    Link { id: FileId, place: Place },
+    /// The name goes; of a directory as of anything else.
+    Unlink { id: FileId, place: Place },
+    /// The name changes; what had the new one loses it.
+    Rename { id: FileId, from: Place, to: Place },
+    /// Two names change their inodes.
+    Exchange { one: Place, other: Place },
+    /// The record before this one did not come about.
+    Abort,
+    /// A lost inode was made anew.
+    Remade { id: FileId, identity: Identity },
+    /// Recovery has begun to change the backing: there may be staged names.
+    Reconciling,
+}
+
+impl HalfHeader {
+    /// A half that begins with this sequence.
+    pub(super) fn new(first_sequence: u64) -> HalfHeader {
+        HalfHeader {
+            magic: MAGIC,
+            first_sequence,
+            reserved: [0; 44],
+            crc: [0; 4],
+        }
+    }
+
+    pub(super) fn encode(&self) -> [u8; HALF_HEADER_BYTES] {
+        let mut bytes = [0; HALF_HEADER_BYTES];
+        bytes[..8].copy_from_slice(&self.magic);
+        bytes[8..16].copy_from_slice(&self.first_sequence.to_le_bytes());
+        let crc = forebay_pmem::crc32c(&bytes[..HALF_HEADER_BYTES - 4]);
+        bytes[HALF_HEADER_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// None for a half that was never begun; the error is what is wrong with it.
+    pub(super) fn decode(bytes: &[u8; HALF_HEADER_BYTES]) -> Result<Option<HalfHeader>, String> {
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(None);
+        }
+        let first_sequence = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
+        let header = HalfHeader::new(first_sequence);
+        if header.encode() != *bytes {
+            return Err(String::from("its header is damaged"));
+        }
+        Ok(Some(header))
+    }
+}
+
+/// What stands at the beginning of some bytes of the log.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    /// This record, so many bytes long.
+    Record(Record, usize),
+    /// Nothing any more.
+    End,
+}
+
+/// Appends the record to `out`.
+pub(super) fn encode(record: &Record, sequence: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.resize(start + RECORD_HEADER_BYTES, 0);
+    let mut writer = Writer(out);
+    let kind = writer.body(record);
+    let len = (out.len() - start).next_multiple_of(RECORD_ALIGNMENT_BYTES);
+    out.resize(start + len, 0);
+    assert!(len <= RECORD_BYTES_MAX, "names have a longest length");
+    let bytes = &mut out[start..];
+    bytes[4..8].copy_from_slice(&(len as u32).to_le_bytes());
+    bytes[8..16].copy_from_slice(&sequence.to_le_bytes());
+    bytes[16] = kind;
+    let crc = forebay_pmem::crc32c(&bytes[4..]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The record that `bytes` begin with, which has to have this sequence; the error is what is wrong.
+pub(super) fn decode(bytes: &[u8], sequence: u64) -> Result<Next, String> {
+    let Some(header) = bytes.get(..RECORD_HEADER_BYTES) else {
+        return Ok(Next::End);
+    };
+    if header.iter().all(|byte| *byte == 0) {
+        return Ok(Next::End);
+    }
+    let number = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+    let len = number(4) as usize;
+    let found = u64::from_le_bytes(header[8..16].try_into().expect("8 bytes"));
+    if !(RECORD_HEADER_BYTES..=RECORD_BYTES_MAX.min(bytes.len())).contains(&len)
+        || forebay_pmem::crc32c(&bytes[4..len]) != number(0)
+    {
+        return Err(format!("record {sequence} is damaged"));
+    }
+    if found != sequence {
+        return Err(format!("record {found} stands where {sequence} belongs"));
+    }
+    let mut reader = Reader(&bytes[RECORD_HEADER_BYTES..len]);
+    match reader.body(header[16]) {
+        Some(record) => Ok(Next::Record(record, len)),
+        None => Err(format!("record {sequence} cannot be understood")),
+    }
+}
+
+struct Writer<'a>(&'a mut Vec<u8>);
+
+impl Writer<'_> {
+    /// Returns the kind.
+    fn body(&mut self, record: &Record) -> u8 {
+        match record {
+            Record::Introduce {
+                id,
+                mode,
+                identity,
+                place,
+            } => {
+                self.id(*id).number(*mode).identity(identity).place(place);
+                1
+            }
+            Record::Create {
+                id,
+                identity,
+                creation,
+                place,
+            } => {
+                self.id(*id).identity(identity).creation(creation);
+                self.place(place);
+                2
+            }
+            Record::Link { id, place } => {
+                self.id(*id).place(place);
+                3
+            }
+            Record::Unlink { id, place } => {
+                self.id(*id).place(place);
+                4
+            }
+            Record::Rename { id, from, to } => {
+                self.id(*id).place(from).place(to);
+                5
+            }
+            Record::Exchange { one, other } => {
+                self.place(one).place(other);
+                6
+            }
+            Record::Abort => 7,
+            Record::Remade { id, identity } => {
+                self.id(*id).identity(identity);
+                8
+            }
+            Record::Reconciling => 9,
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    fn id(&mut self, id: FileId) -> &mut Self {
+        self.put(&id.0.to_le_bytes())
+    }
+
+    fn number(&mut self, number: u32) -> &mut Self {
+        self.put(&number.to_le_bytes())
+    }
+
+    fn text(&mut self, text: &OsStr) -> &mut Self {
+        let len = u16::try_from(text.len()).expect("names and targets are shorter than 64 KiB");
+        self.put(&len.to_le_bytes()).put(text.as_bytes())
+    }
+
+    fn place(&mut self, place: &Place) -> &mut Self {
+        self.id(place.parent).text(&place.name)
+    }
+
+    fn identity(&mut self, identity: &Identity) -> &mut Self {
+        self.put(&identity.device.to_le_bytes())
+            .put(&identity.inode.to_le_bytes())
+            .put(&identity.proof)
+    }
+
+    fn creation(&mut self, creation: &Creation) -> &mut Self {
+        self.number(creation.mode)
+            .number(creation.user)
+            .number(creation.group)
+            .put(&creation.device.to_le_bytes())
+            .text(&creation.target)
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn body(&mut self, kind: u8) -> Option<Record> {
+        Some(match kind {
+            1 => Record::Introduce {
+                id: self.id()?,
+                mode: self.number()?,
+                identity: self.identity()?,
+                place: self.place()?,
+            },
+            2 => Record::Create {
+                id: self.id()?,
+                identity: self.identity()?,
+                creation: self.creation()?,
+                place: self.place()?,
+            },
+            3 => Record::Link {
+                id: self.id()?,
+                place: self.place()?,
+            },
+            4 => Record::Unlink {
+                id: self.id()?,
+                place: self.place()?,
+            },
+            5 => Record::Rename {
+                id: self.id()?,
+                from: self.place()?,
+                to: self.place()?,
+            },
+            6 => Record::Exchange {
+                one: self.place()?,
+                other: self.place()?,
+            },
+            7 => Record::Abort,
+            8 => Record::Remade {
+                id: self.id()?,
+                identity: self.identity()?,
+            },
+            9 => Record::Reconciling,
+            _ => return None,
+        })
+    }
+
+    fn take(&mut self, len: usize) -> Option<&[u8]> {
+        let (now, later) = self.0.split_at_checked(len)?;
+        self.0 = later;
+        Some(now)
+    }
+
+    fn array<const LEN: usize>(&mut self) -> Option<[u8; LEN]> {
+        self.take(LEN)?.try_into().ok()
+    }
+
+    fn id(&mut self) -> Option<FileId> {
+        Some(FileId(u64::from_le_bytes(self.array()?)))
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.array()?))
+    }
+
+    fn text(&mut self) -> Option<OsString> {
+        let len = u16::from_le_bytes(self.array()?);
+        Some(OsString::from_vec(self.take(usize::from(len))?.to_vec()))
+    }
+
+    fn place(&mut self) -> Option<Place> {
+        Some(Place {
+            parent: self.id()?,
+            name: self.text()?,
+        })
+    }
+
+    fn identity(&mut self) -> Option<Identity> {
+        Some(Identity {
+            device: u64::from_le_bytes(self.array()?),
+            inode: u64::from_le_bytes(self.array()?),
+            proof: self.array::<PROOF_BYTES>()?,
+        })
+    }
+
+    fn creation(&mut self) -> Option<Creation> {
+        Some(Creation {
+            mode: self.number()?,
+            user: self.number()?,
+            group: self.number()?,
+            device: u64::from_le_bytes(self.array()?),
+            target: self.text()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(parent: u64, name: &str) -> Place {
+        Place {
+            parent: FileId(parent),
+            name: name.into(),
+        }
+    }
+
+    fn examples() -> Vec<Record> {
+        let id = FileId(7);
+        let identity = Identity {
+            device: 3,
+            inode: 99,
+            proof: [5; PROOF_BYTES],
+        };
+        let creation = Creation {
+            mode: 0o120_777,
+            user: 1,
+            group: 2,
+            device: 3,
+            target: "../elsewhere".into(),
+        };
+        vec![
+            Record::Introduce {
+                id,
+                mode: 0o40_755,
+                identity,
+                place: place(1, "a"),
+            },
+            Record::Create {
+                id,
+                identity,
+                creation,
+                place: place(2, "b"),
+            },
+            Record::Link {
+                id,
+                place: place(1, &"long".repeat(63)),
+            },
+            Record::Unlink {
+                id,
+                place: place(1, "c"),
+            },
+            Record::Rename {
+                id,
+                from: place(1, "c"),
+                to: place(2, "d"),
+            },
+            Record::Exchange {
+                one: place(1, "c"),
+                other: place(2, "d"),
+            },
+            Record::Abort,
+            Record::Remade { id, identity },
+            Record::Reconciling,
+        ]
+    }
+
+    #[test]
+    fn records_come_back_as_they_went() {
+        for (record, sequence) in examples().into_iter().zip(40..) {
+            let mut bytes = Vec::new();
+            encode(&record, sequence, &mut bytes);
+            let len = bytes.len();
+            bytes.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+            assert_eq!(decode(&bytes, sequence), Ok(Next::Record(record, len)));
+            assert_eq!(decode(&bytes[len..], sequence + 1), Ok(Next::End));
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_seen() {
+        let mut bytes = Vec::new();
+        encode(&examples()[4], 17, &mut bytes);
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes, 17).is_err(), "bit {bit}");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(decode(&bytes, 18).is_err());
+    }
+
+    #[test]
+    fn headers_are_judged() {
+        let header = HalfHeader::new(12);
+        let mut bytes = header.encode();
+        assert_eq!(HalfHeader::decode(&bytes), Ok(Some(header)));
+        bytes[9] ^= 1;
+        assert!(HalfHeader::decode(&bytes).is_err());
+        assert_eq!(HalfHeader::decode(&[0; HALF_HEADER_BYTES]), Ok(None));
+    }
+}

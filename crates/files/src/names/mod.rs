@@ -1,0 +1,320 @@
+//! Names that survive: every change of names is recorded in the pool, and recovery brings the backing
+//! to what was acknowledged, whatever part of the changes it kept.
+//!
+//! What removes something is recorded *before* it is done (and taken back if it cannot be), everything
+//! else right after; one operation at a time, so that at most one is in flight when the power fails,
+//! and that one may have happened or not. An inode is introduced to the log, with the directories on
+//! the way to it, before anything happens to it.
+
+mod introduce;
+mod locate;
+mod log;
+mod media;
+mod operations;
+mod pool;
+mod real;
+mod reconcile;
+mod space;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use log::Log;
+use media::Record;
+
+use crate::mutants::{Mutant, mutated};
+
+pub(crate) use log::LogArea;
+pub(crate) use pool::RealNames;
+#[expect(unused_imports, reason = "the buffer's recovery calls it soon")]
+pub(crate) use pool::RealRecovery;
+pub(crate) use real::RealSpace;
+use reconcile::Reconciled;
+use space::NameSpace;
+pub(crate) use space::Renaming;
+use table::Table;
+
+use crate::metadata::FileId;
+
+/// Room that an operation may need in the log: the way to a name that lies deep.
+const ROOM_BYTES: u64 = 128 << 10;
+
+/// Draws an id that nothing ever had.
+pub(crate) type DrawId = Box<dyn Fn() -> io::Result<FileId> + Send>;
+
+/// The names of a buffer.
+pub(crate) struct Names<S> {
+    space: S,
+    inner: Mutex<Inner>,
+}
+
+impl<S> std::fmt::Debug for Names<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names").finish_non_exhaustive()
+    }
+}
+
+struct Inner {
+    log: Log,
+    table: Table,
+    /// Inodes that the current log knows, and the next one too where that is being made.
+    introduced: HashSet<FileId>,
+    /// Inodes that somebody relies on to be found after a crash.
+    held: BTreeSet<FileId>,
+    draw: DrawId,
+    /// What the next log begins with, while the backing is synced for it.
+    next_log: Option<Vec<Record>>,
+    /// What was made before this moment is durable in the backing.
+    synced_ns: i128,
+    /// Why nothing is recorded any more.
+    broken: Option<String>,
+}
+
+impl<S: NameSpace> Names<S> {
+    /// Names as the log in `area` tells; ids are drawn with `draw`. They may change after
+    /// [`Names::recover`] and [`Names::begin`].
+    ///
+    /// # Errors
+    /// The log is damaged; the pool's.
+    pub(crate) fn open(area: Arc<dyn LogArea>, space: S, draw: DrawId) -> io::Result<Names<S>> {
+        let (log, records) = Log::open(area)?;
+        let table = Table::replay(&records).map_err(|found| damaged(&found))?;
+        Ok(Names {
+            space,
+            inner: Mutex::new(Inner {
+                log,
+                table,
+                introduced: HashSet::new(),
+                held: BTreeSet::new(),
+                draw,
+                next_log: None,
+                synced_ns: i128::MIN,
+                broken: Some(String::from("names cannot be changed: not recovered yet")),
+            }),
+        })
+    }
+
+    /// Brings the backing's names to what the log says. The log still counts: when what relies on it is
+    /// saved, [`Names::begin`] is called.
+    ///
+    /// # Errors
+    /// The log is of another directory; the backing's or the pool's.
+    pub(crate) fn recover(&self) -> io::Result<Reconciled<S>> {
+        let mut inner = self.lock();
+        let table = inner.table.clone();
+        let mut record = |record: Record| match inner.log.append(&[record])? {
+            true => Ok(()),
+            false => Err(no_room()),
+        };
+        reconcile::reconcile(&self.space, &table, &mut record)
+    }
+
+    /// Makes the backing durable and begins an empty log: nothing recovered is needed any more.
+    ///
+    /// # Errors
+    /// The backing's or the pool's.
+    pub(crate) fn begin(&self) -> io::Result<()> {
+        let seen = self.space.seen(&self.space.root())?;
+        let synced_ns = self.space.now_ns();
+        self.sync_for_trim()?;
+        let mut inner = self.lock();
+        let root = introduce::root_record(&seen);
+        if !inner.log.begin(std::slice::from_ref(&root))? {
+            return Err(no_room());
+        }
+        inner.broken = None;
+        inner.table = Table::default();
+        inner.learn(root)?;
+        inner.introduced = HashSet::from([FileId::ROOT]);
+        inner.synced_ns = synced_ns;
+        Ok(())
+    }
+
+    /// Nobody relies on the inode any more: its data is in the backing, or forgotten.
+    pub(crate) fn release(&self, id: FileId) {
+        let mut inner = self.lock();
+        inner.held.remove(&id);
+        inner.forget_if_gone(id);
+    }
+
+    /// Whether the log is so full that [`Names::checkpoint`] should be called.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        let (used, all) = self.lock().log.fill();
+        used > all / 2
+    }
+
+    /// Begins a new log that knows only what somebody relies on. The backing is synced meanwhile, and
+    /// names go on changing.
+    ///
+    /// # Errors
+    /// The backing's or the pool's; the old log goes on then.
+    pub(crate) fn checkpoint(&self) -> io::Result<()> {
+        {
+            let mut inner = self.lock();
+            if inner.next_log.is_some() {
+                return Ok(());
+            }
+            inner.prepare_next_log();
+        }
+        let synced_ns = self.space.now_ns();
+        let synced = self.sync_for_trim();
+        let mut inner = self.lock();
+        inner.switch_log(synced, synced_ns)
+    }
+
+    /// The same, while nobody may change names: the log has no room.
+    fn make_room(&self, inner: &mut Inner) -> io::Result<()> {
+        let (used, all) = inner.log.fill();
+        if used + ROOM_BYTES.min(all / 2) <= all {
+            return Ok(());
+        }
+        if inner.next_log.is_none() {
+            inner.prepare_next_log();
+        }
+        let synced_ns = self.space.now_ns();
+        let synced = self.sync_for_trim();
+        inner.switch_log(synced, synced_ns)
+    }
+
+    /// A log that does not count any more must not be needed: all that it tells is in the backing.
+    fn sync_for_trim(&self) -> io::Result<()> {
+        if mutated(Mutant::FilesTrimmedBeforeSync) {
+            return Ok(());
+        }
+        self.space.sync_all()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Records are durable when this returns, and so is what they say.
+    fn commit(&mut self, records: Vec<Record>) -> io::Result<()> {
+        self.write(&records)?;
+        records
+            .into_iter()
+            .try_for_each(|record| self.learn(record))
+    }
+
+    /// Records are durable when this returns; the table does not know of them.
+    fn write(&mut self, records: &[Record]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        if let Some(reason) = &self.broken {
+            return Err(io::Error::other(reason.clone()));
+        }
+        let error = match self.log.append(records) {
+            Ok(true) => {
+                if let Some(next) = &mut self.next_log {
+                    next.extend_from_slice(records);
+                }
+                return Ok(());
+            }
+            Ok(false) => no_room(),
+            Err(error) => error,
+        };
+        // The backing may be ahead of the log now, so nothing may follow.
+        self.broken = Some(format!(
+            "names cannot be changed: the pool could not record an earlier change ({error}); \
+             recover the pool"
+        ));
+        Err(error)
+    }
+
+    fn learn(&mut self, record: Record) -> io::Result<()> {
+        self.table.apply(&record).map_err(|found| damaged(&found))
+    }
+
+    fn new_id(&mut self) -> io::Result<FileId> {
+        (self.draw)()
+    }
+
+    /// An inode without a name that nobody holds will not be heard of again.
+    fn forget_if_gone(&mut self, id: FileId) {
+        let is_gone = |node: &table::Node| node.names.is_empty();
+        if self.table.node(id).is_some_and(is_gone) && !self.held.contains(&id) {
+            self.table.forget(id);
+            self.introduced.remove(&id);
+        }
+    }
+
+    /// From here on everything is recorded for the next log too, which begins with what is held and
+    /// the directories on the way there.
+    fn prepare_next_log(&mut self) {
+        let needed = self.needed();
+        let mut records = Vec::new();
+        for &id in &needed {
+            let node = self.table.node(id).expect("what is needed is known");
+            // A parent's id may be greater than its child's: the replay does not mind.
+            let mut places = node.names.iter();
+            let Some(first) = places.next() else { continue };
+            records.push(Record::Introduce {
+                id,
+                mode: node.mode,
+                identity: node.identity(),
+                place: first.clone(),
+            });
+            for place in places {
+                let place = place.clone();
+                records.push(Record::Link { id, place });
+            }
+        }
+        self.next_log = Some(records);
+        self.introduced = needed.into_iter().collect();
+    }
+
+    fn needed(&self) -> BTreeSet<FileId> {
+        let mut needed = BTreeSet::from([FileId::ROOT]);
+        let mut open: Vec<FileId> = self.held.iter().copied().collect();
+        while let Some(id) = open.pop() {
+            let Some(node) = self.table.node(id) else {
+                continue;
+            };
+            if node.names.is_empty() || !needed.insert(id) {
+                continue;
+            }
+            open.extend(node.names.iter().map(|place| place.parent));
+        }
+        needed
+    }
+
+    /// The backing has been synced, or not, since the next log was prepared.
+    fn switch_log(&mut self, synced: io::Result<()>, synced_ns: i128) -> io::Result<()> {
+        let records = self.next_log.take().unwrap_or_default();
+        synced?;
+        if !self.log.begin(&records)? {
+            return Err(no_room());
+        }
+        self.synced_ns = self.synced_ns.max(synced_ns);
+        let forgotten: Vec<FileId> = self
+            .table
+            .nodes()
+            .map(|(id, _)| id)
+            .filter(|id| !self.introduced.contains(id) && !self.held.contains(id))
+            .collect();
+        forgotten.into_iter().for_each(|id| self.table.forget(id));
+        Ok(())
+    }
+}
+
+fn no_room() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::StorageFull,
+        "the namespace log is too small for what is buffered; make the pool larger",
+    )
+}
+
+fn damaged(found: &str) -> io::Error {
+    let text = format!(
+        "the namespace log contradicts itself: {found}; the medium lost data: check the pool with \
+         `forebay check`"
+    );
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}

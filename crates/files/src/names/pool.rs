@@ -1,0 +1,111 @@
+//! The names of real directories in a pool: what the data of files needs of them.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::log::LogArea;
+use super::reconcile::{Outcome, Reconciled};
+use super::{Names, RealSpace};
+use crate::directory::FileIdentity;
+use crate::metadata::{FileId, MetadataArea};
+use crate::naming::{Found, NamesRecovery, Naming};
+
+/// Names of the kernel's directories.
+pub(crate) type RealNames = Names<RealSpace>;
+
+impl LogArea for MetadataArea {
+    fn len_bytes(&self) -> u64 {
+        self.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        MetadataArea::read(self, offset, out)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        MetadataArea::write(self, &[(offset, bytes)])
+    }
+
+    fn zero(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        MetadataArea::zero(self, offset, len_bytes)
+    }
+}
+
+impl Naming for Arc<RealNames> {
+    fn introduce(&self, descriptor: BorrowedFd<'_>, _identity: FileIdentity) -> io::Result<FileId> {
+        self.acquire(&Arc::new(descriptor.try_clone_to_owned()?))
+    }
+
+    fn settled(&self, id: FileId) {
+        self.release(id);
+    }
+}
+
+/// Recovery of the names of a pool.
+pub(crate) struct RealRecovery {
+    names: Arc<RealNames>,
+    reconciled: Option<Reconciled<RealSpace>>,
+}
+
+impl RealRecovery {
+    pub(crate) fn new(names: &Arc<RealNames>) -> RealRecovery {
+        RealRecovery {
+            names: Arc::clone(names),
+            reconciled: None,
+        }
+    }
+
+    /// What was found and done, once it is recovered.
+    pub(crate) fn reconciled(&self) -> Option<&Reconciled<RealSpace>> {
+        self.reconciled.as_ref()
+    }
+}
+
+impl NamesRecovery for RealRecovery {
+    fn recover(&mut self) -> io::Result<()> {
+        self.reconciled = Some(self.names.recover()?);
+        Ok(())
+    }
+
+    fn open(&mut self, id: FileId) -> io::Result<Found> {
+        let reconciled = self.reconciled.as_ref();
+        let reconciled = reconciled.expect("names are recovered before files are opened");
+        match reconciled.outcome(id) {
+            Outcome::Gone => Ok(Found::Removed),
+            Outcome::Missing(why) => Ok(Found::Missing(why)),
+            Outcome::There => match reconciled.place(id) {
+                Some((directory, name)) => open_for_writing(directory, &name).map(Found::Open),
+                None => Ok(Found::Missing(format!("file {id} is in no directory"))),
+            },
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.names.begin()
+    }
+}
+
+/// A file that its owner may not write is written all the same: what is in the pool was written when he
+/// might.
+fn open_for_writing(directory: &Arc<OwnedFd>, name: &std::ffi::OsStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => Ok(file),
+        Err(Errno::ACCESS) => {
+            let read_only = flags.difference(OFlags::RDWR) | OFlags::PATH;
+            let held = rustix::fs::openat(directory, name, read_only, Mode::empty())?;
+            let mode = Mode::from_raw_mode(RealSpace::seen_of(held.as_fd())?.mode & 0o7777);
+            let flags = rustix::fs::AtFlags::empty();
+            rustix::fs::chmodat(directory, name, mode | Mode::WUSR | Mode::RUSR, flags)?;
+            let writable = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let file = rustix::fs::openat(directory, name, writable, Mode::empty());
+            rustix::fs::chmodat(directory, name, mode, flags)?;
+            Ok(file?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

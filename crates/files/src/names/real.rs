@@ -1,0 +1,344 @@
+//! The names of a real directory tree, by the kernel's calls relative to open directories.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{Statx, StatxFlags};
+use rustix::io::Errno;
+
+use super::space::{Creation, Identity, KIND_BITS, NameSpace, Renaming, Seen};
+use super::space::{PROOF_BYTES, is_directory};
+
+/// A directory tree of the kernel's.
+pub(crate) struct RealSpace {
+    root: Arc<OwnedFd>,
+    /// A directory of each file system seen, open for syncing it.
+    devices: Mutex<HashMap<u64, OwnedFd>>,
+}
+
+impl fmt::Debug for RealSpace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RealSpace")
+            .field("root", &self.root)
+            .finish()
+    }
+}
+
+impl RealSpace {
+    /// The tree under an open directory.
+    pub(crate) fn new(root: OwnedFd) -> RealSpace {
+        RealSpace {
+            root: Arc::new(root),
+            devices: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Any open inode.
+    pub(crate) fn seen_of(descriptor: BorrowedFd<'_>) -> io::Result<Seen> {
+        see(descriptor, OsStr::new(""), AtFlags::EMPTY_PATH)
+    }
+
+    fn know_device(&self, directory: BorrowedFd<'_>, device: u64) -> io::Result<()> {
+        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        if let std::collections::hash_map::Entry::Vacant(entry) = devices.entry(device) {
+            entry.insert(readable(directory)?);
+        }
+        Ok(())
+    }
+
+    /// Where an open inode is, as the kernel says.
+    fn absolute_path(descriptor: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+        let link = rustix::fs::readlink(link_of(descriptor), Vec::new())?;
+        Ok(link.into_bytes())
+    }
+}
+
+/// The name by which the kernel finds an open inode again.
+fn link_of(descriptor: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+fn readable(directory: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(directory, ".", flags, Mode::empty())?)
+}
+
+fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Seen> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let statx_flags = flags | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let stat = rustix::fs::statx(directory, name, statx_flags, wanted)?;
+    let has_btime = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+    let time = if has_btime {
+        stat.stx_btime
+    } else {
+        stat.stx_ctime
+    };
+    Ok(Seen {
+        identity: Identity {
+            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+            inode: stat.stx_ino,
+            proof: proof(directory, name, flags, has_btime.then_some(&stat)),
+        },
+        mode: u32::from(stat.stx_mode),
+        links: u64::from(stat.stx_nlink),
+        user: stat.stx_uid,
+        group: stat.stx_gid,
+        node_device: rustix::fs::makedev(stat.stx_rdev_major, stat.stx_rdev_minor),
+        made_ns: i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec),
+    })
+}
+
+/// What tells the inode from those that had its number before: the kernel's file handle, which has
+/// the inode's generation in it; else when it was made; else nothing.
+fn proof(
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+    flags: AtFlags,
+    born: Option<&Statx>,
+) -> [u8; PROOF_BYTES] {
+    if let Some(handle) = file_handle(directory, name, flags) {
+        return hash(&handle);
+    }
+    let Some(stat) = born else {
+        return [0; PROOF_BYTES];
+    };
+    let time = stat.stx_btime;
+    let seconds = time.tv_sec.to_le_bytes();
+    hash(&[&seconds[..], &time.tv_nsec.to_le_bytes()].concat())
+}
+
+/// FNV-1a with 128 bits (Fowler, Noll and Vo).
+fn hash(bytes: &[u8]) -> [u8; PROOF_BYTES] {
+    let step = |hash: u128, byte: &u8| {
+        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    };
+    let offset = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    bytes.iter().fold(offset, step).to_le_bytes()
+}
+
+/// The longest handle of any file system.
+const HANDLE_BYTES_MAX: usize = 128;
+
+/// The kernel's own struct with room behind it.
+#[repr(C)]
+struct FileHandle {
+    bytes: libc::c_uint,
+    kind: libc::c_int,
+    handle: [u8; HANDLE_BYTES_MAX],
+}
+
+#[allow(unsafe_code, reason = "rustix has no name_to_handle_at")]
+fn file_handle(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> Option<Vec<u8>> {
+    let name = std::ffi::CString::new(name.as_bytes()).ok()?;
+    let mut handle = FileHandle {
+        bytes: HANDLE_BYTES_MAX as libc::c_uint,
+        kind: 0,
+        handle: [0; HANDLE_BYTES_MAX],
+    };
+    let mut mount_id = 0;
+    // SAFETY: the name ends with a zero byte, and the kernel writes at most `bytes` bytes behind the
+    // header of the handle, which is laid out as its own; all live until the call returns.
+    let result = unsafe {
+        libc::name_to_handle_at(
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            std::ptr::from_mut(&mut handle).cast(),
+            &raw mut mount_id,
+            flags.bits() as libc::c_int,
+        )
+    };
+    let len = handle.bytes as usize;
+    (result == 0 && len <= HANDLE_BYTES_MAX).then(|| {
+        let kind = handle.kind.to_le_bytes();
+        [&kind[..], &handle.handle[..len]].concat()
+    })
+}
+
+impl NameSpace for RealSpace {
+    type Handle = Arc<OwnedFd>;
+
+    fn root(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.root)
+    }
+
+    fn seen(&self, handle: &Arc<OwnedFd>) -> io::Result<Seen> {
+        let seen = RealSpace::seen_of(handle.as_fd())?;
+        if seen.is_directory() && seen.links > 0 {
+            self.know_device(handle.as_fd(), seen.identity.device)?;
+        }
+        Ok(seen)
+    }
+
+    fn look(&self, directory: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Option<Seen>> {
+        match see(directory.as_fd(), name, AtFlags::empty()) {
+            Ok(seen) => Ok(Some(seen)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hold(&self, directory: &Arc<OwnedFd>, name: &OsStr) -> io::Result<Arc<OwnedFd>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = rustix::fs::openat(directory, name, flags, Mode::empty())?;
+        Ok(Arc::new(held))
+    }
+
+    fn path(&self, handle: &Arc<OwnedFd>) -> io::Result<Vec<OsString>> {
+        let root = RealSpace::absolute_path(self.root.as_fd())?;
+        let path = RealSpace::absolute_path(handle.as_fd())?;
+        let prefix = root.strip_suffix(b"/").unwrap_or(&root);
+        let rest = path.strip_prefix(prefix).filter(|rest| {
+            // "/data2" is not in "/data".
+            rest.is_empty() || rest.starts_with(b"/")
+        });
+        let rest = rest.ok_or_else(|| io::Error::from_raw_os_error(libc::EXDEV))?;
+        let names = rest.split(|byte| *byte == b'/');
+        Ok(names
+            .filter(|name| !name.is_empty())
+            .map(|name| OsString::from_vec(name.to_vec()))
+            .collect())
+    }
+
+    fn names(&self, directory: &Arc<OwnedFd>, prefix: &str) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in Dir::new(readable(directory.as_fd())?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name.starts_with(prefix.as_bytes()) {
+                names.push(OsString::from_vec(name.to_vec()));
+            }
+        }
+        Ok(names)
+    }
+
+    fn is_empty(&self, directory: &Arc<OwnedFd>, name: &OsStr) -> io::Result<bool> {
+        let held = self.hold(directory, name)?;
+        for entry in Dir::new(readable(held.as_fd())?)? {
+            let entry = entry?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn check_removable(&self, directory: &Arc<OwnedFd>, victim: &Seen) -> io::Result<()> {
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        let allowed = rustix::fs::accessat(directory, ".", access, AtFlags::EACCESS);
+        if let Err(error @ (Errno::ACCESS | Errno::PERM | Errno::ROFS)) = allowed {
+            return Err(error.into());
+        }
+        let there = RealSpace::seen_of(directory.as_fd())?;
+        let user = rustix::process::geteuid();
+        let owns = user.is_root() || [there.user, victim.user].contains(&user.as_raw());
+        if there.mode & libc::S_ISVTX != 0 && !owns {
+            return Err(Errno::PERM.into());
+        }
+        Ok(())
+    }
+
+    fn target(&self, directory: &Arc<OwnedFd>, name: &OsStr) -> io::Result<OsString> {
+        let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    fn make(&self, directory: &Arc<OwnedFd>, name: &OsStr, creation: &Creation) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(creation.mode & !KIND_BITS);
+        match creation.mode & KIND_BITS {
+            libc::S_IFDIR => rustix::fs::mkdirat(directory, name, mode)?,
+            libc::S_IFLNK => rustix::fs::symlinkat(&creation.target, directory, name)?,
+            libc::S_IFREG => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                rustix::fs::openat(directory, name, flags, mode).map(drop)?;
+            }
+            _ => {
+                let kind = FileType::from_raw_mode(creation.mode);
+                rustix::fs::mknodat(directory, name, kind, mode, creation.device)?;
+            }
+        }
+        let made = see(directory.as_fd(), name, AtFlags::empty())?;
+        if (made.user, made.group) != (creation.user, creation.group) {
+            let user = Uid::from_raw(creation.user);
+            let group = Gid::from_raw(creation.group);
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let given = rustix::fs::chownat(directory, name, Some(user), Some(group), flags);
+            // Who may not give files away made it as himself.
+            given.or_else(|error| match error {
+                Errno::PERM => Ok(()),
+                error => Err(error),
+            })?;
+        }
+        if creation.mode & KIND_BITS != libc::S_IFLNK {
+            rustix::fs::chmodat(directory, name, mode, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    fn link(
+        &self,
+        from: (&Arc<OwnedFd>, &OsStr),
+        directory: &Arc<OwnedFd>,
+        name: &OsStr,
+    ) -> io::Result<()> {
+        let flags = AtFlags::empty();
+        Ok(rustix::fs::linkat(from.0, from.1, directory, name, flags)?)
+    }
+
+    fn rename(
+        &self,
+        from: (&Arc<OwnedFd>, &OsStr),
+        to: (&Arc<OwnedFd>, &OsStr),
+        how: Renaming,
+    ) -> io::Result<()> {
+        let flags = match how {
+            Renaming::Replace => return Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?),
+            Renaming::NoReplace => RenameFlags::NOREPLACE,
+            Renaming::Exchange => RenameFlags::EXCHANGE,
+        };
+        Ok(rustix::fs::renameat_with(
+            from.0, from.1, to.0, to.1, flags,
+        )?)
+    }
+
+    fn remove(&self, directory: &Arc<OwnedFd>, name: &OsStr, is_directory: bool) -> io::Result<()> {
+        let flags = match is_directory {
+            true => AtFlags::REMOVEDIR,
+            false => AtFlags::empty(),
+        };
+        Ok(rustix::fs::unlinkat(directory, name, flags)?)
+    }
+
+    fn sync_inode(&self, handle: &Arc<OwnedFd>) -> io::Result<()> {
+        let seen = RealSpace::seen_of(handle.as_fd())?;
+        let is_file = seen.mode & KIND_BITS == libc::S_IFREG;
+        if !is_file && !is_directory(seen.mode) {
+            // Opening it could do something else.
+            return self.sync_all();
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        match rustix::fs::open(link_of(handle.as_fd()), flags, Mode::empty()) {
+            Ok(file) => Ok(rustix::fs::fsync(file)?),
+            Err(Errno::ACCESS) => self.sync_all(),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
+        for directory in devices.values() {
+            rustix::fs::syncfs(directory)?;
+        }
+        Ok(())
+    }
+
+    fn now_ns(&self) -> i128 {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+    }
+}

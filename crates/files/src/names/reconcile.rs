@@ -1,0 +1,359 @@
+//! Brings the names of the backing to what the log says, from wherever a crash left them.
+//!
+//! It is declarative: where each inode is now (see [`super::locate`]) is compared with where it
+//! belongs, from the root down, so a directory is in place before anything is placed in it. What is in
+//! the way is renamed to a staged name beside it, what is lost is made anew under a staged name, its
+//! identity is recorded, and only then it gets its name. Names are removed last, when every inode that
+//! stays has its own. So a crash in the middle leaves nothing that the next try could not find again:
+//! under a name that the log mentions, or a staged one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+
+use super::locate::{Located, locate, staged_name};
+use super::media::Record;
+use super::space::{NameSpace, Renaming, is_directory};
+use super::table::{Node, Place, Table};
+use crate::metadata::FileId;
+
+/// What became of an inode that the log knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// It has its names.
+    There,
+    /// It was removed, or the log never knew it.
+    Gone,
+    /// It is not to be found, or somebody else's file has its name; why, in words.
+    Missing(String),
+}
+
+/// What was found and done.
+pub(crate) struct Reconciled<S: NameSpace> {
+    /// Changes made to the backing's names.
+    pub changes: u64,
+    /// Files, directories and others that the backing had lost, made anew.
+    pub made: Vec<PathBuf>,
+    /// What could not be brought about, in words.
+    pub complaints: Vec<String>,
+    table: Table,
+    handles: HashMap<FileId, S::Handle>,
+    lost: BTreeMap<FileId, String>,
+}
+
+impl<S: NameSpace> Reconciled<S> {
+    /// What became of an inode.
+    pub(crate) fn outcome(&self, id: FileId) -> Outcome {
+        if let Some(why) = self.lost.get(&id) {
+            return Outcome::Missing(why.clone());
+        }
+        match self.table.node(id) {
+            Some(node) if !node.names.is_empty() => Outcome::There,
+            Some(node) if node.displaced => {
+                Outcome::Missing(format!("inode {id} lost its name to another file"))
+            }
+            _ => Outcome::Gone,
+        }
+    }
+
+    /// A directory and a name in it under which the inode is.
+    pub(crate) fn place(&self, id: FileId) -> Option<(&S::Handle, OsString)> {
+        let place = self.table.node(id)?.names.first()?;
+        Some((self.handles.get(&place.parent)?, place.name.clone()))
+    }
+
+    /// A name of the inode, from the root.
+    pub(crate) fn path(&self, id: FileId) -> Option<PathBuf> {
+        let place = self.table.node(id)?.names.first()?;
+        Some(path_of(&self.table, place))
+    }
+}
+
+/// A name from the root, for people.
+fn path_of(table: &Table, place: &Place) -> PathBuf {
+    let mut names = vec![place.name.clone()];
+    let mut parent = place.parent;
+    while parent != FileId::ROOT {
+        let place = table.node(parent).and_then(|node| node.names.first());
+        let Some(place) = place else { break };
+        names.push(place.name.clone());
+        parent = place.parent;
+    }
+    names.iter().rev().collect()
+}
+
+struct Work<'a, S: NameSpace> {
+    space: &'a S,
+    table: &'a Table,
+    record: &'a mut dyn FnMut(Record) -> io::Result<()>,
+    now: Located<S::Handle>,
+    started: bool,
+    changes: u64,
+    made: Vec<PathBuf>,
+    complaints: Vec<String>,
+    lost: BTreeMap<FileId, String>,
+}
+
+/// Brings the backing to what the table says; `record` is called with what the log has to know before
+/// the work goes on. Nothing of it is durable in the backing when this returns.
+///
+/// # Errors
+/// The log is of another directory; the backing or the pool failed.
+pub(super) fn reconcile<S: NameSpace>(
+    space: &S,
+    table: &Table,
+    record: &mut dyn FnMut(Record) -> io::Result<()>,
+) -> io::Result<Reconciled<S>> {
+    let now = locate(space, table)?;
+    let mut work = Work {
+        space,
+        table,
+        record,
+        now,
+        started: table.reconciling,
+        changes: 0,
+        made: Vec::new(),
+        complaints: Vec::new(),
+        lost: BTreeMap::new(),
+    };
+    work.remove_unfinished()?;
+    work.place_all()?;
+    work.remove_names()?;
+    Ok(Reconciled {
+        changes: work.changes,
+        made: work.made,
+        complaints: work.complaints,
+        table: table.clone(),
+        handles: work.now.handles,
+        lost: work.lost,
+    })
+}
+
+impl<'a, S: NameSpace> Work<'a, S> {
+    /// Before the first change: from now on there may be staged names.
+    fn change(&mut self) -> io::Result<()> {
+        if !self.started {
+            (self.record)(Record::Reconciling)?;
+            self.started = true;
+        }
+        self.changes += 1;
+        Ok(())
+    }
+
+    fn remove_unfinished(&mut self) -> io::Result<()> {
+        for (place, is_directory) in std::mem::take(&mut self.now.unfinished) {
+            self.change()?;
+            let directory = &self.now.handles[&place.parent];
+            self.space.remove(directory, &place.name, is_directory)?;
+        }
+        Ok(())
+    }
+
+    fn place_all(&mut self) -> io::Result<()> {
+        let mut children: BTreeMap<FileId, Vec<(FileId, Place)>> = BTreeMap::new();
+        for (id, node) in self.table.nodes() {
+            for place in node.names.iter().filter(|_| id != FileId::ROOT) {
+                let list = children.entry(place.parent).or_default();
+                list.push((id, place.clone()));
+            }
+        }
+        let mut open = VecDeque::from([FileId::ROOT]);
+        while let Some(directory) = open.pop_front() {
+            let Some(list) = children.remove(&directory) else {
+                continue;
+            };
+            for (id, place) in list {
+                self.place(id, &place)?;
+                if self.now.handles.contains_key(&id) {
+                    open.push_back(id);
+                }
+            }
+        }
+        // What is left belongs into directories that are lost.
+        for (id, place) in children.into_values().flatten() {
+            self.lose(id, &place, "its directory is missing");
+        }
+        Ok(())
+    }
+
+    /// Gives an inode one of its names.
+    fn place(&mut self, id: FileId, place: &Place) -> io::Result<()> {
+        let node = self.node(id);
+        let is_there = |at: &BTreeSet<Place>| at.contains(place);
+        if self.now.at.get(&id).is_some_and(is_there) {
+            return Ok(());
+        }
+        if !self.is_found(id) && node.creation.is_none() {
+            self.lose(id, place, "it was removed or replaced without us");
+            return Ok(());
+        }
+        if !self.vacate(place)? {
+            self.lose(id, place, "another file has its name");
+            return Ok(());
+        }
+        if !self.is_found(id) {
+            return self.make(id, place);
+        }
+        let at = &self.now.at[&id];
+        match at.iter().find(|at| !node.names.contains(at)).cloned() {
+            Some(from) => self.rename(id, &from, place),
+            None => {
+                let from = at.first().expect("it is found").clone();
+                self.change()?;
+                let handles = &self.now.handles;
+                let source = (&handles[&from.parent], from.name.as_os_str());
+                self.space
+                    .link(source, &handles[&place.parent], &place.name)?;
+                self.appears(id, place);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gets what has the name out of the way. `false` if that is nobody of ours.
+    fn vacate(&mut self, place: &Place) -> io::Result<bool> {
+        let id = match self.now.occupied.get(place) {
+            None => return Ok(true),
+            Some(None) => return Ok(false),
+            Some(Some(id)) => *id,
+        };
+        if self.node(id).displaced {
+            return Ok(false);
+        }
+        let aside = Place {
+            parent: place.parent,
+            name: staged_name(id).into(),
+        };
+        if self.now.at[&id].contains(&aside) {
+            // One more link to it is here already.
+            self.remove(id, place)?;
+        } else {
+            self.rename(id, place, &aside)?;
+        }
+        Ok(true)
+    }
+
+    fn rename(&mut self, id: FileId, from: &Place, to: &Place) -> io::Result<()> {
+        self.change()?;
+        let handles = &self.now.handles;
+        self.space.rename(
+            (&handles[&from.parent], &from.name),
+            (&handles[&to.parent], &to.name),
+            Renaming::NoReplace,
+        )?;
+        self.disappears(id, from);
+        self.appears(id, to);
+        Ok(())
+    }
+
+    /// Makes a lost inode anew, empty: what it held and was acknowledged is in the pool.
+    fn make(&mut self, id: FileId, place: &Place) -> io::Result<()> {
+        self.change()?;
+        let creation = self.node(id).creation.clone().expect("it was made");
+        let staged = Place {
+            parent: place.parent,
+            name: staged_name(id).into(),
+        };
+        let directory = self.now.handles[&place.parent].clone();
+        self.space.make(&directory, &staged.name, &creation)?;
+        let seen = self.space.look(&directory, &staged.name)?;
+        let identity = seen.expect("it was just made").identity;
+        // Before it has its name: under that one it could not be told from somebody else's file.
+        (self.record)(Record::Remade { id, identity })?;
+        self.appears(id, &staged);
+        self.rename(id, &staged, place)?;
+        if is_directory(creation.mode) {
+            let held = self.space.hold(&directory, &place.name)?;
+            self.now.handles.insert(id, held);
+        }
+        self.made.push(path_of(self.table, place));
+        Ok(())
+    }
+
+    /// Removes every name that an inode was found under and is not to have. Directories wait until
+    /// what is in them has gone.
+    fn remove_names(&mut self) -> io::Result<()> {
+        let mut directories = Vec::new();
+        for (id, at) in self.now.at.clone() {
+            let node = self.node(id);
+            let is_complete = node.names.iter().all(|place| at.contains(place));
+            if node.displaced || !is_complete {
+                continue;
+            }
+            for place in at.difference(&node.names) {
+                match is_directory(node.mode) {
+                    true => directories.push((id, place.clone())),
+                    false => self.remove(id, place)?,
+                }
+            }
+        }
+        loop {
+            let before = directories.len();
+            let mut left = Vec::new();
+            for (id, place) in directories {
+                let handle = &self.now.handles[&place.parent];
+                match self.space.is_empty(handle, &place.name)? {
+                    true => self.remove(id, &place)?,
+                    false => left.push((id, place)),
+                }
+            }
+            directories = left;
+            if directories.len() == before {
+                break;
+            }
+        }
+        for (_, place) in directories {
+            let path = path_of(self.table, &place);
+            self.complaints.push(format!(
+                "{}: removed before the crash, but others' files are in it: remove it yourself",
+                path.display()
+            ));
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, id: FileId, place: &Place) -> io::Result<()> {
+        self.change()?;
+        let is_directory = is_directory(self.node(id).mode);
+        let handle = &self.now.handles[&place.parent];
+        self.space.remove(handle, &place.name, is_directory)?;
+        self.disappears(id, place);
+        Ok(())
+    }
+
+    fn lose(&mut self, id: FileId, place: &Place, why: &str) {
+        let path = path_of(self.table, place);
+        let text = format!("{} is missing: {why}", path.display());
+        self.complaints.push(text.clone());
+        if !self.is_found(id) || !self.node(id).names.iter().any(|name| self.has(id, name)) {
+            self.lost.insert(id, text);
+        }
+    }
+
+    fn node(&self, id: FileId) -> &'a Node {
+        self.table
+            .node(id)
+            .expect("only the table's are looked for")
+    }
+
+    fn has(&self, id: FileId, place: &Place) -> bool {
+        self.now.at.get(&id).is_some_and(|at| at.contains(place))
+    }
+
+    fn is_found(&self, id: FileId) -> bool {
+        self.now.at.get(&id).is_some_and(|at| !at.is_empty())
+    }
+
+    fn appears(&mut self, id: FileId, place: &Place) {
+        self.now.at.entry(id).or_default().insert(place.clone());
+        self.now.occupied.insert(place.clone(), Some(id));
+    }
+
+    fn disappears(&mut self, id: FileId, place: &Place) {
+        if let Some(at) = self.now.at.get_mut(&id) {
+            at.remove(place);
+        }
+        self.now.occupied.remove(place);
+    }
+}

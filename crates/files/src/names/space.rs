@@ -1,0 +1,135 @@
+//! What the names module asks of a file system: directories by handle, names in them, and who is
+//! behind a name. [`super::real::RealSpace`] is the kernel's; tests have a tree that forgets.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+
+/// Bytes of [`Identity::proof`].
+pub(crate) const PROOF_BYTES: usize = 16;
+
+/// The bits of a mode that tell the kind of the inode.
+pub(crate) const KIND_BITS: u32 = libc::S_IFMT;
+
+/// Which inode, beyond the reuse of inode numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Identity {
+    /// The file system, as this boot numbers it.
+    pub device: u64,
+    /// The inode's number.
+    pub inode: u64,
+    /// What tells it from others that had the number: a hash of the kernel's file handle, which has
+    /// the inode's generation in it, or of the time it was made; zero where there is neither.
+    pub proof: [u8; PROOF_BYTES],
+}
+
+/// An inode, seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    pub identity: Identity,
+    /// Kind and permissions.
+    pub mode: u32,
+    pub links: u64,
+    pub user: u32,
+    pub group: u32,
+    /// What a device node stands for.
+    pub node_device: u64,
+    /// When it was made or, where that is not known, last changed: nanoseconds since 1970.
+    pub made_ns: i128,
+}
+
+impl Seen {
+    pub(crate) fn is_directory(&self) -> bool {
+        is_directory(self.mode)
+    }
+}
+
+/// Whether a mode is a directory's.
+pub(crate) fn is_directory(mode: u32) -> bool {
+    mode & KIND_BITS == libc::S_IFDIR
+}
+
+/// Everything that is needed to make an inode anew, but for its content.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Creation {
+    /// Kind and permissions.
+    pub mode: u32,
+    pub user: u32,
+    pub group: u32,
+    /// What a device node stands for.
+    pub device: u64,
+    /// Where a symbolic link leads; else empty.
+    pub target: OsString,
+}
+
+impl Creation {
+    /// As the inode is now.
+    pub(crate) fn of(seen: &Seen, target: OsString) -> Creation {
+        Creation {
+            mode: seen.mode,
+            user: seen.user,
+            group: seen.group,
+            device: seen.node_device,
+            target,
+        }
+    }
+}
+
+/// What a rename does about the new name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Renaming {
+    /// Replaces what has it.
+    Replace,
+    /// Fails if something has it.
+    NoReplace,
+    /// Gives it the old one.
+    Exchange,
+}
+
+/// A tree of names. No call follows a symbolic link.
+pub(crate) trait NameSpace {
+    /// Holds an inode, whatever becomes of its names.
+    type Handle: Clone;
+
+    /// The directory that all names are under.
+    fn root(&self) -> Self::Handle;
+    /// Who is held.
+    fn seen(&self, handle: &Self::Handle) -> io::Result<Seen>;
+    /// Who has the name now.
+    fn look(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<Option<Seen>>;
+    /// Holds what has the name.
+    fn hold(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<Self::Handle>;
+    /// Names from the root to a held inode, the root's own without any.
+    fn path(&self, handle: &Self::Handle) -> io::Result<Vec<OsString>>;
+    /// The names that begin with `prefix`.
+    fn names(&self, directory: &Self::Handle, prefix: &str) -> io::Result<Vec<OsString>>;
+    /// Whether the directory of this name has no name in it.
+    fn is_empty(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<bool>;
+    /// Whether the caller may change the name in this directory.
+    fn check_removable(&self, directory: &Self::Handle, victim: &Seen) -> io::Result<()>;
+    /// Where a symbolic link leads.
+    fn target(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<OsString>;
+    /// Makes an inode, with owner and mode.
+    fn make(&self, directory: &Self::Handle, name: &OsStr, creation: &Creation) -> io::Result<()>;
+    /// Gives an inode one more name.
+    fn link(
+        &self,
+        from: (&Self::Handle, &OsStr),
+        directory: &Self::Handle,
+        name: &OsStr,
+    ) -> io::Result<()>;
+    /// Changes a name.
+    fn rename(
+        &self,
+        from: (&Self::Handle, &OsStr),
+        to: (&Self::Handle, &OsStr),
+        how: Renaming,
+    ) -> io::Result<()>;
+    /// Removes a name; a directory has to be empty.
+    fn remove(&self, directory: &Self::Handle, name: &OsStr, is_directory: bool) -> io::Result<()>;
+    /// Makes one inode, its names and those of the directories on the way to it durable.
+    fn sync_inode(&self, handle: &Self::Handle) -> io::Result<()>;
+    /// Makes everything durable.
+    fn sync_all(&self) -> io::Result<()>;
+    /// The clock that inodes' times are taken from, in nanoseconds since 1970.
+    fn now_ns(&self) -> i128;
+}

@@ -1,0 +1,293 @@
+//! Random programs, crashes at every step of them and of recovery, any part of the backing's changes
+//! kept: what recovery leaves is what was acknowledged, and the operation in flight either way.
+
+mod real;
+mod tree;
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use proptest::prelude::*;
+
+use super::Names;
+use super::space::{Creation, NameSpace, Renaming};
+use crate::metadata::FileId;
+use tree::{Disk, Keep, ModelSpace, Power, PoweredArea, Tree};
+
+/// One operation; numbers choose among what is there.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    kind: u8,
+    one: u16,
+    other: u16,
+    name: u8,
+}
+
+/// A crash: after so many steps, keeping this.
+#[derive(Clone, Copy, Debug)]
+struct Crash {
+    after: u8,
+    keep: Keep,
+}
+
+#[derive(Clone, Debug)]
+struct Life {
+    steps: Vec<Step>,
+    crash: Crash,
+    /// Crashes of the recovery that follows.
+    recoveries: Vec<Crash>,
+}
+
+const AREA_BYTES: usize = 64 << 10;
+
+/// The machine: its backing and its pool.
+struct World {
+    space: ModelSpace,
+    area: Arc<PoweredArea>,
+    /// Who makes inodes has a number: the owner of what it makes.
+    makers: u32,
+    held: Vec<FileId>,
+    next_id: Arc<AtomicU64>,
+}
+
+impl World {
+    fn new() -> World {
+        let power = Arc::new(Power::default());
+        World {
+            space: ModelSpace {
+                disk: Arc::new(Mutex::new(Disk::new())),
+                power: Arc::clone(&power),
+            },
+            area: Arc::new(PoweredArea {
+                bytes: Mutex::new(vec![0; AREA_BYTES]),
+                power,
+            }),
+            makers: 0,
+            held: Vec::new(),
+            next_id: Arc::new(AtomicU64::new(1)),
+        }
+    }
+
+    fn tree(&self) -> Tree {
+        self.space.disk.lock().unwrap().tree.clone()
+    }
+
+    fn recover(&self) -> io::Result<Names<ModelSpace>> {
+        let next = Arc::clone(&self.next_id);
+        let draw = Box::new(move || Ok(FileId(next.fetch_add(1, Ordering::Relaxed))));
+        let names = Names::open(self.area.clone(), self.space.clone(), draw)?;
+        let found = names.recover()?;
+        assert_eq!(found.complaints, [""; 0]);
+        names.begin()?;
+        Ok(names)
+    }
+
+    fn crash(&self, crash: Crash) {
+        self.space.disk.lock().unwrap().crash(crash.keep);
+        self.space.power.last(None);
+    }
+
+    /// A directory and a name in it.
+    fn hold(&self, path: &Path) -> (u64, PathBuf) {
+        let parent = path.parent().unwrap();
+        let parent = self.tree().find(parent).unwrap();
+        (parent, path.file_name().unwrap().into())
+    }
+
+    fn choose(&self, directories: bool, roll: u16) -> Option<PathBuf> {
+        let paths = self.tree().paths(directories);
+        let count = paths.len();
+        (count > 0).then(|| paths[usize::from(roll) % count].clone())
+    }
+
+    fn new_path(&self, step: Step) -> PathBuf {
+        let directory = self.choose(true, step.other).unwrap();
+        directory.join(["a", "b", "c", "d"][usize::from(step.name) % 4])
+    }
+
+    /// Anything that has a name but the root.
+    fn any_path(&self, roll: u16) -> Option<PathBuf> {
+        let paths: Vec<PathBuf> = self.tree().shape().into_keys().collect();
+        let count = paths.len();
+        (count > 0).then(|| paths[usize::from(roll) % count].clone())
+    }
+
+    /// Does a step; what the kernel refuses is no error.
+    fn act(&mut self, names: &Names<ModelSpace>, step: Step) -> io::Result<()> {
+        let outcome = self.try_to_act(names, step);
+        match outcome {
+            Err(error) if error.raw_os_error().is_none() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn try_to_act(&mut self, names: &Names<ModelSpace>, step: Step) -> io::Result<()> {
+        let space = self.space.clone();
+        let new = self.new_path(step);
+        let (parent, name) = self.hold(&new);
+        let name: &OsStr = name.as_os_str();
+        match step.kind % 16 {
+            kind @ 0..=4 => {
+                self.makers += 1;
+                let (mode, target) = match kind {
+                    0 | 1 => (libc::S_IFREG | 0o600, ""),
+                    2 | 3 => (libc::S_IFDIR | 0o700, ""),
+                    _ => (libc::S_IFLNK | 0o777, "somewhere"),
+                };
+                let creation = Creation {
+                    mode,
+                    user: self.makers,
+                    group: 0,
+                    device: 0,
+                    target: target.into(),
+                };
+                names.create(&parent, name, || space.make(&parent, name, &creation))
+            }
+            5 => {
+                let Some(from) = self.choose(false, step.one) else {
+                    return Ok(());
+                };
+                let subject = self.tree().find(&from).unwrap();
+                let (from_parent, from_name) = self.hold(&from);
+                names.link(&subject, &parent, name, || {
+                    space.link((&from_parent, from_name.as_os_str()), &parent, name)
+                })
+            }
+            kind @ 6..=8 => {
+                let directory = kind == 8;
+                let Some(path) = self.choose(directory, step.one) else {
+                    return Ok(());
+                };
+                if path.as_os_str().is_empty() {
+                    return Ok(());
+                }
+                let (parent, name) = self.hold(&path);
+                names.remove(&parent, name.as_os_str(), directory)
+            }
+            kind @ 9..=12 => {
+                let how = match kind {
+                    11 => Renaming::NoReplace,
+                    12 => Renaming::Exchange,
+                    _ => Renaming::Replace,
+                };
+                let Some(from) = self.any_path(step.one) else {
+                    return Ok(());
+                };
+                let (from_parent, from_name) = self.hold(&from);
+                names.rename((&from_parent, from_name.as_os_str()), (&parent, name), how)
+            }
+            13 => {
+                let Some(path) = self.any_path(step.one) else {
+                    return Ok(());
+                };
+                let uid = self.tree().find(&path).unwrap();
+                self.held.push(names.acquire(&uid)?);
+                Ok(())
+            }
+            14 => {
+                self.held.pop().into_iter().for_each(|id| names.release(id));
+                Ok(())
+            }
+            _ => names.checkpoint(),
+        }
+    }
+
+    /// What a step would make of a tree, with nobody's power failing.
+    fn after(&self, step: Step, before: &Tree) -> Tree {
+        let mut disk = self.space.disk.lock().unwrap().clone();
+        disk.tree = before.clone();
+        let mut world = World::new();
+        world.makers = self.makers_before(step);
+        world.space.disk = Arc::new(Mutex::new(disk));
+        let names = world.recover().unwrap();
+        world.act(&names, step).unwrap();
+        world.tree()
+    }
+
+    fn makers_before(&self, step: Step) -> u32 {
+        self.makers - u32::from(step.kind % 16 <= 4)
+    }
+}
+
+fn live(lives: &[Life]) -> Result<(), TestCaseError> {
+    let mut world = World::new();
+    let mut names = world.recover().unwrap();
+    for life in lives {
+        world.held.clear();
+        world
+            .space
+            .power
+            .last(Some(u64::from(life.crash.after) + 1));
+        let mut legal = vec![world.tree()];
+        for step in &life.steps {
+            let before = world.tree();
+            let done = world.act(&names, *step);
+            if world.space.power.is_off() {
+                legal = vec![world.after(*step, &before), before];
+                break;
+            }
+            done.unwrap();
+            legal = vec![world.tree()];
+        }
+        world.crash(life.crash);
+        for crash in &life.recoveries {
+            world.space.power.last(Some(u64::from(crash.after) + 1));
+            let recovered = world.recover().map(drop);
+            prop_assert!(recovered.is_ok() || world.space.power.is_off());
+            world.crash(*crash);
+        }
+        names = world.recover().unwrap();
+        let found = world.tree().shape();
+        let legal: Vec<_> = legal.iter().map(Tree::shape).collect();
+        prop_assert!(legal.contains(&found), "found {found:#?}\nlegal {legal:#?}");
+    }
+    Ok(())
+}
+
+fn any_keep() -> impl Strategy<Value = Keep> {
+    prop_oneof![
+        2 => any::<u16>().prop_map(Keep::Prefix),
+        1 => any::<u64>().prop_map(Keep::Subset),
+    ]
+}
+
+fn any_crash(after: u8) -> impl Strategy<Value = Crash> {
+    (0..after, any_keep()).prop_map(|(after, keep)| Crash { after, keep })
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    (any::<u8>(), any::<u16>(), any::<u16>(), any::<u8>()).prop_map(|(kind, one, other, name)| {
+        Step {
+            kind,
+            one,
+            other,
+            name,
+        }
+    })
+}
+
+fn any_life() -> impl Strategy<Value = Life> {
+    let steps = prop::collection::vec(any_step(), 1..24);
+    let recoveries = prop::collection::vec(any_crash(24), 0..3);
+    (steps, any_crash(80), recoveries).prop_map(|(steps, crash, recoveries)| Life {
+        steps,
+        crash,
+        recoveries,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn names_are_what_was_acknowledged(lives in prop::collection::vec(any_life(), 1..4)) {
+        live(&lives)?;
+    }
+}

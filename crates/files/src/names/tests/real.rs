@@ -1,0 +1,315 @@
+//! On real directories, in which the loss of changes is played by making them undone.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::metadata::FileId;
+use crate::names::log::tests::MemoryArea;
+use crate::names::reconcile::{Outcome, Reconciled};
+use crate::names::{Names, RealSpace, Renaming};
+
+struct Place {
+    root: tempfile::TempDir,
+    area: Arc<MemoryArea>,
+    ids: Arc<AtomicU64>,
+}
+
+impl Place {
+    fn new() -> Place {
+        Place {
+            root: tempfile::tempdir().unwrap(),
+            area: MemoryArea::new(256 << 10),
+            ids: Arc::new(AtomicU64::new(1)),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.path().join(path)
+    }
+
+    fn names(&self) -> Names<RealSpace> {
+        let root = open(self.root.path()).unwrap();
+        let ids = Arc::clone(&self.ids);
+        let draw = Box::new(move || Ok(FileId(ids.fetch_add(1, Ordering::Relaxed))));
+        Names::open(self.area.clone(), RealSpace::new(root), draw).unwrap()
+    }
+
+    /// As after a crash: what was recovered, and names that may change again.
+    fn recover(&self) -> (Names<RealSpace>, Reconciled<RealSpace>) {
+        let names = self.names();
+        let found = names.recover().unwrap();
+        names.begin().unwrap();
+        (names, found)
+    }
+
+    fn dir(&self, path: &str) -> Arc<OwnedFd> {
+        Arc::new(open(&self.path(path)).unwrap())
+    }
+
+    /// All names under the root.
+    fn tree(&self) -> Vec<String> {
+        fn visit(directory: &Path, root: &Path, out: &mut Vec<String>) {
+            for entry in fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                out.push(path.strip_prefix(root).unwrap().display().to_string());
+                if path.is_dir() && !path.is_symlink() {
+                    visit(&path, root, out);
+                }
+            }
+        }
+        let mut out = Vec::new();
+        visit(self.root.path(), self.root.path(), &mut out);
+        out.sort();
+        out
+    }
+}
+
+fn open(path: &Path) -> io::Result<OwnedFd> {
+    Ok(fs::File::open(path)?.into())
+}
+
+fn os(name: &str) -> &OsStr {
+    OsStr::new(name)
+}
+
+fn create(names: &Names<RealSpace>, place: &Place, directory: &str, name: &str) {
+    let path = place.path(directory).join(name);
+    let make = || fs::write(&path, name);
+    names.create(&place.dir(directory), os(name), make).unwrap();
+}
+
+#[test]
+fn what_the_backing_lost_is_made_anew_with_owner_mode_and_target() {
+    let place = Place::new();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    let made = || fs::create_dir(place.path("directory"));
+    names.create(&root, os("directory"), made).unwrap();
+    create(&names, &place, "directory", "file");
+    let linked = || symlink("elsewhere", place.path("link"));
+    names.create(&root, os("link"), linked).unwrap();
+    fs::remove_dir_all(place.path("directory")).unwrap();
+    fs::remove_file(place.path("link")).unwrap();
+
+    let (_, found) = place.recover();
+    assert_eq!(place.tree(), ["directory", "directory/file", "link"]);
+    assert_eq!(found.complaints, [""; 0]);
+    assert_eq!(found.made.len(), 3);
+    assert_eq!(fs::read(place.path("directory/file")).unwrap(), b"");
+    assert_eq!(
+        fs::read_link(place.path("link")).unwrap(),
+        Path::new("elsewhere")
+    );
+    let mode = fs::metadata(place.path("directory")).unwrap().permissions();
+    assert_eq!(mode.mode() & 0o777, 0o755);
+    // Nothing is left to do.
+    assert_eq!(place.recover().1.changes, 0);
+}
+
+#[test]
+fn a_rename_that_was_lost_is_done_again_and_the_victim_goes() {
+    let place = Place::new();
+    for name in ["old", "new"] {
+        fs::write(place.path(name), name).unwrap();
+    }
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    // Both names as the crash leaves them.
+    fs::hard_link(place.path("old"), place.path("kept-old")).unwrap();
+    fs::hard_link(place.path("new"), place.path("kept-new")).unwrap();
+    let file = names.acquire(&place.dir("old")).unwrap();
+    let victim = names.acquire(&place.dir("new")).unwrap();
+    let how = Renaming::Replace;
+    names
+        .rename((&root, os("old")), (&root, os("new")), how)
+        .unwrap();
+    fs::remove_file(place.path("new")).unwrap();
+    fs::rename(place.path("kept-old"), place.path("old")).unwrap();
+    fs::rename(place.path("kept-new"), place.path("new")).unwrap();
+
+    let (_, found) = place.recover();
+    assert_eq!(place.tree(), ["new"]);
+    assert_eq!(fs::read(place.path("new")).unwrap(), b"old");
+    assert_eq!(found.outcome(file), Outcome::There);
+    assert_eq!(found.path(file), Some(PathBuf::from("new")));
+    assert_eq!(found.outcome(victim), Outcome::Gone);
+}
+
+#[test]
+fn directories_that_changed_places_lost_or_not_end_up_right() {
+    for lost in [false, true] {
+        let place = Place::new();
+        for path in ["a", "a/inner", "b"] {
+            fs::create_dir(place.path(path)).unwrap();
+        }
+        fs::write(place.path("a/inner/file"), "x").unwrap();
+        let (names, _) = place.recover();
+        let root = place.dir("");
+        let how = Renaming::Exchange;
+        names
+            .rename((&root, os("a")), (&root, os("b")), how)
+            .unwrap();
+        names
+            .rename(
+                (&place.dir("b"), os("inner")),
+                (&root, os("a2")),
+                Renaming::NoReplace,
+            )
+            .unwrap();
+        let expected = ["a", "a2", "a2/file", "b"];
+        assert_eq!(place.tree(), expected);
+        if lost {
+            fs::rename(place.path("a2"), place.path("b/inner")).unwrap();
+            fs::rename(place.path("a"), place.path("c")).unwrap();
+            fs::rename(place.path("b"), place.path("a")).unwrap();
+            fs::rename(place.path("c"), place.path("b")).unwrap();
+        }
+        let (_, found) = place.recover();
+        assert_eq!(place.tree(), expected);
+        // The second one is renamed twice: it is in the way of the first.
+        assert_eq!(found.changes, if lost { 4 } else { 0 });
+    }
+}
+
+#[test]
+fn a_number_that_is_used_again_is_not_taken_for_the_inode_that_had_it() {
+    let place = Place::new();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    create(&names, &place, "", "one");
+    let inode = fs::metadata(place.path("one")).unwrap().ino();
+    names.remove(&root, os("one"), false).unwrap();
+    // The removal was kept; then somebody else made a file of the same name and, where the file system
+    // does so, the same number.
+    fs::write(place.path("one"), "not ours").unwrap();
+    let again = fs::metadata(place.path("one")).unwrap().ino() == inode;
+    let (_, found) = place.recover();
+    assert_eq!(
+        fs::read(place.path("one")).unwrap(),
+        b"not ours",
+        "same: {again}"
+    );
+    assert_eq!(found.changes, 0);
+}
+
+#[test]
+fn hard_links_that_were_lost_come_back_to_the_same_inode() {
+    let place = Place::new();
+    fs::write(place.path("file"), "x").unwrap();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    let link = || fs::hard_link(place.path("file"), place.path("other"));
+    names
+        .link(&place.dir("file"), &root, os("other"), link)
+        .unwrap();
+    fs::remove_file(place.path("other")).unwrap();
+    place.recover();
+    let inode = |name| fs::metadata(place.path(name)).unwrap().ino();
+    assert_eq!(inode("file"), inode("other"));
+}
+
+#[test]
+fn others_files_are_left_alone_and_told_of() {
+    let place = Place::new();
+    fs::write(place.path("ours"), "ours").unwrap();
+    fs::write(place.path("kept"), "kept").unwrap();
+    let (names, _) = place.recover();
+    let ours = names.acquire(&place.dir("ours")).unwrap();
+    let kept = names.acquire(&place.dir("kept")).unwrap();
+    create(&names, &place, "", "made");
+    fs::remove_file(place.path("ours")).unwrap();
+    fs::rename(place.path("made"), place.path("elsewhere")).unwrap();
+    fs::write(place.path("made"), "somebody else's").unwrap();
+
+    let names = place.names();
+    let found = names.recover().unwrap();
+    assert_eq!(
+        found.complaints,
+        [
+            "ours is missing: it was removed or replaced without us",
+            "made is missing: another file has its name",
+        ]
+    );
+    assert!(matches!(found.outcome(ours), Outcome::Missing(_)));
+    assert_eq!(found.outcome(kept), Outcome::There);
+    assert_eq!(fs::read(place.path("made")).unwrap(), b"somebody else's");
+    assert_eq!(place.tree(), ["elsewhere", "kept", "made"]);
+}
+
+#[test]
+fn a_pool_of_another_directory_is_refused() {
+    let place = Place::new();
+    place.recover();
+    let other = Place {
+        area: Arc::clone(&place.area),
+        ..Place::new()
+    };
+    let error = other.names().recover().map(drop).unwrap_err();
+    assert!(error.to_string().contains("another directory"), "{error}");
+}
+
+#[test]
+fn what_the_kernel_refuses_leaves_no_trace() {
+    let place = Place::new();
+    fs::create_dir(place.path("full")).unwrap();
+    fs::write(place.path("full/file"), "x").unwrap();
+    fs::write(place.path("file"), "x").unwrap();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    let number = |result: io::Result<()>| result.unwrap_err().raw_os_error().unwrap();
+    assert_eq!(
+        number(names.remove(&root, os("full"), true)),
+        libc::ENOTEMPTY
+    );
+    assert_eq!(number(names.remove(&root, os("full"), false)), libc::EISDIR);
+    assert_eq!(number(names.remove(&root, os("file"), true)), libc::ENOTDIR);
+    assert_eq!(number(names.remove(&root, os("none"), false)), libc::ENOENT);
+    let inside = place.dir("full");
+    let how = Renaming::Replace;
+    let rename = |to: (&Arc<OwnedFd>, &str), from, how| {
+        number(names.rename((&root, os(from)), (to.0, os(to.1)), how))
+    };
+    assert_eq!(rename((&inside, "x"), "full", how), libc::EINVAL);
+    assert_eq!(rename((&root, "full"), "file", how), libc::EISDIR);
+    assert_eq!(rename((&root, "file"), "full", how), libc::ENOTDIR);
+    let how = Renaming::NoReplace;
+    assert_eq!(rename((&root, "full"), "file", how), libc::EEXIST);
+    let how = Renaming::Exchange;
+    assert_eq!(rename((&root, "none"), "file", how), libc::ENOENT);
+    let made = names.create(&root, os("file"), || {
+        fs::File::create_new(place.path("file")).map(drop)
+    });
+    assert_eq!(number(made), libc::EEXIST);
+    assert_eq!(place.recover().1.changes, 0);
+    assert_eq!(place.tree(), ["file", "full", "full/file"]);
+}
+
+#[test]
+fn names_go_on_when_the_log_is_full() {
+    let place = Place::new();
+    fs::write(place.path("held"), "x").unwrap();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    let held = names.acquire(&place.dir("held")).unwrap();
+    // Each round takes 240 bytes or so of a half of 128 KiB.
+    for round in 0..1500 {
+        let name = format!("file-{round}");
+        create(&names, &place, "", &name);
+        if round % 3 > 0 {
+            names.remove(&root, os(&name), false).unwrap();
+        }
+    }
+    let before = place.tree();
+    assert_eq!(before.len(), 501);
+    let names = place.names();
+    let found = names.recover().unwrap();
+    assert_eq!(found.changes, 0);
+    assert_eq!(found.outcome(held), Outcome::There);
+    assert_eq!(place.tree(), before);
+}
