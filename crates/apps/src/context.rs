@@ -59,6 +59,8 @@ impl Pace {
 pub struct Context {
     /// The command to measure.
     pub forebay: PathBuf,
+    /// The mount that does nothing of its own.
+    pub passthrough: PathBuf,
     /// This program, which is also the one that writes.
     pub own: PathBuf,
     /// A directory on the disk.

@@ -57,6 +57,20 @@ enum Bar {
     AtMost(f64),
 }
 
+/// Each number that has a bar: the number, then the bar.
+pub fn judged(rows: &[Row]) -> Vec<(String, Vec<Option<f64>>)> {
+    let judge = |(name, bar): &(&str, Bar)| {
+        let value = rows.iter().find(|row| row.name == *name);
+        let (sign, bar) = match bar {
+            Bar::AtLeast(least) => ("at least", *least),
+            Bar::AtMost(most) => ("at most", *most),
+        };
+        let value = value.and_then(|row| row.value);
+        (format!("{name}, {sign}"), vec![value, Some(bar)])
+    };
+    BARS.iter().map(judge).collect()
+}
+
 /// A line for each number that has a bar.
 pub fn summary(rows: &[Row]) -> String {
     let line = |(name, bar): &(&str, Bar)| {

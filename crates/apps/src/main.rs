@@ -12,6 +12,7 @@ mod outcome;
 mod page;
 mod place;
 mod results;
+mod steps;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Parser;
+use forebay_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cases::{CASES, Case};
@@ -26,11 +28,14 @@ use crate::children::Interrupt;
 use crate::context::{Context, Pace};
 use crate::place::{Place, Session};
 use crate::results::Results;
+use crate::steps::{STEPS, Step};
 
 /// Whatever went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// A result with such a failure.
 pub type Result<T> = std::result::Result<T, Failure>;
+
+const HELP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// Measures real programs on a disk, in memory, and on files that Forebay buffers.
 #[derive(Debug, Parser)]
@@ -40,6 +45,9 @@ struct Arguments {
     /// The command to measure
     #[arg(long, default_value = "target/release/forebay")]
     forebay: PathBuf,
+    /// The plain mount to compare with
+    #[arg(long, default_value = "target/release/examples/passthrough")]
+    passthrough: PathBuf,
     /// Where the report goes; the page goes beside it
     #[arg(long, default_value = "target/apps/report.json")]
     report: PathBuf,
@@ -90,48 +98,44 @@ fn main() -> ExitCode {
 
 /// True if no program failed.
 fn measure(arguments: &Arguments) -> Result<bool> {
-    let chosen = chosen(&arguments.only)?;
+    let (cases, steps) = chosen(&arguments.only)?;
     let context = prepare(arguments)?;
-    let commands = children::output(
-        help(&context.forebay),
-        Duration::from_secs(60),
-        &context.interrupt,
-    )?;
+    let mut help = Command::new(&context.forebay);
+    help.arg("help");
+    let commands = children::output(help, HELP_DEADLINE, &context.interrupt)?;
     let mut run = Run {
         context: &context,
         commands,
         results: Results::default(),
+        rows: Vec::new(),
         complaints: Vec::new(),
         failures: 0,
     };
     run.leave_out();
-    let turns = chosen.iter().map(|case| run.places(case).len() as u64);
-    let turns = turns.sum::<u64>() * context.pace.rounds as u64;
-    context.progress.set_length(turns);
-    for case in chosen {
+    let turns = cases.iter().map(|case| run.places(case).len());
+    let turns = turns.sum::<usize>() * context.pace.rounds + steps.len();
+    context.progress.set_length(turns as u64);
+    for case in cases {
         run.case(case)?;
+    }
+    for step in steps {
+        run.step(step)?;
     }
     context.progress.finish_and_clear();
     run.finish(&arguments.report)
 }
 
-fn help(forebay: &Path) -> Command {
-    let mut command = Command::new(forebay);
-    command.arg("help");
-    command
-}
-
-fn chosen(only: &[String]) -> Result<Vec<&'static Case>> {
-    let known = || CASES.iter().map(|case| case.name);
-    if let Some(unknown) = only
-        .iter()
-        .find(|name| known().all(|known| known != **name))
-    {
-        let known = known().collect::<Vec<_>>().join(", ");
-        return Err(format!("there is no program {unknown:?}; one of {known}").into());
+fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
+    let is_chosen = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    let cases: Vec<&Case> = CASES.iter().filter(|case| is_chosen(case.name)).collect();
+    let steps: Vec<&Step> = STEPS.iter().filter(|step| is_chosen(step.name)).collect();
+    if !only.is_empty() && cases.len() + steps.len() < only.len() {
+        let names = CASES.iter().map(|case| case.name);
+        let known: Vec<&str> = names.chain(STEPS.iter().map(|step| step.name)).collect();
+        let (asked, known) = (only.join(","), known.join(", "));
+        return Err(format!("not all of {asked} are known; one of {known}").into());
     }
-    let is_chosen = |case: &&Case| only.is_empty() || only.iter().any(|name| name == case.name);
-    Ok(CASES.iter().filter(is_chosen).collect())
+    Ok((cases, steps))
 }
 
 fn prepare(arguments: &Arguments) -> Result<Context> {
@@ -152,6 +156,7 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
     let style = "{elapsed_precise} {wide_bar} {pos}/{len} {msg}";
     Ok(Context {
         forebay,
+        passthrough: std::path::absolute(&arguments.passthrough)?,
         own: std::env::current_exe()?,
         disk: arguments.disk.clone(),
         memory: arguments.memory.clone(),
@@ -170,6 +175,8 @@ struct Run<'a> {
     /// What `forebay help` lists.
     commands: String,
     results: Results,
+    /// What was measured once.
+    rows: Vec<Row>,
     /// What was left out, or failed, and why.
     complaints: Vec<String>,
     failures: usize,
@@ -178,15 +185,16 @@ struct Run<'a> {
 impl Run<'_> {
     /// Says which places cannot be measured here, and why.
     fn leave_out(&mut self) {
-        for place in [Place::Mount, Place::Preload] {
-            if let Some(what) = place.lacks(&self.commands) {
+        for place in [Place::Passthrough, Place::Mount, Place::Preload] {
+            if let Some(what) = place.lacks(&self.commands, &self.context.passthrough) {
                 self.complain(format!("skipped {}: it needs {what}", place.title()));
             }
         }
     }
 
     fn places(&self, case: &Case) -> Vec<Place> {
-        let has = |place: &&Place| place.lacks(&self.commands).is_none();
+        let passthrough = &self.context.passthrough;
+        let has = |place: &&Place| place.lacks(&self.commands, passthrough).is_none();
         case.places.iter().filter(has).copied().collect()
     }
 
@@ -225,6 +233,28 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Errors: only Ctrl-C.
+    fn step(&mut self, step: &Step) -> Result<()> {
+        self.context.progress.set_message(step.name);
+        self.context.progress.tick();
+        match (step.lacks)(self.context) {
+            Some(what) => self.complain(format!("skipped {}: it needs {what}", step.name)),
+            None => {
+                let measured = (step.run)(self.context);
+                self.context.interrupt.check()?;
+                match measured {
+                    Ok(rows) => self.rows.extend(rows),
+                    Err(error) => {
+                        self.failures += 1;
+                        self.complain(format!("{}: {error}", step.name));
+                    }
+                }
+            }
+        }
+        self.context.progress.inc(1);
+        Ok(())
+    }
+
     fn complain(&mut self, complaint: String) {
         if self.complaints.contains(&complaint) {
             return;
@@ -236,6 +266,7 @@ impl Run<'_> {
     fn finish(&self, report: &Path) -> Result<bool> {
         let mut rows = self.results.rows();
         rows.extend(headline::rows(&self.results));
+        rows.extend(self.rows.iter().cloned());
         forebay_report::rows::write(report, &rows)?;
         let html = report.with_extension("html");
         page::page(&self.results, &rows, &self.complaints, self.context).write(&html)?;

@@ -4,14 +4,16 @@
 use forebay_report::{Chart, Page, Row, Section, Series, Shape, Table};
 
 use crate::context::Context;
+use crate::headline;
 use crate::outcome::PERCENTS;
 use crate::place::Place;
 use crate::results::Results;
 
-const PLACES: [Place; 5] = [
+const PLACES: [Place; 6] = [
     Place::Disk,
     Place::DiskUnsynced,
     Place::Tmpfs,
+    Place::Passthrough,
     Place::Mount,
     Place::Preload,
 ];
@@ -56,10 +58,10 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
     if pace.is_quick {
         lead.push("A quick run: it shows that everything works, and measures little.".to_owned());
     }
-    let mut sections = vec![programs(results)];
+    let mut sections = vec![asked(rows), programs(results)];
     sections.extend(workloads(results));
     sections.extend([small_writes(results, context), latencies(results)]);
-    sections.push(all(rows));
+    sections.extend([streams(results), all(rows)]);
     sections.retain(|section| !(section.charts.is_empty() && section.tables.is_empty()));
     if !complaints.is_empty() {
         sections.push(Section {
@@ -222,6 +224,36 @@ fn latencies(results: &Results) -> Section {
         "From a write's begin to the return of its sync.",
         charts.to_vec(),
     )
+}
+
+fn streams(results: &Results) -> Section {
+    let median = |name: &str, place| results.metric(name)?.median(place);
+    let bar = |name: &str, title: &str, unit: &str| {
+        let empty = chart(title, "", unit, vec![String::new()]);
+        by_place(empty, &[name.to_owned()], median)
+    };
+    section(
+        "Much at once",
+        "Writes of 4 KiB that nobody syncs, and appends far past a pool of 64 MiB: the disk takes these \
+         without a sync but the last, Forebay makes each of them durable.",
+        vec![
+            bar("buffered_4k", "Writes of 4 KiB without a sync", "writes/s"),
+            bar("append_past_pool", "Appends past the pool", "MiB/s"),
+        ],
+    )
+}
+
+fn asked(rows: &[Row]) -> Section {
+    let table = Table {
+        columns: vec!["name".into(), "measured".into(), "asked for".into()],
+        rows: headline::judged(rows),
+    };
+    Section {
+        heading: "What is asked for".into(),
+        paragraphs: Vec::new(),
+        charts: Vec::new(),
+        tables: vec![("The numbers that have a bar".into(), table)],
+    }
 }
 
 fn all(rows: &[Row]) -> Section {

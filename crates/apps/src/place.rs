@@ -24,6 +24,8 @@ pub enum Place {
     DiskUnsynced,
     /// Memory.
     Tmpfs,
+    /// The disk, behind a mount that does nothing but pass calls through.
+    Passthrough,
     /// The disk, behind `forebay mount`.
     Mount,
     /// The disk, by a program under `forebay run`.
@@ -37,6 +39,7 @@ impl Place {
             Place::Disk => "disk",
             Place::DiskUnsynced => "disk_unsynced",
             Place::Tmpfs => "tmpfs",
+            Place::Passthrough => "passthrough",
             Place::Mount => "mount",
             Place::Preload => "preload",
         }
@@ -48,26 +51,37 @@ impl Place {
             Place::Disk => "disk",
             Place::DiskUnsynced => "disk, never synced",
             Place::Tmpfs => "tmpfs",
+            Place::Passthrough => "plain FUSE passthrough",
             Place::Mount => "Forebay mount",
             Place::Preload => "Forebay preload",
         }
     }
 
-    /// What it needs and this machine does not have; none where it can be measured.
-    pub fn lacks(self, commands: &str) -> Option<&'static str> {
+    /// Whether its files are seen through FUSE.
+    fn is_mounted(self) -> bool {
+        matches!(self, Place::Mount | Place::Passthrough)
+    }
+
+    /// What it needs and this machine does not have; none where it can be measured. `commands` is what
+    /// `forebay help` prints.
+    pub fn lacks(self, commands: &str, passthrough: &Path) -> Option<String> {
         let has = |name: &str| {
             let mut words = commands
                 .lines()
                 .filter_map(|line| line.split_whitespace().next());
             words.any(|word| word == name)
         };
+        if self.is_mounted() && !rustix::process::geteuid().is_root() {
+            return Some("root to mount".into());
+        }
+        if self.is_mounted() && !Path::new("/dev/fuse").exists() {
+            return Some("/dev/fuse".into());
+        }
         match self {
-            Place::Disk | Place::DiskUnsynced | Place::Tmpfs => None,
-            Place::Mount if !rustix::process::geteuid().is_root() => Some("root to mount"),
-            Place::Mount if !Path::new("/dev/fuse").exists() => Some("/dev/fuse"),
-            Place::Mount if !has("mount") => Some("the command `forebay mount`"),
-            Place::Preload if !has("run") => Some("the command `forebay run`"),
-            Place::Mount | Place::Preload => None,
+            Place::Mount if !has("mount") => Some("the command `forebay mount`".into()),
+            Place::Preload if !has("run") => Some("the command `forebay run`".into()),
+            Place::Passthrough if !passthrough.is_file() => Some(passthrough.display().to_string()),
+            _ => None,
         }
     }
 }
@@ -109,7 +123,7 @@ impl<'a> Session<'a> {
                 .args(["--size", &pool_bytes.to_string()]);
             children::output(create, TOOL_DEADLINE, &context.interrupt)?;
         }
-        if place == Place::Mount {
+        if place.is_mounted() {
             session.start_mount()?;
         }
         Ok(session)
@@ -120,12 +134,12 @@ impl<'a> Session<'a> {
         std::fs::create_dir(&mount_point)?;
         let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
         let before = device(&mount_point)?;
-        let mut command = Command::new(&self.context.forebay);
-        command
-            .arg("mount")
-            .args([self.data.path(), &mount_point])
-            .arg("--pool")
-            .arg(self.pool());
+        let mut command = Command::new(&self.context.passthrough);
+        if self.place == Place::Mount {
+            command = Command::new(&self.context.forebay);
+            command.arg("mount").arg("--pool").arg(self.pool());
+        }
+        command.args([self.data.path(), &mount_point]);
         let daemon = self.mount.insert(Daemon::start(command, &self.log())?);
         daemon.wait_until(START_DEADLINE, &self.context.interrupt, || {
             device(&mount_point).is_ok_and(|now| now != before)
@@ -134,9 +148,9 @@ impl<'a> Session<'a> {
 
     /// Where the program is to keep its files.
     pub fn data(&self) -> PathBuf {
-        match self.place {
-            Place::Mount => self.scratch("mount"),
-            _ => self.data.path().to_owned(),
+        match self.place.is_mounted() {
+            true => self.scratch("mount"),
+            false => self.data.path().to_owned(),
         }
     }
 
@@ -226,9 +240,11 @@ mod tests {
     #[test]
     fn a_place_needs_its_command() {
         let help = "Commands:\n  create  Make a pool\n  run     Run a program\n";
-        assert_eq!(Place::Preload.lacks(help), None);
-        assert!(Place::Preload.lacks("  create\n").is_some());
-        assert!(Place::Mount.lacks(help).is_some());
-        assert_eq!(Place::Disk.lacks(""), None);
+        let missing = Path::new("/no/such/program");
+        assert_eq!(Place::Preload.lacks(help, missing), None);
+        assert!(Place::Preload.lacks("  create\n", missing).is_some());
+        assert!(Place::Mount.lacks(help, missing).is_some());
+        assert!(Place::Passthrough.lacks(help, missing).is_some());
+        assert_eq!(Place::Disk.lacks("", missing), None);
     }
 }

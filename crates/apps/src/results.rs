@@ -10,12 +10,13 @@ use crate::outcome::{Curve, Outcome};
 use crate::place::Place;
 
 /// Which places are compared in `report.json`: the better one is hoped to be first.
-const COMPARISONS: [(Place, Place); 5] = [
+const COMPARISONS: [(Place, Place); 6] = [
     (Place::Preload, Place::Tmpfs),
     (Place::Mount, Place::Tmpfs),
     (Place::Preload, Place::Disk),
     (Place::Mount, Place::Disk),
     (Place::Tmpfs, Place::Disk),
+    (Place::Mount, Place::Passthrough),
 ];
 
 /// One number in every place.

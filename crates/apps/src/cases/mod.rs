@@ -1,5 +1,6 @@
 //! The programs that are measured, each in every place in turn.
 
+mod buffered;
 mod mariadb;
 mod postgres;
 mod redis;
@@ -62,6 +63,7 @@ pub const CASES: &[Case] = &[
     case("ycsb-rocksdb", EVERYWHERE, ycsb::run_rocksdb),
     case("ycsb-wiredtiger", EVERYWHERE, ycsb::run_wiredtiger),
     case("small-writes", small_writes::PLACES, small_writes::run),
+    case("buffered", buffered::PLACES, buffered::run),
     Case {
         name: "append-past-pool",
         places: stream::PLACES,

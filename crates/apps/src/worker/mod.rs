@@ -1,6 +1,7 @@
 //! What this program does as a child of itself, under `forebay run` or beside a server: it writes, and
 //! prints what it measured as a line of JSON.
 
+mod buffered;
 mod choice;
 mod small_writes;
 mod sqlite;
@@ -46,6 +47,18 @@ pub enum Task {
         /// Sync once, at the end
         #[arg(long)]
         unsynced: bool,
+    },
+    /// Small writes that are not synced
+    Buffered {
+        /// The file
+        #[arg(long)]
+        file: PathBuf,
+        /// How long it gets before writing begins anew
+        #[arg(long)]
+        file_bytes: u64,
+        /// How long to write
+        #[arg(long)]
+        seconds: f64,
     },
     /// Rows, each a transaction of its own
     Sqlite {
@@ -102,6 +115,11 @@ pub fn run(task: &Task) -> Result<()> {
             bytes,
             unsynced,
         } => stream::run(file, *bytes, !unsynced)?,
+        Task::Buffered {
+            file,
+            file_bytes,
+            seconds,
+        } => buffered::run(file, *file_bytes, *seconds)?,
         Task::Sqlite {
             file,
             journal,
