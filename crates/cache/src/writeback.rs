@@ -12,12 +12,13 @@
 //! concerns exactly the blocks of its round.
 
 mod merge;
+mod pick;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backing::{AlignedBuffer, Backing, WriteRun};
-use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING, STATE_YOUNG};
+use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::groups::numbers;
@@ -134,16 +135,8 @@ impl Core {
             self.retry_degraded();
             workbench.backlog = self.take_work(&mut workbench.holding);
         }
-        let rest = workbench
-            .backlog
-            .len()
-            .saturating_sub(self.steady_round_blocks());
-        let mut indices = workbench.backlog.split_off(rest);
-        let in_hand = indices.len();
-        if self.may_spare() {
-            indices.retain(|index| !self.spare(*index));
-        }
-        let spared = in_hand - indices.len();
+        let (indices, spared) = self.pick(&mut workbench.backlog);
+        let rest = workbench.backlog.len();
         let started = Instant::now();
         let mut round = self.round(&mut workbench, &indices, |volume| self.is_due(volume));
         let failed = match self.options.background {
@@ -158,36 +151,6 @@ impl Core {
             self.bell.pace.measure(written, started.elapsed());
         }
         round
-    }
-
-    /// Whether young blocks may wait for the next sweep: nobody waits for space, nor is about to.
-    fn may_spare(&self) -> bool {
-        self.options.background
-            && self.dirty_count.load(Ordering::Relaxed) <= self.bell.pace.high()
-            && self.write_back.throttled_writers.load(Ordering::Relaxed) == 0
-    }
-
-    /// Puts a young block back into the queue, once: it may well change again, and then this write
-    /// would have been for nothing. So those that have not changed for longest go first, nearly.
-    /// Whether it did so; the block is then the queue's.
-    fn spare(&self, index: u32) -> bool {
-        while self.state(index) & STATE_YOUNG != 0 {
-            let key = self.media.load_entry(index).key();
-            let place = self.place(key);
-            self.index.lock(place.stripe);
-            let is_same = self.media.load_entry(index).key() == key;
-            let state = self.state(index);
-            let is_spared = is_same && state & STATE_YOUNG != 0 && state & STATE_DIRTY != 0;
-            if is_spared {
-                self.set_state(index, state & !STATE_YOUNG);
-                self.dirty.insert(index);
-            }
-            self.index.unlock(place.stripe);
-            if is_same {
-                return is_spared;
-            }
-        }
-        false
     }
 
     /// Writes back everything that is dirty in a volume when this is called, degraded or not.
