@@ -1,12 +1,18 @@
 //! The papers' workloads at a scale, with what their figures vary.
 
 use crate::workload::{
-    FilebenchOptions, FioOptions, Personality, Scale, TeraGenOptions, TpccOptions, WorkloadSpec,
+    FilebenchOptions, FioOptions, Personality, Scale, TINCA_PAGES_BYTES, TeraGenOptions,
+    TpccOptions, WorkloadSpec,
 };
 
-/// Random reads and writes of 4 KiB, so many of a hundred reads (Tinca Table 2, Spindle Table 1).
+/// Random reads and writes of 4 KiB, so many of a hundred reads (Tinca Table 2).
 pub(crate) fn fio(scale: Scale, read_percent: u32) -> WorkloadSpec {
-    WorkloadSpec::Fio(FioOptions::new(scale, read_percent))
+    WorkloadSpec::Fio(FioOptions::of_tinca(scale, read_percent))
+}
+
+/// The same as Spindle's paper has it (Table 1).
+pub(crate) fn fio_of_spindle(scale: Scale, read_percent: u32) -> WorkloadSpec {
+    WorkloadSpec::Fio(FioOptions::of_spindle(scale, read_percent))
 }
 
 /// TPC-C by so many users (Tinca §5.2.2).
@@ -19,9 +25,12 @@ pub(crate) fn teragen(scale: Scale, replicas: u32) -> WorkloadSpec {
     WorkloadSpec::TeraGen(TeraGenOptions::new(scale, replicas))
 }
 
-/// A personality of Filebench (Tinca §5.3.2).
+/// A personality of Filebench on Tinca's machines (Tinca §5.3.2).
 pub(crate) fn filebench(scale: Scale, personality: Personality) -> WorkloadSpec {
-    WorkloadSpec::Filebench(FilebenchOptions::new(scale, personality))
+    WorkloadSpec::Filebench(FilebenchOptions {
+        page_cache_bytes: scale.bytes(TINCA_PAGES_BYTES),
+        ..FilebenchOptions::new(scale, personality)
+    })
 }
 
 /// The same with files of so many bytes on average (Spindle §5.3).

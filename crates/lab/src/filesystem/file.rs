@@ -142,7 +142,9 @@ impl FileSystem {
         let mut run: Option<(u64, u32)> = None;
         for logical in first..end {
             let block = self.block_of(file, logical);
-            if self.running.has_data(block) {
+            // Both are asked: a block that waits is a page in use.
+            let is_paged = self.pages.touch(block);
+            if is_paged || self.running.has_data(block) {
                 continue;
             }
             run = match run {
@@ -180,6 +182,7 @@ impl FileSystem {
         for extent in &gone.extents {
             for block in extent.block..extent.block + extent.len {
                 self.running.forget(block);
+                self.pages.forget(block);
                 self.digests[block as usize] = None;
                 self.set_block(block, false);
             }

@@ -4,8 +4,8 @@
 //! It keeps every metadata block whole, as the kernel's buffer cache does, and merges changes into
 //! a running transaction, which commits on demand or when the next operation might not fit. What
 //! reads and writes do to an inode is what they do in ext4: times, size, blocks, extents, checksum.
-//! It is not a cache of data: reads of blocks that are not in the running transaction go below, as
-//! with direct I/O.
+//! Data is cached in as many pages as the machine has DRAM for; reads of other blocks, and of those
+//! that do not wait in the running transaction, go below.
 //!
 //! Left out: the superblock's free counts (ext4 writes them at unmount), block preallocation,
 //! htree indices (a name's directory block follows from its hash), and extended attributes.
@@ -15,6 +15,7 @@ mod directory;
 mod file;
 mod inode;
 mod layout;
+mod page_cache;
 mod running;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ pub use directory::DirectoryId;
 use file::File;
 pub use file::FileId;
 use layout::{Layout, Place};
+use page_cache::PageCache;
 use running::Running;
 
 /// Fills block `number` of a file with its new bytes.
@@ -42,6 +44,8 @@ pub struct FileSystemOptions {
     pub inodes: u64,
     /// Blocks of a transaction at most; at least 16.
     pub transaction_blocks_max: u64,
+    /// Blocks of data that DRAM holds.
+    pub page_cache_blocks: u64,
 }
 
 /// The file system.
@@ -55,6 +59,7 @@ pub struct FileSystem {
     /// The CRC32C of each data block that was written and not freed.
     digests: Vec<Option<u32>>,
     running: Running,
+    pages: PageCache,
     files: Vec<Option<File>>,
     directories: Vec<Directory>,
     /// Where the search for free blocks begins.
@@ -92,6 +97,7 @@ impl FileSystem {
             metadata: (0..layout.data_at).map(|block| (block, zeroes())).collect(),
             digests: vec![None; disk_blocks as usize],
             running: Running::default(),
+            pages: PageCache::new(options.page_cache_blocks as usize),
             files: (0..layout.inodes).map(|_| None).collect(),
             directories: Vec::new(),
             rotor: layout.data_at,
@@ -194,6 +200,7 @@ impl FileSystem {
     /// Gives a data block its new bytes.
     fn write_data(&mut self, block: u64, bytes: Box<[u8]>) {
         self.digests[block as usize] = Some(crc32c(&bytes));
+        self.pages.touch(block);
         match &mut self.image {
             Some(image) => {
                 let start = block as usize * BLOCK_BYTES;

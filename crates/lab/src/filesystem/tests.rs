@@ -6,6 +6,7 @@ const OPTIONS: FileSystemOptions = FileSystemOptions {
     disk_bytes: 8 << 20,
     inodes: 256,
     transaction_blocks_max: 32,
+    page_cache_blocks: 0,
 };
 
 /// A disk in memory that takes transactions.
@@ -116,6 +117,33 @@ fn an_access_changes_two_ranges_of_an_inode() {
     };
     let start = changed[0].start / 256 * 256;
     assert_eq!(*changed, [start + 8..start + 12, start + 124..start + 144]);
+}
+
+#[test]
+fn what_dram_holds_is_not_read_below() {
+    let mut file_system = FileSystem::new(&FileSystemOptions {
+        page_cache_blocks: 3,
+        ..OPTIONS
+    });
+    let directory = file_system.create_directory(10);
+    let mut actions = Vec::new();
+    let file = file_system.create(directory, 1, &mut actions);
+    file_system.append(file, 4, &mut |_, bytes| bytes.fill(3), &mut actions);
+    let _ = file_system.take_image();
+    let mut blocks_read = |first, count| {
+        let mut actions = Vec::new();
+        file_system.read_quietly(file, first, count, &mut actions);
+        let blocks = actions.iter().map(|action| match action {
+            Action::Read { blocks, .. } => *blocks,
+            other => panic!("{other:?}"),
+        });
+        blocks.sum::<u32>()
+    };
+    // The last three of four blocks are there since they were written.
+    assert_eq!(blocks_read(1, 3), 0);
+    assert_eq!(blocks_read(0, 1), 1);
+    assert_eq!(blocks_read(2, 2), 0);
+    assert_eq!(blocks_read(1, 1), 1);
 }
 
 #[test]

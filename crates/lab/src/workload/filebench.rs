@@ -14,7 +14,7 @@
 //! (webproxy, at half of that): the sizes of Tinca's Figure 13.
 
 use super::content::Fresh;
-use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
+use super::{Action, BLOCK_BYTES, FileWorkload, Operation, SPINDLE_PAGES_BYTES, Scale};
 use crate::filesystem::{DirectoryId, FileId, FileSystem, FileSystemOptions};
 
 /// Blocks of a request.
@@ -90,10 +90,13 @@ pub struct FilebenchOptions {
     pub file_bytes: u64,
     /// Blocks of a transaction at most.
     pub transaction_blocks_max: u64,
+    /// Bytes of DRAM for pages.
+    pub page_cache_bytes: u64,
 }
 
 impl FilebenchOptions {
-    /// Spindle's data set of 20 GB (Table 1), scaled, of files as large as Filebench's default.
+    /// Spindle's data set of 20 GB (Table 1) on its machine, scaled, of files as large as Filebench's
+    /// default.
     #[must_use]
     pub fn new(scale: Scale, personality: Personality) -> FilebenchOptions {
         FilebenchOptions {
@@ -104,6 +107,7 @@ impl FilebenchOptions {
                 Personality::Webproxy | Personality::Varmail => 16 << 10,
             },
             transaction_blocks_max: scale.transaction_blocks_max(),
+            page_cache_bytes: scale.bytes(SPINDLE_PAGES_BYTES),
         }
     }
 }
@@ -138,6 +142,7 @@ impl Filebench {
             disk_bytes: disk_blocks * BLOCK_BYTES as u64,
             inodes: population + population / 4 + directories + 16,
             transaction_blocks_max: options.transaction_blocks_max,
+            page_cache_blocks: options.page_cache_bytes / BLOCK_BYTES as u64,
         });
         let names = (population / directories * 2 + 64) as usize;
         let directories = (0..directories)

@@ -1,15 +1,17 @@
-//! Fio: random reads and writes of 4 KiB over many files (Tinca §5.2.1, Spindle §5.2).
+//! Fio: random reads and writes of 4 KiB (Tinca §5.2.1, Spindle §5.2).
 //!
 //! Both papers measure what a read or a write costs with its metadata: a read changes its file's
-//! access time (Spindle §5.2 says so), a write its modification time. They do not say how many files
-//! there are nor how many operations JBD2 merges into a transaction. Here the 20 GB are 80 files of
-//! 256 MB, whose inodes are in five blocks, and a transaction takes eight operations: so a write
-//! changes about half a block of inodes, and both papers' savings in flushed lines come near what
-//! they print (Tinca over Classic, Figure 7b; Spindle over Tinca, Figure 5b). With many more files
-//! metadata would outweigh data, with one file Spindle would have nothing to save.
+//! access time (Spindle §5.2 says so), a write its modification time. They do not say how many
+//! operations JBD2 merges into a transaction: here eight. Tinca's 20 GB are one file, as its paper
+//! says. Spindle's does not say how many it had: here its 16 GB are 80 files, whose inodes are in five
+//! blocks, so that an operation changes about half a block of inodes, and its savings in flushed lines
+//! come near what it prints (Figure 5b). With many more files metadata would outweigh data, with one
+//! there would be nothing to save.
 
 use super::content::Fresh;
-use super::{Action, BLOCK_BYTES, FileWorkload, Operation, Scale};
+use super::{
+    Action, BLOCK_BYTES, FileWorkload, Operation, SPINDLE_PAGES_BYTES, Scale, TINCA_PAGES_BYTES,
+};
 use crate::filesystem::{FileId, FileSystem, FileSystemOptions};
 
 /// What fio is asked for.
@@ -25,18 +27,32 @@ pub struct FioOptions {
     pub transaction_operations: u32,
     /// Blocks of a transaction at most.
     pub transaction_blocks_max: u64,
+    /// Bytes of DRAM for pages.
+    pub page_cache_bytes: u64,
 }
 
 impl FioOptions {
-    /// Tinca's data set of 20 GB (Table 2), scaled.
+    /// Tinca's data set of 20 GB (Table 2) on its machine, scaled.
     #[must_use]
-    pub fn new(scale: Scale, read_percent: u32) -> FioOptions {
+    pub fn of_tinca(scale: Scale, read_percent: u32) -> FioOptions {
         FioOptions {
             read_percent,
             data_bytes: scale.bytes(20 << 30),
-            files: 80,
+            files: 1,
             transaction_operations: 8,
             transaction_blocks_max: scale.transaction_blocks_max(),
+            page_cache_bytes: scale.bytes(TINCA_PAGES_BYTES),
+        }
+    }
+
+    /// Spindle's data set of 16 GB (Table 1) on its machine, scaled.
+    #[must_use]
+    pub fn of_spindle(scale: Scale, read_percent: u32) -> FioOptions {
+        FioOptions {
+            data_bytes: scale.bytes(16 << 30),
+            files: 80,
+            page_cache_bytes: scale.bytes(SPINDLE_PAGES_BYTES),
+            ..FioOptions::of_tinca(scale, read_percent)
         }
     }
 }
@@ -62,6 +78,7 @@ impl Fio {
             disk_bytes: (blocks + blocks / 16 + 64) * BLOCK_BYTES as u64,
             inodes: len + 16,
             transaction_blocks_max: options.transaction_blocks_max,
+            page_cache_blocks: options.page_cache_bytes / BLOCK_BYTES as u64,
         });
         let mut content = Fresh::new(seed);
         let directory = file_system.create_directory(len as usize);

@@ -46,6 +46,7 @@ impl Metadata {
             disk_bytes: (table_blocks * 2 + 256) * BLOCK_BYTES as u64,
             inodes: options.inodes + 16,
             transaction_blocks_max: 32,
+            page_cache_blocks: 0,
         });
         let directory = file_system.create_directory(options.inodes as usize);
         let mut none = Vec::new();

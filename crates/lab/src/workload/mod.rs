@@ -28,6 +28,13 @@ pub use trace::{Trace, TraceEvent, TraceFormat, TraceOptions};
 /// Bytes of a block, the unit in which file systems ask.
 pub const BLOCK_BYTES: usize = 4096;
 
+/// DRAM of Tinca's machines (§5.1); what else needs some of it is not taken off.
+pub const TINCA_PAGES_BYTES: u64 = 4 << 30;
+
+/// DRAM of Spindle's machine less what it takes for its NVM: 98 GB less 8 GB (§5.1). It holds all of
+/// every data set (Table 1), so that no read comes to the cache.
+pub const SPINDLE_PAGES_BYTES: u64 = 90 << 30;
+
 /// One request to the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -239,7 +246,7 @@ impl WorkloadSpec {
     pub fn named(name: &str, scale: Scale) -> Result<WorkloadSpec> {
         let filebench =
             |personality| WorkloadSpec::Filebench(FilebenchOptions::new(scale, personality));
-        let fio = |read_percent| WorkloadSpec::Fio(FioOptions::new(scale, read_percent));
+        let fio = |read_percent| WorkloadSpec::Fio(FioOptions::of_spindle(scale, read_percent));
         Ok(match name {
             "fio-rw30" => fio(30),
             "fio-rw50" => fio(50),

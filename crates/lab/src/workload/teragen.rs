@@ -61,6 +61,8 @@ impl TeraGen {
             disk_bytes: (blocks + blocks / 16 + 512) * BLOCK_BYTES as u64,
             inodes: files * 2 + 16,
             transaction_blocks_max: options.transaction_blocks_max,
+            // Nothing is read.
+            page_cache_blocks: 0,
         });
         let directory = file_system.create_directory(files as usize * 2);
         TeraGen {

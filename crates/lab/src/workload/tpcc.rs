@@ -120,6 +120,8 @@ impl Tpcc {
             disk_bytes: (blocks + blocks / 32 + 128) * BLOCK_BYTES as u64,
             inodes: 32,
             transaction_blocks_max: options.transaction_blocks_max,
+            // Databases read past the page cache.
+            page_cache_blocks: 0,
         });
         let directory = file_system.create_directory(8);
         let mut none = Vec::new();
