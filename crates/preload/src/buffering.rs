@@ -1,0 +1,261 @@
+//! How an open file becomes buffered, and plain again.
+//!
+//! Buffered: this is the only open description of the inode (the lease), the pool is ours, the kernel's
+//! description has neither `O_APPEND` nor `O_DIRECT`, its position means nothing.
+//! Plain: everything is in the backing and durable there; the kernel's description has the program's
+//! flags and position; no lease.
+
+#![allow(
+    unsafe_code,
+    reason = "descriptors of the program are borrowed and replaced by number"
+)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use forebay_files::FileIdentity;
+use rustix::fs::{OFlags, SeekFrom};
+
+use crate::descriptors;
+use crate::leases;
+use crate::open_file::{Life, OpenFile};
+use crate::process::Process;
+
+/// What the kernel's description lacks while a file is buffered.
+const TAKEN_AWAY: OFlags = OFlags::APPEND.union(OFlags::DIRECT);
+
+/// Tries to have the file buffered; `is_new` if everything in it was written since it was made under
+/// our eyes. Where it does not work, the file stays plain, and that is fine.
+pub fn try_buffer(
+    process: &'static Process,
+    fd: BorrowedFd<'_>,
+    file: &'static OpenFile,
+    is_new: bool,
+) {
+    let _nothing_forks = process
+        .barrier
+        .read()
+        .unwrap_or_else(PoisonError::into_inner);
+    if file.read_life().is_escaped {
+        return;
+    }
+    let Some(buffer) = process.open_buffer() else {
+        return;
+    };
+    let Some(leases) = process.leases.get() else {
+        return;
+    };
+    let mut life = file.write_life();
+    let Some(identity) = life.identity else {
+        return;
+    };
+    if life.is_buffered || life.is_escaped || is_shared_with_child(process, &mut life) {
+        return;
+    }
+    let outcome = (|| {
+        if life.own.is_none() {
+            life.own = Some(descriptors::duplicate_high(fd)?);
+        }
+        let own = fd;
+        let flags = rustix::fs::fcntl_getfl(own)?;
+        rustix::fs::fcntl_setfl(own, flags.difference(TAKEN_AWAY))?;
+        let leased = leases
+            .take(life.own.as_ref().map_or(own, AsFd::as_fd))
+            .and_then(|()| {
+                match &life.file {
+                    Some(known) => known.resume(),
+                    None => {
+                        let backing = descriptors::duplicate_high(own)?;
+                        life.file = Some(buffer.adopt(backing)?);
+                    }
+                }
+                Ok(rustix::fs::seek(own, SeekFrom::Current(0))?)
+            });
+        match leased {
+            Ok(position) => {
+                *file.lock_position() = position;
+                Ok(())
+            }
+            Err(error) => {
+                leases::let_go(life.own.as_ref().map_or(own, AsFd::as_fd));
+                rustix::fs::fcntl_setfl(own, flags)?;
+                Err(error)
+            }
+        }
+    })();
+    match outcome {
+        Ok(()) => {
+            life.backing_unsynced.store(!is_new, Ordering::Release);
+            life.is_buffered = true;
+            process.track(identity, file);
+        }
+        Err(error) => say_why_not(process, &error),
+    }
+}
+
+fn say_why_not(process: &Process, error: &io::Error) {
+    let log = &process.settings.log;
+    match error.raw_os_error() {
+        // Somebody else has it open: usual.
+        Some(libc::EAGAIN) => {}
+        Some(libc::EINVAL | libc::EOPNOTSUPP) => log.once(
+            "lease",
+            "a file system here has no leases; its files are not buffered (use the mount)",
+        ),
+        Some(libc::EACCES) => log.once(
+            "owner",
+            "files of other users are not buffered: only a file's owner may lease it",
+        ),
+        _ => log.once("adopt", &format!("a file is not buffered: {error}")),
+    }
+}
+
+/// Whether a forked child may still use the same description.
+fn is_shared_with_child(process: &Process, life: &mut Life) -> bool {
+    let Some(fork) = life.shared_with_fork else {
+        return false;
+    };
+    crate::forks::look(process);
+    if crate::forks::is_pending(process, fork) {
+        return true;
+    }
+    if let Some(identity) = life.identity
+        && crate::forks::was_inherited(process, fork, identity)
+    {
+        life.is_escaped = true;
+        return true;
+    }
+    life.shared_with_fork = None;
+    false
+}
+
+/// Makes the file plain: its data durable in the backing, flags and position the kernel's.
+///
+/// # Errors
+/// The backing's own; the file is buffered as before then.
+pub fn unbuffer(process: &Process, file: &'static OpenFile, life: &mut Life) -> io::Result<()> {
+    let (true, Some(buffered), Some(own)) = (life.is_buffered, &life.file, &life.own) else {
+        return Ok(());
+    };
+    buffered.suspend().inspect_err(|error| {
+        process.settings.log.line(&format!(
+            "a file cannot be brought back from the pool: {error}"
+        ));
+    })?;
+    // Before the lease goes: who waits for it may be a child that shares the description.
+    rustix::fs::seek(own, SeekFrom::Start(*file.lock_position()))?;
+    restore_flags(own.as_fd(), file.status())?;
+    leases::let_go(own.as_fd());
+    life.is_buffered = false;
+    life.holds_data.store(false, Ordering::Relaxed);
+    Ok(())
+}
+
+fn restore_flags(fd: BorrowedFd<'_>, status: i32) -> io::Result<()> {
+    let given = OFlags::from_bits_retain(status as u32) & TAKEN_AWAY;
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    Ok(rustix::fs::fcntl_setfl(
+        fd,
+        flags.difference(TAKEN_AWAY) | given,
+    )?)
+}
+
+/// Somebody else wants the file: it becomes plain, and is let go altogether if the program closed it.
+pub fn give_way(process: &'static Process, file: &'static OpenFile) {
+    let mut life = file.write_life();
+    if unbuffer(process, file, &mut life).is_ok() && life.identity.is_some() && !file.is_held() {
+        vacate(process, file, &mut life);
+        drop(life);
+        process.give_back(file);
+    }
+}
+
+/// Empties the record of a file that no descriptor names any more.
+pub fn vacate(process: &Process, file: &'static OpenFile, life: &mut Life) {
+    if let Some(identity) = life.identity {
+        process.untrack(identity, file);
+    }
+    // The lease goes with the last descriptor, so the buffer's side goes first.
+    *life = Life::default();
+}
+
+/// Everything is plain; false if something could not be brought back. The caller holds the barrier.
+pub fn unbuffer_all(process: &'static Process) -> bool {
+    let mut all_back = true;
+    for file in process.all_tracked() {
+        let mut life = file.write_life();
+        let unbuffered = unbuffer(process, file, &mut life);
+        all_back &= unbuffered.is_ok();
+        if unbuffered.is_ok()
+            && let Some(identity) = life.identity
+        {
+            // The pool goes; what it knew of the file goes with it.
+            process.untrack(identity, file);
+            life.file = None;
+            if !file.is_held() {
+                *life = Life::default();
+                drop(life);
+                process.give_back(file);
+            }
+        }
+    }
+    all_back
+}
+
+/// The program closed its last descriptor of the file. It stays buffered while the pool holds data of
+/// it, since bringing it back now would be the sync that it was spared.
+pub fn closed(process: &'static Process, file: &'static OpenFile) {
+    let mut life = file.write_life();
+    if file.is_held() || life.identity.is_none() {
+        return;
+    }
+    if life.is_buffered && life.holds_data.load(Ordering::Relaxed) {
+        process.enter_closed(file);
+        return;
+    }
+    vacate(process, file, &mut life);
+    drop(life);
+    process.give_back(file);
+}
+
+/// Gives a descriptor its own description with the flags that the program asked for, at the same
+/// position: what follows is no longer under our eyes.
+pub fn reopen_with_kernel_flags(fd: RawFd, status: i32) {
+    // SAFETY: the caller's descriptor is open; it is only borrowed for this call.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let flags = OFlags::from_bits_retain(status as u32)
+        .difference(OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC);
+    let reopened = rustix::fs::open(
+        format!("/proc/self/fd/{fd}"),
+        flags,
+        rustix::fs::Mode::empty(),
+    )
+    .and_then(|new| {
+        let position = rustix::fs::seek(borrowed, SeekFrom::Current(0))?;
+        rustix::fs::seek(&new, SeekFrom::Start(position))?;
+        Ok(new)
+    });
+    if let Ok(new) = reopened {
+        // SAFETY: plain calls; both descriptors are open, and the flags of the old one are kept.
+        unsafe {
+            let is_closed_on_exec = libc::fcntl(fd, libc::F_GETFD) & libc::FD_CLOEXEC != 0;
+            let flags = if is_closed_on_exec {
+                libc::O_CLOEXEC
+            } else {
+                0
+            };
+            libc::syscall(libc::SYS_dup3, new.as_raw_fd(), fd, flags);
+        }
+    }
+}
+
+/// The identity of what a status tells of, if it is a regular file.
+pub fn identity_of(stat: &rustix::fs::Stat) -> Option<FileIdentity> {
+    let is_regular = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file();
+    is_regular.then_some(FileIdentity {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    })
+}

@@ -1,0 +1,158 @@
+//! Ways to a file's bytes that are not read or write: the file is plain before, and stays so until it
+//! is closed. Ways that cannot be seen file by file turn the library off.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::io;
+
+use super::{active, answer, guarded, os_error, real};
+use crate::inside::Inside;
+use crate::{forks, table};
+
+/// The file of a covered descriptor is plain from now on until it is closed.
+pub fn escape_descriptor(fd: c_int) -> io::Result<()> {
+    let (Some(file), Some(process)) = (table::get(fd), crate::process::get()) else {
+        return Ok(());
+    };
+    if crate::inside::is_inside() {
+        return Err(os_error(libc::EDEADLK));
+    }
+    let _inside = Inside::enter();
+    guarded(|| match forks::escape(process, file) {
+        true => Ok(()),
+        false => Err(os_error(libc::EIO)),
+    })
+}
+
+/// Both are plain; what fails is the call's failure.
+fn escape_both(one: c_int, other: c_int) -> io::Result<()> {
+    escape_descriptor(one)?;
+    escape_descriptor(other)
+}
+
+macro_rules! maps {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(start: *mut c_void, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void {
+            if flags & libc::MAP_ANONYMOUS == 0 && let Err(error) = escape_descriptor(fd) {
+                answer::<c_int>(Err(error));
+                return libc::MAP_FAILED;
+            }
+            // SAFETY: the caller's word.
+            unsafe { real::mmap()(start, len, protection, flags, fd, offset) }
+        }
+    )* };
+}
+maps!(mmap, mmap64);
+
+macro_rules! sends {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(out: c_int, from: c_int, offset: *mut i64, len: usize) -> isize {
+            match escape_both(out, from) {
+                // SAFETY: the caller's word.
+                Ok(()) => unsafe { real::sendfile()(out, from, offset, len) },
+                Err(error) => answer(Err(error)),
+            }
+        }
+    )* };
+}
+sends!(sendfile, sendfile64);
+
+macro_rules! moves {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: usize, flags: c_uint) -> isize {
+            match escape_both(from, to) {
+                // SAFETY: the caller's word.
+                Ok(()) => unsafe { real::$name()(from, from_offset, to, to_offset, len, flags) },
+                Err(error) => answer(Err(error)),
+            }
+        }
+    )* };
+}
+moves!(copy_file_range, splice);
+
+/// A descriptor that is sent is another process's too.
+///
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmsg(
+    socket: c_int,
+    message: *const libc::msghdr,
+    flags: c_int,
+) -> isize {
+    // SAFETY: the caller's word: a message, whose control part is a list of whole records.
+    unsafe {
+        let has_control = !message.is_null() && (*message).msg_controllen > 0 && active().is_some();
+        let mut record = if has_control {
+            libc::CMSG_FIRSTHDR(message)
+        } else {
+            std::ptr::null_mut()
+        };
+        while !record.is_null() {
+            if (*record).cmsg_level == libc::SOL_SOCKET && (*record).cmsg_type == libc::SCM_RIGHTS {
+                let data = libc::CMSG_DATA(record).cast::<c_int>();
+                let count = ((*record).cmsg_len as usize)
+                    .saturating_sub(libc::CMSG_LEN(0) as usize)
+                    / size_of::<c_int>();
+                for index in 0..count {
+                    if let Err(error) = escape_descriptor(data.add(index).read_unaligned()) {
+                        return answer(Err(error));
+                    }
+                }
+            }
+            record = libc::CMSG_NXTHDR(message, record);
+        }
+        real::sendmsg()(socket, message, flags)
+    }
+}
+
+/// Nothing of this program is buffered any more.
+pub fn turn_off(reason: &'static str) {
+    if let Some(process) = active() {
+        let _inside = Inside::enter();
+        process.turn_off(reason);
+    }
+}
+
+/// # Safety
+/// libaio's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn io_setup(events: c_int, context: *mut c_void) -> c_int {
+    turn_off("the program uses asynchronous I/O");
+    // SAFETY: the caller's word.
+    unsafe { real::io_setup()(events, context) }
+}
+
+/// # Safety
+/// liburing's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn io_uring_queue_init(
+    entries: c_uint,
+    ring: *mut c_void,
+    flags: c_uint,
+) -> c_int {
+    turn_off("the program uses io_uring");
+    // SAFETY: the caller's word.
+    unsafe { real::io_uring_queue_init()(entries, ring, flags) }
+}
+
+/// # Safety
+/// liburing's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
+    entries: c_uint,
+    ring: *mut c_void,
+    parameters: *mut c_void,
+) -> c_int {
+    turn_off("the program uses io_uring");
+    // SAFETY: the caller's word.
+    unsafe { real::io_uring_queue_init_params()(entries, ring, parameters) }
+}

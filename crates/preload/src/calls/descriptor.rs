@@ -1,0 +1,303 @@
+//! close, dup, fcntl and ioctl.
+
+use std::ffi::{c_int, c_uint};
+use std::io;
+
+use super::bypass::escape_descriptor;
+use super::{active, answer, guarded, os_error, real};
+use crate::inside::{Inside, is_inside};
+use crate::open_file::OpenFile;
+use crate::{buffering, descriptors, forks, process, table};
+
+/// ioctl(2) for sharing blocks between files: FICLONE takes the other file's descriptor.
+const FICLONE: usize = 0x4004_9409;
+/// What `fcntl(F_SETFL)` can change.
+const CHANGEABLE: i32 =
+    libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_NONBLOCK | libc::O_ASYNC;
+/// What we keep of the flags, where the kernel's differ.
+const KEPT_BY_US: i32 = libc::O_ACCMODE
+    | libc::O_APPEND
+    | libc::O_DIRECT
+    | libc::O_SYNC
+    | libc::O_DSYNC
+    | libc::O_ASYNC;
+
+/// Takes a descriptor out of the table, before it is closed or becomes another.
+fn leave(fd: c_int) {
+    if let Some(file) = table::set(fd, None) {
+        let_go(file);
+    }
+}
+
+fn let_go(file: &'static OpenFile) {
+    let is_nested = is_inside();
+    let _inside = Inside::enter();
+    // A signal handler may have interrupted who uses the record; then it is never used again.
+    if file.let_go()
+        && !is_nested
+        && let Some(process) = process::get()
+    {
+        // A panic leaves the record unused, and the file to recovery.
+        let _ = guarded(|| {
+            buffering::closed(process, file);
+            Ok(())
+        });
+    }
+}
+
+/// The descriptor is the kernel's alone from now on, with all the flags that the program asked for.
+pub fn release(fd: c_int) -> io::Result<()> {
+    let Some(file) = table::get(fd) else {
+        return Ok(());
+    };
+    escape_descriptor(fd)?;
+    let differs =
+        file.sync_of_writes().is_some() || file.status() & libc::O_ACCMODE != libc::O_RDWR;
+    if differs {
+        buffering::reopen_with_kernel_flags(fd, file.status());
+    }
+    leave(fd);
+    Ok(())
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if descriptors::is_ours(fd) {
+        if !is_inside() {
+            return answer(Err(os_error(libc::EBADF)));
+        }
+        descriptors::forget_ours(fd);
+    } else {
+        leave(fd);
+    }
+    // SAFETY: the caller's word.
+    unsafe { real::close()(fd) }
+}
+
+/// The descriptors of ours that lie in the range stay open.
+///
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    let Some(_) = active() else {
+        // SAFETY: the caller's word.
+        return unsafe { real::close_range()(first, last, flags) };
+    };
+    let is_closing = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
+    let in_range = |fd: c_int| (first..=last).contains(&(fd as c_uint));
+    if is_closing {
+        let covered: Vec<_> = table::descriptors()
+            .map(|(fd, _)| fd)
+            .filter(|fd| in_range(*fd))
+            .collect();
+        covered.into_iter().for_each(leave);
+    }
+    let mut from = first;
+    for ours in descriptors::ours().filter(|fd| in_range(*fd)) {
+        let ours = ours as c_uint;
+        if from < ours {
+            // SAFETY: the caller's word, for a part of the range.
+            let result = unsafe { real::close_range()(from, ours - 1, flags) };
+            if result != 0 {
+                return result;
+            }
+        }
+        from = ours + 1;
+    }
+    if from > last {
+        return 0;
+    }
+    // SAFETY: as above.
+    unsafe { real::close_range()(from, last, flags) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
+    // SAFETY: the caller's word.
+    unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
+}
+
+/// Enters a duplicate of `old`. The standard streams' numbers are written to inside libc.
+fn enter_duplicate(old: c_int, new: c_int) {
+    let file = table::get(old);
+    let Some(file) = file else {
+        leave(new);
+        return;
+    };
+    if new <= libc::STDERR_FILENO || !table::has_room(new) {
+        let _ = escape_descriptor(old);
+        if new != old {
+            leave(new);
+        }
+        return;
+    }
+    file.hold();
+    if let Some(before) = table::set(new, Some(file)) {
+        let_go(before);
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller's word.
+    let new = unsafe { real::dup()(fd) };
+    if new >= 0 && !descriptors::is_ours(fd) {
+        enter_duplicate(fd, new);
+    }
+    new
+}
+
+/// Whether a descriptor of the program's may become this number.
+fn check_target(new: c_int) -> io::Result<()> {
+    match descriptors::is_ours(new) && !is_inside() {
+        true => Err(os_error(libc::EBADF)),
+        false => Ok(()),
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
+    if let Err(error) = check_target(new) {
+        return answer(Err(error));
+    }
+    // SAFETY: the caller's word.
+    let result = unsafe { real::dup2()(old, new) };
+    if result >= 0 && old != new {
+        enter_duplicate(old, new);
+    }
+    result
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    if let Err(error) = check_target(new) {
+        return answer(Err(error));
+    }
+    // SAFETY: the caller's word.
+    let result = unsafe { real::dup3()(old, new, flags) };
+    if result >= 0 {
+        enter_duplicate(old, new);
+    }
+    result
+}
+
+fn set_flags(fd: c_int, wanted: c_int) -> Option<io::Result<c_int>> {
+    let file = table::get(fd)?;
+    let _inside = Inside::enter();
+    let life = file.write_life();
+    let status = file.status() & !CHANGEABLE | wanted & CHANGEABLE;
+    let kernel = match life.is_buffered {
+        true => wanted & !(libc::O_APPEND | libc::O_DIRECT),
+        false => wanted,
+    };
+    // SAFETY: a plain call.
+    if unsafe { real::fcntl()(fd, libc::F_SETFL, kernel as usize) } == -1 {
+        return Some(Err(io::Error::last_os_error()));
+    }
+    file.set_status(status);
+    Some(Ok(0))
+}
+
+/// # Safety
+/// `argument` is what the command demands.
+unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller's word.
+    let real = || unsafe { real::fcntl()(fd, command, argument) };
+    if is_inside()
+        || (command != libc::F_DUPFD
+            && command != libc::F_DUPFD_CLOEXEC
+            && table::get(fd).is_none())
+    {
+        return real();
+    }
+    match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            let new = real();
+            if new >= 0 {
+                enter_duplicate(fd, new);
+            }
+            new
+        }
+        libc::F_GETFL => {
+            let flags = real();
+            let kept = table::get(fd).map_or(0, OpenFile::status) & KEPT_BY_US;
+            if flags < 0 {
+                flags
+            } else {
+                flags & !KEPT_BY_US | kept
+            }
+        }
+        libc::F_SETFL => match set_flags(fd, argument as c_int) {
+            Some(result) => answer(result),
+            None => real(),
+        },
+        libc::F_SETLEASE => match escape_descriptor(fd) {
+            Ok(()) => real(),
+            Err(error) => answer(Err(error)),
+        },
+        _ => real(),
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller's word. The argument is read from where a variable one would be.
+    unsafe { control(fd, command, argument) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: as above.
+    unsafe { control(fd, command, argument) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
+    let source = if request & 0xffff_ffff == FICLONE {
+        argument as c_int
+    } else {
+        -1
+    };
+    for covered in [fd, source] {
+        if let Err(error) = escape_descriptor(covered) {
+            return answer(Err(error));
+        }
+    }
+    // SAFETY: the caller's word.
+    unsafe { real::ioctl()(fd, request, argument) }
+}
+
+/// Remembers that the program gives a descriptor to a program that it will start.
+///
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut std::ffi::c_void,
+    fd: c_int,
+    new: c_int,
+) -> c_int {
+    if let (Some(process), Some(file)) = (active(), table::get(fd)) {
+        let _inside = Inside::enter();
+        forks::escape(process, file);
+    }
+    // SAFETY: the caller's word.
+    unsafe { real::posix_spawn_file_actions_adddup2()(actions, fd, new) }
+}

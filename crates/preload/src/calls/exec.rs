@@ -1,0 +1,177 @@
+//! Other programs: started in place of this one, or beside it.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::{active, real};
+use crate::inside::Inside;
+use crate::{forks, table};
+
+type Strings = *const *const c_char;
+
+/// This process is about to become another program, which shares nothing but descriptors.
+pub extern "C" fn before_exec() {
+    let Some(process) = active() else {
+        return;
+    };
+    let _inside = Inside::enter();
+    process.close_buffer();
+    forks::tell_parent_of_exec();
+    for (fd, file) in table::descriptors() {
+        // SAFETY: a plain call on a number.
+        let is_closed_on_exec = unsafe { libc::fcntl(fd, libc::F_GETFD) } & libc::FD_CLOEXEC != 0;
+        if file.sync_of_writes().is_some() && !is_closed_on_exec {
+            // The next program writes to it without us.
+            crate::buffering::reopen_with_kernel_flags(fd, file.status());
+        }
+    }
+}
+
+macro_rules! execs {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+            before_exec();
+            // SAFETY: the caller's word.
+            unsafe { real::$name()($($argument),*) }
+        }
+    )* };
+}
+execs! {
+    execve(path: *const c_char, arguments: Strings, environment: Strings);
+    execv(path: *const c_char, arguments: Strings);
+    execvp(file: *const c_char, arguments: Strings);
+    execvpe(file: *const c_char, arguments: Strings, environment: Strings);
+    fexecve(fd: c_int, arguments: Strings, environment: Strings);
+}
+
+/// The forms that take a list of arguments: everything in registers and on the stack is passed on.
+#[cfg(target_arch = "x86_64")]
+macro_rules! exec_lists {
+    ($($name:ident, $find:ident;)*) => { $(
+        extern "C" fn $find() -> *const c_void {
+            before_exec();
+            real::$name() as *const c_void
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            std::arch::naked_asm!(
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "push rax",
+                "call {find}",
+                "mov r11, rax",
+                "pop rax",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp r11",
+                find = sym $find,
+            )
+        }
+    )* };
+}
+#[cfg(target_arch = "x86_64")]
+exec_lists! {
+    execl, find_execl;
+    execlp, find_execlp;
+    execle, find_execle;
+}
+
+/// What is started has the descriptors that are not closed on exec.
+fn before_spawn() {
+    if let Some(process) = active()
+        && !process.tracks_nothing()
+    {
+        let _inside = Inside::enter();
+        forks::share_with_spawned(process);
+    }
+}
+
+macro_rules! spawns {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            id: *mut libc::pid_t,
+            path: *const c_char,
+            actions: *const c_void,
+            attributes: *const c_void,
+            arguments: Strings,
+            environment: Strings,
+        ) -> c_int {
+            before_spawn();
+            // SAFETY: the caller's word.
+            unsafe { real::$name()(id, path, actions, attributes, arguments, environment) }
+        }
+    )* };
+}
+spawns!(posix_spawn, posix_spawnp);
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    before_spawn();
+    // SAFETY: the caller's word.
+    unsafe { real::system()(command) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn popen(
+    command: *const c_char,
+    mode: *const c_char,
+) -> *mut libc::FILE {
+    before_spawn();
+    // SAFETY: the caller's word.
+    unsafe { real::popen()(command, mode) }
+}
+
+/// `clone` with a function: a process beside this one, or a thread that libc does not know. The child
+/// of a shared memory would use our locks.
+///
+/// # Safety
+/// libc's own demands.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn clone() {
+    extern "C" fn find() -> *const c_void {
+        super::bypass::turn_off("the program makes processes by clone");
+        real::clone() as *const c_void
+    }
+    std::arch::naked_asm!(
+        "push rdi",
+        "push rsi",
+        "push rdx",
+        "push rcx",
+        "push r8",
+        "push r9",
+        "push rax",
+        "call {find}",
+        "mov r11, rax",
+        "pop rax",
+        "pop r9",
+        "pop r8",
+        "pop rcx",
+        "pop rdx",
+        "pop rsi",
+        "pop rdi",
+        "jmp r11",
+        find = sym find,
+    )
+}

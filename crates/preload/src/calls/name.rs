@@ -1,0 +1,375 @@
+//! Names: while this process has the pool, their changes are logged there.
+
+use std::ffi::{CStr, OsString, c_char, c_int, c_uint};
+use std::io;
+use std::sync::Arc;
+
+use forebay_files::{Directory, FileBuffer};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat};
+
+use super::{active, answer, borrowed, covered, guarded, os_error, real};
+use crate::inside::Inside;
+use crate::process::Process;
+use crate::{buffering, cover, descriptors};
+
+/// A name of the program, with the folder that it is in.
+struct Name<'a> {
+    base: c_int,
+    path: &'a CStr,
+    folder: OsString,
+    name: OsString,
+}
+
+impl Name<'_> {
+    fn status(&self) -> Option<Stat> {
+        rustix::fs::statat(borrowed(self.base), self.path, AtFlags::SYMLINK_NOFOLLOW).ok()
+    }
+
+    fn directory(&self, buffer: &Arc<FileBuffer>) -> io::Result<Directory> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(borrowed(self.base), &self.folder, flags, Mode::empty())?;
+        buffer.directory(descriptors::move_high(folder)?)
+    }
+}
+
+/// The name, if it is covered.
+///
+/// # Safety
+/// `path` is null or ends in a zero, and lives as long as the result.
+unsafe fn covered_name<'a>(
+    process: &Process,
+    base: c_int,
+    path: *const c_char,
+) -> Option<Name<'a>> {
+    // SAFETY: the caller's word.
+    unsafe { covered(process, base, path) }?;
+    // SAFETY: as above; it is not null, or it would not be covered.
+    let path = unsafe { CStr::from_ptr(path) };
+    let (folder, name) = cover::split(path.to_bytes())?;
+    Some(Name {
+        base,
+        path,
+        folder,
+        name,
+    })
+}
+
+/// The name, even if it is not covered: the other side of a rename or link.
+///
+/// # Safety
+/// As [`covered_name`].
+unsafe fn any_name<'a>(base: c_int, path: *const c_char) -> Option<Name<'a>> {
+    if path.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's word.
+    let path = unsafe { CStr::from_ptr(path) };
+    let (folder, name) = cover::split(path.to_bytes())?;
+    Some(Name {
+        base,
+        path,
+        folder,
+        name,
+    })
+}
+
+/// Runs `change` if the name is covered and the pool is ours; otherwise the real function is to run.
+///
+/// # Safety
+/// As [`covered_name`].
+unsafe fn logged(
+    base: c_int,
+    path: *const c_char,
+    change: impl FnOnce(&'static Process, &Arc<FileBuffer>, &Name<'_>) -> io::Result<()>,
+) -> Option<c_int> {
+    let process = active()?;
+    let _inside = Inside::enter();
+    let buffer = process.buffer()?;
+    // SAFETY: the caller's word.
+    let name = unsafe { covered_name(process, base, path) }?;
+    Some(answer(
+        guarded(|| change(process, &buffer, &name)).map(|()| 0),
+    ))
+}
+
+/// What had this status has lost a name, perhaps its last: then what is buffered of it goes nowhere.
+fn lost_name(process: &'static Process, before: Option<Stat>) {
+    let Some(before) = before else {
+        return;
+    };
+    let file = buffering::identity_of(&before).and_then(|identity| process.tracked(identity));
+    let (Some(file), 1) = (file, before.st_nlink) else {
+        return;
+    };
+    let mut life = file.write_life();
+    if life.identity != buffering::identity_of(&before) {
+        return;
+    }
+    if let Some(known) = &life.file {
+        known.unlinked();
+    }
+    if !file.is_held() {
+        buffering::vacate(process, file, &mut life);
+        drop(life);
+        process.give_back(file);
+    }
+}
+
+/// # Safety
+/// As `renameat2` demands.
+unsafe fn rename_at(
+    from_base: c_int,
+    from: *const c_char,
+    to_base: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    let logged = || {
+        let process = active()?;
+        let _inside = Inside::enter();
+        let buffer = process.buffer()?;
+        // SAFETY: the caller's word.
+        let (from, to) = unsafe {
+            let is_any_covered = covered(process, from_base, from).is_some()
+                || covered(process, to_base, to).is_some();
+            if !is_any_covered {
+                return None;
+            }
+            (any_name(from_base, from)?, any_name(to_base, to)?)
+        };
+        let flags = RenameFlags::from_bits_retain(flags);
+        Some(answer(guarded(|| {
+            let replaced = to
+                .status()
+                .filter(|_| !flags.contains(RenameFlags::EXCHANGE));
+            let is_same = from.status().zip(replaced).is_some_and(|(one, other)| {
+                (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+            });
+            from.directory(&buffer)?.rename(
+                &from.name,
+                &to.directory(&buffer)?,
+                &to.name,
+                flags,
+            )?;
+            lost_name(process, replaced.filter(|_| !is_same));
+            Ok(0)
+        })))
+    };
+    // SAFETY: the caller's word.
+    logged().unwrap_or_else(|| unsafe { real::renameat2()(from_base, from, to_base, to, flags) })
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn rename(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { rename_at(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn renameat(
+    from_base: c_int,
+    from: *const c_char,
+    to_base: c_int,
+    to: *const c_char,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { rename_at(from_base, from, to_base, to, 0) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn renameat2(
+    from_base: c_int,
+    from: *const c_char,
+    to_base: c_int,
+    to: *const c_char,
+    flags: c_uint,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { rename_at(from_base, from, to_base, to, flags) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn linkat(
+    from_base: c_int,
+    from: *const c_char,
+    to_base: c_int,
+    to: *const c_char,
+    flags: c_int,
+) -> c_int {
+    if flags == 0 {
+        // SAFETY: the caller's word.
+        let result = unsafe {
+            logged(to_base, to, |_, buffer, to| {
+                let from = any_name(from_base, from).ok_or_else(|| os_error(libc::ENOENT))?;
+                to.directory(buffer)?
+                    .link(&from.directory(buffer)?, &from.name, &to.name)
+            })
+        };
+        if let Some(result) = result {
+            return result;
+        }
+    }
+    // SAFETY: the caller's word.
+    unsafe { real::linkat()(from_base, from, to_base, to, flags) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn link(from: *const c_char, to: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn symlinkat(
+    target: *const c_char,
+    base: c_int,
+    path: *const c_char,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        logged(base, path, |_, buffer, name| {
+            if target.is_null() {
+                return Err(os_error(libc::EFAULT));
+            }
+            let target =
+                std::os::unix::ffi::OsStrExt::from_bytes(CStr::from_ptr(target).to_bytes());
+            name.directory(buffer)?
+                .make_symbolic_link(&name.name, target)
+        })
+        .unwrap_or_else(|| real::symlinkat()(target, base, path))
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn symlink(target: *const c_char, path: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { symlinkat(target, libc::AT_FDCWD, path) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unlinkat(base: c_int, path: *const c_char, flags: c_int) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        logged(base, path, |process, buffer, name| {
+            let directory = name.directory(buffer)?;
+            if flags & libc::AT_REMOVEDIR != 0 {
+                return directory.remove_directory(&name.name);
+            }
+            let before = name.status();
+            directory.unlink(&name.name)?;
+            lost_name(process, before);
+            Ok(())
+        })
+        .unwrap_or_else(|| real::unlinkat()(base, path, flags))
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn unlink(path: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { unlinkat(libc::AT_FDCWD, path, 0) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn rmdir(path: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn remove(path: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        logged(libc::AT_FDCWD, path, |process, buffer, name| {
+            let before = name.status();
+            let directory = name.directory(buffer)?;
+            if before.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode).is_dir()) {
+                return directory.remove_directory(&name.name);
+            }
+            directory.unlink(&name.name)?;
+            lost_name(process, before);
+            Ok(())
+        })
+        .unwrap_or_else(|| real::remove()(path))
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mkdirat(base: c_int, path: *const c_char, mode: c_uint) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        logged(base, path, |_, buffer, name| {
+            name.directory(buffer)?
+                .make_directory(&name.name, Mode::from_raw_mode(mode))
+        })
+        .unwrap_or_else(|| real::mkdirat()(base, path, mode))
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mkdir(path: *const c_char, mode: c_uint) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { mkdirat(libc::AT_FDCWD, path, mode) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mknodat(
+    base: c_int,
+    path: *const c_char,
+    mode: c_uint,
+    device: u64,
+) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe {
+        logged(base, path, |_, buffer, name| {
+            let kind = FileType::from_raw_mode(mode);
+            name.directory(buffer)?
+                .make_node(&name.name, kind, Mode::from_raw_mode(mode), device)
+        })
+        .unwrap_or_else(|| real::mknodat()(base, path, mode, device))
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mknod(path: *const c_char, mode: c_uint, device: u64) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { mknodat(libc::AT_FDCWD, path, mode, device) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mkfifo(path: *const c_char, mode: c_uint) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { mknodat(libc::AT_FDCWD, path, mode | libc::S_IFIFO, 0) }
+}

@@ -1,0 +1,275 @@
+//! open and its kin.
+
+use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+
+use forebay_files::FileIdentity;
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
+
+use super::{active, answer, borrowed, covered, guarded, os_error, real};
+use crate::inside::Inside;
+use crate::open_file::OpenFile;
+use crate::process::Process;
+use crate::{buffering, cover, descriptors, table};
+
+/// What only counts while a file is opened.
+const OPENING_ONLY: i32 =
+    libc::O_CREAT | libc::O_EXCL | libc::O_NOCTTY | libc::O_TRUNC | libc::O_CLOEXEC;
+
+/// One call of `open`.
+struct Opening<'a> {
+    process: &'static Process,
+    folder: c_int,
+    path: &'a CStr,
+    flags: c_int,
+    mode: Mode,
+}
+
+/// # Safety
+/// `path` is as `openat` demands.
+unsafe fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+    if let Some(process) = active()
+        && flags & (libc::O_PATH | libc::O_DIRECTORY) == 0
+        // SAFETY: the caller's word.
+        && unsafe { covered(process, folder, path) }.is_some()
+    {
+        let _inside = Inside::enter();
+        // SAFETY: the caller's word; it is not null, or it would not be covered.
+        let path = unsafe { CStr::from_ptr(path) };
+        let opening = Opening {
+            process,
+            folder,
+            path,
+            flags,
+            mode: Mode::from_raw_mode(mode),
+        };
+        match guarded(|| opening.run()) {
+            Ok(Some(fd)) => return fd,
+            Ok(None) => {}
+            Err(error) => return answer(Err(error)),
+        }
+    }
+    // SAFETY: the caller's word.
+    unsafe { real::openat()(folder, path, flags, mode) }
+}
+
+impl Opening<'_> {
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag == flag
+    }
+
+    fn wants_to_write(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    /// The descriptor, or none if the real function is to open it.
+    fn run(&self) -> io::Result<Option<c_int>> {
+        if self.process.buffer().is_none() {
+            self.process.recover_after_owner();
+        }
+        let follow = match self.has(libc::O_NOFOLLOW) {
+            true => AtFlags::SYMLINK_NOFOLLOW,
+            false => AtFlags::empty(),
+        };
+        match rustix::fs::statat(borrowed(self.folder), self.path, follow) {
+            Ok(stat) => match buffering::identity_of(&stat) {
+                Some(identity) => self.open_existing(identity),
+                None => Ok(None),
+            },
+            Err(rustix::io::Errno::NOENT) if self.has(libc::O_CREAT) => self.create(),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn open_existing(&self, identity: FileIdentity) -> io::Result<Option<c_int>> {
+        if self.has(libc::O_CREAT | libc::O_EXCL) {
+            return Ok(None);
+        }
+        if let Some(file) = self.process.tracked(identity)
+            && let Some(fd) = self.open_tracked(file)?
+        {
+            return Ok(Some(fd));
+        }
+        if !self.wants_to_write() {
+            return Ok(None);
+        }
+        let flags = self.kernel_flags().difference(OFlags::CREATE);
+        match rustix::fs::openat(borrowed(self.folder), self.path, flags, self.mode) {
+            Ok(fd) => self.enter(fd, false),
+            // It may be written but not read: then it is not ours.
+            Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The file is buffered already. If the program has closed it, it goes on where it was; otherwise
+    /// there will be two descriptions, so it becomes plain before the kernel opens it again.
+    fn open_tracked(&self, file: &'static OpenFile) -> io::Result<Option<c_int>> {
+        let mut life = file.write_life();
+        if file.is_held() || !life.is_buffered {
+            buffering::unbuffer(self.process, file, &mut life)?;
+            return Ok(None);
+        }
+        let (Some(own), Some(buffered)) = (&life.own, life.buffered()) else {
+            return Ok(None);
+        };
+        self.check_access()?;
+        if self.has(libc::O_TRUNC) && self.wants_to_write() {
+            buffered.truncate(0)?;
+        }
+        let fd = match self.has(libc::O_CLOEXEC) {
+            true => rustix::io::fcntl_dupfd_cloexec(own, 0)?,
+            false => rustix::io::dup(own)?,
+        };
+        if !table::has_room(fd.as_raw_fd()) {
+            buffering::unbuffer(self.process, file, &mut life)?;
+            return Ok(None);
+        }
+        self.process.leave_closed(file);
+        *file.lock_position() = 0;
+        file.set_status(self.flags & !OPENING_ONLY);
+        file.hold();
+        table::set(fd.as_raw_fd(), Some(file));
+        Ok(Some(fd.into_raw_fd()))
+    }
+
+    fn check_access(&self) -> io::Result<()> {
+        let access = match self.flags & libc::O_ACCMODE {
+            libc::O_RDONLY => Access::READ_OK,
+            libc::O_WRONLY => Access::WRITE_OK,
+            _ => Access::READ_OK | Access::WRITE_OK,
+        };
+        Ok(rustix::fs::accessat(
+            borrowed(self.folder),
+            self.path,
+            access,
+            AtFlags::EACCESS,
+        )?)
+    }
+
+    /// Nothing of this name is there. Names are logged while this process has the pool.
+    fn create(&self) -> io::Result<Option<c_int>> {
+        let flags = self.kernel_flags();
+        let (Some(buffer), Some((folder, name))) =
+            (self.process.buffer(), cover::split(self.path.to_bytes()))
+        else {
+            if !self.wants_to_write() {
+                return Ok(None);
+            }
+            let fd = rustix::fs::openat(borrowed(self.folder), self.path, flags, self.mode)?;
+            return self.enter(fd, false);
+        };
+        if rustix::fs::statat(borrowed(self.folder), self.path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            // A symbolic link to nothing: the kernel makes what it points to, elsewhere perhaps.
+            return Ok(None);
+        }
+        let parent = rustix::fs::openat(
+            borrowed(self.folder),
+            folder,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        let directory = buffer.directory(descriptors::move_high(parent)?)?;
+        let opened = directory.open(&name, flags.difference(OFlags::TRUNC), self.mode)?;
+        if self.has(libc::O_TRUNC) && !opened.created {
+            // Somebody else made it meanwhile.
+            rustix::fs::ftruncate(&opened.descriptor, 0)?;
+        }
+        match self.wants_to_write() {
+            true => self.enter(opened.descriptor, opened.created),
+            false => Ok(Some(opened.descriptor.into_raw_fd())),
+        }
+    }
+
+    /// With reading, which the buffer needs; without what is seen to here.
+    fn kernel_flags(&self) -> OFlags {
+        let mut flags = self.flags & !libc::O_SYNC & !libc::O_DSYNC;
+        if flags & libc::O_ACCMODE == libc::O_WRONLY {
+            flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
+        }
+        OFlags::from_bits_retain(flags as u32)
+    }
+
+    /// Enters a new descriptor of a regular file.
+    fn enter(&self, fd: OwnedFd, is_new: bool) -> io::Result<Option<c_int>> {
+        let stat = rustix::fs::fstat(&fd)?;
+        let number = fd.as_raw_fd();
+        let status = self.flags & !OPENING_ONLY;
+        let Some(identity) = buffering::identity_of(&stat) else {
+            drop(fd);
+            return Ok(None);
+        };
+        if !table::has_room(number) {
+            buffering::reopen_with_kernel_flags(number, status);
+            return Ok(Some(fd.into_raw_fd()));
+        }
+        let file = self.process.take_open_file();
+        file.write_life().identity = Some(identity);
+        file.set_status(status);
+        file.hold();
+        if self.process.buffer().is_some() {
+            buffering::try_buffer(self.process, fd.as_fd(), file, is_new);
+        }
+        table::set(number, Some(file));
+        Ok(Some(fd.into_raw_fd()))
+    }
+}
+
+macro_rules! opens {
+    ($($name:ident, $at:ident, $fortified:ident, $fortified_at:ident, $creat:ident;)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: the caller's word. The mode is read from where a variable argument would be.
+            unsafe { open_at(libc::AT_FDCWD, path, flags, mode) }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $at(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: as above.
+            unsafe { open_at(folder, path, flags, mode) }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $fortified(path: *const c_char, flags: c_int) -> c_int {
+            // SAFETY: as above; calls without a mode come here.
+            unsafe { open_at(libc::AT_FDCWD, path, flags, 0) }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $fortified_at(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
+            // SAFETY: as above.
+            unsafe { open_at(folder, path, flags, 0) }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $creat(path: *const c_char, mode: c_uint) -> c_int {
+            // SAFETY: as above.
+            unsafe { open_at(libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
+        }
+    )* };
+}
+opens! {
+    open, openat, __open_2, __openat_2, creat;
+    open64, openat64, __open64_2, __openat64_2, creat64;
+}
+
+/// A stream over a descriptor reads and writes it inside libc, where nobody sees it.
+///
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
+    if table::get(fd).is_some() && super::descriptor::release(fd).is_err() {
+        answer::<c_int>(Err(os_error(libc::EIO)));
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the caller's word.
+    unsafe { real::fdopen()(fd, mode) }
+}

@@ -1,0 +1,229 @@
+//! fsync, truncate and fallocate.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::io;
+
+use forebay_files::SyncKind;
+use rustix::fs::FallocateFlags;
+
+use super::data::{begin_buffering, covered_call};
+use super::{active, answer, borrowed, covered, guarded, os_error, real};
+use crate::inside::Inside;
+use crate::process::Process;
+use crate::transfer::offset_of;
+use crate::{buffering, descriptors, table};
+
+fn sync(fd: c_int, kind: SyncKind) -> Option<io::Result<()>> {
+    let file = match table::get(fd) {
+        Some(file) => file,
+        None => return sync_folder(fd),
+    };
+    if !crate::inside::is_inside() && !file.read_life().is_buffered {
+        begin_buffering(fd);
+    }
+    covered_call(fd, |call| call.sync(kind))
+}
+
+/// A folder's sync is the namespace log's, once the kernel has synced what came before the log.
+fn sync_folder(fd: c_int) -> Option<io::Result<()>> {
+    let process = active()?;
+    let buffer = process.buffer()?;
+    let _inside = Inside::enter();
+    let fd = borrowed(fd);
+    let stat = rustix::fs::fstat(fd).ok()?;
+    if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir() {
+        return None;
+    }
+    if !process.settings.cover.covers(&folder_path(fd)?) {
+        return None;
+    }
+    Some(guarded(|| {
+        let identity = forebay_files::FileIdentity {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        };
+        if !process.knows_folder(identity) {
+            rustix::fs::fsync(fd)?;
+            process.enter_folder(identity);
+        }
+        buffer.directory(descriptors::duplicate_high(fd)?)?.sync()
+    }))
+}
+
+/// The path of a name in the folder, so that globs of what lies in it apply.
+fn folder_path(fd: rustix::fd::BorrowedFd<'_>) -> Option<Vec<u8>> {
+    use std::os::fd::AsRawFd;
+    let path =
+        rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).ok()?;
+    let mut path = path.into_bytes();
+    path.extend_from_slice(b"/x");
+    Some(path)
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
+    match sync(fd, SyncKind::All) {
+        Some(result) => answer(result.map(|()| 0)),
+        // SAFETY: the caller's word.
+        None => unsafe { real::fsync()(fd) },
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
+    match sync(fd, SyncKind::Data) {
+        Some(result) => answer(result.map(|()| 0)),
+        // SAFETY: the caller's word.
+        None => unsafe { real::fdatasync()(fd) },
+    }
+}
+
+/// A hint: what is buffered needs none.
+///
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sync_file_range(
+    fd: c_int,
+    offset: i64,
+    len: i64,
+    flags: c_uint,
+) -> c_int {
+    match covered_call(fd, |call| Ok(call.life.is_buffered)) {
+        Some(Ok(true)) => 0,
+        // SAFETY: the caller's word.
+        _ => unsafe { real::sync_file_range()(fd, offset, len, flags) },
+    }
+}
+
+fn truncate_descriptor(fd: c_int, len: i64) -> Option<io::Result<()>> {
+    covered_call(fd, |call| {
+        // Not EBADF: truncation says it so.
+        call.file
+            .require_writable()
+            .map_err(|_| os_error(libc::EINVAL))?;
+        let len = offset_of(len)?;
+        match call.life.buffered() {
+            Some(buffered) => buffered.truncate(len),
+            None => Ok(rustix::fs::ftruncate(call.fd, len)?),
+        }
+    })
+}
+
+macro_rules! truncates {
+    ($($by_descriptor:ident, $by_path:ident;)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $by_descriptor(fd: c_int, len: i64) -> c_int {
+            match truncate_descriptor(fd, len) {
+                Some(result) => answer(result.map(|()| 0)),
+                // SAFETY: the caller's word.
+                None => unsafe { real::ftruncate()(fd, len) },
+            }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $by_path(path: *const c_char, len: i64) -> c_int {
+            // A lease would have the kernel wait for us.
+            if let Some(process) = active()
+                // SAFETY: the caller's word.
+                && let Err(error) = unsafe { make_plain(process, libc::AT_FDCWD, path) }
+            {
+                return answer(Err(error));
+            }
+            // SAFETY: the caller's word.
+            unsafe { real::truncate()(path, len) }
+        }
+    )* };
+}
+truncates! {
+    ftruncate, truncate;
+    ftruncate64, truncate64;
+}
+
+/// The file of this name is plain afterwards, if it was buffered.
+///
+/// # Safety
+/// `path` is null or ends in a zero.
+pub unsafe fn make_plain(
+    process: &'static Process,
+    folder: c_int,
+    path: *const c_char,
+) -> io::Result<()> {
+    // SAFETY: the caller's word.
+    if process.tracks_nothing() || unsafe { covered(process, folder, path) }.is_none() {
+        return Ok(());
+    }
+    let _inside = Inside::enter();
+    // SAFETY: the caller's word; a path that is not there is the real function's to report.
+    let path = unsafe { std::ffi::CStr::from_ptr(path) };
+    let Ok(stat) = rustix::fs::statat(borrowed(folder), path, rustix::fs::AtFlags::empty()) else {
+        return Ok(());
+    };
+    match buffering::identity_of(&stat).and_then(|identity| process.tracked(identity)) {
+        Some(file) => guarded(|| buffering::unbuffer(process, file, &mut file.write_life())),
+        None => Ok(()),
+    }
+}
+
+fn allocate(fd: c_int, mode: c_int, offset: i64, len: i64) -> Option<io::Result<()>> {
+    covered_call(fd, |call| {
+        call.file.require_writable()?;
+        let (offset, len) = (offset_of(offset)?, offset_of(len)?);
+        let mode = FallocateFlags::from_bits_retain(mode as u32);
+        match call.life.buffered() {
+            Some(_) if len == 0 => Err(os_error(libc::EINVAL)),
+            Some(buffered) => buffered.allocate(mode, offset, len),
+            None => Ok(rustix::fs::fallocate(call.fd, mode, offset, len)?),
+        }
+    })
+}
+
+macro_rules! fallocates {
+    ($($allocate:ident, $posix:ident;)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $allocate(fd: c_int, mode: c_int, offset: i64, len: i64) -> c_int {
+            match allocate(fd, mode, offset, len) {
+                Some(result) => answer(result.map(|()| 0)),
+                // SAFETY: the caller's word.
+                None => unsafe { real::fallocate()(fd, mode, offset, len) },
+            }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $posix(fd: c_int, offset: i64, len: i64) -> c_int {
+            match allocate(fd, 0, offset, len) {
+                Some(Ok(())) => 0,
+                // Its way to fail is to return the number.
+                Some(Err(error)) if error.raw_os_error() != Some(libc::EOPNOTSUPP) => {
+                    error.raw_os_error().unwrap_or(libc::EIO)
+                }
+                // SAFETY: the caller's word. Without the file system's help libc writes zeroes itself,
+                // past us: only of a plain file.
+                Some(Err(_)) => match plain_for_bypass(fd) {
+                    true => unsafe { real::posix_fallocate()(fd, offset, len) },
+                    false => libc::EIO,
+                },
+                // SAFETY: as above.
+                None => unsafe { real::posix_fallocate()(fd, offset, len) },
+            }
+        }
+    )* };
+}
+fallocates! {
+    fallocate, posix_fallocate;
+    fallocate64, posix_fallocate64;
+}
+
+fn plain_for_bypass(fd: c_int) -> bool {
+    super::bypass::escape_descriptor(fd).is_ok()
+}

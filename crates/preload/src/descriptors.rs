@@ -1,0 +1,159 @@
+//! Our own descriptors: kept at high numbers, out of the way of programs that count on low ones, and
+//! known, so that a program that closes everything does not close the pool.
+
+#![allow(unsafe_code, reason = "descriptors of the process are moved by number")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Our descriptors have this number or a higher one, where the hard limit allows.
+const FIRST_WANTED: u64 = 1000;
+/// Room for ours.
+const ROOM: u64 = 3000;
+/// Higher ones are not looked after.
+const NUMBERS_MAX: usize = 1 << 16;
+
+/// One bit for each descriptor that is ours.
+static OURS: [AtomicU64; NUMBERS_MAX / 64] = [const { AtomicU64::new(0) }; NUMBERS_MAX / 64];
+
+/// Whether the descriptor is ours.
+#[inline]
+pub fn is_ours(fd: RawFd) -> bool {
+    let number = fd as usize;
+    number < NUMBERS_MAX && OURS[number / 64].load(Ordering::Relaxed) & (1 << (number % 64)) != 0
+}
+
+/// All of ours below [`NUMBERS_MAX`].
+pub fn ours() -> impl Iterator<Item = RawFd> {
+    let words = OURS.iter().enumerate();
+    let words = words.filter(|(_, word)| word.load(Ordering::Relaxed) != 0);
+    words.flat_map(|(index, _)| {
+        let first = index as RawFd * 64;
+        (first..first + 64).filter(|fd| is_ours(*fd))
+    })
+}
+
+fn set_ours(fd: RawFd) {
+    if let Some(word) = OURS.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    }
+}
+
+/// One of ours is closed.
+pub fn forget_ours(fd: RawFd) {
+    if let Some(word) = OURS.get(fd as usize / 64) {
+        word.fetch_and(!(1 << (fd % 64)), Ordering::Relaxed);
+    }
+}
+
+/// The soft limit of descriptors, raised while this lives.
+struct RaisedLimit {
+    before: libc::rlimit,
+    first: RawFd,
+}
+
+impl RaisedLimit {
+    fn new() -> RaisedLimit {
+        let mut before = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: a plain call that fills the variable.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) };
+        let wanted = before
+            .rlim_cur
+            .max(FIRST_WANTED + ROOM)
+            .min(before.rlim_max);
+        if wanted > before.rlim_cur {
+            let raised = libc::rlimit {
+                rlim_cur: wanted,
+                rlim_max: before.rlim_max,
+            };
+            // SAFETY: a plain call. Where it is refused, the soft limit stays and is kept to.
+            unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) };
+        }
+        RaisedLimit {
+            before,
+            first: FIRST_WANTED.min(wanted / 2) as RawFd,
+        }
+    }
+}
+
+impl Drop for RaisedLimit {
+    fn drop(&mut self) {
+        // SAFETY: a plain call; descriptors above the limit stay open.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &self.before) };
+    }
+}
+
+/// A duplicate at a high number.
+pub fn duplicate_high(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let limit = RaisedLimit::new();
+    let high = rustix::io::fcntl_dupfd_cloexec(fd, limit.first)?;
+    set_ours(high.as_raw_fd());
+    Ok(high)
+}
+
+/// Moves a descriptor to a high number.
+pub fn move_high(fd: OwnedFd) -> io::Result<OwnedFd> {
+    let high = duplicate_high(rustix::fd::AsFd::as_fd(&fd))?;
+    drop(fd);
+    Ok(high)
+}
+
+/// Runs `opening` in such a way that the descriptors which it leaves open are high and known as ours.
+pub fn opening_high<T>(opening: impl FnOnce() -> T) -> T {
+    let limit = RaisedLimit::new();
+    // Every free low number is taken meanwhile.
+    let mut fillers = Vec::new();
+    if let Ok(null) = rustix::fs::open(
+        "/dev/null",
+        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    ) {
+        while let Ok(filler) = rustix::io::fcntl_dupfd_cloexec(&null, 0) {
+            if filler.as_raw_fd() >= limit.first {
+                break;
+            }
+            fillers.push(filler);
+        }
+        fillers.push(null);
+    }
+    let before = open_from(limit.first);
+    let result = opening();
+    for fd in open_from(limit.first) {
+        if !before.contains(&fd) {
+            set_ours(fd);
+        }
+    }
+    drop(fillers);
+    result
+}
+
+/// The open descriptors from `first` on.
+pub fn open_from(first: RawFd) -> Vec<RawFd> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let numbers = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let open: Vec<RawFd> = numbers.filter(|fd| *fd >= first).collect();
+    // One of them was the listing itself.
+    open.into_iter().filter(|fd| is_open(*fd)).collect()
+}
+
+fn is_open(fd: RawFd) -> bool {
+    // SAFETY: a plain call; any number may be asked for.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) != -1 }
+}
+
+/// Closes every descriptor of ours but `kept`: in a child of `fork`, for which nothing of them is.
+pub fn close_ours(kept: Option<RawFd>) {
+    for fd in ours().filter(|fd| Some(*fd) != kept) {
+        forget_ours(fd);
+        // SAFETY: it is ours, and the copies of its owners in this child are never used.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+}

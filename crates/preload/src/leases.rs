@@ -1,0 +1,141 @@
+//! Exclusive leases: the kernel's word that nobody else has a file open. Who opens one is made to wait
+//! until the thread here has brought the file back and let the lease go.
+
+#![allow(
+    unsafe_code,
+    reason = "leases and their signals have no safe interface"
+)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::{buffering, inside, process};
+
+/// `F_SETSIG`, `F_SETOWN_EX` and `F_OWNER_TID`, which libc lacks for some targets.
+const F_SETSIG: i32 = 10;
+const F_SETOWN_EX: i32 = 15;
+const F_OWNER_TID: i32 = 0;
+
+/// A signal may be lost when too many are queued: the leases are looked over this often anyway.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[repr(C)]
+struct OwnerEx {
+    kind: i32,
+    id: i32,
+}
+
+/// The thread that is told of broken leases.
+pub struct LeaseThread {
+    id: i32,
+}
+
+fn signal() -> i32 {
+    libc::SIGRTMAX() - 3
+}
+
+fn checked(result: i32) -> io::Result<i32> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        result => Ok(result),
+    }
+}
+
+impl LeaseThread {
+    /// Starts it; the caller has blocked all signals.
+    pub fn start() -> LeaseThread {
+        let (sender, receiver) = mpsc::channel();
+        let started = std::thread::Builder::new()
+            .name("forebay-leases".into())
+            .stack_size(256 << 10)
+            .spawn(move || {
+                inside::stay_inside();
+                // SAFETY: a plain call.
+                let _ = sender.send(unsafe { libc::gettid() });
+                serve();
+            });
+        let id = started.ok().and_then(|_| receiver.recv().ok());
+        // Without it no lease is taken, and nothing is buffered.
+        LeaseThread {
+            id: id.unwrap_or(-1),
+        }
+    }
+
+    /// Takes the exclusive lease of the file behind `fd`.
+    pub fn take(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        if self.id < 0 {
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+        let owner = OwnerEx {
+            kind: F_OWNER_TID,
+            id: self.id,
+        };
+        let fd = fd.as_raw_fd();
+        // SAFETY: plain calls on an open descriptor; the record lives across its call.
+        unsafe {
+            checked(libc::fcntl(fd, F_SETSIG, signal()))?;
+            checked(libc::fcntl(fd, F_SETOWN_EX, &raw const owner))?;
+            checked(libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK))?;
+        }
+        Ok(())
+    }
+
+    /// Has it look over everything now.
+    pub fn wake(&self) {
+        // SAFETY: a plain call; the thread has the signal blocked and waits for it.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal()) };
+    }
+}
+
+/// Lets the lease go; whoever waits for it goes on.
+pub fn let_go(fd: BorrowedFd<'_>) {
+    // SAFETY: a plain call on an open descriptor. Where there is no lease it does nothing.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
+}
+
+/// Whether somebody waits for the lease to go.
+fn is_broken(fd: BorrowedFd<'_>) -> bool {
+    // SAFETY: a plain call on an open descriptor.
+    unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETLEASE) != libc::F_WRLCK }
+}
+
+fn serve() {
+    // SAFETY: the set is filled before it is used.
+    let signals = unsafe {
+        let mut signals = std::mem::zeroed();
+        libc::sigemptyset(&mut signals);
+        libc::sigaddset(&mut signals, signal());
+        // What the kernel sends when the queue is full.
+        libc::sigaddset(&mut signals, libc::SIGIO);
+        signals
+    };
+    let every = libc::timespec {
+        tv_sec: LOOK_EVERY.as_secs() as i64,
+        tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()),
+    };
+    loop {
+        // SAFETY: the sets and times live across the call; the signals are blocked in this thread.
+        unsafe { libc::sigtimedwait(&signals, std::ptr::null_mut(), &every) };
+        look_over();
+    }
+}
+
+fn look_over() {
+    let Some(process) = process::get() else {
+        return;
+    };
+    for file in process.all_tracked() {
+        let life = file.read_life();
+        let own = life.own.as_ref().filter(|_| life.is_buffered);
+        let is_wanted = own.is_some_and(|own| is_broken(own.as_fd()));
+        drop(life);
+        if is_wanted {
+            buffering::give_way(process, file);
+        }
+    }
+    for file in process.closed_too_many() {
+        buffering::give_way(process, file);
+    }
+}

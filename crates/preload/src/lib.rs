@@ -1,0 +1,27 @@
+//! `libforebay_preload.so`: interposes libc's file calls, so that an unmodified program's files are
+//! durable in a pool when its syncs return.
+//!
+//! Invariants:
+//! - What is buffered is open in this process alone, by one open file description: an exclusive lease
+//!   of the kernel says so, and its breaking brings the file back to the backing before anybody else
+//!   sees it.
+//! - A file that is not buffered is exactly what the kernel says it is: position and flags included.
+//! - A file is first buffered when it is first synced; what is never synced is never touched.
+//! - A child of `fork` has no pool: what was buffered was brought back before, and is buffered again
+//!   when the child has exec'd or ended.
+//! - Our own trouble never ends the program: where the pool cannot be had, calls pass to the kernel.
+
+mod buffering;
+#[cfg(not(test))]
+mod calls;
+mod cover;
+mod descriptors;
+mod forks;
+mod inside;
+mod leases;
+mod log;
+mod open_file;
+mod process;
+mod settings;
+mod table;
+mod transfer;

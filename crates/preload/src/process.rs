@@ -1,0 +1,297 @@
+//! The library's state in this process: its settings, the pool while it has it, the files it answers
+//! for. A child of `fork` begins with a new, empty one.
+//!
+//! Order of locks: the barrier, an open file's life, then any one of those in here.
+
+#![allow(
+    unsafe_code,
+    reason = "one record for the process, replaced in a child; signals are blocked by thread"
+)]
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use forebay::RuntimeOptions;
+use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity};
+
+use crate::forks::Fork;
+use crate::leases::LeaseThread;
+use crate::open_file::OpenFile;
+use crate::settings::Settings;
+use crate::{buffering, descriptors, table};
+
+/// A pool that could not be had is asked for again after this time.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// So many closed files stay buffered; the one closed first is brought back then.
+const CLOSED_FILES_MAX: usize = 128;
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
+
+/// The state of this process.
+pub struct Process {
+    pub settings: &'static Settings,
+    session: Mutex<Session>,
+    files: Mutex<HashMap<FileIdentity, &'static OpenFile>>,
+    /// How many `files` holds, to be looked at first.
+    tracked: AtomicUsize,
+    /// Those of `files` that the program has closed, in this order.
+    closed: Mutex<Vec<&'static OpenFile>>,
+    free: Mutex<Vec<&'static OpenFile>>,
+    /// The folders that the kernel has synced since this process has the pool: what their names were
+    /// before the log began is durable.
+    folders: Mutex<HashSet<FileIdentity>>,
+    /// Read while a file becomes buffered, written while nothing may: across a fork, an exec, an exit.
+    pub barrier: RwLock<()>,
+    pub forks: Mutex<Vec<Fork>>,
+    pub leases: OnceLock<LeaseThread>,
+    /// The program has ways around us: nothing is buffered any more.
+    is_off: AtomicBool,
+}
+
+#[derive(Default)]
+struct Session {
+    buffer: Option<Arc<FileBuffer>>,
+    not_before: Option<Instant>,
+}
+
+/// The state, once the library has begun, and has a pool to work with.
+#[inline]
+pub fn get() -> Option<&'static Process> {
+    // SAFETY: null, or a leaked box.
+    unsafe { PROCESS.load(Ordering::Acquire).as_ref() }
+}
+
+/// Begins anew with these settings.
+pub fn begin(settings: &'static Settings) -> &'static Process {
+    let process = Box::leak(Box::new(Process {
+        settings,
+        session: Mutex::default(),
+        files: Mutex::default(),
+        tracked: AtomicUsize::new(0),
+        closed: Mutex::default(),
+        free: Mutex::default(),
+        folders: Mutex::default(),
+        barrier: RwLock::new(()),
+        forks: Mutex::default(),
+        leases: OnceLock::new(),
+        is_off: AtomicBool::new(false),
+    }));
+    PROCESS.store(process, Ordering::Release);
+    process
+}
+
+/// Locks what a panic of ours may have left locked, too: each of these is whole after every statement.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Process {
+    /// The buffer, if this process has it.
+    pub fn buffer(&self) -> Option<Arc<FileBuffer>> {
+        lock(&self.session).buffer.clone()
+    }
+
+    /// The buffer; the pool is opened for it, which recovers what another process left in it.
+    pub fn open_buffer(&'static self) -> Option<Arc<FileBuffer>> {
+        if self.is_off.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut session = lock(&self.session);
+        if session.buffer.is_some() {
+            return session.buffer.clone();
+        }
+        if session.not_before.is_some_and(|time| Instant::now() < time) {
+            return None;
+        }
+        let options = FileBufferOptions {
+            pool: self.settings.pool.clone(),
+            root: None,
+            runtime: RuntimeOptions {
+                fill_on_read: false,
+                ..RuntimeOptions::default()
+            },
+        };
+        // The pool's threads are made in there, and take no signal of the program's.
+        let opened = with_signals_blocked(|| {
+            let buffer = descriptors::opening_high(|| FileBuffer::open(&options))?;
+            self.leases.get_or_init(LeaseThread::start);
+            std::fs::write(self.settings.owner_mark(), std::process::id().to_string())?;
+            io::Result::Ok(buffer)
+        });
+        match opened {
+            Ok(buffer) => {
+                self.settings.log.line("has the pool");
+                session.buffer = Some(buffer);
+            }
+            Err(error) => {
+                let pool = self.settings.pool.display();
+                self.settings.log.once(
+                    "pool",
+                    &format!("files are not buffered for now: {pool}: {error}"),
+                );
+                session.not_before = Some(Instant::now() + RETRY_AFTER);
+            }
+        }
+        session.buffer.clone()
+    }
+
+    /// Another process died with the pool: brings the backing up to date before this one looks at it.
+    pub fn recover_after_owner(&'static self) {
+        if self.settings.owner_mark().exists() && self.open_buffer().is_some() {
+            self.settings
+                .log
+                .line("recovered what a process that died had left in the pool");
+        }
+    }
+
+    /// Brings everything back and lets the pool go.
+    pub fn close_buffer(&'static self) {
+        let _nothing_becomes_buffered =
+            self.barrier.write().unwrap_or_else(PoisonError::into_inner);
+        let all_back = buffering::unbuffer_all(self);
+        let Some(buffer) = lock(&self.session).buffer.take() else {
+            return;
+        };
+        lock(&self.folders).clear();
+        match buffer.close() {
+            Ok(()) if all_back => {
+                // Nothing is left for others to recover; if it cannot be removed, they look in vain.
+                let _ = std::fs::remove_file(self.settings.owner_mark());
+            }
+            Ok(()) => {}
+            Err(error) => self
+                .settings
+                .log
+                .line(&format!("the pool was left full: {error}")),
+        }
+    }
+
+    /// Nothing is buffered from now on.
+    pub fn turn_off(&'static self, reason: &'static str) {
+        if !self.is_off.swap(true, Ordering::AcqRel) {
+            self.settings
+                .log
+                .line(&format!("nothing is buffered any more: {reason}"));
+            self.close_buffer();
+        }
+    }
+
+    /// Whether no file is buffered.
+    #[inline]
+    pub fn tracks_nothing(&self) -> bool {
+        self.tracked.load(Ordering::Acquire) == 0
+    }
+
+    /// The buffered file of this inode.
+    pub fn tracked(&self, identity: FileIdentity) -> Option<&'static OpenFile> {
+        match self.tracks_nothing() {
+            true => None,
+            false => lock(&self.files).get(&identity).copied(),
+        }
+    }
+
+    pub fn all_tracked(&self) -> Vec<&'static OpenFile> {
+        lock(&self.files).values().copied().collect()
+    }
+
+    pub fn track(&self, identity: FileIdentity, file: &'static OpenFile) {
+        let mut files = lock(&self.files);
+        files.insert(identity, file);
+        self.tracked.store(files.len(), Ordering::Release);
+    }
+
+    pub fn untrack(&self, identity: FileIdentity, file: &'static OpenFile) {
+        let mut files = lock(&self.files);
+        if files
+            .get(&identity)
+            .is_some_and(|known| ptr::eq(*known, file))
+        {
+            files.remove(&identity);
+        }
+        self.tracked.store(files.len(), Ordering::Release);
+        drop(files);
+        lock(&self.closed).retain(|closed| !ptr::eq(*closed, file));
+    }
+
+    /// A file that stays buffered was closed.
+    pub fn enter_closed(&self, file: &'static OpenFile) {
+        let mut closed = lock(&self.closed);
+        closed.push(file);
+        if closed.len() > CLOSED_FILES_MAX
+            && let Some(leases) = self.leases.get()
+        {
+            leases.wake();
+        }
+    }
+
+    /// A closed file is open again.
+    pub fn leave_closed(&self, file: &'static OpenFile) {
+        lock(&self.closed).retain(|closed| !ptr::eq(*closed, file));
+    }
+
+    /// The closed files that are more than may stay.
+    pub fn closed_too_many(&self) -> Vec<&'static OpenFile> {
+        let closed = lock(&self.closed);
+        let surplus = closed.len().saturating_sub(CLOSED_FILES_MAX);
+        closed[..surplus].to_vec()
+    }
+
+    /// Whether the kernel has synced this folder since the log of names began.
+    pub fn knows_folder(&self, identity: FileIdentity) -> bool {
+        lock(&self.folders).contains(&identity)
+    }
+
+    /// It has now.
+    pub fn enter_folder(&self, identity: FileIdentity) {
+        lock(&self.folders).insert(identity);
+    }
+
+    /// An open file to fill.
+    pub fn take_open_file(&self) -> &'static OpenFile {
+        let free = lock(&self.free).pop();
+        free.unwrap_or_else(|| Box::leak(Box::new(OpenFile::vacant())))
+    }
+
+    /// Gives one back that is vacant and that no descriptor names.
+    pub fn give_back(&self, file: &'static OpenFile) {
+        lock(&self.free).push(file);
+    }
+}
+
+/// Runs with every signal of this thread blocked; threads that it makes keep them so.
+fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
+    // SAFETY: the sets are filled before they are used; the calls concern this thread alone.
+    let before = unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        before
+    };
+    let result = work();
+    // SAFETY: as above; the set is the one that was there.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
+    result
+}
+
+/// In a child of `fork`: every descriptor is the kernel's alone, and nothing of the pool is left.
+pub fn begin_as_child(kept: Option<OwnedFd>) -> Option<OwnedFd> {
+    use std::os::fd::AsRawFd;
+    let parent = get()?;
+    let held: Vec<_> = table::descriptors().collect();
+    for (fd, file) in held {
+        // Only the flags are looked at: locks may be held by threads that this process lacks.
+        if file.sync_of_writes().is_some() {
+            buffering::reopen_with_kernel_flags(fd, file.status());
+        }
+        table::set(fd, None);
+    }
+    descriptors::close_ours(kept.as_ref().map(AsRawFd::as_raw_fd));
+    begin(parent.settings);
+    kept
+}
