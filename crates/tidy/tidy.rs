@@ -28,6 +28,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &["forebay", "forebay-pmem"]),
     ("serve", &["forebay"]),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
+    ("preload", &["forebay", "forebay-files"]),
     ("soak", &["forebay-report", "forebay-serve"]),
     ("apps", &["forebay-report"]),
     (

@@ -32,6 +32,10 @@ pub fn main() -> ExitCode {
         Command::Mount(options) => daemon::mount::run(&options),
         Command::Attach(options) => commands::attach::run(&options),
         Command::Detach(options) => commands::detach::run(&options),
+        Command::Run(options) => match commands::run::run(&options) {
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
         Command::Stat(options) => commands::stat::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Flush(options) => commands::flush::run(&options),

@@ -11,6 +11,14 @@
 //!   when the child has exec'd or ended.
 //! - Our own trouble never ends the program: where the pool cannot be had, calls pass to the kernel.
 
+#![cfg_attr(
+    test,
+    allow(
+        dead_code,
+        reason = "the interposed functions would be the tests' own, so they are left out"
+    )
+)]
+
 mod buffering;
 #[cfg(not(test))]
 mod calls;

@@ -173,8 +173,9 @@ impl OpenFile {
 
 /// The kernel's own sync of a descriptor.
 pub fn sync_backing(fd: BorrowedFd<'_>, kind: SyncKind) -> io::Result<()> {
-    Ok(match kind {
+    match kind {
         SyncKind::All => rustix::fs::fsync(fd)?,
         SyncKind::Data => rustix::fs::fdatasync(fd)?,
-    })
+    }
+    Ok(())
 }

@@ -3,10 +3,12 @@
 mod daemon;
 mod lab;
 mod pool;
+mod run;
 
 pub use daemon::*;
 pub use lab::*;
 pub use pool::*;
+pub use run::*;
 
 use clap::{Parser, Subcommand};
 
@@ -55,6 +57,8 @@ pub enum Command {
     Attach(AttachOptions),
     /// Have a running daemon drain a disk and let it go.
     Detach(DetachOptions),
+    /// Run a program whose files' syncs are durable in a pool at once.
+    Run(RunOptions),
     /// Ask a running daemon for its counters.
     Stat(DaemonArgument),
     /// Watch a running daemon.

@@ -13,5 +13,6 @@ pub mod lab;
 pub mod manual;
 pub mod recover;
 pub mod resize;
+pub mod run;
 pub mod set;
 pub mod stat;

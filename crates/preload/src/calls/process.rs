@@ -106,12 +106,14 @@ pub unsafe extern "C-unwind" fn syscall(
         #[cfg(target_arch = "x86_64")]
         libc::SYS_fork | libc::SYS_vfork => turn_off("the program makes processes by system call"),
         libc::SYS_execve | libc::SYS_execveat => super::exec::before_exec(),
-        // SAFETY: the caller's word.
-        libc::SYS_close => return unsafe { super::descriptor::close(a as c_int) }.into(),
-        // SAFETY: the caller's word.
+        libc::SYS_close => {
+            // SAFETY: the caller's word.
+            return unsafe { super::descriptor::close(a as c_int) }.into();
+        }
         libc::SYS_close_range => {
-            return unsafe { super::descriptor::close_range(a as c_uint, b as c_uint, c as c_int) }
-                .into();
+            let (first, last) = (a as c_uint, b as c_uint);
+            // SAFETY: the caller's word.
+            return unsafe { super::descriptor::close_range(first, last, c as c_int) }.into();
         }
         libc::SYS_exit_group => {
             if let Some(process) = active() {

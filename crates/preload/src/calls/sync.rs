@@ -207,13 +207,13 @@ macro_rules! fallocates {
                 Some(Err(error)) if error.raw_os_error() != Some(libc::EOPNOTSUPP) => {
                     error.raw_os_error().unwrap_or(libc::EIO)
                 }
-                // SAFETY: the caller's word. Without the file system's help libc writes zeroes itself,
-                // past us: only of a plain file.
-                Some(Err(_)) => match plain_for_bypass(fd) {
-                    true => unsafe { real::posix_fallocate()(fd, offset, len) },
-                    false => libc::EIO,
-                },
-                // SAFETY: as above.
+                // Without the file system's help libc writes zeroes itself, past us: only of a plain file.
+                Some(Err(_)) if plain_for_bypass(fd) => {
+                    // SAFETY: the caller's word.
+                    unsafe { real::posix_fallocate()(fd, offset, len) }
+                }
+                Some(Err(_)) => libc::EIO,
+                // SAFETY: the caller's word.
                 None => unsafe { real::posix_fallocate()(fd, offset, len) },
             }
         }

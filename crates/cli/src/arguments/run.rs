@@ -1,0 +1,30 @@
+//! Options of `forebay run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// A program to run.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay create /dev/shm/pool --size 1G
+  cd /srv/redis && forebay run --pool /dev/shm/pool -- redis-server redis.conf
+  forebay run --pool /dev/shm/pool --cover '/srv/db/**' --cover '/srv/log/*.log' -- program")]
+pub struct RunOptions {
+    /// The pool, made by forebay create. One process of the tree has it at a time.
+    #[arg(long)]
+    pub pool: PathBuf,
+    /// A glob of paths whose files are buffered; again for more. Default: all below this directory.
+    #[arg(long, value_name = "GLOB")]
+    pub cover: Vec<String>,
+    /// A file to which the library adds a line for whatever is noteworthy.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// libforebay_preload.so; found beside this command, or in ../lib.
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub program: Vec<OsString>,
+}

@@ -1,0 +1,200 @@
+//! `forebay run`: a program with its files buffered by the preloaded library. Before it the backing is
+//! brought up to date, and after it again, where a process was killed while it had the pool.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+use forebay::RuntimeOptions;
+use forebay_files::{FileBuffer, FileBufferOptions};
+use rustix::process::{Pid, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::arguments::RunOptions;
+use crate::failure::Failure;
+use crate::output;
+
+const LIBRARY: &str = "libforebay_preload.so";
+/// As shells have it.
+const EXIT_SIGNALLED: u8 = 128;
+const EXIT_NOT_FOUND: u8 = 127;
+const EXIT_NOT_RUN: u8 = 126;
+
+/// Runs the program; returns its exit code.
+pub fn run(options: &RunOptions) -> Result<u8, Failure> {
+    let pool = std::fs::canonicalize(&options.pool).map_err(|error| {
+        Failure::Failed(format!(
+            "{}: {error}; make a pool with forebay create",
+            options.pool.display()
+        ))
+    })?;
+    let library = library(options.library.as_deref())?;
+    bring_up_to_date(&pool)?;
+    let (program, arguments) = options.program.split_first().expect("clap wants one");
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_PRELOAD", preloaded(&library))
+        .env("FOREBAY_POOL", &pool)
+        .env("FOREBAY_COVER", cover(&options.cover)?);
+    if let Some(log) = &options.log {
+        command.env("FOREBAY_LOG", std::path::absolute(log)?);
+    }
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            output::error(&format!("{}: {error}", program.display()));
+            let is_missing = error.kind() == io::ErrorKind::NotFound;
+            return Ok(if is_missing {
+                EXIT_NOT_FOUND
+            } else {
+                EXIT_NOT_RUN
+            });
+        }
+    };
+    let status = wait(&mut child)?;
+    if owner_mark(&pool).exists() {
+        after_killed(&pool);
+    }
+    Ok(exit_code(status))
+}
+
+/// Opens the pool, which recovers it, and closes it, which leaves nothing in it.
+fn bring_up_to_date(pool: &Path) -> Result<(), Failure> {
+    let options = FileBufferOptions {
+        pool: pool.to_path_buf(),
+        root: None,
+        runtime: RuntimeOptions::default(),
+    };
+    let opened = FileBuffer::open(&options).and_then(|buffer| buffer.close());
+    opened.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => {
+            Failure::InUse(format!("{}: {error}", pool.display()))
+        }
+        _ => Failure::Failed(format!("{}: {error}", pool.display())),
+    })?;
+    match std::fs::remove_file(owner_mark(pool)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What the library puts beside the pool while a process has it.
+fn owner_mark(pool: &Path) -> PathBuf {
+    let mut path = OsString::from(pool);
+    path.push(".owner");
+    PathBuf::from(path)
+}
+
+fn after_killed(pool: &Path) {
+    match bring_up_to_date(pool) {
+        Ok(()) => output::error(
+            "a process ended without letting the pool go; its files have been brought up to date",
+        ),
+        // Processes that the program left behind go on, and see to it themselves.
+        Err(Failure::InUse(_)) => {}
+        Err(failure) => output::error(&format!(
+            "what a killed process left is still in the pool: {failure}; forebay recover brings it back"
+        )),
+    }
+}
+
+/// Our library, then what was to be preloaded anyway.
+fn preloaded(library: &Path) -> OsString {
+    let mut list = OsString::from(library);
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+fn cover(globs: &[String]) -> Result<OsString, Failure> {
+    if let Some(glob) = globs.iter().find(|glob| glob.contains(':')) {
+        return Err(Failure::Arguments(format!(
+            "--cover {glob}: a colon separates globs; use ? for it"
+        )));
+    }
+    if !globs.is_empty() {
+        let here = std::env::current_dir()?;
+        let absolute: Vec<_> = globs.iter().map(|glob| here.join(glob)).collect();
+        return std::env::join_paths(absolute)
+            .map_err(|error| Failure::Arguments(format!("--cover: {error}")));
+    }
+    let here = std::env::current_dir()?.into_os_string().into_string();
+    let here = here.map_err(|_| {
+        Failure::Arguments(
+            "this directory's name is no text; name what to cover with --cover".into(),
+        )
+    })?;
+    let mut escaped = String::new();
+    for character in here.chars() {
+        match character {
+            '?' | '*' | '[' | ']' => escaped.extend(['[', character, ']']),
+            // It separates globs.
+            ':' => escaped.push('?'),
+            _ => escaped.push(character),
+        }
+    }
+    Ok(OsString::from(format!(
+        "{}/**",
+        escaped.trim_end_matches('/')
+    )))
+}
+
+fn library(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(wanted) = wanted {
+        return std::fs::canonicalize(wanted)
+            .map_err(|error| Failure::Failed(format!("{}: {error}", wanted.display())));
+    }
+    let command = std::env::current_exe()?;
+    let folder = command.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    places
+        .into_iter()
+        .find(|place| place.exists())
+        .ok_or_else(|| {
+            Failure::Failed(format!(
+                "{LIBRARY} is neither in {} nor in ../lib from there; name it with --library",
+                folder.display()
+            ))
+        })
+}
+
+/// Waits for the program; signals that are meant for it are passed on.
+fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
+    let handle = signals.handle();
+    let id = Pid::from_child(child);
+    let forwarder = std::thread::spawn(move || {
+        for number in signals.forever() {
+            // A terminal has sent these two to the program itself.
+            let is_from_terminal = matches!(number, SIGINT | SIGQUIT) && is_in_foreground();
+            if let Some(signal) = Signal::from_named_raw(number)
+                && !is_from_terminal
+            {
+                // A program that is gone needs no signal.
+                let _ = rustix::process::kill_process(id, signal);
+            }
+        }
+    });
+    let status = child.wait();
+    handle.close();
+    let _ = forwarder.join();
+    Ok(status?)
+}
+
+fn is_in_foreground() -> bool {
+    let group = rustix::termios::tcgetpgrp(std::io::stdin());
+    group.is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
+fn exit_code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, signal) => EXIT_SIGNALLED.wrapping_add(signal.unwrap_or(0) as u8),
+    }
+}

@@ -1,0 +1,135 @@
+//! Programs under the library do what they do without it.
+
+mod rig;
+
+use rig::Rig;
+
+#[test]
+fn calls_return_what_they_return_without_the_library() {
+    let Some(program) = rig::compile("calls") else {
+        return;
+    };
+    let (plain, buffered) = (Rig::new(), Rig::new());
+    let expected = plain.run_plain(&program, &[]);
+    let found = buffered.run(&program, &[]);
+    assert_eq!(rig::text(&found.stdout), rig::text(&expected.stdout));
+    assert_eq!(rig::text(&found.stderr), rig::text(&expected.stderr));
+    assert!(
+        buffered.log().contains("has the pool"),
+        "{}",
+        buffered.log()
+    );
+    rig::assert_same_content(&buffered, &plain, "calls");
+    assert!(!buffered.owner_mark().exists());
+}
+
+/// Scripts of ordinary tools, run in an empty folder.
+const SCRIPTS: &[(&str, &str)] = &[
+    (
+        "cp",
+        "cp /etc/passwd a; cp -p a b; cp --reflink=auto b c; mv c d; cat a b d",
+    ),
+    (
+        "dd",
+        "dd if=/etc/passwd of=a conv=fsync bs=100 status=none; dd if=a of=b bs=7 oflag=sync status=none; dd if=/dev/zero of=b bs=1 seek=10 count=3 conv=notrunc,fdatasync status=none; cksum < b",
+    ),
+    (
+        "shell",
+        "exec 3>>log; echo one >&3; (echo two >&3; ls >&3); cat log; exec 3>&-; for i in 1 2 3; do echo $i >> log; done; cat log",
+    ),
+    (
+        "sort",
+        "for i in 5 3 9 1; do echo $i; done > a; sort -o a a; sort a | tee b; sync a b; uniq -c a",
+    ),
+    (
+        "tar",
+        "mkdir t; for i in 1 2 3; do head -c 5000 /dev/zero > t/$i; done; tar cf x.tar --sort=name --mtime=@0 t; mkdir o; tar xf x.tar -C o; ls -l --time-style=+ o/t; cksum < x.tar",
+    ),
+    (
+        "sed",
+        "echo abc > a; sed -i s/b/x/ a; cat a; grep -c x a; truncate -s 100 a; wc -c a; stat -c %s a",
+    ),
+    (
+        "tail",
+        "echo one > a; tail -f a > b & p=$!; sleep 0.5; echo two >> a; sync a; sleep 1.5; kill $p; cat b",
+    ),
+];
+
+#[test]
+fn ordinary_tools_work() {
+    for (name, script) in SCRIPTS {
+        let (plain, buffered) = (Rig::new(), Rig::new());
+        let expected = plain.run_plain("bash", &["-c", script]);
+        let found = buffered.run("bash", &["-c", script]);
+        assert_eq!(
+            rig::text(&found.stdout),
+            rig::text(&expected.stdout),
+            "{name}"
+        );
+        rig::assert_same_content(&buffered, &plain, name);
+    }
+}
+
+const SQL: &str = "create table t(a integer primary key, b text);
+    insert into t(b) select hex(randomblob(20)) from (select 1 union select 2), (select 1 union select 2);
+    begin; update t set b = 'x' where a < 3; commit; begin; delete from t; rollback;
+    select count(*), sum(b = 'x') from t; pragma integrity_check;";
+
+#[test]
+fn sqlite_works_in_every_journal_mode() {
+    if !rig::is_there("sqlite3") {
+        println!("skipped sqlite: no sqlite3 here");
+        return;
+    }
+    for mode in ["delete", "truncate", "persist", "wal"] {
+        let rig = Rig::new();
+        let sql = format!("pragma journal_mode={mode}; pragma synchronous=full; {SQL}");
+        let found = rig.run("sqlite3", &["x.db", &sql]);
+        assert_eq!(rig::text(&found.stdout), format!("{mode}\n4|2\nok\n"));
+        assert!(rig.log().contains("has the pool"), "{mode}: {}", rig.log());
+        // Without the library it is the same database.
+        let after = rig.run_plain(
+            "sqlite3",
+            &["x.db", "select count(*) from t; pragma integrity_check;"],
+        );
+        assert_eq!(rig::text(&after.stdout), "4\nok\n");
+    }
+}
+
+const PYTHON: &str = "
+import os, subprocess, tempfile
+with open('a', 'wb', buffering=0) as f:
+    for i in range(50):
+        f.write(b'%d\\n' % i); os.fsync(f.fileno())
+    print(os.fstat(f.fileno()).st_size, len(open('a', 'rb').read()))
+    print(subprocess.run(['wc', '-l', 'a'], capture_output=True).stdout)
+    f.write(b'end'); os.fsync(f.fileno())
+with tempfile.NamedTemporaryFile(dir='.', delete=False) as f:
+    f.write(b'new'); f.flush(); os.fsync(f.fileno())
+os.replace(f.name, 'a')
+print(open('a').read())
+";
+
+#[test]
+fn python_works() {
+    if !rig::is_there("python3") {
+        println!("skipped python: no python3 here");
+        return;
+    }
+    let rig = Rig::new();
+    let found = rig.run("python3", &["-c", PYTHON]);
+    assert_eq!(rig::text(&found.stdout), "140 140\nb'50 a\\n'\nnew\n");
+    assert!(rig.log().contains("has the pool"));
+}
+
+#[test]
+fn without_a_pool_programs_run_as_ever() {
+    let rig = Rig::new();
+    std::fs::remove_file(rig.pool()).unwrap();
+    let found = rig.run(
+        "dd",
+        &["if=/etc/passwd", "of=a", "conv=fsync", "status=none"],
+    );
+    assert!(found.status.success());
+    assert_eq!(rig.content()["a"], std::fs::read("/etc/passwd").unwrap());
+}
