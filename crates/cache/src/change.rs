@@ -57,6 +57,8 @@ pub(crate) enum Action {
     Zero,
     /// The block leaves the cache, if it is still this entry and clean.
     Evict { entry: Entry },
+    /// The block leaves the cache, whatever it holds. No write-back of it is under way.
+    Forget,
 }
 
 /// Why nothing was committed, beyond errors.

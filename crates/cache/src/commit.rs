@@ -321,6 +321,8 @@ impl Core {
             self.media.store_entry(index, Entry::FREE);
         }
         self.replacement.on_remove(index);
+        self.unmark_held(index);
+        self.unmark_dirty(index);
         self.set_state(index, 0);
         self.index.push_free(index);
     }

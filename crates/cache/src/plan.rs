@@ -131,7 +131,7 @@ impl Core {
             // The publication will look at it after the fence.
             forebay_pmem::prefetch(&self.states[index as usize]);
         }
-        if !matches!(change.action, Action::Evict { .. }) {
+        if !matches!(change.action, Action::Evict { .. } | Action::Forget) {
             self.attached(change.key)?;
         }
         let old = current.map(|(_, entry)| entry);
@@ -149,6 +149,14 @@ impl Core {
                 if !still {
                     return Ok(None);
                 }
+                Entry::tombstone(change.key)
+            }
+            Action::Forget => {
+                let Some((index, _)) = current else {
+                    return Ok(None);
+                };
+                let is_writing = self.state(index) & STATE_WRITING != 0;
+                assert!(!is_writing, "whoever forgets a block has ended write-back");
                 Entry::tombstone(change.key)
             }
             Action::Delta { patches, crc } => match old {

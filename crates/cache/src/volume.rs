@@ -1,5 +1,6 @@
 //! Volumes: what is cached, and how it is read.
 
+mod forget;
 mod misses;
 
 use std::ops::Range;

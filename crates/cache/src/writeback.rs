@@ -168,7 +168,20 @@ impl Core {
         volume: &VolumeState,
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let mut dirty: Vec<u32> = self.dirty_entries(volume.id).collect();
+        let dirty = self.dirty_entries(volume.id).collect();
+        self.flush_entries(volume, dirty, watch)
+    }
+
+    /// Writes back those of the entries that are dirty and the volume's.
+    ///
+    /// # Errors
+    /// As `flush_volume_watched`.
+    pub(crate) fn flush_entries(
+        &self,
+        volume: &VolumeState,
+        mut dirty: Vec<u32>,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
         // Cached: an entry may get another key while the sort is at it.
         dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
         let mut failure = None;
@@ -208,7 +221,7 @@ impl Core {
     }
 
     /// One round at a time: whoever begins one waits for the one in progress.
-    fn begin_round(&self) -> MutexGuard<'_, Workbench> {
+    pub(crate) fn begin_round(&self) -> MutexGuard<'_, Workbench> {
         forebay_pmem::lock_or_yield(&self.write_back.workbench)
     }
 
