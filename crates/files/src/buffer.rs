@@ -1,16 +1,35 @@
 //! The buffer as a whole: its pool, the inodes it knows, and its life.
 
-use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay::RuntimeOptions;
+use forebay::{Backing, Counters, FileBackingOptions, Pool, Region, RuntimeOptions, Stats, Volume};
 
+use crate::cuts::{self, SIDE_BYTES};
 use crate::directory::{Directory, FileIdentity};
+use crate::errors::{from_pool, told};
 use crate::file::BufferedFile;
-use crate::names::RealNames;
+use crate::metadata::{FileIds, LOG, MetadataArea};
+use crate::names::{Names, RealNames, RealRecovery, RealSpace};
+use crate::recovery::{FilesRecovery, Recovery};
+use crate::registry::Registry;
+use crate::segments::SegmentTable;
+use crate::shared::Shared;
+use crate::sizes::SizeTable;
+use crate::store::VirtualStore;
+
+/// Volumes of this name's kind are pools of files; the root directory follows, if there is one.
+pub const VOLUME_PREFIX: &str = "files:";
+/// More unsynced bytes of one file than this are not worth the pool.
+const ABSORBED_BYTES_MAX: u64 = 16 << 20;
+/// Closed files that are kept, with a descriptor each: a daemon has many, somebody else's program few.
+const CLOSED_MAX: usize = 1024;
+const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
 
 /// How a buffer is opened.
 #[derive(Clone, Debug)]
@@ -23,12 +42,28 @@ pub struct FileBufferOptions {
     pub runtime: RuntimeOptions,
 }
 
+/// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
+#[derive(Debug)]
+pub struct FileBufferParts {
+    /// The pool's members.
+    pub regions: Vec<Region>,
+    /// Where the metadata goes that the pool has no room for; at least [`SIDE_BYTES`] bytes.
+    pub side: Backing,
+    /// As in the options.
+    pub root: Option<PathBuf>,
+    /// As in the options.
+    pub runtime: RuntimeOptions,
+}
+
 /// An open pool with the files that it answers for.
 #[derive(Debug)]
 pub struct FileBuffer {
-    /// Records changes of names, once the pool is open.
-    names: Option<Arc<RealNames>>,
-    files: Mutex<HashMap<FileIdentity, Weak<BufferedFile>>>,
+    /// Records changes of names.
+    names: Arc<RealNames>,
+    shared: Arc<Shared>,
+    registry: Arc<Registry>,
+    recovery: FilesRecovery,
+    pool: Mutex<Option<Pool>>,
 }
 
 impl FileBuffer {
@@ -36,10 +71,65 @@ impl FileBuffer {
     ///
     /// # Errors
     /// The pool is no pool, in use, or of another directory; the backing failed.
-    pub fn open(_options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
+    pub fn open(options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
+        let region = Region::open(&options.pool, &options.runtime.region)
+            .map_err(|error| told(error.into()))?;
+        FileBuffer::open_on(FileBufferParts {
+            regions: vec![region],
+            side: open_side(&options.pool)?,
+            root: options.root.clone(),
+            runtime: options.runtime.clone(),
+        })
+    }
+
+    /// As [`FileBuffer::open`], over what is open already.
+    ///
+    /// # Errors
+    /// As [`FileBuffer::open`].
+    pub fn open_on(parts: FileBufferParts) -> io::Result<Arc<FileBuffer>> {
+        let path = parts.regions.first().map(|region| region.path().to_owned());
+        let path = path.unwrap_or_default();
+        let runtime = RuntimeOptions {
+            // What is read once is in the page cache.
+            fill_on_read: false,
+            ..parts.runtime
+        };
+        let lost_and_found = runtime.accept_loss.then(|| path.clone());
+        let pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
+        let name = volume_name(parts.root.as_deref())?;
+        let (store, volume) = attach(&pool, &path, parts.side, name)?;
+        let ids = FileIds::open(&volume)?;
+        let (sizes, rows) = SizeTable::open(&volume)?;
+        let (segments, owned) = SegmentTable::open(&volume)?;
+        let names = open_names(&volume, ids, parts.root.as_deref())?;
+        let recovery = Recovery {
+            volume: &volume,
+            store: &store,
+            sizes: &sizes,
+            segments: &segments,
+            rows,
+            owned,
+            lost_and_found,
+        }
+        .run(&mut RealRecovery::new(&names))?;
+        let absorbed_bytes_max = (pool_bytes(&pool) / 8).min(ABSORBED_BYTES_MAX);
+        let closed_max = match parts.root {
+            Some(_) => CLOSED_MAX,
+            None => CLOSED_MAX_WITHOUT_ROOT,
+        };
         Ok(Arc::new(FileBuffer {
-            names: None,
-            files: Mutex::new(HashMap::new()),
+            shared: Arc::new(Shared {
+                volume,
+                store,
+                sizes,
+                segments,
+                naming: Box::new(names.clone()),
+                absorbed_bytes_max,
+            }),
+            names,
+            registry: Arc::new(Registry::new(closed_max)),
+            recovery,
+            pool: Mutex::new(Some(pool)),
         }))
     }
 
@@ -49,20 +139,12 @@ impl FileBuffer {
     /// # Errors
     /// The descriptor cannot be looked at, or is no regular file.
     pub fn adopt(self: &Arc<Self>, descriptor: OwnedFd) -> io::Result<Arc<BufferedFile>> {
-        let identity = FileIdentity::of(&descriptor)?;
-        let mut files = self.files();
-        if let Some(known) = files.get(&identity).and_then(Weak::upgrade) {
-            known.offer_descriptor(descriptor)?;
-            return Ok(known);
-        }
-        let file = Arc::new(BufferedFile::new(self, identity, descriptor)?);
-        files.insert(identity, Arc::downgrade(&file));
-        Ok(file)
+        self.registry.adopt(&self.shared, descriptor)
     }
 
     /// The file with this identity, if it is open here or has data in the pool.
     pub fn known(&self, identity: FileIdentity) -> Option<Arc<BufferedFile>> {
-        self.files().get(&identity).and_then(Weak::upgrade)
+        self.registry.known(identity)
     }
 
     /// A directory in which names are to be changed. `descriptor` may be `O_PATH`.
@@ -78,10 +160,7 @@ impl FileBuffer {
     /// # Errors
     /// The backing's own.
     pub fn sync_backing(&self) -> io::Result<()> {
-        for file in self.open_files() {
-            file.drain()?;
-        }
-        Ok(())
+        each(&self.registry.contents(), |content| content.drain())
     }
 
     /// Drains everything and closes the pool. Files that are still open pass through from now on.
@@ -89,19 +168,149 @@ impl FileBuffer {
     /// # Errors
     /// The backing's own; what could not be drained is still in the pool.
     pub fn close(&self) -> io::Result<()> {
-        self.sync_backing()
+        let drained = each(&self.registry.end(), |content| content.suspend());
+        let pool = self
+            .pool
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let closed = pool.map_or(Ok(()), |pool| pool.close().map_err(told));
+        drained.and(closed)
     }
 
-    /// Where changes of names are recorded; none before there is a pool.
+    /// Where changes of names are recorded.
     pub(crate) fn names(&self) -> Option<&RealNames> {
-        self.names.as_deref()
+        Some(&self.names)
     }
 
-    fn open_files(&self) -> Vec<Arc<BufferedFile>> {
-        self.files().values().filter_map(Weak::upgrade).collect()
+    /// What opening found to be done.
+    pub fn recovery(&self) -> &FilesRecovery {
+        &self.recovery
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<FileIdentity, Weak<BufferedFile>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the pool persisted so far: lines, fences, bytes. Zero once the buffer is closed.
+    pub fn counters(&self) -> Counters {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.as_ref().map(Pool::counters).unwrap_or_default()
     }
+
+    /// Does what the pool's background threads would, once: for those who run it without.
+    ///
+    /// # Errors
+    /// The backing's or the pool's.
+    pub fn work_once(&self) -> io::Result<()> {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pool) = &*pool else {
+            return Ok(());
+        };
+        pool.write_back_once().map_err(from_pool)?;
+        pool.reclaim_once(usize::MAX).map_err(from_pool)?;
+        if self.names.wants_checkpoint() {
+            self.names.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// The pool's statistics, until the buffer is closed.
+    pub fn stats(&self) -> Option<Stats> {
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+        pool.as_ref().map(Pool::stats)
+    }
+}
+
+impl Drop for FileBuffer {
+    fn drop(&mut self) {
+        // Contents know what they share, which must not keep the pool open.
+        self.registry.forget_all();
+    }
+}
+
+/// Does it for all, whatever becomes of each; returns the first error.
+fn each<T>(all: &[T], act: impl FnMut(&T) -> io::Result<()>) -> io::Result<()> {
+    let results: Vec<io::Result<()>> = all.iter().map(act).collect();
+    results.into_iter().collect()
+}
+
+/// The names below the root, or below the root of all.
+fn open_names(volume: &Volume, ids: FileIds, root: Option<&Path>) -> io::Result<Arc<RealNames>> {
+    let directory = std::fs::File::open(root.unwrap_or(Path::new("/")))?;
+    let area = Arc::new(MetadataArea::new(volume, LOG));
+    let draw = Box::new(move || ids.draw());
+    let names = Names::open(area, RealSpace::new(directory.into()), draw)?;
+    Ok(Arc::new(names))
+}
+
+/// Bytes of data that the pool can hold.
+fn pool_bytes(pool: &Pool) -> u64 {
+    let stats = pool.stats();
+    stats.slots * u64::from(stats.block_bytes)
+}
+
+/// What the pool's table calls the volume of files below this directory.
+fn volume_name(root: Option<&Path>) -> io::Result<PathBuf> {
+    let mut name = OsString::from(VOLUME_PREFIX);
+    if let Some(root) = root {
+        name.push(root.canonicalize()?);
+    }
+    Ok(name.into())
+}
+
+/// The file beside the pool; made if it is not there.
+fn open_side(pool: &Path) -> io::Result<Backing> {
+    let mut path = pool.canonicalize()?.into_os_string();
+    path.push(".files");
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)?;
+    if file.metadata()?.len() < SIDE_BYTES {
+        file.set_len(SIDE_BYTES)?;
+        file.sync_all()?;
+    }
+    let plain = FileBackingOptions {
+        direct: false,
+        io_uring: false,
+    };
+    Backing::file_with(Path::new(&path), plain).map_err(io::Error::other)
+}
+
+/// Attaches the one volume of a pool of files, after a look at whose pool and whose side file it is.
+fn attach(
+    pool: &Pool,
+    path: &Path,
+    side: Backing,
+    name: PathBuf,
+) -> io::Result<(Arc<VirtualStore>, Volume)> {
+    let refuse = |found: String| Err(io::Error::new(io::ErrorKind::InvalidInput, found));
+    let known = pool.volumes();
+    let stats = pool.stats();
+    if let Some(other) = stats.volumes.iter().find(|volume| volume.path != name) {
+        return refuse(format!(
+            "{}: the pool belongs to {}, not to {}; use another pool, or detach that first",
+            path.display(),
+            other.path.display(),
+            name.display()
+        ));
+    }
+    let owner = cuts::read_owner(&side)?;
+    let is_new = owner == [0; 16];
+    if !is_new && owner != pool.uuid() || is_new && !known.is_empty() {
+        return refuse(format!(
+            "{}: the file beside the pool (its name with .files) is another pool's, or new, but this \
+             pool has files; bring its own back, or remove it if the pool is new",
+            path.display()
+        ));
+    }
+    if is_new {
+        cuts::write_owner(&side, &pool.uuid())?;
+    }
+    let block_bytes = stats.block_bytes as usize;
+    let store = Arc::new(VirtualStore::new(name, side, block_bytes)?);
+    let volume = pool
+        .attach(Backing::from_store(store.clone()))
+        .map_err(told)?;
+    Ok((store, volume))
 }

@@ -9,23 +9,33 @@
 //! Errors are [`std::io::Error`] with the number that a system call would give, since callers answer
 //! system calls.
 
-// Until every part is in use.
-#![allow(dead_code)]
-
+mod block_map;
 mod buffer;
+mod content;
+mod cuts;
 mod directory;
 mod errors;
 mod file;
 mod metadata;
+#[cfg(test)]
+mod model_tests;
 pub mod mutants;
+#[allow(dead_code, reason = "for reports of recovery")]
 mod names;
 mod naming;
+mod ranges;
+mod recovery;
+mod registry;
 mod segments;
+mod shared;
+mod sizes;
 mod store;
 mod target;
 #[cfg(test)]
 mod testing;
 
-pub use buffer::{FileBuffer, FileBufferOptions};
+pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, VOLUME_PREFIX};
+pub use cuts::SIDE_BYTES;
 pub use directory::{Directory, FileIdentity, Opened};
 pub use file::{BufferedFile, SyncKind};
+pub use recovery::FilesRecovery;

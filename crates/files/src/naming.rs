@@ -16,6 +16,10 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The pool's; `ENOENT` if the inode has no name left.
     fn introduce(&self, descriptor: BorrowedFd<'_>, identity: FileIdentity) -> io::Result<FileId>;
 
+    /// Whether the file was made through us since the pool was opened, so that nothing in the backing is
+    /// older than what we know of it.
+    fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool;
+
     /// The pool has nothing of this file any more: neither data nor a size.
     fn settled(&self, id: FileId);
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun};
 
+use crate::cuts::Cuts;
 use crate::metadata::LOG;
 use crate::segments::{SEGMENT_BLOCKS, SEGMENTS_MAX};
 use crate::target::Target;
@@ -36,6 +37,7 @@ pub(crate) struct VirtualStore {
     /// What the pool is for, as its volume table shall name it.
     name: PathBuf,
     side: Backing,
+    pub(crate) cuts: Cuts,
     segment_bytes: u64,
     mappings: RwLock<HashMap<u32, Mapping>>,
     /// Files written since they were last synced.
@@ -49,11 +51,27 @@ pub(crate) struct VirtualStore {
     syncs: AtomicU64,
 }
 
+impl std::fmt::Debug for VirtualStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VirtualStore")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl VirtualStore {
     /// A store without files. `side` holds the metadata.
-    pub(crate) fn new(name: PathBuf, side: Backing, block_bytes: usize) -> VirtualStore {
-        VirtualStore {
+    ///
+    /// # Errors
+    /// The side file's.
+    pub(crate) fn new(
+        name: PathBuf,
+        side: Backing,
+        block_bytes: usize,
+    ) -> io::Result<VirtualStore> {
+        Ok(VirtualStore {
             name,
+            cuts: Cuts::open(&side)?,
             side,
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
             mappings: RwLock::default(),
@@ -64,7 +82,7 @@ impl VirtualStore {
             writes: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
-        }
+        })
     }
 
     /// From now on the segment stands for a part of that file.
@@ -123,10 +141,23 @@ impl VirtualStore {
             let Some(Mapping { target, part }) = self.mapping(segment) else {
                 return Ok(());
             };
-            target.write_back(part * self.segment_bytes + within, bytes)?;
+            while !target.write_back(part * self.segment_bytes + within, bytes)? {
+                self.settle_cut(&target)?;
+            }
             self.touch(&target);
             Ok(())
         })
+    }
+
+    /// Makes the file's cut durable, and known to be: from then on recovery does not cut it again.
+    pub(crate) fn settle_cut(&self, target: &Target) -> io::Result<()> {
+        let Some(cut) = target.cut() else {
+            return Ok(());
+        };
+        target.sync_data()?;
+        self.cuts.done(cut.row, cut.epoch)?;
+        target.forget_cut(cut);
+        Ok(())
     }
 
     fn write_side(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustix::fs::OFlags;
 
@@ -21,8 +21,19 @@ pub(crate) struct Target {
     descriptor: RwLock<Arc<File>>,
     /// The size that readers see: nothing is written behind it.
     size_bytes: AtomicU64,
+    /// Row and epoch of a cut that is not known to be durable in the backing.
+    cut: Mutex<Option<Cut>>,
+    has_cut: AtomicBool,
     /// Whether it is among the files to be synced.
     pub(crate) is_touched: AtomicBool,
+}
+
+/// A cut of the file: which row says so, and which cut it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cut {
+    pub(crate) row: u32,
+    pub(crate) epoch: u64,
+    pub(crate) size_bytes: u64,
 }
 
 impl Target {
@@ -32,6 +43,8 @@ impl Target {
             identity: FileIdentity::of(&file)?,
             size_bytes: AtomicU64::new(file.metadata()?.len()),
             descriptor: RwLock::new(Arc::new(file)),
+            cut: Mutex::new(None),
+            has_cut: AtomicBool::new(false),
             is_touched: AtomicBool::new(false),
         })
     }
@@ -73,26 +86,60 @@ impl Target {
         self.size_bytes.store(size_bytes, Ordering::Release);
     }
 
-    /// Sets the size of the file itself, with no write-back on its way.
-    pub(crate) fn truncate(&self, size_bytes: u64) -> io::Result<()> {
+    /// Sets the size of the file itself, with no write-back on its way. With a cut, nothing is written
+    /// to the file from now on before that is durable.
+    pub(crate) fn truncate(&self, size_bytes: u64, cut: Option<Cut>) -> io::Result<()> {
         let alone = self
             .descriptor
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        alone.set_len(size_bytes)?;
+        if let Some(cut) = cut {
+            self.set_cut(cut);
+        }
         self.size_bytes.store(size_bytes, Ordering::Release);
-        Ok(())
+        alone.set_len(size_bytes)
     }
 
-    /// Writes blocks of the pool, as far as the file reaches.
-    pub(crate) fn write_back(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    /// Remembers a cut that the file's row tells of.
+    pub(crate) fn set_cut(&self, cut: Cut) {
+        *self.lock_cut() = Some(cut);
+        self.has_cut.store(true, Ordering::Release);
+    }
+
+    /// The cut that is not known to be durable.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        match self.has_cut.load(Ordering::Acquire) {
+            true => *self.lock_cut(),
+            false => None,
+        }
+    }
+
+    /// This very cut is durable, or the row that tells of it is gone.
+    pub(crate) fn forget_cut(&self, settled: Cut) {
+        let mut cut = self.lock_cut();
+        if *cut == Some(settled) {
+            *cut = None;
+            self.has_cut.store(false, Ordering::Release);
+        }
+    }
+
+    fn lock_cut(&self) -> std::sync::MutexGuard<'_, Option<Cut>> {
+        self.cut.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes blocks of the pool, as far as the file reaches. False if a cut must be settled first.
+    pub(crate) fn write_back(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
         let file = self
             .descriptor
             .read()
             .unwrap_or_else(PoisonError::into_inner);
+        if self.cut().is_some() {
+            return Ok(false);
+        }
         let inside = self.size_bytes().saturating_sub(offset);
         let len = usize::try_from(inside).map_or(bytes.len(), |inside| inside.min(bytes.len()));
-        file.write_all_at(&bytes[..len], offset)
+        file.write_all_at(&bytes[..len], offset)?;
+        Ok(true)
     }
 
     /// Reads what the backing has; zeroes behind its end and behind the file's.
@@ -102,6 +149,10 @@ impl Target {
         let read = read_full(&self.descriptor(), offset, &mut out[..len])?;
         out[read..].fill(0);
         Ok(())
+    }
+
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
+        self.descriptor().sync_all()
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {

@@ -1,11 +1,16 @@
 //! Small pools for this crate's tests.
 
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay::{Backing, Pool, PoolOptions, Region, RuntimeOptions, Volume};
+use forebay_pmem::shadow::{Shadow, ShadowModel};
 
-use crate::metadata::LOG;
+use crate::buffer::{FileBuffer, FileBufferParts};
+use crate::cuts::SIDE_BYTES;
 use crate::store::VirtualStore;
 
 pub(crate) fn quiet() -> RuntimeOptions {
@@ -16,19 +21,66 @@ pub(crate) fn quiet() -> RuntimeOptions {
     }
 }
 
-fn attach(pool: &Pool, side: Backing) -> Volume {
-    let store = VirtualStore::new(PathBuf::from("files:"), side, 4096);
-    let backing = Backing::from_store(Arc::new(store));
-    pool.attach(backing).expect("attach")
+fn quiet_pool() -> PoolOptions {
+    PoolOptions {
+        runtime: quiet(),
+        ..PoolOptions::default()
+    }
 }
 
 /// A pool in memory with the volume of a pool of files.
 pub(crate) fn small_volume() -> (Pool, Volume) {
-    let options = PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::default()
-    };
-    let pool = Pool::create_on(vec![Region::shadow(4 << 20)], &options).expect("create");
-    let volume = attach(&pool, Backing::memory(LOG.end));
+    let region = Region::shadow(4 << 20);
+    let pool = Pool::create_on(vec![region], &quiet_pool()).expect("create");
+    let side = Backing::memory(SIDE_BYTES);
+    let store = VirtualStore::new(PathBuf::from("files:"), side, 4096).expect("store");
+    let backing = Backing::from_store(Arc::new(store));
+    let volume = pool.attach(backing).expect("attach");
     (pool, volume)
+}
+
+/// A pool of files in memory over a directory; it survives the buffer.
+pub(crate) struct Rig {
+    pub(crate) directory: tempfile::TempDir,
+    shadow: Arc<Shadow>,
+    side: Backing,
+}
+
+impl Rig {
+    pub(crate) fn new(pool_bytes: u64) -> Rig {
+        let shadow = Arc::new(Shadow::new(pool_bytes, ShadowModel::Lines));
+        let region = Region::on_shadow(shadow.clone());
+        let pool = Pool::create_on(vec![region], &quiet_pool()).expect("create");
+        pool.close().expect("close");
+        Rig {
+            directory: tempfile::tempdir().expect("a directory"),
+            shadow,
+            side: Backing::memory(SIDE_BYTES),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Opens the pool as it stands, as after a kill if it was not closed.
+    pub(crate) fn open(&self) -> io::Result<Arc<FileBuffer>> {
+        FileBuffer::open_on(FileBufferParts {
+            regions: vec![Region::on_shadow(self.shadow.clone())],
+            side: self.side.clone(),
+            root: Some(self.directory.path().to_owned()),
+            runtime: quiet(),
+        })
+    }
+}
+
+/// Opens a file to read and write, made if it is not there.
+pub(crate) fn open_file(path: &Path) -> OwnedFd {
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path);
+    opened.map(File::into).expect("open")
 }

@@ -30,7 +30,6 @@ use crate::mutants::{Mutant, mutated};
 
 pub(crate) use log::LogArea;
 pub(crate) use pool::RealNames;
-#[expect(unused_imports, reason = "the buffer's recovery calls it soon")]
 pub(crate) use pool::RealRecovery;
 pub(crate) use real::RealSpace;
 use reconcile::Reconciled;
@@ -139,6 +138,16 @@ impl<S: NameSpace> Names<S> {
         let mut inner = self.lock();
         inner.held.remove(&id);
         inner.forget_if_gone(id);
+    }
+
+    /// Whether the inode was made here since the log began.
+    pub(crate) fn has_made(&self, identity: &space::Identity) -> bool {
+        let inner = self.lock();
+        let node = inner
+            .table
+            .find(identity)
+            .and_then(|id| inner.table.node(id));
+        node.is_some_and(|node| node.creation.is_some())
     }
 
     /// Whether the log is so full that [`Names::checkpoint`] should be called.

@@ -40,6 +40,10 @@ impl Naming for Arc<RealNames> {
         self.acquire(&Arc::new(descriptor.try_clone_to_owned()?))
     }
 
+    fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool {
+        RealSpace::seen_of(descriptor).is_ok_and(|seen| self.has_made(&seen.identity))
+    }
+
     fn settled(&self, id: FileId) {
         self.release(id);
     }

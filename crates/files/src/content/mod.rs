@@ -1,0 +1,139 @@
+//! What a file holds: part of it in the pool, the rest in the backing.
+//!
+//! A file is *hot* while its writes are synchronous or soon synced: each write is one transaction of
+//! the pool, with the file's size in it, and durable when it returns. A *cold* file's writes go to the
+//! backing's page cache as without us; what they wrote is remembered, and a sync absorbs it into the
+//! pool. Invariants, under the file's lock:
+//!
+//! * a block that the pool holds is changed in the pool only, so the pool's copy is the newest;
+//! * bytes of such a block behind the file's end are zero;
+//! * the backing's file is never longer than ours, so what it gains reads as zeroes;
+//! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
+
+mod pooled;
+mod read;
+mod resize;
+mod settle;
+mod sync;
+mod write;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::ranges::Ranges;
+use crate::shared::Shared;
+use crate::target::Target;
+use pooled::Pooled;
+
+/// One inode's content.
+#[derive(Debug)]
+pub(crate) struct Content {
+    pub(crate) target: Arc<Target>,
+    shared: Arc<Shared>,
+    state: RwLock<State>,
+    /// Syncs of the backing's file, one at a time: whoever comes meanwhile waits for it.
+    syncing: Mutex<()>,
+    /// Whether a sync has anything to do.
+    needs_sync: AtomicBool,
+    /// Bytes written to the pool that nobody asked to be durable, since the last sync.
+    unasked_bytes: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Every call goes straight to the backing.
+    passes_through: bool,
+    is_hot: bool,
+    /// Where the pool has it, if it does.
+    pooled: Option<Pooled>,
+    unsynced: Unsynced,
+    /// No name is left: nothing need survive.
+    is_unlinked: bool,
+    /// The backing has room reserved up to here.
+    reserved_bytes: u64,
+    /// The backing cannot reserve.
+    reserves_nothing: bool,
+}
+
+/// What of the backing's file is not known to be durable there.
+#[derive(Debug, Default)]
+struct Unsynced {
+    ranges: Ranges,
+    /// Anything of it, for all we know: it was written before we came.
+    everything: bool,
+    /// The file's size grew.
+    size: bool,
+    /// Mode, owner or times changed.
+    attributes: bool,
+}
+
+impl Unsynced {
+    fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && !self.everything && !self.size && !self.attributes
+    }
+
+    /// A sync failed: what it was to make durable is not.
+    fn restore(&mut self, failed: &Unsynced) {
+        self.ranges.add_all(&failed.ranges);
+        self.everything |= failed.everything;
+        self.size |= failed.size;
+        self.attributes |= failed.attributes;
+    }
+}
+
+impl Content {
+    /// The content of a file that the pool has nothing of. `is_known` if all that was ever done to it is
+    /// durable, or nothing was: it is new.
+    pub(crate) fn new(shared: &Arc<Shared>, target: Target, is_known: bool) -> Content {
+        let mut state = State::default();
+        state.unsynced.everything = !is_known;
+        Content {
+            target: Arc::new(target),
+            shared: shared.clone(),
+            state: RwLock::new(state),
+            syncing: Mutex::new(()),
+            needs_sync: AtomicBool::new(!is_known),
+            unasked_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The size that readers see.
+    pub(crate) fn size_bytes(&self) -> io::Result<u64> {
+        let state = self.read_state();
+        match state.passes_through {
+            true => Ok(self.target.descriptor().metadata()?.len()),
+            false => Ok(self.target.size_bytes()),
+        }
+    }
+
+    /// The inode has no name any more.
+    pub(crate) fn unlinked(&self) {
+        self.write_state().is_unlinked = true;
+    }
+
+    /// Mode, owner or times changed in the backing.
+    pub(crate) fn attributes_changed(&self) {
+        self.write_state().unsynced.attributes = true;
+        self.needs_sync.store(true, Ordering::Release);
+    }
+
+    /// Whether something of it may be lost in a crash, for all we know.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        !self.read_state().unsynced.is_empty()
+    }
+
+    /// To be called when `unsynced` has changed.
+    fn note_unsynced(&self, state: &State) {
+        let needs_sync = state.passes_through || !state.unsynced.is_empty();
+        self.needs_sync.store(needs_sync, Ordering::Release);
+    }
+
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,161 @@
+//! A file's place in the pool: its row of the size table, its segments, its blocks.
+
+use std::io;
+
+use forebay::Transaction;
+
+use super::{Content, State};
+use crate::block_map::BlockMap;
+use crate::errors::from_pool;
+use crate::metadata::FileId;
+use crate::segments::{self, Owner, SEGMENT_BLOCKS, SEGMENT_BLOCKS_SHIFT};
+use crate::sizes::Row;
+use crate::store::Mapping;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Pooled {
+    pub(super) id: FileId,
+    pub(super) row: u32,
+    /// The size that the row says.
+    pub(super) size_bytes: u64,
+    /// Part of the file and segment; few.
+    segments: Vec<(u64, u32)>,
+    /// Blocks of the file, by their numbers in the file.
+    pub(super) blocks: BlockMap,
+}
+
+impl Pooled {
+    /// The volume's block that stands for a block of the file, if its segment is there.
+    #[inline]
+    pub(super) fn place(&self, block: u64) -> Option<u64> {
+        let part = block >> SEGMENT_BLOCKS_SHIFT;
+        let known = self.segments.iter().find(|(known, _)| *known == part);
+        known.map(|(_, segment)| {
+            (u64::from(*segment) << SEGMENT_BLOCKS_SHIFT) + block % SEGMENT_BLOCKS
+        })
+    }
+
+    /// The volume's blocks that stand for these of the file.
+    pub(super) fn places<'a>(&'a self, blocks: &'a [u64]) -> impl Iterator<Item = u64> + 'a {
+        blocks.iter().filter_map(|block| self.place(*block))
+    }
+}
+
+impl Content {
+    /// Gives the file a row of the size table, durably, if it has none. False if it cannot have one: it
+    /// has no name, or cannot be written to, or all rows are taken.
+    pub(super) fn join_pool(&self, state: &mut State) -> io::Result<bool> {
+        if state.pooled.is_some() {
+            return Ok(true);
+        }
+        if state.is_unlinked || !self.target.is_writable()? {
+            return Ok(false);
+        }
+        let descriptor = self.target.descriptor();
+        let identity = self.target.identity();
+        let shared = &self.shared;
+        let id = match shared
+            .naming
+            .introduce(std::os::fd::AsFd::as_fd(&*descriptor), identity)
+        {
+            Ok(id) => id,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some(number) = shared.sizes.take() else {
+            return Ok(false);
+        };
+        let size_bytes = self.target.size_bytes();
+        let row = Row {
+            id,
+            size_bytes,
+            cut_bytes: 0,
+            cut_epoch: 0,
+        };
+        let mut transaction = shared.volume.begin();
+        let written = shared.sizes.write(&mut transaction, number, Some(&row));
+        let written = written.and_then(|()| transaction.commit().map_err(from_pool));
+        if let Err(error) = written {
+            shared.sizes.give(number);
+            return Err(error);
+        }
+        state.unsynced.size = false;
+        state.pooled = Some(Pooled {
+            id,
+            row: number,
+            size_bytes,
+            segments: Vec::new(),
+            blocks: BlockMap::default(),
+        });
+        Ok(true)
+    }
+
+    /// Finds segments for these blocks of the file; those that are new become known with the
+    /// transaction. They are mapped already: write-back may come right after the commit.
+    pub(super) fn add_segments(
+        &self,
+        pooled: &mut Pooled,
+        blocks: std::ops::Range<u64>,
+        transaction: &mut Transaction<'_>,
+    ) -> io::Result<()> {
+        let parts = blocks.start >> SEGMENT_BLOCKS_SHIFT
+            ..=(blocks.end.max(blocks.start + 1) - 1) >> SEGMENT_BLOCKS_SHIFT;
+        for part in parts {
+            if pooled.segments.iter().any(|(known, _)| *known == part) {
+                continue;
+            }
+            let shared = &self.shared;
+            let Some(segment) = shared.segments.take() else {
+                return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+            };
+            let owner = Owner {
+                id: pooled.id,
+                part,
+            };
+            segments::write_owner(transaction, segment, Some(owner))?;
+            let target = self.target.clone();
+            shared.store.map(segment, Mapping { target, part });
+            // Known from here on: if the commit fails, the next write says so again.
+            pooled.segments.push((part, segment));
+        }
+        Ok(())
+    }
+
+    /// The pool forgets the file, durably: nothing of it is ever written to the backing again. Its
+    /// caller has drained it, or its data is not wanted any more.
+    pub(super) fn leave_pool(&self, state: &mut State) -> io::Result<()> {
+        state.is_hot = false;
+        let Some(pooled) = &state.pooled else {
+            return Ok(());
+        };
+        let shared = &self.shared;
+        let blocks = pooled.blocks.to_vec();
+        shared
+            .volume
+            .forget_blocks(pooled.places(&blocks))
+            .map_err(from_pool)?;
+        let mut transaction = shared.volume.begin();
+        shared.sizes.write(&mut transaction, pooled.row, None)?;
+        for (_, segment) in &pooled.segments {
+            segments::write_owner(&mut transaction, *segment, None)?;
+        }
+        transaction.commit().map_err(from_pool)?;
+        if let Some(cut) = self.target.cut() {
+            self.target.forget_cut(cut);
+        }
+        shared.sizes.give(pooled.row);
+        for (_, segment) in &pooled.segments {
+            shared.store.unmap(*segment);
+            shared.segments.give(*segment);
+        }
+        shared.naming.settled(pooled.id);
+        state.pooled = None;
+        if state.reserved_bytes > self.target.size_bytes() {
+            state.reserved_bytes = 0;
+            // Gives back what was reserved and not used; if that fails it is merely kept.
+            drop(self.target.descriptor().set_len(self.target.size_bytes()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! Sizes that change without data: truncation, and room that is reserved or given back.
+
+use std::io;
+
+use rustix::fs::FallocateFlags;
+
+use super::pooled::Pooled;
+use super::{Content, State};
+use crate::errors::from_pool;
+use crate::sizes::Row;
+use crate::target::Cut;
+
+impl Content {
+    /// Sets the size; what is gained reads as zeroes.
+    pub(crate) fn truncate(&self, size_bytes: u64) -> io::Result<()> {
+        if size_bytes > i64::MAX as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let mut state = self.write_state();
+        if state.passes_through {
+            return self.target.descriptor().set_len(size_bytes);
+        }
+        let result = if state.pooled.is_none() {
+            self.truncate_backing(&mut state, size_bytes)
+        } else if size_bytes < self.target.size_bytes() {
+            self.cut_pooled(&mut state, size_bytes)
+        } else {
+            self.grow_pooled(&mut state, size_bytes)
+        };
+        self.note_unsynced(&state);
+        result
+    }
+
+    fn truncate_backing(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
+        let before = self.target.size_bytes();
+        if size_bytes < before {
+            // Whatever was there must not come back; the next sync sees to that in the backing.
+            state.unsynced.everything = true;
+            state.unsynced.ranges.cut(size_bytes);
+            state.reserved_bytes = 0;
+        }
+        let truncated = self.target.truncate(size_bytes, None);
+        if truncated.is_err() {
+            self.target.grown_to(before);
+        }
+        state.unsynced.size |= size_bytes > before;
+        truncated
+    }
+
+    fn grow_pooled(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
+        let before = self.target.size_bytes();
+        self.target.descriptor().set_len(size_bytes)?;
+        let pooled = state.pooled.as_mut().expect("it is in the pool");
+        self.target.grown_to(size_bytes);
+        let written = self.write_size(pooled, size_bytes);
+        if written.is_err() {
+            self.target.truncate(before, None)?;
+        }
+        written
+    }
+
+    /// Puts the size into the file's row, durably.
+    pub(super) fn write_size(&self, pooled: &mut Pooled, size_bytes: u64) -> io::Result<()> {
+        let shared = &self.shared;
+        let mut transaction = shared.volume.begin();
+        shared
+            .sizes
+            .write_size(&mut transaction, pooled.row, size_bytes)
+            .map_err(from_pool)?;
+        transaction.commit().map_err(from_pool)?;
+        pooled.size_bytes = size_bytes;
+        Ok(())
+    }
+
+    /// Cuts a file that the pool has. First the row says so, with which the cut is durable: recovery cuts
+    /// the backing's file and drops blocks behind the end. These are forgotten before this returns, so
+    /// when the file grows again nothing old is there.
+    fn cut_pooled(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
+        let shared = &self.shared;
+        let block_bytes = shared.volume.block_size() as u64;
+        let (tail, within) = (size_bytes / block_bytes, size_bytes % block_bytes);
+        let is_tail_held = within > 0 && self.is_held(state, tail);
+        let pooled = state.pooled.as_mut().expect("it is in the pool");
+        let pending = self.target.cut();
+        let cut = Cut {
+            row: pooled.row,
+            epoch: shared.store.cuts.next_epoch(),
+            size_bytes: pending.map_or(size_bytes, |before| before.size_bytes.min(size_bytes)),
+        };
+        let row = Row {
+            id: pooled.id,
+            size_bytes,
+            cut_bytes: cut.size_bytes,
+            cut_epoch: cut.epoch,
+        };
+        let mut transaction = shared.volume.begin();
+        shared
+            .sizes
+            .write(&mut transaction, pooled.row, Some(&row))?;
+        if is_tail_held {
+            let place = pooled.place(tail).expect("its blocks have segments");
+            transaction
+                .append(place, within as usize, &[])
+                .map_err(from_pool)?;
+        }
+        transaction.commit().map_err(from_pool)?;
+        pooled.size_bytes = size_bytes;
+        state.reserved_bytes = 0;
+        state.unsynced.ranges.cut(size_bytes);
+        let truncated = self.target.truncate(size_bytes, Some(cut));
+        let first = size_bytes.div_ceil(block_bytes);
+        let behind: Vec<u64> = pooled.blocks.to_vec();
+        let behind = &behind[behind.partition_point(|block| *block < first)..];
+        let places = pooled.places(behind);
+        shared.volume.forget_blocks(places).map_err(from_pool)?;
+        pooled.blocks.cut(first);
+        truncated
+    }
+
+    /// As `fallocate`.
+    pub(crate) fn allocate(
+        &self,
+        mode: FallocateFlags,
+        offset: u64,
+        len_bytes: u64,
+    ) -> io::Result<()> {
+        let mut state = self.write_state();
+        let file = self.target.descriptor();
+        if state.passes_through {
+            return Ok(rustix::fs::fallocate(&*file, mode, offset, len_bytes)?);
+        }
+        let only_reserves = FallocateFlags::KEEP_SIZE.contains(mode);
+        if !only_reserves {
+            // What is in the pool would be in the way.
+            self.drain_locked(&mut state)?;
+            self.leave_pool(&mut state)?;
+        }
+        rustix::fs::fallocate(&*file, mode, offset, len_bytes)?;
+        let found = file.metadata()?.len();
+        if !only_reserves {
+            self.target.grown_to(found);
+            state.unsynced.everything = true;
+            state.reserved_bytes = 0;
+        } else if found > self.target.size_bytes() {
+            self.target.grown_to(found);
+            match state.pooled.as_mut() {
+                Some(pooled) => self.write_size(pooled, found)?,
+                None => state.unsynced.size = true,
+            }
+        }
+        self.note_unsynced(&state);
+        Ok(())
+    }
+
+    /// As `lseek` with `SEEK_DATA` or `SEEK_HOLE`.
+    pub(crate) fn seek(&self, offset: u64, data: bool) -> io::Result<u64> {
+        let state = self.write_state();
+        if let Some(pooled) = state.pooled.as_ref().filter(|_| !state.passes_through) {
+            // The backing can tell when it has everything.
+            let blocks = pooled.blocks.to_vec();
+            let places = pooled.places(&blocks);
+            self.shared.volume.flush_blocks(places).map_err(from_pool)?;
+            self.lengthen_backing()?;
+        }
+        let from = match data {
+            true => rustix::fs::SeekFrom::Data(offset),
+            false => rustix::fs::SeekFrom::Hole(offset),
+        };
+        Ok(rustix::fs::seek(&*self.target.descriptor(), from)?)
+    }
+}

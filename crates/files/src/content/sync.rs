@@ -1,0 +1,108 @@
+//! Syncs: what went past the pool is absorbed, or the backing itself is synced.
+
+use std::io;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use super::{Content, State};
+use crate::errors::from_pool;
+use crate::file::SyncKind;
+
+/// Bytes that are read back at once to be absorbed.
+const ABSORBED_AT_ONCE: u64 = 1 << 20;
+
+impl Content {
+    /// Makes everything written so far durable.
+    pub(crate) fn sync(&self, kind: SyncKind) -> io::Result<()> {
+        self.unasked_bytes.store(0, Ordering::Relaxed);
+        if !self.needs_sync.load(Ordering::Acquire) {
+            return self.shared.volume.check_durable().map_err(from_pool);
+        }
+        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.write_state();
+        let unsynced = &state.unsynced;
+        if state.passes_through {
+            drop(state);
+            return self.sync_descriptor(kind);
+        }
+        if kind == SyncKind::Data && unsynced.attributes && self.has_only_attributes(&state) {
+            return Ok(());
+        }
+        let is_for_backing = unsynced.everything
+            || (unsynced.attributes && kind == SyncKind::All)
+            || unsynced.ranges.has_overflowed()
+            || unsynced.ranges.bytes() > self.shared.absorbed_bytes_max;
+        if !is_for_backing && self.join_pool(&mut state)? {
+            let absorbed = self.absorb(&mut state);
+            self.note_unsynced(&state);
+            if absorbed.is_ok() {
+                return Ok(());
+            }
+            // The pool is full or refuses writes: the backing may still do.
+        }
+        let taken = std::mem::take(&mut state.unsynced);
+        drop(state);
+        let result = self.sync_descriptor(kind);
+        let mut state = self.write_state();
+        match &result {
+            Ok(()) => state.unsynced.attributes |= taken.attributes && kind == SyncKind::Data,
+            Err(_) => state.unsynced.restore(&taken),
+        }
+        self.note_unsynced(&state);
+        result
+    }
+
+    fn has_only_attributes(&self, state: &State) -> bool {
+        let unsynced = &state.unsynced;
+        unsynced.ranges.is_empty() && !unsynced.everything && !unsynced.size
+    }
+
+    fn sync_descriptor(&self, kind: SyncKind) -> io::Result<()> {
+        let file = self.target.descriptor();
+        match kind {
+            SyncKind::Data => file.sync_data(),
+            SyncKind::All => file.sync_all(),
+        }
+    }
+
+    /// Makes the backing's file durable while the file is locked.
+    pub(super) fn sync_backing_locked(&self, state: &mut State) -> io::Result<()> {
+        self.sync_descriptor(SyncKind::Data)?;
+        let attributes = state.unsynced.attributes;
+        state.unsynced = super::Unsynced {
+            attributes,
+            ..super::Unsynced::default()
+        };
+        self.note_unsynced(state);
+        Ok(())
+    }
+
+    /// Brings what only the page cache has into the pool. The file is hot then: who syncs once does so
+    /// again.
+    fn absorb(&self, state: &mut State) -> io::Result<()> {
+        let ranges: Vec<(u64, u64)> = state.unsynced.ranges.iter().collect();
+        let mut bytes = Vec::new();
+        for (start, end) in ranges {
+            let mut at = start;
+            while at < end {
+                let len = (end - at).min(ABSORBED_AT_ONCE);
+                bytes.resize(len as usize, 0);
+                self.read_inside(state.pooled.as_ref(), at, &mut bytes)?;
+                self.write_pooled(state, at, &bytes)?;
+                at += len;
+            }
+        }
+        let size_bytes = self.target.size_bytes();
+        let pooled = state.pooled.as_mut().expect("it has joined the pool");
+        if pooled.size_bytes != size_bytes {
+            self.write_size(pooled, size_bytes)?;
+        }
+        state.is_hot = true;
+        let attributes = state.unsynced.attributes;
+        state.unsynced = super::Unsynced {
+            attributes,
+            ..super::Unsynced::default()
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! Writes: to the pool where the file is hot or the pool holds the block, to the page cache else.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering;
+
+use rustix::fs::FallocateFlags;
+
+use super::pooled::Pooled;
+use super::{Content, State};
+use crate::errors::from_pool;
+
+/// After so many bytes that nobody asked to be durable, a file is not worth the pool.
+const COLD_AFTER_BYTES: u64 = 8 << 20;
+/// Blocks of the tables that ride in a transaction beside the data, and the data's ragged ends.
+const BLOCKS_BESIDE: u64 = 6;
+/// Room is reserved in the backing in steps: a file's length again, within these bounds.
+const RESERVE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+
+impl Content {
+    /// Writes at byte `offset`; `durable` if it is to survive a crash when this returns.
+    pub(crate) fn write_at(&self, offset: u64, data: &[u8], durable: bool) -> io::Result<()> {
+        let mut state = self.write_state();
+        self.write_locked(&mut state, offset, data, durable)
+    }
+
+    /// Writes at the end and returns where that was.
+    pub(crate) fn append(&self, data: &[u8], durable: bool) -> io::Result<u64> {
+        let mut state = self.write_state();
+        let offset = match state.passes_through {
+            true => self.target.descriptor().metadata()?.len(),
+            false => self.target.size_bytes(),
+        };
+        self.write_locked(&mut state, offset, data, durable)?;
+        Ok(offset)
+    }
+
+    fn write_locked(
+        &self,
+        state: &mut State,
+        offset: u64,
+        data: &[u8],
+        durable: bool,
+    ) -> io::Result<()> {
+        let end = offset.checked_add(data.len() as u64);
+        if end.is_none_or(|end| end > i64::MAX as u64) {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        if state.passes_through {
+            let file = self.target.descriptor();
+            file.write_all_at(data, offset)?;
+            return if durable { file.sync_data() } else { Ok(()) };
+        }
+        if !durable && state.is_hot {
+            let len = data.len() as u64;
+            let unasked = self.unasked_bytes.load(Ordering::Relaxed) + len;
+            self.unasked_bytes.store(unasked, Ordering::Relaxed);
+            state.is_hot = unasked <= COLD_AFTER_BYTES;
+        }
+        if (durable || state.is_hot) && self.join_pool(state)? {
+            state.is_hot = true;
+            return self.write_pooled(state, offset, data);
+        }
+        self.write_cold(state, offset, data)?;
+        match durable {
+            true => self.sync_backing_locked(state),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes to the pool, in transactions as large as they may be.
+    pub(super) fn write_pooled(
+        &self,
+        state: &mut State,
+        offset: u64,
+        data: &[u8],
+    ) -> io::Result<()> {
+        self.reserve(state, offset, data.len() as u64)?;
+        let volume = &self.shared.volume;
+        let block_bytes = volume.block_size() as u64;
+        let beside = BLOCKS_BESIDE * block_bytes;
+        let limit = (volume.transaction_limit_bytes().saturating_sub(beside)).max(block_bytes);
+        let pooled = state.pooled.as_mut().expect("it has joined the pool");
+        let (mut at, mut rest) = (offset, data);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(limit as usize));
+            self.write_transaction(pooled, at, now)?;
+            at += now.len() as u64;
+            rest = later;
+        }
+        state.unsynced.size = false;
+        Ok(())
+    }
+
+    /// One transaction: the data and the size that the file has with it.
+    fn write_transaction(&self, pooled: &mut Pooled, offset: u64, data: &[u8]) -> io::Result<()> {
+        let volume = &self.shared.volume;
+        let block_bytes = volume.block_size();
+        let shift = block_bytes.trailing_zeros();
+        let end = offset + data.len() as u64;
+        let size_before = self.target.size_bytes();
+        let size_bytes = size_before.max(end);
+        let blocks = offset >> shift..(end + block_bytes as u64 - 1) >> shift;
+        let mut transaction = volume.begin();
+        if pooled.place(blocks.start).is_none() || pooled.place(blocks.end - 1).is_none() {
+            self.add_segments(pooled, blocks.clone(), &mut transaction)?;
+        }
+        let (mut at, mut rest) = (offset, data);
+        for block in blocks.clone() {
+            let within = at as usize & (block_bytes - 1);
+            let (bytes, later) = rest.split_at(rest.len().min(block_bytes - within));
+            let place = pooled.place(block).expect("it was added");
+            let added = if bytes.len() == block_bytes {
+                transaction.write(place, bytes)
+            } else if at + bytes.len() as u64 >= size_before {
+                // What lies behind it in the block is zero, as always behind the end.
+                transaction.append(place, within, bytes)
+            } else {
+                transaction.write_at((place << shift) + within as u64, bytes)
+            };
+            added.map_err(from_pool)?;
+            at += bytes.len() as u64;
+            rest = later;
+        }
+        if size_bytes != pooled.size_bytes {
+            let sizes = &self.shared.sizes;
+            let added = sizes.write_size(&mut transaction, pooled.row, size_bytes);
+            added.map_err(from_pool)?;
+        }
+        // Before the commit: a write-back right behind it must not stop at the old end.
+        self.target.grown_to(size_bytes);
+        if let Err(error) = transaction.commit() {
+            if size_bytes != size_before {
+                self.target.truncate(size_before, None)?;
+            }
+            return Err(from_pool(error));
+        }
+        pooled.size_bytes = size_bytes;
+        blocks.for_each(|block| pooled.blocks.insert(block));
+        Ok(())
+    }
+
+    /// Writes past the pool, but for blocks that the pool holds.
+    fn write_cold(&self, state: &mut State, offset: u64, data: &[u8]) -> io::Result<()> {
+        if state.pooled.is_none() {
+            return self.write_page_cache(state, offset, data);
+        }
+        if self.target.cut().is_some() {
+            // Recovery would cut off what only the backing has.
+            return self.write_pooled(state, offset, data);
+        }
+        let block_bytes = self.shared.volume.block_size() as u64;
+        let end = offset + data.len() as u64;
+        let mut at = offset;
+        while at < end {
+            let is_held = self.is_held(state, at / block_bytes);
+            let mut next = at / block_bytes + 1;
+            while next * block_bytes < end && self.is_held(state, next) == is_held {
+                next += 1;
+            }
+            let part_end = (next * block_bytes).min(end);
+            let part = &data[(at - offset) as usize..(part_end - offset) as usize];
+            match is_held {
+                true => self.write_pooled(state, at, part)?,
+                false => self.write_page_cache(state, at, part)?,
+            }
+            at = part_end;
+        }
+        Ok(())
+    }
+
+    /// Whether the pool holds this block now. If not, it will not before somebody writes it there.
+    pub(super) fn is_held(&self, state: &State, block: u64) -> bool {
+        let Some(pooled) = &state.pooled else {
+            return false;
+        };
+        pooled.blocks.contains(block)
+            && pooled
+                .place(block)
+                .is_some_and(|place| self.shared.volume.is_resident(place..place + 1))
+    }
+
+    fn write_page_cache(&self, state: &mut State, offset: u64, data: &[u8]) -> io::Result<()> {
+        let end = offset + data.len() as u64;
+        // A write that fails may have done its first part.
+        state.unsynced.ranges.add(offset, end);
+        self.needs_sync.store(true, Ordering::Release);
+        let file = self.target.descriptor();
+        let written = file.write_all_at(data, offset);
+        let size_before = self.target.size_bytes();
+        let size_bytes = match written {
+            Ok(()) => end,
+            Err(_) => file.metadata()?.len(),
+        };
+        if size_bytes > size_before {
+            self.target.grown_to(size_bytes);
+            state.unsynced.size = true;
+        }
+        written
+    }
+
+    /// Reserves room in the backing for what the pool will write there later: a full disk is told to
+    /// whoever writes, while it can be told.
+    fn reserve(&self, state: &mut State, offset: u64, len_bytes: u64) -> io::Result<()> {
+        let end = offset + len_bytes;
+        if end <= state.reserved_bytes || state.reserves_nothing || end <= self.target.size_bytes()
+        {
+            return Ok(());
+        }
+        let file = self.target.descriptor();
+        let start = state
+            .reserved_bytes
+            .max(self.target.size_bytes().min(offset));
+        let step = end.clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end());
+        let mode = FallocateFlags::KEEP_SIZE;
+        for wanted in [end + step, end] {
+            match rustix::fs::fallocate(&*file, mode, start, wanted - start) {
+                Ok(()) => {
+                    state.reserved_bytes = wanted;
+                    return Ok(());
+                }
+                Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) if wanted > end => {}
+                Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT)) => {
+                    return Err(error.into());
+                }
+                Err(_) => {
+                    state.reserves_nothing = true;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! Which cuts of files are durable in the backing.
+//!
+//! Written straight into the side file, behind the metadata: write-back may have to say so in the
+//! midst of a round, when no transaction is possible.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use forebay::{Backing, WriteRun};
+
+use crate::metadata::LOG;
+use crate::sizes::ROWS_MAX;
+
+const PAGE_BYTES: usize = 4096;
+const MARKS_OF_A_PAGE: usize = PAGE_BYTES / 8;
+/// Where the marks begin: behind the metadata and a page that says whose the file is.
+const MARKS_AT: u64 = LOG.end + PAGE_BYTES as u64;
+
+/// Bytes of the file beside the pool.
+pub const SIDE_BYTES: u64 = MARKS_AT + ROWS_MAX as u64 * 8;
+
+/// The newest durable cut of each row.
+pub(crate) struct Cuts {
+    side: Backing,
+    marks: Mutex<Vec<u64>>,
+    newest_epoch: AtomicU64,
+}
+
+impl std::fmt::Debug for Cuts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cuts")
+            .field("newest_epoch", &self.newest_epoch)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Cuts {
+    /// Reads the marks.
+    ///
+    /// # Errors
+    /// The side file's.
+    pub(crate) fn open(side: &Backing) -> io::Result<Cuts> {
+        let mut raw = vec![0; ROWS_MAX as usize * 8];
+        side.read_at(MARKS_AT, &mut raw)?;
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let marks: Vec<u64> = raw.chunks_exact(8).map(word).collect();
+        Ok(Cuts {
+            side: side.clone(),
+            newest_epoch: AtomicU64::new(marks.iter().copied().max().unwrap_or(0)),
+            marks: Mutex::new(marks),
+        })
+    }
+
+    /// An epoch that no cut of the pool had.
+    pub(crate) fn next_epoch(&self) -> u64 {
+        self.newest_epoch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Recovery found a row with this epoch.
+    pub(crate) fn know_epoch(&self, epoch: u64) {
+        self.newest_epoch.fetch_max(epoch, Ordering::Relaxed);
+    }
+
+    /// Whether the cut of this row in this epoch is durable in the backing.
+    pub(crate) fn is_done(&self, row: u32, epoch: u64) -> bool {
+        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        marks[row as usize] >= epoch
+    }
+
+    /// The cut is durable in the backing; when this returns that is known for good.
+    ///
+    /// # Errors
+    /// The side file's.
+    pub(crate) fn done(&self, row: u32, epoch: u64) -> io::Result<()> {
+        let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = row as usize / MARKS_OF_A_PAGE;
+        let first = page * MARKS_OF_A_PAGE;
+        let before = std::mem::replace(&mut marks[row as usize], epoch);
+        let raw: Vec<u8> = marks[first..first + MARKS_OF_A_PAGE]
+            .iter()
+            .flat_map(|mark| mark.to_le_bytes())
+            .collect();
+        let run = WriteRun {
+            offset: MARKS_AT + (page * PAGE_BYTES) as u64,
+            bytes: &raw,
+        };
+        let written: io::Result<()> = self.side.write_runs(&[run]).into_iter().collect();
+        let result = written.and_then(|()| self.side.sync());
+        if result.is_err() {
+            marks[row as usize] = before;
+        }
+        result
+    }
+}
+
+/// Whose the side file is: 16 bytes that stand before the marks. All zero in a new one.
+///
+/// # Errors
+/// The side file's.
+pub(crate) fn read_owner(side: &Backing) -> io::Result<[u8; 16]> {
+    let mut owner = [0; 16];
+    side.read_at(LOG.end, &mut owner)?;
+    Ok(owner)
+}
+
+/// Makes it that pool's, durably.
+///
+/// # Errors
+/// The side file's.
+pub(crate) fn write_owner(side: &Backing, owner: &[u8; 16]) -> io::Result<()> {
+    let mut page = [0; PAGE_BYTES];
+    page[..16].copy_from_slice(owner);
+    let run = WriteRun {
+        offset: LOG.end,
+        bytes: &page,
+    };
+    let written: io::Result<()> = side.write_runs(&[run]).into_iter().collect();
+    written.and_then(|()| side.sync())
+}

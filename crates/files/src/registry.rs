@@ -1,0 +1,203 @@
+//! The files that the buffer knows: open ones, and closed ones that the pool has something of.
+//!
+//! A closed file stays known, with its descriptor, until there are many: then the ones closed longest
+//! ago are settled.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::content::Content;
+use crate::directory::FileIdentity;
+use crate::file::BufferedFile;
+use crate::shared::Shared;
+use crate::target::Target;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    files: Mutex<Files>,
+    /// Closed files that are kept at most: each has a descriptor.
+    closed_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    known: HashMap<FileIdentity, Known>,
+    /// Files in the order in which they were closed, with the number of that closing.
+    closed: VecDeque<(FileIdentity, u64)>,
+    closings: u64,
+    /// Files that were let go although a crash might lose some of what was written to them.
+    unsynced: HashSet<FileIdentity>,
+    /// The buffer is closed: files pass through.
+    is_over: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    content: Arc<Content>,
+    handle: Weak<BufferedFile>,
+    /// Which closing it is since; 0 while it is open.
+    closing: u64,
+}
+
+impl Registry {
+    pub(crate) fn new(closed_max: usize) -> Registry {
+        Registry {
+            files: Mutex::default(),
+            closed_max,
+        }
+    }
+
+    /// The handle of a file, made if nobody has it open.
+    ///
+    /// # Errors
+    /// The descriptor cannot be looked at.
+    pub(crate) fn adopt(
+        self: &Arc<Self>,
+        shared: &Arc<Shared>,
+        descriptor: OwnedFd,
+    ) -> io::Result<Arc<BufferedFile>> {
+        let identity = FileIdentity::of(&descriptor)?;
+        let mut files = self.lock();
+        if let Some(handle) = self.open_again(&mut files, identity) {
+            // A handle that goes asks for the lock.
+            drop(files);
+            handle.offer_descriptor(descriptor)?;
+            return Ok(handle);
+        }
+        let is_known =
+            shared.naming.is_new(descriptor.as_fd()) && !files.unsynced.remove(&identity);
+        let target = Target::new(descriptor)?;
+        let content = Arc::new(Content::new(shared, target, is_known));
+        if files.is_over {
+            content.suspend()?;
+        }
+        let handle = Arc::new(BufferedFile::new(content.clone(), self.clone()));
+        files.known.insert(
+            identity,
+            Known {
+                content,
+                handle: Arc::downgrade(&handle),
+                closing: 0,
+            },
+        );
+        Ok(handle)
+    }
+
+    /// The handle of a file that is known.
+    pub(crate) fn known(self: &Arc<Self>, identity: FileIdentity) -> Option<Arc<BufferedFile>> {
+        self.open_again(&mut self.lock(), identity)
+    }
+
+    fn open_again(
+        self: &Arc<Self>,
+        files: &mut Files,
+        identity: FileIdentity,
+    ) -> Option<Arc<BufferedFile>> {
+        let known = files.known.get_mut(&identity)?;
+        known.closing = 0;
+        let handle = known
+            .handle
+            .upgrade()
+            .unwrap_or_else(|| Arc::new(BufferedFile::new(known.content.clone(), self.clone())));
+        known.handle = Arc::downgrade(&handle);
+        Some(handle)
+    }
+
+    /// Called when the last handle of a file is dropped.
+    pub(crate) fn closed(&self, identity: FileIdentity) {
+        let mut files = self.lock();
+        files.closings += 1;
+        let closing = files.closings;
+        let Some(known) = files.known.get_mut(&identity) else {
+            return;
+        };
+        if known.handle.strong_count() > 0 {
+            // Opened again meanwhile.
+            return;
+        }
+        if known.content.is_unlinked() {
+            let gone = files.known.remove(&identity);
+            drop(files);
+            if let Some(gone) = gone {
+                // What stays behind on an error is of a file without a name, which recovery drops.
+                drop(gone.content.abandon());
+            }
+            return;
+        }
+        known.closing = closing;
+        files.closed.push_back((identity, closing));
+        let oldest = self.oldest(&mut files);
+        drop(files);
+        self.let_go(oldest);
+    }
+
+    /// Closed files beyond those that are kept.
+    fn oldest(&self, files: &mut Files) -> Vec<(FileIdentity, Arc<Content>)> {
+        let mut oldest = Vec::new();
+        if files.closed.len() <= self.closed_max {
+            return oldest;
+        }
+        // Many at once: syncs of several files cost little more than one.
+        while files.closed.len() > self.closed_max * 3 / 4 {
+            let Some((identity, closing)) = files.closed.pop_front() else {
+                break;
+            };
+            if let Some(known) = files.known.get(&identity)
+                && known.closing == closing
+            {
+                oldest.push((identity, known.content.clone()));
+            }
+        }
+        oldest
+    }
+
+    /// Settles files that were closed, and forgets those that nobody has opened meanwhile.
+    fn let_go(&self, oldest: Vec<(FileIdentity, Arc<Content>)>) {
+        for (identity, content) in oldest {
+            // Where the backing fails the file stays known, and with it what the pool has of it.
+            if content.settle().is_err() {
+                continue;
+            }
+            let mut files = self.lock();
+            let is_closed = files
+                .known
+                .get(&identity)
+                .is_some_and(|known| known.closing > 0 && known.handle.strong_count() == 0);
+            if is_closed {
+                if content.is_unsynced() {
+                    files.unsynced.insert(identity);
+                }
+                files.known.remove(&identity);
+            }
+        }
+    }
+
+    /// All contents.
+    pub(crate) fn contents(&self) -> Vec<Arc<Content>> {
+        let files = self.lock();
+        files
+            .known
+            .values()
+            .map(|known| known.content.clone())
+            .collect()
+    }
+
+    /// From now on files pass through; returns all that are known.
+    pub(crate) fn end(&self) -> Vec<Arc<Content>> {
+        self.lock().is_over = true;
+        self.contents()
+    }
+
+    /// Forgets everything, as a process that is killed does.
+    pub(crate) fn forget_all(&self) {
+        let known = std::mem::take(&mut self.lock().known);
+        drop(known);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Files> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

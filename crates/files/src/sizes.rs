@@ -1,0 +1,136 @@
+//! The size table: a row for each file that has data in the pool.
+//!
+//! A row's size changes in the same transaction as the data that makes the file longer. After a crash
+//! a file is as long as its row says, or as the backing says if that is more: growth that nobody
+//! synced may be in the backing alone. That a file was cut must not be undone so. The row says where
+//! (`cut_bytes`) and in which epoch; the backing is cut before anything else is done with it, unless
+//! the side file says that this cut is durable there (`cuts`).
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use forebay::{Transaction, Volume};
+
+use crate::errors::from_pool;
+use crate::metadata::{FileId, MetadataArea, ROWS};
+
+const ROW_BYTES: u64 = 64;
+/// Rows of the table.
+pub(crate) const ROWS_MAX: u32 = ((ROWS.end - ROWS.start) / ROW_BYTES) as u32;
+const SIZE_AT: u64 = 8;
+
+/// What the pool knows of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Row {
+    pub(crate) id: FileId,
+    pub(crate) size_bytes: u64,
+    /// The backing's file is to be cut to this size, if the cut of this epoch is not durable there.
+    pub(crate) cut_bytes: u64,
+    /// 0: the file was never cut.
+    pub(crate) cut_epoch: u64,
+}
+
+impl Row {
+    fn encode(&self) -> [u8; ROW_BYTES as usize] {
+        let mut raw = [0; ROW_BYTES as usize];
+        let words = [self.id.0, self.size_bytes, self.cut_bytes, self.cut_epoch];
+        for (place, word) in raw.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        raw
+    }
+
+    fn decode(raw: &[u8]) -> Option<Row> {
+        let word = |at: usize| u64::from_le_bytes(raw[at..at + 8].try_into().expect("eight bytes"));
+        (word(0) != 0).then(|| Row {
+            id: FileId(word(0)),
+            size_bytes: word(8),
+            cut_bytes: word(16),
+            cut_epoch: word(24),
+        })
+    }
+}
+
+/// The free rows, and where each one lies.
+#[derive(Debug)]
+pub(crate) struct SizeTable {
+    blocks: u64,
+    block_bytes: u64,
+    free: Mutex<BTreeSet<u32>>,
+}
+
+impl SizeTable {
+    /// Reads the table; returns the rows in use.
+    ///
+    /// # Errors
+    /// The pool's.
+    pub(crate) fn open(volume: &Volume) -> io::Result<(SizeTable, Vec<(u32, Row)>)> {
+        let area = MetadataArea::new(volume, ROWS);
+        let mut raw = vec![0; area.len() as usize];
+        area.read(0, &mut raw)?;
+        let block_bytes = volume.block_size() as u64;
+        let table = SizeTable {
+            blocks: area.len() / block_bytes,
+            block_bytes,
+            free: Mutex::default(),
+        };
+        let mut free = BTreeSet::new();
+        let mut used = Vec::new();
+        for number in 0..ROWS_MAX {
+            let at = (table.offset(number) - ROWS.start) as usize;
+            match Row::decode(&raw[at..at + ROW_BYTES as usize]) {
+                Some(row) => used.push((number, row)),
+                None => drop(free.insert(number)),
+            }
+        }
+        *table.lock_free() = free;
+        Ok((table, used))
+    }
+
+    /// A free row. The first ones lie in a block each: writers of different files meet nowhere.
+    pub(crate) fn take(&self) -> Option<u32> {
+        self.lock_free().pop_first()
+    }
+
+    /// The row is empty, durably.
+    pub(crate) fn give(&self, number: u32) {
+        let is_new = self.lock_free().insert(number);
+        assert!(is_new, "row {number} is given back once");
+    }
+
+    /// Adds a row to a transaction, or that it is free.
+    pub(crate) fn write(
+        &self,
+        transaction: &mut Transaction<'_>,
+        number: u32,
+        row: Option<&Row>,
+    ) -> io::Result<()> {
+        let raw = row.map_or([0; ROW_BYTES as usize], Row::encode);
+        let offset = self.offset(number);
+        transaction.write_at(offset, &raw).map_err(from_pool)
+    }
+
+    /// Adds a row's new size to a transaction.
+    pub(crate) fn write_size(
+        &self,
+        transaction: &mut Transaction<'_>,
+        number: u32,
+        size_bytes: u64,
+    ) -> forebay::Result<()> {
+        transaction.write_at(self.offset(number) + SIZE_AT, &size_bytes.to_le_bytes())
+    }
+
+    /// Where in the volume a row lies.
+    fn offset(&self, number: u32) -> u64 {
+        let (block, at) = (
+            u64::from(number) % self.blocks,
+            u64::from(number) / self.blocks,
+        );
+        ROWS.start + block * self.block_bytes + at * ROW_BYTES
+    }
+
+    fn lock_free(&self) -> std::sync::MutexGuard<'_, BTreeSet<u32>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
