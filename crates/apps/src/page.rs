@@ -9,13 +9,14 @@ use crate::outcome::PERCENTS;
 use crate::place::Place;
 use crate::results::Results;
 
+/// Those that are in most charts come first, which gives each the same colour there.
 const PLACES: [Place; 6] = [
     Place::Disk,
-    Place::DiskUnsynced,
     Place::Tmpfs,
-    Place::Passthrough,
     Place::Mount,
     Place::Preload,
+    Place::DiskUnsynced,
+    Place::Passthrough,
 ];
 
 /// Each program's own number.
@@ -127,10 +128,7 @@ fn programs(results: &Results) -> Section {
     let names: Vec<String> = measured().map(|(name, _)| (*name).into()).collect();
     let titles: Vec<String> = measured().map(|(_, title)| (*title).into()).collect();
     let median = |name: &str, place| results.metric(name)?.median(place);
-    let ratio = |name: &str, place| match place {
-        Place::Tmpfs => None,
-        _ => results.metric(name)?.ratio(place, Place::Tmpfs),
-    };
+    let ratio = |name: &str, place| results.metric(name)?.ratio(place, Place::Tmpfs);
     let share = chart(
         "Speed as a multiple of tmpfs",
         "program",

@@ -204,8 +204,17 @@ impl<'a> Session<'a> {
     ///
     /// Errors: the mount does not end, or ends with a failure.
     pub fn close(mut self) -> Result<()> {
-        match self.mount.take() {
-            Some(daemon) => daemon.end(Signal::TERM),
+        match &mut self.mount {
+            Some(_) if self.place == Place::Mount => {
+                let daemon = self.mount.take();
+                daemon.map_or(Ok(()), |daemon| daemon.end(Signal::TERM))
+            }
+            Some(daemon) => {
+                let mut umount = Command::new("umount");
+                umount.arg(self.scratch.path().join("mount"));
+                children::output(umount, TOOL_DEADLINE, &self.context.interrupt)?;
+                daemon.ended()
+            }
             None => Ok(()),
         }
     }
