@@ -85,7 +85,8 @@ impl Core {
                 return Err(Box::new(Error::WornOut { path: self.path() }));
             }
             let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
-            // Whoever was at it meanwhile may have made room.
+            // Whoever was at it meanwhile may have made room. With this lock held, a lane is waited for:
+            // holders of lanes, and of the stripes that those wait for, never wait for a checkpoint.
             if let Some(lane) = self.lanes.try_hold(bytes) {
                 return Ok(lane);
             }

@@ -20,9 +20,10 @@ const TICK: Duration = Duration::from_millis(100);
 const IDLE_TICK: Duration = Duration::from_secs(1);
 /// A thread that wants to look again at once still leaves the processor to others.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// The log is checkpointed in the background beyond this share, before committers have to. High,
-/// because the longer the wait, the more changes of a table line are flushed as one.
-const LOG_USED_PER_MILLE_MAX: u64 = 875;
+/// The log is checkpointed in the background beyond this share. What is left has to last committers
+/// until that is done, which takes about half as long as the records took; not less than that, because
+/// the longer the wait, the more changes of a table line are flushed as one.
+const LOG_USED_PER_MILLE_MAX: u64 = 600;
 /// The same of a log of a single lane, which has no other to be full.
 const SINGLE_LANE_USED_PER_MILLE_MAX: u64 = 500;
 /// A throttled writer looks again after this long at the latest.
