@@ -8,6 +8,7 @@ mod engine;
 mod engine_actor;
 mod engine_scenario;
 mod explore;
+mod files;
 mod judge;
 mod life;
 #[cfg(feature = "mutants")]
@@ -94,6 +95,31 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
+    /// The same for the durable file buffer, over a real directory.
+    Files {
+        /// Distinct images to reach.
+        #[arg(long, default_value_t = 20_000)]
+        images: u64,
+        /// Seconds after which to stop in any case.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+        /// First of the seeds.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Threads; one for each processor if not given.
+        #[arg(long)]
+        threads: Option<usize>,
+        /// Only this seed, and say what happens.
+        #[arg(long, value_name = "SEED")]
+        replay: Option<u64>,
+        /// The fault that was switched on.
+        #[cfg(feature = "mutants")]
+        #[arg(long, value_name = "NAME")]
+        mutant: Option<String>,
+        /// Where to write the report, beside what is there already.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
     /// Searches the papers' protocols as printed until each is seen losing data.
     Printed(Search),
     /// Switches each known fault on in turn and searches until it is noticed.
@@ -155,6 +181,29 @@ fn run(command: Command) -> Result<bool, String> {
                 threads: threads.unwrap_or_else(campaign::default_threads),
             };
             campaign::run_command(&limits, json.as_deref())
+        }
+        Command::Files {
+            images,
+            seconds,
+            seed,
+            threads,
+            replay,
+            #[cfg(feature = "mutants")]
+            mutant,
+            json,
+        } => {
+            #[cfg(feature = "mutants")]
+            mutants::select(mutant.as_deref(), Subject::Pool)?;
+            if let Some(seed) = replay {
+                return files::replay(seed);
+            }
+            let limits = files::Limits {
+                images,
+                time: Duration::from_secs(seconds),
+                seed,
+                threads,
+            };
+            files::command(&limits, json.as_deref())
         }
         Command::Printed(search) => {
             search::printed_command(&search.limits(), &search.only, search.json.as_deref())

@@ -2,6 +2,7 @@
 //! and searched for.
 
 use crate::campaign::{self, Limits};
+use crate::files;
 use crate::search::{check_sound, search, write_counts};
 use crate::subject::Subject;
 use std::path::Path;
@@ -13,42 +14,51 @@ enum Fault {
     Core(forebay::mutants::Mutant),
     /// Of an engine of the lab.
     Lab(forebay_lab::mutants::Mutant),
+    /// Of the durable file buffer.
+    Files(forebay_files::mutants::Mutant),
 }
 
 impl Fault {
     fn all() -> impl Iterator<Item = Fault> {
         let core = forebay::mutants::Mutant::ALL.map(Fault::Core);
         let lab = forebay_lab::mutants::Mutant::ALL.map(Fault::Lab);
-        core.into_iter().chain(lab)
+        let files = forebay_files::mutants::Mutant::ALL.map(Fault::Files);
+        core.into_iter().chain(lab).chain(files)
     }
 
     fn name(self) -> String {
         match self {
             Fault::Core(mutant) => mutant.name(),
             Fault::Lab(mutant) => mutant.name(),
+            Fault::Files(mutant) => mutant.name(),
         }
     }
 
-    fn subject(self) -> Subject {
+    /// What shows it; none if that is the file buffer.
+    fn subject(self) -> Option<Subject> {
         match self {
-            Fault::Core(_) => Subject::Pool,
-            Fault::Lab(mutant) => Subject::engine(mutant.engine(), false),
+            Fault::Core(_) => Some(Subject::Pool),
+            Fault::Lab(mutant) => Some(Subject::engine(mutant.engine(), false)),
+            Fault::Files(_) => None,
         }
     }
 }
 
 /// Switches one fault on, or all off.
 fn set(fault: Option<Fault>) {
-    let (core, lab) = match fault {
-        Some(Fault::Core(mutant)) => (Some(mutant), None),
-        Some(Fault::Lab(mutant)) => (None, Some(mutant)),
-        None => (None, None),
+    let (core, lab, files) = match fault {
+        Some(Fault::Core(mutant)) => (Some(mutant), None, None),
+        Some(Fault::Lab(mutant)) => (None, Some(mutant), None),
+        Some(Fault::Files(mutant)) => (None, None, Some(mutant)),
+        None => (None, None, None),
     };
     forebay::mutants::set(core);
     forebay_lab::mutants::set(lab);
+    forebay_files::mutants::set(files);
 }
 
-/// Switches the named fault on and returns whose it is, or all off and returns `subject`.
+/// Switches the named fault on and returns whose it is (`subject` for the file buffer's), or all off
+/// and returns `subject`.
 pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
     let Some(name) = name else {
         set(None);
@@ -57,7 +67,7 @@ pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
     let found = Fault::all().find(|fault| fault.name() == name);
     let fault = found.ok_or_else(|| format!("there is no mutant {name}"))?;
     set(Some(fault));
-    Ok(fault.subject())
+    Ok(fault.subject().unwrap_or(subject))
 }
 
 /// `forebay-check mutants`: true if every fault was noticed.
@@ -68,19 +78,29 @@ pub fn command(limits: &Limits, only: &[String], json: Option<&Path>) -> Result<
     let mut caught = 0;
     let mut sound = None;
     for &fault in &faults {
-        let limits = Limits {
-            subject: fault.subject(),
-            ..limits.clone()
-        };
-        if sound != Some(limits.subject) {
-            check_sound(&limits)?;
-            sound = Some(limits.subject);
+        if sound != Some(fault.subject()) {
+            match fault.subject() {
+                Some(subject) => check_sound(&of(limits, subject))?,
+                None => files::check_sound(limits)?,
+            }
+            sound = Some(fault.subject());
         }
         set(Some(fault));
-        caught += usize::from(search(&limits, &fault.name()));
+        let is_caught = match fault.subject() {
+            Some(subject) => search(&of(limits, subject), &fault.name()),
+            None => files::search(limits, &fault.name())?,
+        };
         set(None);
+        caught += usize::from(is_caught);
     }
     println!("{caught} of {} mutants caught", faults.len());
     write_counts(json, ("mutants", "mutants"), (faults.len(), caught))?;
     Ok(caught == faults.len())
+}
+
+fn of(limits: &Limits, subject: Subject) -> Limits {
+    Limits {
+        subject,
+        ..limits.clone()
+    }
 }

@@ -160,7 +160,9 @@ impl FileBuffer {
     /// # Errors
     /// The backing's own.
     pub fn sync_backing(&self) -> io::Result<()> {
-        each(&self.registry.contents(), |content| content.drain())
+        each(&self.registry.contents(), |content| content.drain())?;
+        // Names that are durable in the backing need no record.
+        self.names.checkpoint()
     }
 
     /// Drains everything and closes the pool. Files that are still open pass through from now on.

@@ -23,6 +23,7 @@ pub mod mutants;
 #[allow(dead_code, reason = "for reports of recovery")]
 mod names;
 mod naming;
+pub mod observe;
 mod ranges;
 mod recovery;
 mod registry;

@@ -9,5 +9,23 @@ forebay::mutants! {
         FilesIdentityWithoutProof,
         /// The log is trimmed before the backing is synced.
         FilesTrimmedBeforeSync,
+        /// A file is in the pool before the log knows it.
+        FilesNotIntroduced,
+        /// What recovery makes anew has its name before the log knows it.
+        FilesRemadeUnrecorded,
+        /// A write's transaction does not have the size.
+        FilesSizeLeftOut,
+        /// What only the page cache has is not absorbed by a sync.
+        FilesSyncNotAbsorbed,
+        /// A file that left the pool is still in the table.
+        FilesRowKept,
+        /// A file that left the pool still has blocks there.
+        FilesBlocksKept,
+        /// The last block keeps what a cut took away.
+        FilesTailKept,
+        /// Write-back does not wait until a cut is durable.
+        FilesCutUnsettled,
+        /// Recovery forgets what it wrote before that is durable.
+        FilesForgottenBeforeSync,
     }
 }

@@ -18,6 +18,8 @@ use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun}
 
 use crate::cuts::Cuts;
 use crate::metadata::LOG;
+use crate::mutants::{Mutant, mutated};
+use crate::observe;
 use crate::segments::{SEGMENT_BLOCKS, SEGMENTS_MAX};
 use crate::target::Target;
 
@@ -154,7 +156,9 @@ impl VirtualStore {
         let Some(cut) = target.cut() else {
             return Ok(());
         };
-        target.sync_data()?;
+        if !mutated(Mutant::FilesCutUnsettled) {
+            target.sync_data()?;
+        }
         self.cuts.done(cut.row, cut.epoch)?;
         target.forget_cut(cut);
         Ok(())
@@ -204,7 +208,7 @@ fn sync_file_systems(files: &[Arc<Target>]) -> io::Result<()> {
         let device = target.identity().device;
         if !seen.contains(&device) {
             seen.push(device);
-            rustix::fs::syncfs(&*target.descriptor())?;
+            observe::sync_file_system(&*target.descriptor())?;
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustix::fs::OFlags;
 
 use crate::directory::FileIdentity;
+use crate::observe;
 
 /// A file that the pool may write to. Write-back and truncation of one file exclude each other, so no
 /// block lands behind an end that has moved.
@@ -152,11 +153,11 @@ impl Target {
     }
 
     pub(crate) fn sync_all(&self) -> io::Result<()> {
-        self.descriptor().sync_all()
+        observe::sync_all(&*self.descriptor())
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {
-        self.descriptor().sync_data()
+        observe::sync_data(&*self.descriptor())
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Content, State};
 use crate::block_map::BlockMap;
 use crate::errors::from_pool;
 use crate::metadata::FileId;
+use crate::mutants::{Mutant, mutated};
 use crate::segments::{self, Owner, SEGMENT_BLOCKS, SEGMENT_BLOCKS_SHIFT};
 use crate::sizes::Row;
 use crate::store::Mapping;
@@ -131,12 +132,14 @@ impl Content {
         };
         let shared = &self.shared;
         let blocks = pooled.blocks.to_vec();
-        shared
-            .volume
-            .forget_blocks(pooled.places(&blocks))
-            .map_err(from_pool)?;
+        if !mutated(Mutant::FilesBlocksKept) {
+            let places = pooled.places(&blocks);
+            shared.volume.forget_blocks(places).map_err(from_pool)?;
+        }
         let mut transaction = shared.volume.begin();
-        shared.sizes.write(&mut transaction, pooled.row, None)?;
+        if !mutated(Mutant::FilesRowKept) {
+            shared.sizes.write(&mut transaction, pooled.row, None)?;
+        }
         for (_, segment) in &pooled.segments {
             segments::write_owner(&mut transaction, *segment, None)?;
         }

@@ -7,6 +7,7 @@ use rustix::fs::FallocateFlags;
 use super::pooled::Pooled;
 use super::{Content, State};
 use crate::errors::from_pool;
+use crate::mutants::{Mutant, mutated};
 use crate::sizes::Row;
 use crate::target::Cut;
 
@@ -97,7 +98,7 @@ impl Content {
         shared
             .sizes
             .write(&mut transaction, pooled.row, Some(&row))?;
-        if is_tail_held {
+        if is_tail_held && !mutated(Mutant::FilesTailKept) {
             let place = pooled.place(tail).expect("its blocks have segments");
             transaction
                 .append(place, within as usize, &[])

@@ -14,7 +14,7 @@ impl Content {
 
     pub(super) fn drain_locked(&self, state: &mut State) -> io::Result<()> {
         if state.passes_through {
-            return self.target.descriptor().sync_data();
+            return self.target.sync_data();
         }
         if let Some(pooled) = &state.pooled {
             let blocks = pooled.blocks.to_vec();

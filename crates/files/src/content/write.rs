@@ -9,6 +9,7 @@ use rustix::fs::FallocateFlags;
 use super::pooled::Pooled;
 use super::{Content, State};
 use crate::errors::from_pool;
+use crate::mutants::{Mutant, mutated};
 
 /// After so many bytes that nobody asked to be durable, a file is not worth the pool.
 const COLD_AFTER_BYTES: u64 = 8 << 20;
@@ -49,7 +50,11 @@ impl Content {
         if state.passes_through {
             let file = self.target.descriptor();
             file.write_all_at(data, offset)?;
-            return if durable { file.sync_data() } else { Ok(()) };
+            return if durable {
+                self.target.sync_data()
+            } else {
+                Ok(())
+            };
         }
         if !durable && state.is_hot {
             let len = data.len() as u64;
@@ -122,7 +127,7 @@ impl Content {
             at += bytes.len() as u64;
             rest = later;
         }
-        if size_bytes != pooled.size_bytes {
+        if size_bytes != pooled.size_bytes && !mutated(Mutant::FilesSizeLeftOut) {
             let sizes = &self.shared.sizes;
             let added = sizes.write_size(&mut transaction, pooled.row, size_bytes);
             added.map_err(from_pool)?;

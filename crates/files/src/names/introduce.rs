@@ -8,6 +8,7 @@ use super::space::{NameSpace, Seen};
 use super::table::Place;
 use super::{Inner, Names};
 use crate::metadata::FileId;
+use crate::mutants::{Mutant, mutated};
 
 /// What introduces the root.
 pub(super) fn root_record(seen: &Seen) -> Record {
@@ -153,12 +154,17 @@ impl<S: NameSpace> Names<S> {
             }
             None => inner.new_id()?,
         };
-        inner.commit(vec![Record::Introduce {
+        let record = Record::Introduce {
             id,
             mode: seen.mode,
             identity: seen.identity,
             place,
-        }])?;
+        };
+        if mutated(Mutant::FilesNotIntroduced) {
+            inner.learn(record)?;
+        } else {
+            inner.commit(vec![record])?;
+        }
         inner.introduced.insert(id);
         Ok(id)
     }

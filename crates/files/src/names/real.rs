@@ -14,6 +14,8 @@ use rustix::io::Errno;
 
 use super::space::{Creation, Identity, KIND_BITS, NameSpace, Renaming, Seen};
 use super::space::{PROOF_BYTES, is_directory};
+use crate::directory::FileIdentity;
+use crate::observe;
 
 /// A directory tree of the kernel's.
 pub(crate) struct RealSpace {
@@ -79,12 +81,24 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
     } else {
         stat.stx_ctime
     };
+    let mut identity = Identity {
+        device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
+        inode: stat.stx_ino,
+        proof: [0; PROOF_BYTES],
+    };
+    let real = FileIdentity {
+        device: identity.device,
+        inode: identity.inode,
+    };
+    match observe::identity(real) {
+        Some(said) => {
+            identity.inode = said.inode;
+            identity.proof = hash(&said.generation.to_le_bytes());
+        }
+        None => identity.proof = proof(directory, name, flags, has_btime.then_some(&stat)),
+    }
     Ok(Seen {
-        identity: Identity {
-            device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
-            inode: stat.stx_ino,
-            proof: proof(directory, name, flags, has_btime.then_some(&stat)),
-        },
+        identity,
         mode: u32::from(stat.stx_mode),
         links: u64::from(stat.stx_nlink),
         user: stat.stx_uid,
@@ -323,7 +337,7 @@ impl NameSpace for RealSpace {
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         match rustix::fs::open(link_of(handle.as_fd()), flags, Mode::empty()) {
-            Ok(file) => Ok(rustix::fs::fsync(file)?),
+            Ok(file) => observe::sync_all(file),
             Err(Errno::ACCESS) => self.sync_all(),
             Err(error) => Err(error.into()),
         }
@@ -332,7 +346,7 @@ impl NameSpace for RealSpace {
     fn sync_all(&self) -> io::Result<()> {
         let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         for directory in devices.values() {
-            rustix::fs::syncfs(directory)?;
+            observe::sync_file_system(directory)?;
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use super::media::Record;
 use super::space::{NameSpace, Renaming, is_directory};
 use super::table::{Node, Place, Table};
 use crate::metadata::FileId;
+use crate::mutants::{Mutant, mutated};
 
 /// What became of an inode that the log knows.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -260,7 +261,9 @@ impl<'a, S: NameSpace> Work<'a, S> {
         let seen = self.space.look(&directory, &staged.name)?;
         let identity = seen.expect("it was just made").identity;
         // Before it has its name: under that one it could not be told from somebody else's file.
-        (self.record)(Record::Remade { id, identity })?;
+        if !mutated(Mutant::FilesRemadeUnrecorded) {
+            (self.record)(Record::Remade { id, identity })?;
+        }
         self.appears(id, &staged);
         self.rename(id, &staged, place)?;
         if is_directory(creation.mode) {

@@ -1,0 +1,291 @@
+//! What a power cut leaves of the backing: the names as they were at some moment since the last sync
+//! that ordered them, and of each file's sectors what was written since its own.
+//!
+//! As journaling file systems do: changes of names and sizes are kept up to some moment, of those
+//! after it none. A sync of one file orders the names before it where the file's size or its name is
+//! newer than what is durable.
+
+use super::tree::{Inode, Kind, Numbers, Tree};
+use forebay_files::FileIdentity;
+use forebay_files::observe::{Observer, SeenIdentity, Synced};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What survives of a file for itself.
+const SECTOR_BYTES: usize = 512;
+
+/// What a file held since it was last synced: when, and what.
+type Contents = Vec<(usize, Arc<Vec<u8>>)>;
+
+/// Trees since the oldest that a crash could leave.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// The first one is number `first`; all names before it are durable.
+    trees: Vec<Arc<Tree>>,
+    first: usize,
+    /// By file, the first one durable (none: nothing of it is).
+    contents: BTreeMap<Inode, (Option<Arc<Vec<u8>>>, Contents)>,
+}
+
+impl History {
+    /// All of it is durable.
+    pub fn new(tree: Tree) -> History {
+        let mut history = History {
+            trees: vec![Arc::new(tree)],
+            first: 0,
+            contents: BTreeMap::new(),
+        };
+        history.sync_everything();
+        history
+    }
+
+    fn newest(&self) -> &Arc<Tree> {
+        self.trees.last().expect("there is one at least")
+    }
+
+    /// The tree is like this now.
+    fn note(&mut self, tree: Tree) {
+        if tree == **self.newest() {
+            return;
+        }
+        self.trees.push(Arc::new(tree));
+        let number = self.first + self.trees.len() - 1;
+        let tree = Arc::clone(self.newest());
+        for (inode, node) in &tree.nodes {
+            let Kind::File(bytes) = &node.kind else {
+                continue;
+            };
+            let (durable, newer) = self.contents.entry(*inode).or_default();
+            let last = newer.last().map(|(_, bytes)| bytes).or(durable.as_ref());
+            if last != Some(bytes) {
+                newer.push((number, Arc::clone(bytes)));
+            }
+        }
+    }
+
+    fn sync_everything(&mut self) {
+        let tree = Arc::clone(self.newest());
+        self.first += self.trees.len() - 1;
+        self.trees = vec![Arc::clone(&tree)];
+        self.contents = tree
+            .nodes
+            .keys()
+            .filter_map(|inode| Some((*inode, (Some(tree.content(*inode)?.clone()), Vec::new()))))
+            .collect();
+    }
+
+    /// One file is synced; `names` if its names are to be durable whatever its size did.
+    fn sync_file(&mut self, inode: Inode, names: bool) {
+        let facts = |tree: &Tree| {
+            let len = tree.content(inode).map(|bytes| bytes.len());
+            let names: Vec<_> = tree.names.iter().filter(|(_, at)| **at == inode).collect();
+            (len, format!("{names:?}"))
+        };
+        let newest = facts(self.newest());
+        let settled = self.trees.iter().rposition(|tree| facts(tree) != newest);
+        let upto = match (names, settled) {
+            (true, _) => self.trees.len() - 1,
+            (false, Some(before)) => before + 1,
+            (false, None) => 0,
+        };
+        self.trees.drain(..upto);
+        self.first += upto;
+        if let Some((durable, newer)) = self.contents.get_mut(&inode)
+            && let Some((_, bytes)) = newer.pop()
+        {
+            *durable = Some(bytes);
+            newer.clear();
+        }
+    }
+
+    /// What a crash leaves.
+    pub fn sample(&self, rng: &mut fastrand::Rng) -> Tree {
+        let mood = rng.u8(..3);
+        let kept = match mood {
+            0 => 0,
+            1 => self.trees.len() - 1,
+            _ => rng.usize(..self.trees.len()),
+        };
+        let mut tree = (*self.trees[kept]).clone();
+        let number = self.first + kept;
+        for (inode, node) in &mut tree.nodes {
+            if let Kind::File(bytes) = &mut node.kind {
+                let sampled = self.sample_file(*inode, bytes.len(), number, mood, rng);
+                *bytes = Arc::new(sampled);
+            }
+        }
+        tree
+    }
+
+    /// A file's bytes when names and sizes are those of tree `number`.
+    fn sample_file(
+        &self,
+        inode: Inode,
+        len: usize,
+        number: usize,
+        mood: u8,
+        rng: &mut fastrand::Rng,
+    ) -> Vec<u8> {
+        let empty = (None, Vec::new());
+        let (durable, newer) = self.contents.get(&inode).unwrap_or(&empty);
+        let mut bytes = vec![0; len];
+        for (sector, out) in bytes.chunks_mut(SECTOR_BYTES).enumerate() {
+            let start = sector * SECTOR_BYTES;
+            let of = |bytes: &Arc<Vec<u8>>| {
+                bytes
+                    .get(start..)
+                    .filter(|rest| !rest.is_empty())
+                    .map(<[u8]>::to_vec)
+            };
+            // What was cut away before the moment that is kept does not come back.
+            let mut choices = vec![durable.as_ref().and_then(&of)];
+            for (at, version) in newer {
+                match of(version) {
+                    Some(rest) => choices.push(Some(rest)),
+                    None if *at <= number => choices = vec![None],
+                    None => break,
+                }
+            }
+            let choice = match mood {
+                0 => 0,
+                1 => choices.len() - 1,
+                _ => rng.usize(..choices.len()),
+            };
+            if let Some(source) = &choices[choice] {
+                let len = source.len().min(out.len());
+                out[..len].copy_from_slice(&source[..len]);
+            }
+        }
+        bytes
+    }
+}
+
+/// The directory of one life, watched.
+pub struct Backing {
+    root: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    history: History,
+    numbers: Numbers,
+    identities: Identities,
+    /// Called around every sync.
+    on_sync: Option<Arc<dyn Fn() + Send + Sync>>,
+}
+
+/// What the buffer is told of who is who: small numbers, used again as soon as they are free.
+#[derive(Clone, Debug, Default)]
+pub struct Identities {
+    by_inode: HashMap<Inode, (u64, u64)>,
+    generations: u64,
+}
+
+impl Identities {
+    fn draw(&mut self, inode: Inode, live: &Tree) -> (u64, u64) {
+        let used: BTreeSet<u64> = self
+            .by_inode
+            .iter()
+            .filter(|(inode, _)| live.nodes.contains_key(inode) || **inode == super::tree::ROOT)
+            .map(|(_, (number, _))| *number)
+            .collect();
+        let number = (2..).find(|number| !used.contains(number)).expect("free");
+        self.generations += 1;
+        self.by_inode.insert(inode, (number, self.generations));
+        (number, self.generations)
+    }
+}
+
+impl Backing {
+    /// What is under `root` is `tree`, all of it durable.
+    pub fn new(root: &Path, tree: Tree, identities: Identities) -> std::io::Result<Arc<Backing>> {
+        let numbers = tree.write(root)?;
+        Ok(Arc::new(Backing {
+            root: root.to_path_buf(),
+            state: Mutex::new(State {
+                history: History::new(tree),
+                numbers,
+                identities,
+                on_sync: None,
+            }),
+        }))
+    }
+
+    /// Sets what is called around every sync.
+    pub fn on_sync(&self, hook: Option<Arc<dyn Fn() + Send + Sync>>) {
+        self.lock().on_sync = hook;
+    }
+
+    /// Looks at the tree: what a crash could leave from now on.
+    pub fn look(&self) -> std::io::Result<History> {
+        let mut state = self.lock();
+        let tree = Tree::read(&self.root, &state.numbers)?;
+        state.history.note(tree);
+        Ok(state.history.clone())
+    }
+
+    /// The tree as it is.
+    pub fn tree(&self) -> std::io::Result<Tree> {
+        Tree::read(&self.root, &self.lock().numbers)
+    }
+
+    /// Who is who, for the next life.
+    pub fn identities(&self) -> Identities {
+        self.lock().identities.clone()
+    }
+
+    fn call_hook(&self) {
+        let hook = self.lock().on_sync.clone();
+        if let Some(hook) = hook {
+            hook();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Backing {
+    fn identity(&self, real: FileIdentity) -> Option<SeenIdentity> {
+        let mut state = self.lock();
+        let inode = state.numbers.inode(real.inode);
+        let (number, generation) = match state.identities.by_inode.get(&inode) {
+            Some(known) => *known,
+            None => {
+                let live = Tree::read(&self.root, &state.numbers).ok()?;
+                state.identities.draw(inode, &live)
+            }
+        };
+        Some(SeenIdentity {
+            inode: number,
+            generation,
+        })
+    }
+
+    fn before_sync(&self) {
+        self.call_hook();
+    }
+
+    fn synced(&self, what: Synced) {
+        if self.look().is_err() {
+            return;
+        }
+        {
+            let mut state = self.lock();
+            match what {
+                Synced::Everything => state.history.sync_everything(),
+                Synced::Data(file) => {
+                    let inode = state.numbers.inode(file.inode);
+                    state.history.sync_file(inode, false);
+                }
+                Synced::All(file) => {
+                    let inode = state.numbers.inode(file.inode);
+                    state.history.sync_file(inode, true);
+                }
+            }
+        }
+        self.call_hook();
+    }
+}

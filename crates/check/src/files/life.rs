@@ -1,0 +1,420 @@
+//! One life of a buffer: recovered from what a crash left, worked with, and crashed again and again.
+
+use super::backing::{Backing, History, Identities};
+use super::oracle::{Id, Model};
+use super::script::{self, Step};
+use super::side::{Sectors, Side, SideState};
+use super::tree::Tree;
+use forebay::RuntimeOptions;
+use forebay_files::observe::{self, Observer};
+use forebay_files::{BufferedFile, Directory, FileBuffer, FileBufferParts, FileIdentity};
+use forebay_pmem::Region;
+use forebay_pmem::shadow::{CrashState, Distribution, Shadow, ShadowModel};
+use rustix::fs::{Mode, OFlags, RenameFlags};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a crash leaves of everything.
+#[derive(Clone)]
+pub struct Image {
+    pub pool: Vec<u8>,
+    pub side: Sectors,
+    pub tree: Tree,
+}
+
+/// A moment at which the power may fail.
+pub struct Case {
+    pool: CrashState,
+    side: SideState,
+    history: History,
+    /// 0 during recovery; then one more than the steps that had been acknowledged.
+    done: usize,
+}
+
+impl Case {
+    /// When it was, in words.
+    pub fn moment(&self) -> String {
+        match self.done {
+            0 => String::from("during recovery"),
+            step => format!("in step {step}"),
+        }
+    }
+
+    /// What it may leave.
+    pub fn sample(&self, rng: &mut fastrand::Rng) -> Image {
+        let mut pool = Vec::new();
+        let distribution = Distribution::ALL[rng.usize(..Distribution::ALL.len())];
+        self.pool.sample_from(distribution, rng, &mut pool);
+        Image {
+            pool,
+            side: self.side.sample(rng),
+            tree: self.history.sample(rng),
+        }
+    }
+}
+
+/// A life that was lived.
+pub struct Life {
+    /// Moments that were noted.
+    pub cases: Vec<Case>,
+    /// What was acknowledged after so many steps: the first one before any, right after recovery.
+    pub models: Vec<Model>,
+    /// What the last step, if it was not acknowledged, would have made of it.
+    pub steps: Vec<Step>,
+    /// Who is who.
+    pub identities: Identities,
+}
+
+/// What all lives of a story have in common.
+pub struct Place {
+    /// The directory of the backing; made anew for each life.
+    pub root: PathBuf,
+    /// Bytes of the side file.
+    pub side_bytes: u64,
+}
+
+/// What is on the machine while a life lasts.
+struct Machine {
+    shadow: Arc<Shadow>,
+    side: Arc<Side>,
+    backing: Arc<Backing>,
+    buffer: Option<Arc<FileBuffer>>,
+}
+
+/// Notes moments.
+struct Recorder {
+    rng: fastrand::Rng,
+    /// Chances in 256.
+    chances: u32,
+    limit: usize,
+    cases: Vec<Case>,
+    /// Steps that have been acknowledged.
+    done: usize,
+}
+
+/// What a life is made of.
+pub struct Plan {
+    pub image: Image,
+    pub identities: Identities,
+    /// What the image may show after recovery.
+    pub legal: Vec<Model>,
+    /// Lives of one medium need different numbers.
+    pub number: u64,
+    pub seed: u64,
+    pub steps: usize,
+    pub chances: u32,
+    pub cases_max: usize,
+}
+
+impl Machine {
+    fn start(place: &Place, image: Image, identities: Identities) -> io::Result<Machine> {
+        Ok(Machine {
+            shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
+            side: Arc::new(Side::new(place.side_bytes, image.side)),
+            backing: Backing::new(&place.root, image.tree, identities)?,
+            buffer: None,
+        })
+    }
+
+    /// From now on `recorder` is called around everything that a power cut could come between.
+    fn record(&self, recorder: &Arc<Mutex<Recorder>>) {
+        let (shadow, side) = (Arc::downgrade(&self.shadow), Arc::downgrade(&self.side));
+        let (backing, recorder) = (Arc::downgrade(&self.backing), Arc::clone(recorder));
+        let note = Arc::new(move || {
+            let parts = (shadow.upgrade(), side.upgrade(), backing.upgrade());
+            if let (Some(shadow), Some(side), Some(backing)) = parts {
+                lock(&recorder).note(&shadow, &side, &backing);
+            }
+        });
+        let on_pool = Arc::clone(&note);
+        self.shadow.set_hook(Some(Arc::new(move |_| on_pool())));
+        let on_side = Arc::clone(&note);
+        self.side.set_hook(Some(Arc::new(move |_| on_side())));
+        self.backing.on_sync(Some(note));
+    }
+
+    fn open(&mut self, place: &Place, life: u64) -> io::Result<Arc<FileBuffer>> {
+        forebay::testing::set_thread_hint(0);
+        forebay::testing::set_random_seed(Some(life));
+        observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
+        let buffer = FileBuffer::open_on(FileBufferParts {
+            regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
+            side: forebay::Backing::from_store(self.side.clone()),
+            root: Some(place.root.clone()),
+            runtime: options(),
+        })?;
+        self.buffer = Some(Arc::clone(&buffer));
+        Ok(buffer)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.shadow.set_hook(None);
+        self.side.set_hook(None);
+        self.backing.on_sync(None);
+        // The process is gone: nothing is drained.
+        self.buffer = None;
+        observe::set_observer(None);
+    }
+}
+
+impl Recorder {
+    fn note(&mut self, shadow: &Shadow, side: &Side, backing: &Backing) {
+        if self.cases.len() < self.limit && self.rng.u32(..256) < self.chances {
+            self.cases.push(Case {
+                pool: shadow.crash_state(),
+                side: side.crash_state(),
+                history: backing.look().expect("the scratch directory is readable"),
+                done: self.done,
+            });
+        }
+    }
+}
+
+struct Watcher(Arc<Backing>);
+
+impl Observer for Watcher {
+    fn identity(&self, real: FileIdentity) -> Option<observe::SeenIdentity> {
+        self.0.identity(real)
+    }
+
+    fn before_sync(&self) {
+        self.0.before_sync();
+    }
+
+    fn synced(&self, what: observe::Synced) {
+        self.0.synced(what);
+    }
+}
+
+fn options() -> RuntimeOptions {
+    RuntimeOptions {
+        background: false,
+        throttle_deadline: std::time::Duration::ZERO,
+        ..RuntimeOptions::default()
+    }
+}
+
+/// What recovery makes of an image.
+pub fn recover(
+    place: &Place,
+    image: &Image,
+    identities: &Identities,
+    life: u64,
+) -> Result<Tree, String> {
+    let machine = Machine::start(place, image.clone(), identities.clone());
+    let mut machine = machine.map_err(|error| error.to_string())?;
+    let opened = caught(|| {
+        machine
+            .open(place, life)
+            .map(drop)
+            .map_err(|e| e.to_string())
+    });
+    opened.map_err(|error| format!("recovery: {error}"))?;
+    machine.backing.tree().map_err(|error| error.to_string())
+}
+
+/// Lives it. The error is a violation in words.
+pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
+    let machine = Machine::start(place, plan.image, plan.identities);
+    let mut machine = machine.map_err(|error| error.to_string())?;
+    let recorder = Arc::new(Mutex::new(Recorder {
+        rng: fastrand::Rng::with_seed(plan.seed),
+        chances: plan.chances,
+        limit: plan.cases_max,
+        cases: Vec::new(),
+        done: 0,
+    }));
+    machine.record(&recorder);
+    let mut life = Life {
+        cases: Vec::new(),
+        models: Vec::new(),
+        steps: Vec::new(),
+        identities: Identities::default(),
+    };
+    let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
+    let lived = caught(|| {
+        let opened = machine.open(place, plan.number);
+        let buffer = opened.map_err(|error| format!("recovery: {error}"))?;
+        let found = machine.backing.tree().map_err(|error| error.to_string())?;
+        judge(&plan.legal, &found)?;
+        life.models.push(Model::of(&found));
+        let mut worker = Worker {
+            buffer,
+            root: &place.root,
+            open: BTreeMap::new(),
+        };
+        lock(&recorder).done = 1;
+        for _ in 0..plan.steps {
+            let model = life.models.last().expect("there is a first one");
+            let open: Vec<Id> = worker.open.keys().copied().collect();
+            let Some(step) = script::draw(&mut rng, model, &open) else {
+                continue;
+            };
+            let mut after = model.clone();
+            life.steps.push(step.clone());
+            let opened = script::apply(&step, &mut after);
+            let acted = worker.act(&step, opened, model);
+            acted.map_err(|error| format!("{step:?}: {error}"))?;
+            life.models.push(after);
+            // What no moment in the pool comes between is still a change of the backing.
+            let looked = machine.backing.look();
+            looked.map_err(|error| error.to_string())?;
+            lock(&recorder).done += 1;
+        }
+        Ok(())
+    });
+    life.cases = std::mem::take(&mut lock(&recorder).cases);
+    life.identities = machine.backing.identities();
+    lived.map(|()| life)
+}
+
+impl Life {
+    /// What a crash at this moment may leave: what was acknowledged, or that with the step under way.
+    pub fn legal(&self, case: &Case, before: &[Model]) -> Vec<Model> {
+        if case.done == 0 {
+            return before.to_vec();
+        }
+        let last = &self.models[case.done - 1];
+        let mut legal = vec![last.clone()];
+        legal.extend(self.models.get(case.done).cloned());
+        legal
+    }
+}
+
+/// Whether one of the models allows what was found.
+pub fn judge(legal: &[Model], found: &Tree) -> Result<(), String> {
+    let mut why = Vec::new();
+    for model in legal {
+        match model.allows(found) {
+            Ok(()) => return Ok(()),
+            Err(error) => why.push(error),
+        }
+    }
+    Err(why.join("; or else: "))
+}
+
+/// The program.
+struct Worker<'a> {
+    buffer: Arc<FileBuffer>,
+    root: &'a Path,
+    open: BTreeMap<Id, Arc<BufferedFile>>,
+}
+
+impl Worker<'_> {
+    /// Does a step.
+    fn act(&mut self, step: &Step, opened: Option<Id>, before: &Model) -> io::Result<()> {
+        match step {
+            Step::Create(path) | Step::Open(path) => {
+                let (directory, name) = self.place(path)?;
+                let flags = match step {
+                    Step::Create(_) => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+                    _ => OFlags::RDWR,
+                };
+                let mode = Mode::from_raw_mode(0o644);
+                let file = directory.open(name, flags | OFlags::CLOEXEC, mode)?;
+                let file = self.buffer.adopt(file.descriptor)?;
+                self.open.insert(opened.expect("it has a name"), file);
+            }
+            Step::MakeDirectory(path) => {
+                let (directory, name) = self.place(path)?;
+                directory.make_directory(name, Mode::from_raw_mode(0o755))?;
+            }
+            Step::MakeLink(path, target) => {
+                let (directory, name) = self.place(path)?;
+                directory.make_symbolic_link(name, target)?;
+            }
+            Step::Link(from, to) => {
+                let (source, from) = self.place(from)?;
+                let (directory, to) = self.place(to)?;
+                directory.link(&source, from, to)?;
+            }
+            Step::Unlink(path) => {
+                let (directory, name) = self.place(path)?;
+                directory.unlink(name)?;
+                self.forget(before.names[path], before);
+            }
+            Step::RemoveDirectory(path) => {
+                let (directory, name) = self.place(path)?;
+                directory.remove_directory(name)?;
+            }
+            Step::Rename(from, to, exchange) => self.rename(from, to, *exchange, before)?,
+            Step::Close(file) => drop(self.open.remove(file)),
+            Step::Write(file, offset, bytes, durable) => {
+                self.open[file].write_at(*offset as u64, bytes, *durable)?;
+            }
+            Step::Append(file, bytes, durable) => {
+                self.open[file].append(bytes, *durable)?;
+            }
+            Step::Truncate(file, len) => self.open[file].truncate(*len as u64)?,
+            Step::Sync(file, kind) => self.open[file].sync(*kind)?,
+            Step::Drain(file) => self.open[file].drain()?,
+            Step::Suspend(file) => self.open[file].suspend()?,
+            Step::Resume(file) => self.open[file].resume(),
+            Step::Read(file) => return self.read(*file, before),
+            Step::SyncBacking => self.buffer.sync_backing()?,
+            Step::Work => self.buffer.work_once()?,
+        }
+        Ok(())
+    }
+
+    fn read(&self, file: Id, model: &Model) -> io::Result<()> {
+        let expected = model.content(file);
+        let mut found = vec![0; expected.len() + 10];
+        let len = self.open[&file].read_at(0, &mut found)?;
+        let is_right = found[..len] == *expected;
+        let size_bytes = self.open[&file].size_bytes()?;
+        match is_right && size_bytes == expected.len() as u64 {
+            true => Ok(()),
+            false => Err(io::Error::other("it reads otherwise than it was written")),
+        }
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path, exchange: bool, before: &Model) -> io::Result<()> {
+        let (source, from) = self.place(from)?;
+        let (directory, name) = self.place(to)?;
+        let flags = match exchange {
+            true => RenameFlags::EXCHANGE,
+            false => RenameFlags::empty(),
+        };
+        source.rename(from, &directory, name, flags)?;
+        if let (false, Some(victim)) = (exchange, before.names.get(to)) {
+            self.forget(*victim, before);
+        }
+        Ok(())
+    }
+
+    /// A file that has lost its last name is not looked at again.
+    fn forget(&mut self, victim: Id, before: &Model) {
+        if before.names.values().filter(|id| **id == victim).count() == 1 {
+            self.open.remove(&victim);
+        }
+    }
+
+    /// The directory of a path, and the last name.
+    fn place<'p>(&self, path: &'p Path) -> io::Result<(Directory, &'p OsStr)> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let directory = File::open(self.root.join(parent))?;
+        let name = path.file_name().expect("paths have a last name");
+        Ok((self.buffer.directory(directory.into())?, name))
+    }
+}
+
+fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        Err(format!("panic: {}", text.unwrap_or_default()))
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

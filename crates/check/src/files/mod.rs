@@ -1,0 +1,347 @@
+//! Crashes the durable file buffer: random programs of file operations over a real directory, the
+//! power cut anywhere, the pool left as a power cut leaves it and the directory with the part of its
+//! changes that a file system would have kept. What recovery makes of it is compared with what was
+//! acknowledged.
+
+mod backing;
+mod life;
+mod oracle;
+mod script;
+mod side;
+mod tree;
+
+use crate::campaign::{default_threads, hush_panics};
+use crate::report::{self, Entry, progress_bar};
+use backing::Identities;
+use forebay::{Pool, PoolOptions};
+use forebay_pmem::Region;
+use forebay_pmem::shadow::{Shadow, ShadowModel};
+use indicatif::ProgressBar;
+use life::{Image, Place, Plan};
+use oracle::Model;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lives of a story, one after a crash of the other.
+const LIVES: usize = 3;
+/// Moments noted in a life.
+const CASES_MAX: usize = 24;
+/// Images of each.
+const SAMPLES: usize = 2;
+
+/// When a campaign ends, and where it works.
+pub struct Limits {
+    /// Distinct images.
+    pub images: u64,
+    /// Or this time.
+    pub time: Duration,
+    /// The first seed.
+    pub seed: u64,
+    /// Workers; one for each processor if none.
+    pub threads: Option<usize>,
+}
+
+/// What a campaign found.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Images that differ from each other.
+    pub distinct: u64,
+    /// Images recovered.
+    pub recovered: u64,
+    /// Seeds, and what each violated: at most one for each worker.
+    pub violations: Vec<(u64, String)>,
+}
+
+struct Campaign<'a> {
+    limits: &'a Limits,
+    started: Instant,
+    seen: Mutex<HashSet<u64>>,
+    recovered: AtomicU64,
+    next_seed: AtomicU64,
+    stopped: AtomicBool,
+    violations: Mutex<Vec<(u64, String)>>,
+    bar: &'a ProgressBar,
+}
+
+/// Runs stories until a limit is reached or something is violated.
+pub fn run(limits: &Limits, bar: &ProgressBar) -> Result<Outcome, String> {
+    let campaign = Campaign {
+        limits,
+        started: Instant::now(),
+        seen: Mutex::default(),
+        recovered: AtomicU64::new(0),
+        next_seed: AtomicU64::new(limits.seed),
+        stopped: AtomicBool::new(false),
+        violations: Mutex::default(),
+        bar,
+    };
+    let threads = limits.threads.unwrap_or_else(default_threads);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| scope.spawn(|| campaign.work()))
+            .collect();
+        let mut done = workers.into_iter().map(|worker| worker.join());
+        done.try_for_each(|done| done.unwrap_or_else(|_| Err(String::from("a worker died"))))
+    })?;
+    let seen = campaign.seen.into_inner();
+    let violations = campaign.violations.into_inner();
+    Ok(Outcome {
+        distinct: seen.unwrap_or_else(PoisonError::into_inner).len() as u64,
+        recovered: campaign.recovered.into_inner(),
+        violations: violations.unwrap_or_else(PoisonError::into_inner),
+    })
+}
+
+impl Campaign<'_> {
+    fn work(&self) -> Result<(), String> {
+        let scratch = Scratch::new().map_err(|error| format!("scratch directory: {error}"))?;
+        let template = template()?;
+        while self.goes_on() {
+            let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+            let story = story(&scratch.place(), &template, seed, false, &mut |image| {
+                self.count(image);
+                self.goes_on()
+            });
+            if let Err(violation) = story {
+                self.stopped.store(true, Ordering::Relaxed);
+                let violations = self.violations.lock();
+                let mut violations = violations.unwrap_or_else(PoisonError::into_inner);
+                violations.push((seed, violation));
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, image: u64) {
+        self.recovered.fetch_add(1, Ordering::Relaxed);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.insert(image) {
+            self.bar.inc(1);
+        }
+    }
+
+    fn goes_on(&self) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let distinct = seen.len() as u64;
+        drop(seen);
+        !self.stopped.load(Ordering::Relaxed)
+            && distinct < self.limits.images
+            && self.started.elapsed() < self.limits.time
+    }
+}
+
+/// Lives, crashes, recovers. The error is a violation in words. `tally` is told of each image and says
+/// whether to go on.
+fn story(
+    place: &Place,
+    template: &[u8],
+    seed: u64,
+    verbose: bool,
+    tally: &mut dyn FnMut(u64) -> bool,
+) -> Result<(), String> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut image = Image {
+        pool: template.to_vec(),
+        side: Default::default(),
+        tree: Default::default(),
+    };
+    let mut identities = Identities::default();
+    let mut legal = vec![Model::of(&image.tree)];
+    for number in 0..LIVES {
+        let plan = Plan {
+            image,
+            identities,
+            legal: legal.clone(),
+            number: seed.wrapping_mul(8) + number as u64,
+            seed: rng.u64(..),
+            steps: rng.usize(4..40),
+            chances: [6, 24][rng.usize(..2)],
+            cases_max: CASES_MAX,
+        };
+        let life = life::live(place, plan).map_err(|error| format!("life {number}: {error}"))?;
+        if verbose {
+            for (step, count) in life.steps.iter().zip(1..) {
+                println!("life {number}, step {count}: {step:?}");
+            }
+        }
+        let mut next = None;
+        for (count, case) in life.cases.iter().enumerate() {
+            let legal_now = life.legal(case, &legal);
+            for _ in 0..SAMPLES {
+                let crashed = case.sample(&mut rng);
+                let found = life::recover(place, &crashed, &life.identities, seed ^ count as u64);
+                let verdict = found.and_then(|found| life::judge(&legal_now, &found));
+                verdict.map_err(|error| {
+                    let moment = case.moment();
+                    format!("life {number}, case {count}, crash {moment}: {error}")
+                })?;
+                if !tally(hash(&crashed)) {
+                    return Ok(());
+                }
+                if next.is_none() || rng.u8(..8) == 0 {
+                    next = Some((crashed, legal_now.clone()));
+                }
+            }
+        }
+        let Some(next) = next else { return Ok(()) };
+        (image, legal) = next;
+        identities = life.identities;
+    }
+    Ok(())
+}
+
+fn hash(image: &Image) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    image.pool.hash(&mut hasher);
+    image.side.hash(&mut hasher);
+    image.tree.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// A pool that was just made.
+fn template() -> Result<Vec<u8>, String> {
+    forebay::testing::set_thread_hint(0);
+    forebay::testing::set_random_seed(Some(u64::MAX));
+    let mut options = PoolOptions::default();
+    options.format.block_bytes = 512;
+    options.format.lanes = Some(2);
+    options.format.lane_bytes = Some(32 << 10);
+    options.format.volumes = 1;
+    options.runtime.background = false;
+    let shadow = Arc::new(Shadow::new(POOL_BYTES, ShadowModel::Lines));
+    let region = Region::on_shadow(Arc::clone(&shadow));
+    let pool = Pool::create_on(vec![region], &options).map_err(|error| error.to_string())?;
+    pool.close().map_err(|error| error.to_string())?;
+    Ok(shadow.crash_state().durable().to_vec())
+}
+
+/// Bytes of the pool: some hundred blocks.
+const POOL_BYTES: u64 = 1 << 20;
+
+/// A directory of this process and worker.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// In memory where that can be: crashes are played, not waited for.
+    fn new() -> std::io::Result<Scratch> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let memory = Path::new("/dev/shm");
+        let parent = match memory.is_dir() {
+            true => memory.to_path_buf(),
+            false => std::env::temp_dir(),
+        };
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = parent.join(format!("forebay-check-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path)?;
+        Ok(Scratch(path))
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            root: self.0.join("root"),
+            side_bytes: forebay_files::SIDE_BYTES,
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is in memory only.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+/// Images in which the buffer shows that what is noticed afterwards is the fault.
+#[cfg(feature = "mutants")]
+const SOUND_IMAGES: u64 = 300;
+
+/// The error says what is wrong with a buffer that has no fault switched on.
+#[cfg(feature = "mutants")]
+pub fn check_sound(limits: &crate::campaign::Limits) -> Result<(), String> {
+    let limits = Limits {
+        images: SOUND_IMAGES,
+        ..of(limits)
+    };
+    let outcome = run(&limits, &ProgressBar::hidden())?;
+    match outcome.violations.first() {
+        Some((seed, text)) => Err(format!(
+            "violated without any fault: {text}; replay with: forebay-check files --replay {seed}"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Runs one campaign and says whether it noticed the fault called `name`.
+#[cfg(feature = "mutants")]
+pub fn search(limits: &crate::campaign::Limits, name: &str) -> Result<bool, String> {
+    let bar = progress_bar(u64::MAX, name);
+    let outcome = run(&of(limits), &bar)?;
+    bar.finish_and_clear();
+    let images = outcome.recovered;
+    match outcome.violations.first() {
+        Some((seed, _)) => println!("mutant {name}: caught (seed {seed}, after {images} images)"),
+        None => println!("mutant {name}: SURVIVED {images} images"),
+    }
+    Ok(!outcome.violations.is_empty())
+}
+
+#[cfg(feature = "mutants")]
+fn of(limits: &crate::campaign::Limits) -> Limits {
+    Limits {
+        images: limits.images,
+        time: limits.time,
+        seed: limits.seed,
+        threads: Some(limits.threads),
+    }
+}
+
+/// `forebay-check files`: true if nothing was violated.
+pub fn command(limits: &Limits, json: Option<&Path>) -> Result<bool, String> {
+    hush_panics();
+    let bar = progress_bar(limits.images, "crash images of files");
+    let started = Instant::now();
+    let outcome = run(limits, &bar)?;
+    bar.finish_and_clear();
+    for (seed, text) in &outcome.violations {
+        println!("VIOLATION: {text}\n  replay with: forebay-check files --replay {seed}");
+    }
+    println!(
+        "{} distinct crash images of files recovered and judged in {:.1} s ({} recoveries), {} \
+         violations",
+        outcome.distinct,
+        started.elapsed().as_secs_f64(),
+        outcome.recovered,
+        outcome.violations.len()
+    );
+    if let Some(path) = json {
+        let entry = |name: &str, value, unit| Entry {
+            name: name.to_string(),
+            value,
+            unit,
+        };
+        let violations = outcome.violations.len() as u64;
+        let rows = [
+            entry("crash_images_files", outcome.distinct, "images"),
+            entry("crash_violations_files", violations, "violations"),
+        ];
+        report::write(path, &rows)?;
+    }
+    Ok(outcome.violations.is_empty())
+}
+
+/// `forebay-check files --replay`: true if nothing is violated.
+pub fn replay(seed: u64) -> Result<bool, String> {
+    let scratch = Scratch::new().map_err(|error| format!("scratch directory: {error}"))?;
+    match story(&scratch.place(), &template()?, seed, true, &mut |_| true) {
+        Ok(()) => println!("{seed}: nothing is violated"),
+        Err(violation) => {
+            println!("{seed}: VIOLATION: {violation}");
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,266 @@
+//! What a buffer has acknowledged, and what a crash may leave of it.
+
+use super::tree::{Kind, Tree};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// An inode of the model.
+pub type Id = u64;
+
+/// What an inode must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// A directory.
+    Directory,
+    /// A symbolic link to this.
+    Link(OsString),
+    /// A file.
+    File(File),
+}
+
+/// A file's content: what is durable, and what it was after each change since that need not survive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File {
+    durable: Vec<u8>,
+    later: Vec<Vec<u8>>,
+}
+
+impl File {
+    /// A file that durably holds this.
+    pub fn new(bytes: Vec<u8>) -> File {
+        File {
+            durable: bytes,
+            later: Vec::new(),
+        }
+    }
+
+    /// What readers see.
+    pub fn current(&self) -> &[u8] {
+        self.later.last().unwrap_or(&self.durable)
+    }
+
+    /// Something that need not survive until the next sync.
+    fn change(&mut self, change: impl Fn(&mut Vec<u8>)) {
+        let mut bytes = self.current().to_vec();
+        change(&mut bytes);
+        self.later.push(bytes);
+    }
+
+    /// Everything is durable.
+    pub fn sync(&mut self) {
+        if let Some(newest) = self.later.pop() {
+            self.durable = newest;
+            self.later.clear();
+        }
+    }
+
+    /// A write; with `durable`, these bytes survive.
+    pub fn write(&mut self, offset: usize, bytes: &[u8], durable: bool) {
+        let put = |file: &mut Vec<u8>| {
+            let end = offset + bytes.len();
+            file.resize(file.len().max(end), 0);
+            file[offset..end].copy_from_slice(bytes);
+        };
+        if durable {
+            put(&mut self.durable);
+            self.later.iter_mut().for_each(put);
+        } else {
+            self.change(put);
+        }
+    }
+
+    /// Another size.
+    pub fn truncate(&mut self, len: usize) {
+        self.change(|bytes| bytes.resize(len, 0));
+    }
+
+    /// Whether a crash may leave this; the error is why not.
+    fn allows(&self, found: &[u8]) -> Result<(), String> {
+        let versions = || std::iter::once(&self.durable).chain(&self.later);
+        if !versions().any(|version| version.len() == found.len()) {
+            let sizes: Vec<usize> = versions().map(Vec::len).collect();
+            return Err(format!("{} bytes, not one of {sizes:?}", found.len()));
+        }
+        for (at, byte) in found.iter().enumerate() {
+            let fits = |version: &Vec<u8>| version.get(at).copied().unwrap_or(0) == *byte;
+            if !versions().any(fits) {
+                return Err(format!("byte {at} is {byte:#x}, which was never there"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tree as it was acknowledged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Model {
+    /// Every name.
+    pub names: BTreeMap<PathBuf, Id>,
+    /// What has or had a name.
+    pub things: BTreeMap<Id, Thing>,
+    next: Id,
+}
+
+impl Model {
+    /// What a tree holds, durably.
+    pub fn of(tree: &Tree) -> Model {
+        let mut model = Model::default();
+        for (path, inode) in tree.paths() {
+            model.names.insert(path, inode);
+            let thing = match &tree.nodes[&inode].kind {
+                Kind::Directory => Thing::Directory,
+                Kind::Link(target) => Thing::Link(target.clone()),
+                Kind::File(bytes) => Thing::File(File::new(bytes.to_vec())),
+            };
+            model.things.insert(inode, thing);
+            model.next = model.next.max(inode + 1);
+        }
+        model
+    }
+
+    /// Makes something new under a name.
+    pub fn make(&mut self, path: &Path, thing: Thing) -> Id {
+        self.next += 1;
+        self.names.insert(path.to_path_buf(), self.next);
+        self.things.insert(self.next, thing);
+        self.next
+    }
+
+    /// A file of the model.
+    pub fn file(&mut self, id: Id) -> &mut File {
+        match self.things.get_mut(&id) {
+            Some(Thing::File(file)) => file,
+            other => panic!("{id} is no file but {other:?}"),
+        }
+    }
+
+    /// What readers of a file see.
+    pub fn content(&self, id: Id) -> &[u8] {
+        match &self.things[&id] {
+            Thing::File(file) => file.current(),
+            other => panic!("{id} is no file but {other:?}"),
+        }
+    }
+
+    /// Whether the path is a directory; the root is.
+    pub fn is_directory(&self, path: &Path) -> bool {
+        path.as_os_str().is_empty()
+            || self
+                .names
+                .get(path)
+                .is_some_and(|id| self.things[id] == Thing::Directory)
+    }
+
+    /// Whether there is nothing in a directory.
+    pub fn is_empty(&self, directory: &Path) -> bool {
+        !self
+            .names
+            .keys()
+            .any(|path| path.parent() == Some(directory))
+    }
+
+    /// Changes names; the caller has seen to it that it can be done.
+    pub fn rename(&mut self, from: &Path, to: &Path, exchange: bool) {
+        let one = self.take(from);
+        let other = self.take(to);
+        self.put(to, one);
+        if exchange {
+            self.put(from, other);
+        }
+    }
+
+    /// Takes a name with all below it.
+    fn take(&mut self, path: &Path) -> Vec<(PathBuf, Id)> {
+        let all: Vec<PathBuf> = self
+            .names
+            .keys()
+            .filter(|name| name.starts_with(path))
+            .cloned()
+            .collect();
+        all.into_iter()
+            .map(|name| {
+                let id = self.names.remove(&name).expect("it was there");
+                let rest = name.strip_prefix(path).expect("it is below");
+                (rest.to_path_buf(), id)
+            })
+            .collect()
+    }
+
+    fn put(&mut self, path: &Path, all: Vec<(PathBuf, Id)>) {
+        for (rest, id) in all {
+            let name = match rest.as_os_str().is_empty() {
+                true => path.to_path_buf(),
+                false => path.join(rest),
+            };
+            self.names.insert(name, id);
+        }
+    }
+
+    /// Whether a crash may leave this tree; the error is why not.
+    pub fn allows(&self, found: &Tree) -> Result<(), String> {
+        let paths = found.paths();
+        if let Some(path) = paths.keys().find(|path| !self.names.contains_key(*path)) {
+            return Err(format!("{} should not be there", path.display()));
+        }
+        // Which inode is which, by the names that both have.
+        let mut known: BTreeMap<Id, u64> = BTreeMap::new();
+        for (path, id) in &self.names {
+            let Some(inode) = paths.get(path) else {
+                return Err(format!("{} is missing", path.display()));
+            };
+            if *known.entry(*id).or_insert(*inode) != *inode {
+                return Err(format!("{} is no hard link any more", path.display()));
+            }
+            let right = match (&self.things[id], &found.nodes[inode].kind) {
+                (Thing::Directory, Kind::Directory) => Ok(()),
+                (Thing::Link(target), Kind::Link(found)) if target == found => Ok(()),
+                (Thing::File(file), Kind::File(bytes)) => file.allows(bytes),
+                (_, found) => Err(format!("it is {found:?}")),
+            };
+            right.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let mut inodes: Vec<u64> = known.values().copied().collect();
+        inodes.sort_unstable();
+        inodes.dedup();
+        match inodes.len() == known.len() {
+            true => Ok(()),
+            false => Err(String::from("two files have become one")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durable_bytes_are_exact_and_others_one_of_those_written() {
+        let mut file = File::new(vec![1; 4]);
+        file.write(2, &[2; 4], false);
+        for legal in [&[1, 1, 1, 1][..], &[1, 1, 2, 2, 2, 2], &[1, 1, 2, 1, 0, 2]] {
+            assert_eq!(file.allows(legal), Ok(()), "{legal:?}");
+        }
+        for illegal in [&[1, 1, 1][..], &[0, 1, 1, 1], &[1, 1, 2, 2, 2]] {
+            assert!(file.allows(illegal).is_err(), "{illegal:?}");
+        }
+        file.write(0, &[3], true);
+        assert!(file.allows(&[1, 1, 1, 1]).is_err());
+        assert_eq!(file.allows(&[3, 1, 1, 1]), Ok(()));
+        file.sync();
+        assert_eq!(file.allows(&[3, 1, 2, 2, 2, 2]), Ok(()));
+        assert!(file.allows(&[3, 1, 1, 1]).is_err());
+    }
+
+    #[test]
+    fn directories_are_renamed_with_all_in_them() {
+        let mut model = Model::default();
+        model.make(Path::new("a"), Thing::Directory);
+        let inner = model.make(Path::new("a/x"), Thing::File(File::default()));
+        model.make(Path::new("b"), Thing::Directory);
+        model.rename(Path::new("a"), Path::new("b"), true);
+        assert_eq!(model.names.get(Path::new("b/x")), Some(&inner));
+        assert!(model.names.contains_key(Path::new("a")));
+        assert!(!model.names.contains_key(Path::new("a/x")));
+    }
+}

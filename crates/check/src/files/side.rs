@@ -1,0 +1,166 @@
+//! The file beside the pool: large, mostly empty, and forgetful.
+
+use crate::store::StoreEvent;
+use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What survives for itself.
+const SECTOR_BYTES: usize = 512;
+type Sector = [u8; SECTOR_BYTES];
+
+/// Sectors that are not zero.
+pub type Sectors = BTreeMap<u64, Arc<Sector>>;
+
+/// What a crash could leave.
+#[derive(Clone, Debug, Default)]
+pub struct SideState {
+    durable: Sectors,
+    pending: BTreeMap<u64, Vec<Arc<Sector>>>,
+}
+
+impl SideState {
+    /// A random image.
+    pub fn sample(&self, rng: &mut fastrand::Rng) -> Sectors {
+        let mut image = self.durable.clone();
+        let mood = rng.u8(..3);
+        for (sector, versions) in &self.pending {
+            let choice = match mood {
+                0 => 0,
+                1 => versions.len(),
+                _ => rng.usize(..=versions.len()),
+            };
+            if choice > 0 {
+                image.insert(*sector, Arc::clone(&versions[choice - 1]));
+            }
+        }
+        image
+    }
+}
+
+/// See the [module](self).
+pub struct Side {
+    len: u64,
+    state: Mutex<(Sectors, SideState)>,
+    hook: Mutex<Option<Arc<dyn Fn(StoreEvent) + Send + Sync>>>,
+}
+
+impl Side {
+    /// A file of `len` bytes that holds `image`, all durable.
+    pub fn new(len: u64, image: Sectors) -> Side {
+        let state = SideState {
+            durable: image.clone(),
+            pending: BTreeMap::new(),
+        };
+        Side {
+            len,
+            state: Mutex::new((image, state)),
+            hook: Mutex::new(None),
+        }
+    }
+
+    /// What a crash now could leave.
+    pub fn crash_state(&self) -> SideState {
+        self.lock().1.clone()
+    }
+
+    /// Sets what is called before each write and sync.
+    pub fn set_hook(&self, hook: Option<Arc<dyn Fn(StoreEvent) + Send + Sync>>) {
+        *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
+    }
+
+    fn call_hook(&self, event: StoreEvent) {
+        let hook = {
+            let hook = self.hook.lock().unwrap_or_else(PoisonError::into_inner);
+            hook.clone()
+        };
+        if let Some(hook) = hook {
+            hook(event);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (Sectors, SideState)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        self.call_hook(StoreEvent::Write);
+        let mut state = self.lock();
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            let (sector, within) = (at / SECTOR_BYTES as u64, at as usize % SECTOR_BYTES);
+            let len = (SECTOR_BYTES - within).min(bytes.len() - done);
+            let mut new = state.0.get(&sector).map_or([0; SECTOR_BYTES], |old| **old);
+            new[within..within + len].copy_from_slice(&bytes[done..done + len]);
+            let new = Arc::new(new);
+            state.0.insert(sector, Arc::clone(&new));
+            state.1.pending.entry(sector).or_default().push(new);
+            done += len;
+        }
+    }
+}
+
+impl BackingStore for Side {
+    fn size_bytes(&self) -> u64 {
+        self.len
+    }
+
+    fn identity(&self) -> BackingIdentity {
+        BackingIdentity {
+            path: PathBuf::from("side"),
+            inode: 0,
+            size_bytes: self.len,
+        }
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        out.fill(0);
+        let state = self.lock();
+        let end = offset + out.len() as u64;
+        let first = offset / SECTOR_BYTES as u64;
+        for (sector, bytes) in state.0.range(first..end.div_ceil(SECTOR_BYTES as u64)) {
+            let start = sector * SECTOR_BYTES as u64;
+            let from = start.max(offset);
+            let to = (start + SECTOR_BYTES as u64).min(end);
+            let source = &bytes[(from - start) as usize..(to - start) as usize];
+            out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(source);
+        }
+        Ok(())
+    }
+
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        runs.iter()
+            .map(|run| {
+                self.write(run.offset, run.bytes);
+                Ok(())
+            })
+            .collect()
+    }
+
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.write(offset, &vec![0; len_bytes as usize]);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.call_hook(StoreEvent::Sync);
+        {
+            let (current, crash) = &mut *self.lock();
+            crash.durable = current.clone();
+            crash.pending.clear();
+        }
+        self.call_hook(StoreEvent::Synced);
+        Ok(())
+    }
+
+    fn counters(&self) -> BackingCounters {
+        BackingCounters::default()
+    }
+
+    fn transport(&self) -> String {
+        String::from("memory, forgets what was not synced")
+    }
+}

@@ -1,0 +1,153 @@
+//! A directory tree as it is, or as a crash leaves it: read from the file system, and made there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An inode, by a number that it keeps through all lives of a story.
+pub type Inode = u64;
+
+/// The directory that all others are in.
+pub const ROOT: Inode = 0;
+
+/// What an inode is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// A symbolic link to this.
+    Link(OsString),
+    /// A file with this in it.
+    File(Arc<Vec<u8>>),
+}
+
+/// An inode at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// What it is.
+    pub kind: Kind,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// A tree at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Tree {
+    /// Names, by directory.
+    pub names: BTreeMap<(Inode, OsString), Inode>,
+    /// What has a name.
+    pub nodes: BTreeMap<Inode, Node>,
+}
+
+/// Inodes of the file system by their numbers there.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers(pub HashMap<u64, Inode>);
+
+impl Numbers {
+    /// The inode of a number; one that was never seen is new.
+    pub fn inode(&self, number: u64) -> Inode {
+        self.0.get(&number).copied().unwrap_or(number)
+    }
+}
+
+impl Tree {
+    /// Reads what is under `root`.
+    pub fn read(root: &Path, numbers: &Numbers) -> io::Result<Tree> {
+        let mut tree = Tree::default();
+        let mut open = vec![(root.to_path_buf(), ROOT)];
+        while let Some((path, directory)) = open.pop() {
+            for entry in fs::read_dir(&path)? {
+                let entry = entry?;
+                let data = entry.metadata()?;
+                let inode = numbers.inode(data.ino());
+                tree.names.insert((directory, entry.file_name()), inode);
+                let kind = match data.file_type() {
+                    kind if kind.is_dir() => {
+                        open.push((entry.path(), inode));
+                        Kind::Directory
+                    }
+                    kind if kind.is_symlink() => {
+                        Kind::Link(fs::read_link(entry.path())?.into_os_string())
+                    }
+                    _ => Kind::File(Arc::new(fs::read(entry.path())?)),
+                };
+                let mode = data.permissions().mode() & 0o7777;
+                tree.nodes.insert(inode, Node { kind, mode });
+            }
+        }
+        Ok(tree)
+    }
+
+    /// Makes it under `root`, which is emptied first.
+    pub fn write(&self, root: &Path) -> io::Result<Numbers> {
+        if root.exists() {
+            fs::remove_dir_all(root)?;
+        }
+        fs::create_dir(root)?;
+        let mut numbers = Numbers::default();
+        numbers.0.insert(fs::metadata(root)?.ino(), ROOT);
+        let mut made: HashMap<Inode, PathBuf> = HashMap::new();
+        let mut open = vec![(ROOT, root.to_path_buf())];
+        while let Some((directory, path)) = open.pop() {
+            for (name, inode) in self.names_in(directory) {
+                let path = path.join(name);
+                if let Some(first) = made.get(&inode) {
+                    fs::hard_link(first, &path)?;
+                    continue;
+                }
+                let node = &self.nodes[&inode];
+                match &node.kind {
+                    Kind::Directory => {
+                        fs::create_dir(&path)?;
+                        open.push((inode, path.clone()));
+                    }
+                    Kind::Link(target) => symlink(target, &path)?,
+                    Kind::File(bytes) => fs::write(&path, bytes.as_slice())?,
+                }
+                if !matches!(node.kind, Kind::Link(_)) {
+                    fs::set_permissions(&path, fs::Permissions::from_mode(node.mode))?;
+                }
+                numbers.0.insert(fs::symlink_metadata(&path)?.ino(), inode);
+                made.insert(inode, path);
+            }
+        }
+        Ok(numbers)
+    }
+
+    /// The names in a directory.
+    fn names_in(&self, directory: Inode) -> impl Iterator<Item = (&OsString, Inode)> {
+        let from = (directory, OsString::new());
+        self.names
+            .range(from..)
+            .take_while(move |((parent, _), _)| *parent == directory)
+            .map(|((_, name), inode)| (name, *inode))
+    }
+
+    /// Every name from the root, with its inode.
+    pub fn paths(&self) -> BTreeMap<PathBuf, Inode> {
+        let mut paths = BTreeMap::new();
+        let mut open = vec![(ROOT, PathBuf::new())];
+        while let Some((directory, path)) = open.pop() {
+            for (name, inode) in self.names_in(directory) {
+                let path = path.join(name);
+                if self.nodes[&inode].kind == Kind::Directory {
+                    open.push((inode, path.clone()));
+                }
+                paths.insert(path, inode);
+            }
+        }
+        paths
+    }
+
+    /// What a file holds; none if it is none.
+    pub fn content(&self, inode: Inode) -> Option<&Arc<Vec<u8>>> {
+        match &self.nodes.get(&inode)?.kind {
+            Kind::File(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}

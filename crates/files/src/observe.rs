@@ -1,0 +1,105 @@
+//! For checkers that cut the power of a buffer over a real directory: tells when the backing was
+//! synced, and lets inodes be called otherwise than the file system does. Nothing here is meant for
+//! programs that keep data.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::directory::FileIdentity;
+
+/// What was made durable in the backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Synced {
+    /// A file, as `fdatasync` does.
+    Data(FileIdentity),
+    /// A file or directory, as `fsync` does.
+    All(FileIdentity),
+    /// A whole file system.
+    Everything,
+}
+
+/// Who an inode is said to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SeenIdentity {
+    /// The inode's number.
+    pub inode: u64,
+    /// What tells it from others that had the number.
+    pub generation: u64,
+}
+
+/// Whoever looks on.
+pub trait Observer {
+    /// Who this inode is; the file system's own answer if none.
+    fn identity(&self, real: FileIdentity) -> Option<SeenIdentity>;
+    /// The backing is about to be synced.
+    fn before_sync(&self);
+    /// It was.
+    fn synced(&self, what: Synced);
+}
+
+/// Threads that are watched now.
+static WATCHED_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static OBSERVER: RefCell<Option<Rc<dyn Observer>>> = const { RefCell::new(None) };
+}
+
+/// Sets or clears who looks on at what this thread does.
+pub fn set_observer(observer: Option<Rc<dyn Observer>>) {
+    let is_new = observer.is_some();
+    let before = OBSERVER.with(|slot| slot.replace(observer)).is_some();
+    match (before, is_new) {
+        (false, true) => drop(WATCHED_THREADS.fetch_add(1, Ordering::Relaxed)),
+        (true, false) => drop(WATCHED_THREADS.fetch_sub(1, Ordering::Relaxed)),
+        _ => {}
+    }
+}
+
+fn observer() -> Option<Rc<dyn Observer>> {
+    if WATCHED_THREADS.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    OBSERVER.with(|slot| slot.borrow().clone())
+}
+
+/// Who an inode is said to be, if somebody says so.
+pub(crate) fn identity(real: FileIdentity) -> Option<SeenIdentity> {
+    observer()?.identity(real)
+}
+
+/// `fdatasync`.
+pub(crate) fn sync_data(file: impl AsFd) -> io::Result<()> {
+    watch(
+        || Ok(rustix::fs::fdatasync(&file)?),
+        || Ok(Synced::Data(FileIdentity::of(&file)?)),
+    )
+}
+
+/// `fsync`.
+pub(crate) fn sync_all(file: impl AsFd) -> io::Result<()> {
+    watch(
+        || Ok(rustix::fs::fsync(&file)?),
+        || Ok(Synced::All(FileIdentity::of(&file)?)),
+    )
+}
+
+/// `syncfs`.
+pub(crate) fn sync_file_system(file: impl AsFd) -> io::Result<()> {
+    watch(|| Ok(rustix::fs::syncfs(&file)?), || Ok(Synced::Everything))
+}
+
+fn watch(
+    sync: impl FnOnce() -> io::Result<()>,
+    what: impl FnOnce() -> io::Result<Synced>,
+) -> io::Result<()> {
+    let Some(observer) = observer() else {
+        return sync();
+    };
+    observer.before_sync();
+    sync()?;
+    observer.synced(what()?);
+    Ok(())
+}
