@@ -136,7 +136,9 @@ pub(crate) struct Work(Option<Box<Workspace>>);
 
 impl Work {
     pub(crate) fn borrow() -> Work {
-        Work(Some(SPARE.take().unwrap_or_default()))
+        // Commits may come after the thread has dropped its own: a process's last ones do.
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        Work(Some(spare.unwrap_or_default()))
     }
 }
 

@@ -127,6 +127,14 @@ impl Registry {
             }
             return;
         }
+        if known.content.is_suspended() {
+            // Others may use it: no descriptor of ours stays, and what they leave unsynced is unknown.
+            files.unsynced.insert(identity);
+            let gone = files.known.remove(&identity);
+            drop(files);
+            drop(gone);
+            return;
+        }
         known.closing = closing;
         files.closed.push_back((identity, closing));
         let oldest = self.oldest(&mut files);

@@ -26,14 +26,8 @@ use crate::process::Process;
 /// What the kernel's description lacks while a file is buffered.
 const TAKEN_AWAY: OFlags = OFlags::APPEND.union(OFlags::DIRECT);
 
-/// Tries to have the file buffered; `is_new` if everything in it was written since it was made under
-/// our eyes. Where it does not work, the file stays plain, and that is fine.
-pub fn try_buffer(
-    process: &'static Process,
-    fd: BorrowedFd<'_>,
-    file: &'static OpenFile,
-    is_new: bool,
-) {
+/// Tries to have the file buffered. Where it does not work, the file stays plain, and that is fine.
+pub fn try_buffer(process: &'static Process, fd: BorrowedFd<'_>, file: &'static OpenFile) {
     let _nothing_forks = process
         .barrier
         .read()
@@ -87,7 +81,6 @@ pub fn try_buffer(
     })();
     match outcome {
         Ok(()) => {
-            life.backing_unsynced.store(!is_new, Ordering::Release);
             life.is_buffered = true;
             process.track(identity, file);
         }
@@ -177,7 +170,10 @@ pub fn vacate(process: &Process, file: &'static OpenFile, life: &mut Life) {
     if let Some(identity) = life.identity {
         process.untrack(identity, file);
     }
-    // The lease goes with the last descriptor, so the buffer's side goes first.
+    // The buffer may keep its descriptor a while, and the lease would live as long.
+    if let Some(own) = &life.own {
+        leases::let_go(own.as_fd());
+    }
     *life = Life::default();
 }
 
@@ -211,9 +207,14 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
     if file.is_held() || life.identity.is_none() {
         return;
     }
-    if life.is_buffered && life.holds_data.load(Ordering::Relaxed) {
-        process.enter_closed(file);
-        return;
+    if life.is_buffered && !life.is_unlinked {
+        // What the pool has nothing of is let go at once, which costs nothing.
+        let is_kept =
+            life.holds_data.load(Ordering::Relaxed) || unbuffer(process, file, &mut life).is_err();
+        if is_kept {
+            process.enter_closed(file);
+            return;
+        }
     }
     vacate(process, file, &mut life);
     drop(life);

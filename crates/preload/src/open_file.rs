@@ -42,10 +42,8 @@ pub struct Life {
     pub is_escaped: bool,
     /// Whether something synced is perhaps still in the pool alone.
     pub holds_data: AtomicBool,
-    /// The backing may hold bytes that were not synced when buffering began.
-    pub backing_unsynced: AtomicBool,
-    /// Held while the backing is synced for that.
-    pub backing_sync: Mutex<()>,
+    /// The inode has no name any more: nothing of it need outlive its closing.
+    pub is_unlinked: bool,
     /// The fork whose child may still have it open.
     pub shared_with_fork: Option<u64>,
 }

@@ -27,8 +27,9 @@ use crate::{buffering, descriptors, table};
 
 /// A pool that could not be had is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// So many closed files stay buffered; the one closed first is brought back then.
-const CLOSED_FILES_MAX: usize = 128;
+/// So many closed files stay buffered; the one closed first is brought back then. The buffer itself
+/// would keep a few more.
+const CLOSED_FILES_MAX: usize = 48;
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
 

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use forebay_files::{BufferedFile, SyncKind};
@@ -210,27 +209,8 @@ impl Call<'_> {
         let Some(buffered) = self.life.buffered() else {
             return sync_backing(self.fd, kind);
         };
-        self.sync_what_was_there()?;
         self.life.holds_data.store(true, Ordering::Relaxed);
         buffered.sync(kind)
-    }
-
-    /// What was written before buffering began is in the page cache, of which the buffer knows nothing.
-    fn sync_what_was_there(&self) -> io::Result<()> {
-        if !self.life.backing_unsynced.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let _alone = self
-            .life
-            .backing_sync
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if self.life.backing_unsynced.load(Ordering::Acquire) {
-            rustix::fs::fsync(self.fd)?;
-            // Release: who sees it false must not return before the sync has.
-            self.life.backing_unsynced.store(false, Ordering::Release);
-        }
-        Ok(())
     }
 
     /// Both return the position after what was written.
@@ -240,7 +220,7 @@ impl Call<'_> {
         data: &[u8],
         sync: Option<SyncKind>,
     ) -> io::Result<u64> {
-        self.before_write(sync)?;
+        self.note_durable(sync);
         Ok(buffered.append(data, sync.is_some())? + data.len() as u64)
     }
 
@@ -255,17 +235,15 @@ impl Call<'_> {
             .checked_add(data.len() as u64)
             .filter(|end| i64::try_from(*end).is_ok());
         let end = end.ok_or_else(|| io::Error::from_raw_os_error(libc::EFBIG))?;
-        self.before_write(sync)?;
+        self.note_durable(sync);
         buffered.write_at(offset, data, sync.is_some())?;
         Ok(end)
     }
 
-    fn before_write(&self, sync: Option<SyncKind>) -> io::Result<()> {
+    fn note_durable(&self, sync: Option<SyncKind>) {
         if sync.is_some() {
             self.life.holds_data.store(true, Ordering::Relaxed);
-            self.sync_what_was_there()?;
         }
-        Ok(())
     }
 
     fn sync_plain(&self, sync: Option<SyncKind>, done: usize) -> io::Result<usize> {

@@ -68,6 +68,11 @@ impl Content {
         Ok(())
     }
 
+    /// Whether every call goes straight to the backing.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.read_state().passes_through
+    }
+
     /// Nobody has the file open any more, and it has no name: its data goes.
     pub(crate) fn is_unlinked(&self) -> bool {
         self.read_state().is_unlinked

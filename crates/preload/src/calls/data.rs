@@ -54,7 +54,7 @@ pub fn begin_buffering(fd: c_int) {
         let _inside = crate::inside::Inside::enter();
         // If it panics, the file is plain, or buffered whole: both are fine.
         let _ = guarded(|| {
-            buffering::try_buffer(process, borrowed(fd), file, false);
+            buffering::try_buffer(process, borrowed(fd), file);
             Ok(())
         });
     }

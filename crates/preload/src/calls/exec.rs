@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::{active, real};
+use super::{active, close_buffer, real};
 use crate::inside::Inside;
 use crate::{forks, table};
 
@@ -13,8 +13,8 @@ pub extern "C" fn before_exec() {
     let Some(process) = active() else {
         return;
     };
+    close_buffer(process);
     let _inside = Inside::enter();
-    process.close_buffer();
     forks::tell_parent_of_exec();
     for (fd, file) in table::descriptors() {
         // SAFETY: a plain call on a number.

@@ -53,9 +53,18 @@ extern "C" fn begin() {
 
 extern "C" fn end() {
     if let Some(process) = crate::process::get() {
-        let _inside = Inside::enter();
-        process.close_buffer();
+        close_buffer(process);
     }
+}
+
+/// Lets the pool go.
+fn close_buffer(process: &'static Process) {
+    let _inside = Inside::enter();
+    // After a panic the pool is left to recovery, as after a kill.
+    let _ = guarded(|| {
+        process.close_buffer();
+        Ok(())
+    });
 }
 
 /// The state, for calls that the program makes; none for our own.

@@ -105,9 +105,8 @@ fn lost_name(process: &'static Process, before: Option<Stat>) {
     if life.identity != buffering::identity_of(&before) {
         return;
     }
-    if let Some(known) = &life.file {
-        known.unlinked();
-    }
+    // The directory has told the buffer.
+    life.is_unlinked = true;
     if !file.is_held() {
         buffering::vacate(process, file, &mut life);
         drop(life);

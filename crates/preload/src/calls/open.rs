@@ -96,7 +96,7 @@ impl Opening<'_> {
         }
         let flags = self.kernel_flags().difference(OFlags::CREATE);
         match rustix::fs::openat(borrowed(self.folder), self.path, flags, self.mode) {
-            Ok(fd) => self.enter(fd, false),
+            Ok(fd) => self.enter(fd),
             // It may be written but not read: then it is not ours.
             Err(rustix::io::Errno::ACCESS | rustix::io::Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
@@ -158,7 +158,7 @@ impl Opening<'_> {
                 return Ok(None);
             }
             let fd = rustix::fs::openat(borrowed(self.folder), self.path, flags, self.mode)?;
-            return self.enter(fd, false);
+            return self.enter(fd);
         };
         if rustix::fs::statat(borrowed(self.folder), self.path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             // A symbolic link to nothing: the kernel makes what it points to, elsewhere perhaps.
@@ -177,7 +177,7 @@ impl Opening<'_> {
             rustix::fs::ftruncate(&opened.descriptor, 0)?;
         }
         match self.wants_to_write() {
-            true => self.enter(opened.descriptor, opened.created),
+            true => self.enter(opened.descriptor),
             false => Ok(Some(opened.descriptor.into_raw_fd())),
         }
     }
@@ -192,7 +192,7 @@ impl Opening<'_> {
     }
 
     /// Enters a new descriptor of a regular file.
-    fn enter(&self, fd: OwnedFd, is_new: bool) -> io::Result<Option<c_int>> {
+    fn enter(&self, fd: OwnedFd) -> io::Result<Option<c_int>> {
         let stat = rustix::fs::fstat(&fd)?;
         let number = fd.as_raw_fd();
         let status = self.flags & !OPENING_ONLY;
@@ -209,7 +209,7 @@ impl Opening<'_> {
         file.set_status(status);
         file.hold();
         if self.process.buffer().is_some() {
-            buffering::try_buffer(self.process, fd.as_fd(), file, is_new);
+            buffering::try_buffer(self.process, fd.as_fd(), file);
         }
         table::set(number, Some(file));
         Ok(Some(fd.into_raw_fd()))

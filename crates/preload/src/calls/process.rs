@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_long, c_uint, c_void};
 
 use super::bypass::{escape_descriptor, turn_off};
-use super::{active, answer, real};
-use crate::inside::{self, Inside, is_inside};
+use super::{active, answer, close_buffer, real};
+use crate::inside::{self, is_inside};
 use crate::process;
 
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
@@ -65,9 +65,8 @@ macro_rules! exits {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(status: c_int) -> ! {
             if let Some(process) = active() {
-                let _inside = Inside::enter();
-                process.close_buffer();
-            }
+ close_buffer(process);
+}
             // SAFETY: the caller's word.
             unsafe { real::_exit()(status) };
             std::process::abort()
@@ -117,8 +116,7 @@ pub unsafe extern "C-unwind" fn syscall(
         }
         libc::SYS_exit_group => {
             if let Some(process) = active() {
-                let _inside = Inside::enter();
-                process.close_buffer();
+                close_buffer(process);
             }
         }
         _ if takes_descriptor(number) => {

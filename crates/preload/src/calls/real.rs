@@ -85,6 +85,16 @@ real! {
     mkdirat(c_int, Path, c_uint) -> c_int;
     mknodat(c_int, Path, c_uint, u64) -> c_int;
     remove(Path) -> c_int;
+    fchmod(c_int, c_uint) -> c_int;
+    fchown(c_int, c_uint, c_uint) -> c_int;
+    fsetxattr(c_int, Path, *const c_void, usize, c_int) -> c_int;
+    fremovexattr(c_int, Path) -> c_int;
+    chmod(Path, c_uint) -> c_int;
+    chown(Path, c_uint, c_uint) -> c_int;
+    setxattr(Path, Path, *const c_void, usize, c_int) -> c_int;
+    removexattr(Path, Path) -> c_int;
+    fchmodat(c_int, Path, c_uint, c_int) -> c_int;
+    fchownat(c_int, Path, c_uint, c_uint, c_int) -> c_int;
     futimens(c_int, *const libc::timespec) -> c_int;
     utimensat(c_int, Path, *const libc::timespec, c_int) -> c_int;
     mmap(Bytes, usize, c_int, c_int, c_int, i64) -> *mut c_void;

@@ -1,10 +1,12 @@
-//! stat and its kin: of a buffered file the buffer knows the size.
+//! stat and its kin: of a buffered file the buffer knows the size. Changes of mode, owner, times.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 use forebay_files::FileIdentity;
+use rustix::fs::AtFlags;
 
-use super::{active, answer, real};
+use super::{active, answer, borrowed, real};
+use crate::buffering::identity_of;
 use crate::inside::Inside;
 use crate::process::Process;
 
@@ -148,4 +150,115 @@ fn make_descriptor_plain(fd: c_int) -> std::io::Result<()> {
     };
     let _inside = Inside::enter();
     super::guarded(|| crate::buffering::unbuffer(process, file, &mut file.write_life()))
+}
+
+/// Mode, owner and attributes are changed in the backing, where the next `fsync` makes them durable.
+fn note_attributes(identity: Option<FileIdentity>) {
+    let (Some(process), Some(identity)) = (active(), identity) else {
+        return;
+    };
+    let _inside = Inside::enter();
+    if let Some(file) = process.tracked(identity) {
+        let life = file.read_life();
+        if let (true, Some(known)) = (life.identity == Some(identity), &life.file) {
+            known.attributes_changed();
+        }
+    }
+}
+
+/// Which inode a descriptor or a path is, if any is buffered that it could be.
+fn identity_at(base: c_int, path: Option<&CStr>, flags: AtFlags) -> Option<FileIdentity> {
+    if active()?.tracks_nothing() {
+        return None;
+    }
+    let stat = match path {
+        Some(path) => rustix::fs::statat(borrowed(base), path, flags),
+        None => rustix::fs::fstat(borrowed(base)),
+    };
+    identity_of(&stat.ok()?)
+}
+
+macro_rules! attributes_by_descriptor {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(fd: c_int $(, $argument: $type)*) -> c_int {
+            // SAFETY: the caller's word.
+            let result = unsafe { real::$name()(fd $(, $argument)*) };
+            if result == 0 && crate::table::get(fd).is_some() {
+                note_attributes(identity_at(fd, None, AtFlags::empty()));
+            }
+            result
+        }
+    )* };
+}
+attributes_by_descriptor! {
+    fchmod(mode: c_uint);
+    fchown(owner: c_uint, group: c_uint);
+    fsetxattr(name: *const c_char, value: *const c_void, len: usize, flags: c_int);
+    fremovexattr(name: *const c_char);
+}
+
+macro_rules! attributes_by_path {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char $(, $argument: $type)*) -> c_int {
+            // SAFETY: the caller's word.
+            let result = unsafe { real::$name()(path $(, $argument)*) };
+            if result == 0 {
+                // SAFETY: the call has read the path.
+                let path = unsafe { CStr::from_ptr(path) };
+                note_attributes(identity_at(libc::AT_FDCWD, Some(path), AtFlags::empty()));
+            }
+            result
+        }
+    )* };
+}
+attributes_by_path! {
+    chmod(mode: c_uint);
+    chown(owner: c_uint, group: c_uint);
+    setxattr(name: *const c_char, value: *const c_void, len: usize, flags: c_int);
+    removexattr(name: *const c_char);
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fchmodat(
+    base: c_int,
+    path: *const c_char,
+    mode: c_uint,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's word.
+    let result = unsafe { real::fchmodat()(base, path, mode, flags) };
+    if result == 0 {
+        // SAFETY: the call has read the path.
+        let path = unsafe { CStr::from_ptr(path) };
+        note_attributes(identity_at(base, Some(path), AtFlags::empty()));
+    }
+    result
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fchownat(
+    base: c_int,
+    path: *const c_char,
+    owner: c_uint,
+    group: c_uint,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's word.
+    let result = unsafe { real::fchownat()(base, path, owner, group, flags) };
+    if result == 0 {
+        // SAFETY: the call has read the path.
+        let path = unsafe { CStr::from_ptr(path) };
+        note_attributes(identity_at(base, Some(path), AtFlags::empty()));
+    }
+    result
 }
