@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
 
@@ -111,6 +112,21 @@ impl BufferedFile {
     /// [`SyncKind::All`] makes that durable there.
     pub fn attributes_changed(&self) {
         self.content.attributes_changed();
+    }
+
+    /// The time of modification was set in the backing, to what it shall be. Beside
+    /// [`BufferedFile::attributes_changed`].
+    ///
+    /// # Errors
+    /// The backing's own.
+    pub fn modified_chosen(&self) -> io::Result<()> {
+        self.content.target.times.chosen(&self.backing())
+    }
+
+    /// The time of modification, and that of the last write, where the backing's are not right: the
+    /// first replaces the backing's, the second is the time of change if it is later.
+    pub fn times(&self) -> (Option<SystemTime>, Option<SystemTime>) {
+        self.content.target.times.told()
     }
 
     /// Brings the backing file up to date and makes it durable there: from now until the next write

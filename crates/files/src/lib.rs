@@ -34,6 +34,7 @@ mod store;
 mod target;
 #[cfg(test)]
 mod testing;
+mod times;
 
 pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, VOLUME_PREFIX};
 pub use cuts::SIDE_BYTES;

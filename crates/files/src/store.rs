@@ -189,6 +189,8 @@ impl VirtualStore {
         let files = std::mem::take(&mut *self.lock_touched());
         for target in &files {
             target.is_touched.store(false, Ordering::Release);
+            // A time that cannot be put back is no reason to keep the data from the disk.
+            drop(target.times.restore(&target.descriptor()));
         }
         let result = match files.len() > SYNCED_ONE_BY_ONE_MAX {
             true => sync_file_systems(&files),

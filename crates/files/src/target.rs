@@ -11,6 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::directory::FileIdentity;
 use crate::observe;
+use crate::times::Times;
 
 /// A file that the pool may write to. Write-back and truncation of one file exclude each other, so no
 /// block lands behind an end that has moved.
@@ -25,6 +26,8 @@ pub(crate) struct Target {
     /// Row and epoch of a cut that is not known to be durable in the backing.
     cut: Mutex<Option<Cut>>,
     has_cut: AtomicBool,
+    /// When it was modified, where the backing cannot tell.
+    pub(crate) times: Times,
     /// Whether it is among the files to be synced.
     pub(crate) is_touched: AtomicBool,
 }
@@ -46,6 +49,7 @@ impl Target {
             descriptor: RwLock::new(Arc::new(file)),
             cut: Mutex::new(None),
             has_cut: AtomicBool::new(false),
+            times: Times::new(),
             is_touched: AtomicBool::new(false),
         })
     }

@@ -67,6 +67,7 @@ impl Content {
         let Some(number) = shared.sizes.take() else {
             return Ok(false);
         };
+        self.target.times.begin(&descriptor)?;
         let size_bytes = self.target.size_bytes();
         let row = Row {
             id,
@@ -159,6 +160,7 @@ impl Content {
             // Gives back what was reserved and not used; if that fails it is merely kept.
             drop(self.target.descriptor().set_len(self.target.size_bytes()));
         }
+        self.target.times.end(&self.target.descriptor());
         Ok(())
     }
 }

@@ -28,6 +28,7 @@ impl Content {
         } else {
             self.grow_pooled(&mut state, size_bytes)
         };
+        self.target.times.written();
         self.note_unsynced(&state);
         result
     }
@@ -137,6 +138,7 @@ impl Content {
             self.leave_pool(&mut state)?;
         }
         rustix::fs::fallocate(&*file, mode, offset, len_bytes)?;
+        self.target.times.written();
         let found = file.metadata()?.len();
         if !only_reserves {
             self.target.grown_to(found);

@@ -22,7 +22,9 @@ impl Content {
     /// Writes at byte `offset`; `durable` if it is to survive a crash when this returns.
     pub(crate) fn write_at(&self, offset: u64, data: &[u8], durable: bool) -> io::Result<()> {
         let mut state = self.write_state();
-        self.write_locked(&mut state, offset, data, durable)
+        let written = self.write_locked(&mut state, offset, data, durable);
+        self.target.times.written();
+        written
     }
 
     /// Writes at the end and returns where that was.
@@ -33,6 +35,7 @@ impl Content {
             false => self.target.size_bytes(),
         };
         self.write_locked(&mut state, offset, data, durable)?;
+        self.target.times.written();
         Ok(offset)
     }
 

@@ -1,0 +1,151 @@
+//! When a file was modified, while the backing cannot tell: write-back comes long after the write.
+//!
+//! While the pool has a file, its times are kept here, moved by every change, and put back after
+//! write-back has moved the backing's own. They are as exact as a crash leaves them: recovery's own
+//! write-back is seen as a modification.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+
+/// The backing's own time stands.
+const BACKINGS_OWN: i64 = i64::MIN;
+
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// See the module. Nanoseconds since the epoch.
+#[derive(Debug)]
+pub(crate) struct Times {
+    modified_ns: AtomicI64,
+    written_ns: AtomicI64,
+}
+
+impl Times {
+    pub(crate) fn new() -> Times {
+        Times {
+            modified_ns: AtomicI64::new(BACKINGS_OWN),
+            written_ns: AtomicI64::new(BACKINGS_OWN),
+        }
+    }
+
+    /// The pool has the file from now on.
+    pub(crate) fn begin(&self, file: &File) -> io::Result<()> {
+        if self.modified_ns.load(Ordering::Acquire) == BACKINGS_OWN {
+            let modified_ns = modified_of(&rustix::fs::fstat(file)?);
+            self.modified_ns.store(modified_ns, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The content was changed.
+    #[inline]
+    pub(crate) fn written(&self) {
+        if self.modified_ns.load(Ordering::Relaxed) != BACKINGS_OWN {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+            let now_ns = now.tv_sec * NANOSECONDS + now.tv_nsec;
+            self.modified_ns.store(now_ns, Ordering::Release);
+            self.written_ns.store(now_ns, Ordering::Release);
+        }
+    }
+
+    /// Somebody chose the time, and the backing has it.
+    pub(crate) fn chosen(&self, file: &File) -> io::Result<()> {
+        if self.modified_ns.load(Ordering::Acquire) != BACKINGS_OWN {
+            let modified_ns = modified_of(&rustix::fs::fstat(file)?);
+            self.modified_ns.store(modified_ns, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Puts the time of modification back that write-back has moved. What is written meanwhile is put
+    /// there too.
+    pub(crate) fn restore(&self, file: &File) -> io::Result<()> {
+        let mut modified_ns = self.modified_ns.load(Ordering::Acquire);
+        while modified_ns != BACKINGS_OWN {
+            let omitted = Timespec {
+                tv_sec: 0,
+                tv_nsec: UTIME_OMIT,
+            };
+            let times = Timestamps {
+                last_access: omitted,
+                last_modification: Timespec {
+                    tv_sec: modified_ns.div_euclid(NANOSECONDS),
+                    tv_nsec: modified_ns.rem_euclid(NANOSECONDS),
+                },
+            };
+            rustix::fs::futimens(file, &times)?;
+            let found = self.modified_ns.load(Ordering::Acquire);
+            if found == modified_ns {
+                return Ok(());
+            }
+            modified_ns = found;
+        }
+        Ok(())
+    }
+
+    /// The pool has nothing of the file any more: the backing's own times stand again.
+    pub(crate) fn end(&self, file: &File) {
+        // Without the right to set it, the time of the last write-back stands.
+        let _ = self.restore(file);
+        self.modified_ns.store(BACKINGS_OWN, Ordering::Release);
+        self.written_ns.store(BACKINGS_OWN, Ordering::Release);
+    }
+
+    /// The time of modification, and that of the last write, where the backing does not tell.
+    pub(crate) fn told(&self) -> (Option<SystemTime>, Option<SystemTime>) {
+        let told = |at: &AtomicI64| match at.load(Ordering::Acquire) {
+            BACKINGS_OWN => None,
+            ns => Some(system_time(ns)),
+        };
+        (told(&self.modified_ns), told(&self.written_ns))
+    }
+}
+
+fn modified_of(stat: &Stat) -> i64 {
+    let ns = stat.st_mtime.saturating_mul(NANOSECONDS);
+    // The last nanosecond before the mark is as good as the mark.
+    ns.saturating_add(stat.st_mtime_nsec as i64)
+        .max(BACKINGS_OWN + 1)
+}
+
+fn system_time(ns: i64) -> SystemTime {
+    let distance = Duration::from_nanos(ns.unsigned_abs());
+    match ns < 0 {
+        true => UNIX_EPOCH - distance,
+        false => UNIX_EPOCH + distance,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_back_leaves_no_trace_in_the_times() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("file")).unwrap();
+        let modified = || file.metadata().unwrap().modified().unwrap();
+        let times = Times::new();
+        times.written();
+        assert_eq!(times.told(), (None, None), "the backing knows it");
+        times.begin(&file).unwrap();
+        let before = modified();
+        assert_eq!(times.told(), (Some(before), None));
+        let old = UNIX_EPOCH - Duration::new(5, 1);
+        file.set_modified(old).unwrap();
+        times.chosen(&file).unwrap();
+        file.set_len(7).unwrap();
+        assert!(modified() > old, "as after write-back");
+        times.restore(&file).unwrap();
+        assert_eq!(modified(), old);
+        times.written();
+        let (told, written) = times.told();
+        assert!(told.unwrap() >= before && told == written);
+        times.end(&file);
+        assert_eq!(modified(), told.unwrap());
+        assert_eq!(times.told(), (None, None));
+    }
+}
