@@ -286,7 +286,7 @@ fn attach(
     side: Backing,
     name: PathBuf,
 ) -> io::Result<(Arc<VirtualStore>, Volume)> {
-    let refuse = |found: String| Err(io::Error::new(io::ErrorKind::InvalidInput, found));
+    let refuse = |found: String| Err(io::Error::new(io::ErrorKind::InvalidData, found));
     let known = pool.volumes();
     let stats = pool.stats();
     if let Some(other) = stats.volumes.iter().find(|volume| volume.path != name) {

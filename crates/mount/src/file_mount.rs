@@ -27,7 +27,7 @@ pub struct MountOptions {
 impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
-            threads: 4,
+            threads: 2,
             writeback_cache: false,
         }
     }

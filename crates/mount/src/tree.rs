@@ -46,6 +46,14 @@ pub struct Change {
     pub modified: Option<TimeOrNow>,
 }
 
+impl Change {
+    fn concerns_attributes(&self) -> bool {
+        let owner = self.user.or(self.group);
+        let times = self.accessed.or(self.modified);
+        self.mode.is_some() || owner.is_some() || times.is_some()
+    }
+}
+
 /// The whole tree with what is open in it.
 #[derive(Debug)]
 pub struct Tree {
@@ -114,6 +122,9 @@ impl Tree {
             && let Some(file) = self.buffer.known(inode.identity)
         {
             attributes.size = file.size_bytes()?;
+            let (modified, written) = file.times();
+            attributes.mtime = modified.unwrap_or(attributes.mtime);
+            attributes.ctime = written.map_or(attributes.ctime, |at| at.max(attributes.ctime));
         }
         Ok(attributes)
     }
@@ -177,8 +188,27 @@ impl Tree {
             let times = attributes::timestamps(change.accessed, change.modified);
             rustix::fs::utimensat(descriptor, c"", &times, AtFlags::EMPTY_PATH)?;
         }
+        if change.concerns_attributes() {
+            self.attributes_changed(&inode, change.modified.is_some())?;
+        }
         let stat = rustix::fs::fstat(descriptor)?;
         self.shown(&inode, &stat)
+    }
+
+    /// What was changed in the backing itself is for the next fsync to make durable.
+    pub(crate) fn attributes_changed(
+        &self,
+        inode: &Inode,
+        is_modified_set: bool,
+    ) -> io::Result<()> {
+        let Some(file) = self.buffer.known(inode.identity) else {
+            return Ok(());
+        };
+        file.attributes_changed();
+        match is_modified_set {
+            true => file.modified_chosen(),
+            false => Ok(()),
+        }
     }
 
     /// The bytes of an inode.
@@ -206,6 +236,7 @@ impl Tree {
         }
         if left != mode {
             rustix::fs::chmod(self.magic_link(anchor.descriptor()), left)?;
+            self.attributes_changed(inode, false)?;
         }
         Ok(())
     }
@@ -307,41 +338,25 @@ impl Tree {
             inode: stat.st_ino,
         };
         let Some(inode) = self.inodes.find(identity) else {
-            return Ok(Some(Losing {
-                identity,
-                held: None,
-                is_last: stat.st_nlink == 1,
-            }));
+            return Ok(None);
         };
         let anchor = self.inodes.pin(&inode)?;
-        Ok(Some(Losing {
-            identity,
-            held: Some((inode, anchor)),
-            is_last: false,
-        }))
+        Ok(Some(Losing { inode, anchor }))
     }
 
     /// After the name went, or did not.
     fn settle_loss(&self, losing: Option<Losing>) {
-        let Some(losing) = losing else {
-            return;
-        };
-        let mut is_lost = losing.is_last;
-        if let Some((inode, anchor)) = &losing.held {
-            is_lost = rustix::fs::fstat(anchor.descriptor()).is_ok_and(|stat| stat.st_nlink == 0);
-            if !is_lost {
-                self.inodes.unpin(inode);
+        if let Some(Losing { inode, anchor }) = losing {
+            let stat = rustix::fs::fstat(anchor.descriptor());
+            if stat.is_ok_and(|stat| stat.st_nlink > 0) {
+                self.inodes.unpin(&inode);
             }
-        }
-        if is_lost && let Some(file) = self.buffer.known(losing.identity) {
-            file.unlinked();
         }
     }
 }
 
 /// An inode that may be losing its last name.
 struct Losing {
-    identity: FileIdentity,
-    held: Option<(Arc<Inode>, Arc<Anchor>)>,
-    is_last: bool,
+    inode: Arc<Inode>,
+    anchor: Arc<Anchor>,
 }

@@ -8,6 +8,7 @@ use fuser::INodeNo;
 use rustix::fs::{FileType, XattrFlags};
 
 use crate::anchor::Anchor;
+use crate::inodes::Inode;
 use crate::tree::{Tree, error_of};
 
 /// The kernel's own limits on a value and on a list of names.
@@ -22,7 +23,7 @@ pub enum Answer {
 }
 
 impl Tree {
-    fn path_for_xattrs(&self, inode: INodeNo) -> io::Result<(Arc<Anchor>, String)> {
+    fn path_for_xattrs(&self, inode: INodeNo) -> io::Result<(Arc<Inode>, Arc<Anchor>, String)> {
         let inode = self.inodes.get(inode)?;
         // The magic link of a symbolic link is followed to where that leads.
         if inode.kind == FileType::Symlink {
@@ -30,11 +31,11 @@ impl Tree {
         }
         let anchor = self.inodes.anchor(&inode)?;
         let path = self.magic_link(anchor.descriptor());
-        Ok((anchor, path))
+        Ok((inode, anchor, path))
     }
 
     pub fn get_xattr(&self, inode: INodeNo, name: &OsStr, size: u32) -> io::Result<Answer> {
-        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
             let length = rustix::fs::getxattr(&path, name, &mut [0; 0])?;
             return Ok(Answer::Length(length as u32));
@@ -46,7 +47,7 @@ impl Tree {
     }
 
     pub fn list_xattrs(&self, inode: INodeNo, size: u32) -> io::Result<Answer> {
-        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
             let length = rustix::fs::listxattr(&path, &mut [0; 0])?;
             return Ok(Answer::Length(length as u32));
@@ -64,13 +65,15 @@ impl Tree {
         value: &[u8],
         flags: i32,
     ) -> io::Result<()> {
-        let (_anchor, path) = self.path_for_xattrs(inode)?;
+        let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
-        Ok(rustix::fs::setxattr(&path, name, value, flags)?)
+        rustix::fs::setxattr(&path, name, value, flags)?;
+        self.attributes_changed(&inode, false)
     }
 
     pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr) -> io::Result<()> {
-        let (_anchor, path) = self.path_for_xattrs(inode)?;
-        Ok(rustix::fs::removexattr(&path, name)?)
+        let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
+        rustix::fs::removexattr(&path, name)?;
+        self.attributes_changed(&inode, false)
     }
 }

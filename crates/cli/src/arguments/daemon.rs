@@ -45,7 +45,7 @@ pub struct MountArguments {
     #[arg(long, value_name = "FILE")]
     pub pool: PathBuf,
     /// Threads that serve requests.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
     /// Let the kernel keep buffered writes until they are synced: faster, but a write of several
     /// blocks may then survive a crash in part.

@@ -71,6 +71,10 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
 }
 
 fn explain(error: io::Error) -> Failure {
+    let error = match error.downcast::<forebay::Error>() {
+        Ok(of_the_pool) => return of_the_pool.into(),
+        Err(error) => error,
+    };
     let message = error.to_string();
     match error.kind() {
         io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Failure::InUse(message),

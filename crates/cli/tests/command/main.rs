@@ -7,6 +7,7 @@ mod designs;
 mod ending;
 mod idle;
 mod lab;
+mod mount;
 mod nbd;
 mod pages;
 mod place;
