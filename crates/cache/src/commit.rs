@@ -4,6 +4,7 @@
 //! evictions all pass `commit`, or `commit_whole` and `commit_one` where they are whole blocks. The
 //! steps carry the numbers of `docs/commit-and-recovery.md`.
 
+mod appended;
 mod one;
 mod whole;
 
@@ -20,6 +21,7 @@ use crate::plan::{Effect, Scratch, push_elements};
 use crate::record::{self, Stamp};
 use crate::slots::Stock;
 
+pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
 /// Every so many sequences the acknowledged watermark that rides in records is refreshed. Counted by
@@ -166,8 +168,10 @@ impl Core {
             } = change.action
             {
                 let block = &data[at..at + self.block_bytes()];
-                let whole = self.media.stream_slot(slot, block);
-                let crc = valid_bytes.map_or(whole, |valid| self.media.crc(&block[..valid]));
+                let crc = match valid_bytes {
+                    None => self.media.stream_slot(slot, block),
+                    Some(valid) => self.stream_partial(slot, block, valid),
+                };
                 let entry = Entry::data(change.key, slot, crc);
                 step.effect.entry = valid_bytes.map_or(entry, |_| entry.as_partial());
             }
@@ -181,6 +185,18 @@ impl Core {
             let (entry, index) = (step.effect.entry, step.effect.index);
             push_elements(&change.action, entry, index, scratch);
         }
+    }
+
+    /// Streams the lines of a block that count: those with valid bytes, and the trailer's. Returns the
+    /// check of the valid bytes.
+    fn stream_partial(&self, slot: u32, block: &[u8], valid: usize) -> u32 {
+        let line = LINE_BYTES as usize;
+        let trailer = self.media.trailer_offset() / line * line;
+        let end = valid.next_multiple_of(line).min(trailer);
+        self.media.stream_slot_lines(slot, 0, &block[..end]);
+        self.media
+            .stream_slot_lines(slot, trailer, &block[trailer..]);
+        self.media.crc(&block[..valid])
     }
 
     /// Part of step 5: appended bytes go straight behind the valid ones, where nobody looks (I1).

@@ -3,11 +3,13 @@
 //! A record is a 32-byte header, 24-byte elements, then the redo bytes of its deltas, padded to
 //! whole cache lines. `docs/commit-and-recovery.md` says what each kind means to recovery.
 
+mod small;
 mod whole;
 
 use crate::entry::Entry;
 use crate::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
 
+pub(crate) use small::SmallRecord;
 pub(crate) use whole::{stream_one, stream_whole};
 
 const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
@@ -80,6 +82,18 @@ pub(crate) struct Element {
     pub(crate) shape: Shape,
 }
 
+impl Shape {
+    /// Its number, and the argument.
+    #[inline]
+    fn encode(self) -> (u32, u32) {
+        match self {
+            Shape::Whole => (0, 0),
+            Shape::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
+            Shape::Append { valid_bytes } => (2, valid_bytes),
+        }
+    }
+}
+
 impl Element {
     /// The element of a key that leaves the cache.
     pub(crate) fn is_tombstone(&self) -> bool {
@@ -94,11 +108,7 @@ impl Element {
     }
     fn encode(&self, out: &mut Vec<u8>) {
         debug_assert!(self.index <= INDEX_MASK);
-        let (shape, argument) = match self.shape {
-            Shape::Whole => (0, 0),
-            Shape::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
-            Shape::Append { valid_bytes } => (2, valid_bytes),
-        };
+        let (shape, argument) = self.shape.encode();
         let mut raw = [0; ELEMENT_BYTES];
         raw[..16].copy_from_slice(&self.entry.bits().to_le_bytes());
         raw[16..20].copy_from_slice(&(self.index | shape << SHAPE_SHIFT).to_le_bytes());

@@ -5,6 +5,7 @@
 //! those of a larger transaction are streamed into private slots as they come. Waiting for space
 //! happens with nothing held.
 
+mod appends;
 mod direct;
 mod examined;
 
@@ -229,6 +230,10 @@ impl<'v> Transaction<'v> {
             self.work.operations.clear();
             return Ok(());
         }
+        if self.commit_small_append()? {
+            self.work.operations.clear();
+            return Ok(());
+        }
         let mut examines = self.core().content.is_on();
         loop {
             match self.attempt(std::mem::take(&mut examines))? {
@@ -388,10 +393,18 @@ impl<'v> Transaction<'v> {
         let at = work.data.len();
         work.data.resize(at + block_bytes, 0);
         let bytes = &mut work.data[at..];
-        // Whatever the policy: a check computed over bad bytes would make them look good for ever.
-        let (version, mut valid) =
-            self.volume
+        let is_new = |edit: &Edit| edit.truncate && edit.offset == 0;
+        let is_independent = operation.edits.first().is_some_and(is_new);
+        let (based_on, mut valid) = if is_independent {
+            // Nothing that is there now is left.
+            (None, 0)
+        } else {
+            // Whatever the policy: a check computed over bad bytes would make them look good for ever.
+            let read = self
+                .volume
                 .read_versioned(operation.key.block(), bytes, true)?;
+            (Some(read.0), read.1)
+        };
         apply_edits(&operation.edits, bytes);
         for edit in &operation.edits {
             let end = edit.offset + edit.bytes.len();
@@ -410,7 +423,7 @@ impl<'v> Transaction<'v> {
                 at,
                 valid_bytes,
             },
-            based_on: Some(version),
+            based_on,
         })
     }
 

@@ -111,6 +111,12 @@ impl SizeTable {
         transaction.write_at(offset, &raw).map_err(from_pool)
     }
 
+    /// A row's new size as a word of the volume, and where it is.
+    #[inline]
+    pub(crate) fn size_word(&self, number: u32, size_bytes: u64) -> (u64, [u8; 8]) {
+        (self.offset(number) + SIZE_AT, size_bytes.to_le_bytes())
+    }
+
     /// Adds a row's new size to a transaction.
     pub(crate) fn write_size(
         &self,
@@ -118,7 +124,8 @@ impl SizeTable {
         number: u32,
         size_bytes: u64,
     ) -> forebay::Result<()> {
-        transaction.write_at(self.offset(number) + SIZE_AT, &size_bytes.to_le_bytes())
+        let (offset, word) = self.size_word(number, size_bytes);
+        transaction.write_at(offset, &word)
     }
 
     /// Where in the volume a row lies.

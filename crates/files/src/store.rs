@@ -19,7 +19,6 @@ use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun}
 use crate::cuts::Cuts;
 use crate::metadata::LOG;
 use crate::mutants::{Mutant, mutated};
-use crate::observe;
 use crate::segments::{SEGMENT_BLOCKS, SEGMENTS_MAX};
 use crate::target::Target;
 
@@ -210,7 +209,7 @@ fn sync_file_systems(files: &[Arc<Target>]) -> io::Result<()> {
         let device = target.identity().device;
         if !seen.contains(&device) {
             seen.push(device);
-            observe::sync_file_system(&*target.descriptor())?;
+            target.sync_file_system()?;
         }
     }
     Ok(())

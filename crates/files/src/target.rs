@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustix::fs::OFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::directory::FileIdentity;
 use crate::observe;
@@ -147,6 +147,32 @@ impl Target {
         Ok(true)
     }
 
+    /// Writes past the pool.
+    pub(crate) fn write_all_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.descriptor().write_all_at(bytes, offset)
+    }
+
+    /// Sets the size of the backing's file, which may be suspended or shorter than ours, and nothing
+    /// else.
+    pub(crate) fn set_backing_size(&self, size_bytes: u64) -> io::Result<()> {
+        self.descriptor().set_len(size_bytes)
+    }
+
+    /// The size of the backing's file.
+    pub(crate) fn backing_size(&self) -> io::Result<u64> {
+        Ok(self.descriptor().metadata()?.len())
+    }
+
+    /// As `fallocate`.
+    pub(crate) fn allocate(
+        &self,
+        mode: FallocateFlags,
+        offset: u64,
+        len_bytes: u64,
+    ) -> rustix::io::Result<()> {
+        rustix::fs::fallocate(&*self.descriptor(), mode, offset, len_bytes)
+    }
+
     /// Reads what the backing has; zeroes behind its end and behind the file's.
     pub(crate) fn read_through(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let inside = self.size_bytes().saturating_sub(offset);
@@ -158,6 +184,11 @@ impl Target {
 
     pub(crate) fn sync_all(&self) -> io::Result<()> {
         observe::sync_all(&*self.descriptor())
+    }
+
+    /// `syncfs` of the file's file system.
+    pub(crate) fn sync_file_system(&self) -> io::Result<()> {
+        observe::sync_file_system(&*self.descriptor())
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {

@@ -45,7 +45,15 @@ pub(super) fn commit_examined(
 pub(super) fn examine_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
     for change in changes {
         // What was rebuilt from the present block has a version: it is whole because it must be.
-        let (Action::Fresh { at, .. }, None) = (&change.action, change.based_on) else {
+        let (
+            Action::Fresh {
+                at,
+                valid_bytes: None,
+                ..
+            },
+            None,
+        ) = (&change.action, change.based_on)
+        else {
             continue;
         };
         let at = *at;

@@ -102,7 +102,7 @@ impl Content {
     pub(crate) fn size_bytes(&self) -> io::Result<u64> {
         let state = self.read_state();
         match state.passes_through {
-            true => Ok(self.target.descriptor().metadata()?.len()),
+            true => self.target.backing_size(),
             false => Ok(self.target.size_bytes()),
         }
     }

@@ -158,7 +158,7 @@ impl Content {
         if state.reserved_bytes > self.target.size_bytes() {
             state.reserved_bytes = 0;
             // Gives back what was reserved and not used; if that fails it is merely kept.
-            drop(self.target.descriptor().set_len(self.target.size_bytes()));
+            drop(self.target.set_backing_size(self.target.size_bytes()));
         }
         self.target.times.end(&self.target.descriptor());
         Ok(())

@@ -19,7 +19,7 @@ impl Content {
         }
         let mut state = self.write_state();
         if state.passes_through {
-            return self.target.descriptor().set_len(size_bytes);
+            return self.target.set_backing_size(size_bytes);
         }
         let result = if state.pooled.is_none() {
             self.truncate_backing(&mut state, size_bytes)
@@ -51,7 +51,7 @@ impl Content {
 
     fn grow_pooled(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
         let before = self.target.size_bytes();
-        self.target.descriptor().set_len(size_bytes)?;
+        self.target.set_backing_size(size_bytes)?;
         let pooled = state.pooled.as_mut().expect("it is in the pool");
         self.target.grown_to(size_bytes);
         let written = self.write_size(pooled, size_bytes);
@@ -127,9 +127,8 @@ impl Content {
         len_bytes: u64,
     ) -> io::Result<()> {
         let mut state = self.write_state();
-        let file = self.target.descriptor();
         if state.passes_through {
-            return Ok(rustix::fs::fallocate(&*file, mode, offset, len_bytes)?);
+            return Ok(self.target.allocate(mode, offset, len_bytes)?);
         }
         let only_reserves = FallocateFlags::KEEP_SIZE.contains(mode);
         if !only_reserves {
@@ -137,9 +136,9 @@ impl Content {
             self.drain_locked(&mut state)?;
             self.leave_pool(&mut state)?;
         }
-        rustix::fs::fallocate(&*file, mode, offset, len_bytes)?;
+        self.target.allocate(mode, offset, len_bytes)?;
+        let found = self.target.backing_size()?;
         self.target.times.written();
-        let found = file.metadata()?.len();
         if !only_reserves {
             self.target.grown_to(found);
             state.unsynced.everything = true;

@@ -28,10 +28,9 @@ impl Content {
 
     /// The backing's file may be shorter than ours: what it lacks is zeroes, or in the pool.
     pub(super) fn lengthen_backing(&self) -> io::Result<()> {
-        let file = self.target.descriptor();
         let size_bytes = self.target.size_bytes();
-        if file.metadata()?.len() < size_bytes {
-            file.set_len(size_bytes)?;
+        if self.target.backing_size()? < size_bytes {
+            self.target.set_backing_size(size_bytes)?;
         }
         Ok(())
     }
@@ -58,7 +57,7 @@ impl Content {
         if !state.passes_through {
             return Ok(());
         }
-        let size_bytes = self.target.descriptor().metadata()?.len();
+        let size_bytes = self.target.backing_size()?;
         self.target.grown_to(size_bytes);
         state.passes_through = false;
         // Others may have written what nobody synced.

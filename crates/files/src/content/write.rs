@@ -1,7 +1,6 @@
 //! Writes: to the pool where the file is hot or the pool holds the block, to the page cache else.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::FallocateFlags;
@@ -31,7 +30,7 @@ impl Content {
     pub(crate) fn append(&self, data: &[u8], durable: bool) -> io::Result<u64> {
         let mut state = self.write_state();
         let offset = match state.passes_through {
-            true => self.target.descriptor().metadata()?.len(),
+            true => self.target.backing_size()?,
             false => self.target.size_bytes(),
         };
         self.write_locked(&mut state, offset, data, durable)?;
@@ -51,12 +50,10 @@ impl Content {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
         if state.passes_through {
-            let file = self.target.descriptor();
-            file.write_all_at(data, offset)?;
-            return if durable {
-                self.target.sync_data()
-            } else {
-                Ok(())
+            self.target.write_all_at(offset, data)?;
+            return match durable {
+                true => self.target.sync_data(),
+                false => Ok(()),
             };
         }
         if !durable && state.is_hot {
@@ -109,6 +106,9 @@ impl Content {
         let size_before = self.target.size_bytes();
         let size_bytes = size_before.max(end);
         let blocks = offset >> shift..(end + block_bytes as u64 - 1) >> shift;
+        if self.append_small(pooled, offset, data)? {
+            return Ok(());
+        }
         let mut transaction = volume.begin();
         if pooled.place(blocks.start).is_none() || pooled.place(blocks.end - 1).is_none() {
             self.add_segments(pooled, blocks.clone(), &mut transaction)?;
@@ -146,6 +146,35 @@ impl Content {
         pooled.size_bytes = size_bytes;
         blocks.for_each(|block| pooled.blocks.insert(block));
         Ok(())
+    }
+
+    /// The most common of all transactions: a few bytes at the end of the file, in its last block.
+    fn append_small(&self, pooled: &mut Pooled, offset: u64, data: &[u8]) -> io::Result<bool> {
+        let shared = &self.shared;
+        let block_bytes = shared.volume.block_size() as u64;
+        let within = offset & (block_bytes - 1);
+        let is_small = within > 0 && within + data.len() as u64 <= block_bytes;
+        if !is_small || offset != self.target.size_bytes() {
+            return Ok(false);
+        }
+        let block = offset >> block_bytes.trailing_zeros();
+        let Some(place) = pooled.place(block) else {
+            return Ok(false);
+        };
+        let size_bytes = offset + data.len() as u64;
+        let word = shared.sizes.size_word(pooled.row, size_bytes);
+        self.target.grown_to(size_bytes);
+        let done = shared
+            .volume
+            .append_with_word(place, within as usize, data, Some(word));
+        match done {
+            Ok(true) => pooled.size_bytes = size_bytes,
+            // The long way follows.
+            Ok(false) => self.target.grown_to(offset),
+            // Write-back may have put zeroes behind the old end.
+            Err(_) => self.target.truncate(offset, None)?,
+        }
+        done.map_err(from_pool)
     }
 
     /// Writes past the pool, but for blocks that the pool holds.
@@ -193,12 +222,11 @@ impl Content {
         // A write that fails may have done its first part.
         state.unsynced.ranges.add(offset, end);
         self.needs_sync.store(true, Ordering::Release);
-        let file = self.target.descriptor();
-        let written = file.write_all_at(data, offset);
+        let written = self.target.write_all_at(offset, data);
         let size_before = self.target.size_bytes();
         let size_bytes = match written {
             Ok(()) => end,
-            Err(_) => file.metadata()?.len(),
+            Err(_) => self.target.backing_size()?,
         };
         if size_bytes > size_before {
             self.target.grown_to(size_bytes);
@@ -215,14 +243,13 @@ impl Content {
         {
             return Ok(());
         }
-        let file = self.target.descriptor();
         let start = state
             .reserved_bytes
             .max(self.target.size_bytes().min(offset));
         let step = end.clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end());
         let mode = FallocateFlags::KEEP_SIZE;
         for wanted in [end + step, end] {
-            match rustix::fs::fallocate(&*file, mode, start, wanted - start) {
+            match self.target.allocate(mode, start, wanted - start) {
                 Ok(()) => {
                     state.reserved_bytes = wanted;
                     return Ok(());
