@@ -31,6 +31,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("preload", &["forebay", "forebay-files"]),
     ("soak", &["forebay-report", "forebay-serve"]),
     ("apps", &["forebay-report"]),
+    ("torture", &["forebay-report"]),
     (
         "cli",
         &[
