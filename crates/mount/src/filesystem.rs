@@ -541,6 +541,11 @@ impl Filesystem for MountedTree {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        if self.has_writeback_cache {
+            // The kernel does not send its dirty pages first, so the backing's holes may be data.
+            // It takes all for data where nobody knows holes.
+            return reply.error(Errno::ENOSYS);
+        }
         match self.tree().seek(handle, offset, whence) {
             Ok(found) => reply.offset(found as i64),
             Err(error) => reply.error(errno(&error)),

@@ -1,0 +1,292 @@
+//! One round: programs work, something is killed, the directory is brought back and compared.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::choice::Chooser;
+use super::operation::{Answer, Operation};
+use super::tree::Tree;
+use super::{Return, Victim, compare};
+use crate::Result;
+use crate::children::{self, Group};
+use crate::place::{Form, Place};
+use crate::settings::Settings;
+
+const THREADS: usize = 3;
+/// Little enough that space is reclaimed and written back all the time.
+const POOL_BYTES: u64 = 24 << 20;
+const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
+const END_DEADLINE: Duration = Duration::from_secs(120);
+
+/// A directory through all its rounds.
+#[derive(Debug)]
+pub struct Rounds {
+    pub place: Place,
+    settings: Settings,
+    listener: UnixListener,
+    parts: Vec<Part>,
+}
+
+/// What one connection works on.
+#[derive(Debug)]
+struct Part {
+    root: String,
+    tree: Tree,
+    chooser: Chooser,
+    /// Told and not answered.
+    in_flight: Option<Operation>,
+    acknowledged: u64,
+}
+
+impl Rounds {
+    /// Makes the directory, and serves it.
+    ///
+    /// Errors: it cannot be made or served.
+    pub fn new(settings: &Settings, form: Form) -> Result<Rounds> {
+        let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+        let part = |index: usize| {
+            let root = format!("part{index}");
+            Part {
+                tree: Tree::new(&root),
+                chooser: Chooser::new(settings.seed + index as u64, &root),
+                root,
+                in_flight: None,
+                acknowledged: 0,
+            }
+        };
+        let parts: Vec<Part> = (0..THREADS).map(part).collect();
+        for part in &parts {
+            use std::os::unix::fs::PermissionsExt;
+            let path = place.backing().join(&part.root);
+            std::fs::create_dir(&path)?;
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
+        }
+        place.start()?;
+        let listener = UnixListener::bind(place.scratch("socket"))?;
+        listener.set_nonblocking(true)?;
+        Ok(Rounds {
+            place,
+            settings: settings.clone(),
+            listener,
+            parts,
+        })
+    }
+
+    /// Returns how many operations were acknowledged in it.
+    ///
+    /// Errors: something was lost, or wrong before the kill.
+    pub fn one(&mut self, victim: Victim, back: Return, delay_ms: u64) -> Result<u64> {
+        let mut programs = self.start_programs()?;
+        let streams = self.accept(&mut programs)?;
+        let pids = streams.iter().map(|(_, pid)| *pid).collect::<Vec<_>>();
+        let before = self.acknowledged();
+        let is_killed = AtomicBool::new(false);
+        let outcome = std::thread::scope(|scope| {
+            let is_killed = &is_killed;
+            let mut all = Vec::new();
+            for (part, (stream, _)) in self.parts.iter_mut().zip(streams) {
+                all.push(scope.spawn(move || part.drive(stream, is_killed)));
+            }
+            std::thread::sleep(Duration::from_millis(delay_ms));
+            is_killed.store(true, SeqCst);
+            let killed = kill(&mut self.place, &mut programs, &pids, victim);
+            let driven: Vec<Result<()>> = all
+                .into_iter()
+                .map(|one| {
+                    one.join()
+                        .unwrap_or_else(|_| Err("the checker panicked".into()))
+                })
+                .collect();
+            killed.and_then(|()| driven.into_iter().collect::<Result<()>>())
+        });
+        outcome?;
+        self.end_programs(programs, victim)?;
+        self.bring_back(victim, back)?;
+        for part in &mut self.parts {
+            let in_flight = part.in_flight.take();
+            let directory = match back {
+                Return::Next => self.place.files(),
+                _ => self.place.backing().to_owned(),
+            };
+            compare::settle(&directory, &part.root, &mut part.tree, in_flight.as_ref())?;
+        }
+        if self.place.form.is_mounted() && back != Return::Next {
+            self.place.start()?;
+        }
+        Ok(self.acknowledged() - before)
+    }
+
+    /// Ends what serves the directory, and compares once more, behind it.
+    ///
+    /// Errors: something is not as it was.
+    pub fn end(mut self) -> Result<()> {
+        self.place.stop()?;
+        for part in &mut self.parts {
+            compare::settle(self.place.backing(), &part.root, &mut part.tree, None)?;
+        }
+        Ok(())
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.parts.iter().map(|part| part.acknowledged).sum()
+    }
+
+    /// Through the library the pool belongs to one process; a mount has users in several.
+    fn start_programs(&self) -> Result<Vec<Group>> {
+        let (processes, threads) = match self.place.form {
+            Form::Preload => (1, THREADS),
+            _ => (THREADS, 1),
+        };
+        let start = |_| {
+            let mut command = self.place.program(&self.settings.own);
+            command
+                .arg("work")
+                .arg(self.place.files())
+                .arg(self.place.scratch("socket"))
+                .arg(threads.to_string())
+                .stdin(std::process::Stdio::null())
+                .stderr(std::process::Stdio::null());
+            Group::start(&mut command)
+        };
+        (0..processes).map(start).collect()
+    }
+
+    /// A connection and the process at its other end, for each part.
+    fn accept(&self, programs: &mut [Group]) -> Result<Vec<(UnixStream, Pid)>> {
+        let began = Instant::now();
+        let mut streams = Vec::new();
+        while streams.len() < THREADS {
+            children::check_interrupt()?;
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false)?;
+                    let mut line = String::new();
+                    // Nothing follows before the first operation is told.
+                    BufReader::new(&stream).read_line(&mut line)?;
+                    let pid =
+                        Pid::from_raw(line.trim().parse()?).ok_or("a program without a pid")?;
+                    streams.push((stream, pid));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    for program in programs.iter_mut() {
+                        if let Some(status) = program.ended()? {
+                            return Err(format!("a program ended before its time: {status}").into());
+                        }
+                    }
+                    if began.elapsed() > CONNECT_DEADLINE {
+                        return Err("a program does not begin".into());
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(streams)
+    }
+
+    /// Waits for those that nobody killed: their connections are gone.
+    fn end_programs(&self, programs: Vec<Group>, victim: Victim) -> Result<()> {
+        for mut program in programs {
+            let is_run = self.place.form == Form::Preload && victim == Victim::Program;
+            match is_run {
+                // It brings the directory back itself.
+                true => {
+                    program.wait(END_DEADLINE)?;
+                }
+                false => program.kill()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn bring_back(&mut self, victim: Victim, back: Return) -> Result<()> {
+        let is_served = self.place.form.is_mounted() && victim == Victim::Program;
+        if is_served {
+            return match back {
+                Return::Next => Ok(()),
+                _ => self.place.stop(),
+            };
+        }
+        match back {
+            Return::Next if self.place.form.is_mounted() => self.place.start(),
+            Return::Next => {
+                let mut command = self.place.program("true".as_ref());
+                children::output(&mut command, END_DEADLINE).map(drop)
+            }
+            Return::Recover => self.place.recover(),
+            Return::RecoverTwice => {
+                self.place
+                    .recover_killed(Duration::from_micros(fastrand::u64(500..30_000)))?;
+                self.place.recover()
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Tells operations until the program or what serves its files is gone.
+    fn drive(&mut self, stream: UnixStream, is_killed: &AtomicBool) -> Result<()> {
+        let mut answers = BufReader::new(stream.try_clone()?).lines();
+        let mut stream = &stream;
+        loop {
+            let operation = self.chooser.draw(&self.tree);
+            let mut line = serde_json::to_string(&operation)?;
+            line.push('\n');
+            let is_told = stream.write_all(line.as_bytes()).is_ok();
+            self.in_flight = Some(operation.clone());
+            let answer = match answers.next() {
+                Some(Ok(answer)) if is_told => answer,
+                _ if is_killed.load(SeqCst) => return Ok(()),
+                _ => return Err(format!("the program is gone, at {operation:?}").into()),
+            };
+            match serde_json::from_str::<Answer>(&answer)? {
+                Ok(number) => self.acknowledge(&operation, number)?,
+                Err(_) if is_killed.load(SeqCst) => return Ok(()),
+                Err(error) => return Err(format!("{operation:?}: {error}").into()),
+            }
+            // One more operation after the kill was ordered, at most: the victim may be gone already.
+            self.in_flight = None;
+        }
+    }
+
+    fn acknowledge(&mut self, operation: &Operation, number: u64) -> Result<()> {
+        if let Operation::Read { slot, offset, len } = operation
+            && number != self.tree.read(*slot, *offset, *len)
+        {
+            return Err(format!("stale or wrong bytes: {operation:?}").into());
+        }
+        self.tree.apply(operation);
+        self.acknowledged += 1;
+        Ok(())
+    }
+}
+
+fn kill(place: &mut Place, programs: &mut [Group], pids: &[Pid], victim: Victim) -> Result<()> {
+    let program = |programs: &mut [Group]| -> Result<()> {
+        if place.form == Form::Preload {
+            // Only the program: `forebay run` stays, unless it is a victim too.
+            let _ = kill_process(pids[0], Signal::KILL);
+            return Ok(());
+        }
+        programs.iter_mut().try_for_each(Group::kill)
+    };
+    let is_program_first = fastrand::bool();
+    if victim == Victim::Program || (victim == Victim::Both && is_program_first) {
+        program(programs)?;
+    }
+    if victim != Victim::Program {
+        match place.form {
+            // With everything below it.
+            Form::Preload => programs.iter_mut().try_for_each(Group::kill)?,
+            _ => place.kill_daemon()?,
+        }
+    }
+    if victim == Victim::Both && !is_program_first && place.form != Form::Preload {
+        programs.iter_mut().try_for_each(Group::kill)?;
+    }
+    Ok(())
+}

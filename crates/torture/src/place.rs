@@ -1,0 +1,276 @@
+//! Where the files lie: a directory behind Forebay, in each of its forms, or with nothing before it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::Result;
+use crate::children::{self, Group};
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// What stands between the program and the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Nothing.
+    Plain,
+    /// `forebay mount`.
+    Mount,
+    /// `forebay mount --writeback-cache`.
+    MountWriteback,
+    /// `forebay run`.
+    Preload,
+}
+
+impl Form {
+    /// As in the names of rows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::Plain => "plain",
+            Form::Mount => "mount",
+            Form::MountWriteback => "mount_writeback",
+            Form::Preload => "preload",
+        }
+    }
+
+    /// Whether a daemon serves it.
+    pub fn is_mounted(self) -> bool {
+        matches!(self, Form::Mount | Form::MountWriteback)
+    }
+
+    /// What this machine lacks for it.
+    pub fn lacks(self) -> Option<&'static str> {
+        let can_mount = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+        (self.is_mounted() && !can_mount).then_some("needs root and /dev/fuse to mount")
+    }
+}
+
+/// A directory with its pool; nothing of it is left afterwards.
+#[derive(Debug)]
+pub struct Place {
+    pub form: Form,
+    forebay: PathBuf,
+    daemon: Option<Group>,
+    /// Pool, log and mount point.
+    scratch: TempDir,
+    data: TempDir,
+}
+
+impl Place {
+    /// Makes the directory under `parent`, and a pool in memory; serves nothing yet.
+    ///
+    /// Errors: a directory cannot be made, or `forebay create` fails.
+    pub fn new(form: Form, forebay: &Path, parent: &Path, pool_bytes: u64) -> Result<Place> {
+        let place = Place {
+            form,
+            forebay: forebay.to_owned(),
+            daemon: None,
+            scratch: directory(&memory())?,
+            data: directory(parent)?,
+        };
+        std::fs::create_dir(place.scratch("mount"))?;
+        if form != Form::Plain {
+            let mut create = place.command("create");
+            create
+                .arg(place.pool())
+                .args(["--size", &pool_bytes.to_string()]);
+            children::output(&mut create, DEADLINE)?;
+        }
+        Ok(place)
+    }
+
+    /// The command with one of its subcommands.
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(&self.forebay);
+        command.arg(name);
+        command
+    }
+
+    /// A path for what is not to be covered.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> PathBuf {
+        self.scratch("pool")
+    }
+
+    /// Where the files really are.
+    pub fn backing(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// Where programs use them.
+    pub fn files(&self) -> PathBuf {
+        match self.form.is_mounted() {
+            true => self.scratch("mount"),
+            false => self.backing().to_owned(),
+        }
+    }
+
+    /// A program whose files are those of the place.
+    pub fn program(&self, program: &Path) -> Command {
+        if self.form != Form::Preload {
+            return Command::new(program);
+        }
+        let mut command = self.command("run");
+        command
+            .arg("--pool")
+            .arg(self.pool())
+            .arg("--cover")
+            .arg(self.backing().join("**"))
+            .arg("--log")
+            .arg(self.scratch("log"))
+            .arg("--")
+            .arg(program);
+        command
+    }
+
+    /// `forebay mount` of this place.
+    pub fn mount_command(&self) -> Command {
+        let mut command = self.command("mount");
+        command.args([self.backing(), &self.files()]);
+        command.arg("--pool").arg(self.pool());
+        if self.form == Form::MountWriteback {
+            command.arg("--writeback-cache");
+        }
+        command
+    }
+
+    /// Mounts, where this is a mount, and waits until files can be used.
+    ///
+    /// Errors: the daemon ends instead, or takes too long.
+    pub fn start(&mut self) -> Result<()> {
+        if !self.form.is_mounted() {
+            return Ok(());
+        }
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.scratch("log"))?;
+        let device = rustix::fs::stat(self.scratch.path())?.st_dev;
+        let mut command = self.mount_command();
+        command
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let mut daemon = Group::start(&mut command)?;
+        let began = Instant::now();
+        // Of a dead mount nothing can be said but an error.
+        while rustix::fs::stat(self.files()).is_ok_and(|now| now.st_dev == device)
+            || rustix::fs::stat(self.files()).is_err()
+        {
+            children::check_interrupt()?;
+            if let Some(status) = daemon.ended()? {
+                return Err(format!("the mount ended: {status}\n{}", self.log_tail()).into());
+            }
+            if began.elapsed() > DEADLINE {
+                return Err(format!("the mount is not ready\n{}", self.log_tail()).into());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+
+    /// Ends the daemon by SIGTERM, which brings the directory up to date.
+    ///
+    /// Errors: it fails, or takes too long.
+    pub fn stop(&mut self) -> Result<()> {
+        let Some(mut daemon) = self.daemon.take() else {
+            return Ok(());
+        };
+        rustix::process::kill_process(daemon.pid(), Signal::TERM)?;
+        let status = daemon.wait(DEADLINE)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("the mount ended: {status}\n{}", self.log_tail()).into()),
+        }
+    }
+
+    /// Kills the daemon, if there is one.
+    ///
+    /// Errors: the kernel's.
+    pub fn kill_daemon(&mut self) -> Result<()> {
+        match self.daemon.take() {
+            Some(mut daemon) => daemon.kill(),
+            None => Ok(()),
+        }
+    }
+
+    /// `forebay recover`: the directory is brought to the acknowledged state with nothing mounted.
+    ///
+    /// Errors: it fails.
+    pub fn recover(&self) -> Result<()> {
+        if self.form.is_mounted() {
+            self.unmount_dead();
+        }
+        if self.form != Form::Plain {
+            let mut recover = self.command("recover");
+            children::output(recover.arg(self.pool()), DEADLINE)?;
+        }
+        Ok(())
+    }
+
+    /// `forebay recover`, killed after `delay` unless it is done by then.
+    ///
+    /// Errors: it cannot be started.
+    pub fn recover_killed(&self, delay: Duration) -> Result<()> {
+        if self.form.is_mounted() {
+            self.unmount_dead();
+        }
+        let mut recover = self.command("recover");
+        recover.arg(self.pool()).stdout(Stdio::null());
+        let mut group = Group::start(recover.stderr(Stdio::null()))?;
+        std::thread::sleep(delay);
+        group.kill()
+    }
+
+    /// Takes away what a killed daemon left mounted.
+    fn unmount_dead(&self) {
+        // Nothing is mounted there where somebody did it before.
+        let _ = rustix::mount::unmount(self.files(), rustix::mount::UnmountFlags::DETACH);
+    }
+
+    /// The last lines that daemons or libraries logged.
+    pub fn log_tail(&self) -> String {
+        let log = std::fs::read(self.scratch("log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.form.is_mounted() {
+            // A failure before; the directories are to be removed, not what is mounted there.
+            let _ = self.kill_daemon();
+            self.unmount_dead();
+        }
+    }
+}
+
+/// A directory in memory where there is one.
+pub fn memory() -> PathBuf {
+    let memory = PathBuf::from("/dev/shm");
+    match memory.is_dir() {
+        true => memory,
+        false => std::env::temp_dir(),
+    }
+}
+
+/// A directory that programs of other users may pass through.
+fn directory(parent: &Path) -> Result<TempDir> {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    tempfile::Builder::new()
+        .prefix("forebay-torture-")
+        .permissions(mode)
+        .tempdir_in(parent)
+        .map_err(|error| format!("{}: {error}", parent.display()).into())
+}

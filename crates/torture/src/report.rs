@@ -1,0 +1,64 @@
+//! What came out: numbers for programs, a line each for people, and what failed.
+
+use forebay_report::Row;
+
+use crate::Result;
+
+/// Rows, and what went wrong.
+#[derive(Debug, Default)]
+pub struct Report {
+    rows: Vec<Row>,
+    failures: Vec<String>,
+}
+
+impl Report {
+    /// Adds a number.
+    pub fn row(&mut self, row: Row) {
+        self.rows.push(row);
+    }
+
+    /// Adds the number of `name` where it went well, and the failure where not; the number, 0 then.
+    pub fn take(&mut self, name: &str, unit: &str, outcome: Result<u64>) -> u64 {
+        match outcome {
+            Ok(count) => {
+                self.ok(&format!("{name}: {count} {unit}"));
+                self.row(Row::new(name, count as f64, unit));
+                count
+            }
+            Err(error) => {
+                self.fail(format!("{name}: {error}"));
+                self.row(Row::new(name, 0.0, unit));
+                0
+            }
+        }
+    }
+
+    /// Says what went well.
+    pub fn ok(&mut self, text: &str) {
+        eprintln!("  ok: {text}");
+    }
+
+    /// Says and keeps what did not.
+    pub fn fail(&mut self, text: String) {
+        eprintln!("  FAILED: {text}");
+        self.failures.push(text);
+    }
+
+    /// Says what this machine cannot do.
+    pub fn skip(&mut self, what: &str, lack: &str) {
+        eprintln!("skipped {what}: {lack}");
+    }
+
+    /// Prints the rows; true if nothing failed.
+    ///
+    /// Errors: standard output does not take it.
+    pub fn finish(mut self, is_json: bool) -> Result<bool> {
+        let count = self.failures.len() as f64;
+        self.row(Row::new("torture_failures", count, "failures"));
+        forebay_report::rows::print(&self.rows, is_json)?;
+        for failure in &self.failures {
+            eprintln!("FAILED: {failure}");
+        }
+        Ok(self.failures.is_empty())
+    }
+}
