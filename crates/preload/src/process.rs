@@ -159,10 +159,16 @@ impl Process {
             return;
         };
         lock(&self.folders).clear();
+        let counters = buffer.counters();
         match buffer.close() {
             Ok(()) if all_back => {
                 // Nothing is left for others to recover; if it cannot be removed, they look in vain.
                 let _ = std::fs::remove_file(self.settings.owner_mark());
+                self.settings.log.line(&format!(
+                    "lets the pool go: {} lines and {} fences since it was opened",
+                    counters.lines_flushed + counters.lines_streamed,
+                    counters.fences
+                ));
             }
             Ok(()) => {}
             Err(error) => self

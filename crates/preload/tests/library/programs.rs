@@ -1,8 +1,6 @@
 //! Programs under the library do what they do without it.
 
-mod rig;
-
-use rig::Rig;
+use crate::rig::{self, Rig};
 
 #[test]
 fn calls_return_what_they_return_without_the_library() {

@@ -1,0 +1,5 @@
+//! The library in programs that know nothing of it.
+
+mod killed;
+mod programs;
+mod rig;
