@@ -170,7 +170,7 @@ impl FileBuffer {
     /// # Errors
     /// The backing's own; what could not be drained is still in the pool.
     pub fn close(&self) -> io::Result<()> {
-        let drained = each(&self.registry.end(), |content| content.suspend());
+        let drained = each(&self.registry.end(), |content| content.suspend().map(drop));
         let pool = self
             .pool
             .lock()

@@ -74,6 +74,10 @@ impl Cuts {
     /// The side file's.
     pub(crate) fn done(&self, row: u32, epoch: u64) -> io::Result<()> {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if marks[row as usize] >= epoch {
+            // A later cut of the file, or of the one that has the row now, is done already.
+            return Ok(());
+        }
         let page = row as usize / MARKS_OF_A_PAGE;
         let first = page * MARKS_OF_A_PAGE;
         let before = std::mem::replace(&mut marks[row as usize], epoch);
@@ -117,4 +121,32 @@ pub(crate) fn write_owner(side: &Backing, owner: &[u8; 16]) -> io::Result<()> {
     };
     let written: io::Result<()> = side.write_runs(&[run]).into_iter().collect();
     written.and_then(|()| side.sync())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_to_be_done_stays_known_and_is_found_again() {
+        let side = Backing::memory(SIDE_BYTES);
+        let cuts = Cuts::open(&side).expect("open");
+        let (first, second) = (cuts.next_epoch(), cuts.next_epoch());
+        assert!(!cuts.is_done(3, first));
+        cuts.done(3, second).expect("done");
+        // Somebody who was slower than the later cut.
+        cuts.done(3, first).expect("done");
+        assert!(cuts.is_done(3, first) && cuts.is_done(3, second));
+        assert!(!cuts.is_done(4, first));
+        let again = Cuts::open(&side).expect("open");
+        assert!(again.is_done(3, second) && again.next_epoch() > second);
+    }
+
+    #[test]
+    fn a_new_side_file_is_nobodys() {
+        let side = Backing::memory(SIDE_BYTES);
+        assert_eq!(read_owner(&side).expect("read"), [0; 16]);
+        write_owner(&side, &[7; 16]).expect("write");
+        assert_eq!(read_owner(&side).expect("read"), [7; 16]);
+    }
 }

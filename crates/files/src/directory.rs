@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::buffer::FileBuffer;
-use crate::file::{BufferedFile, SyncKind};
+use crate::file::{BufferedFile, Suspension, SyncKind};
 use crate::names::Renaming;
 
 /// Which inode: the device and the number, as `stat` gives them, while the inode lives.
@@ -285,9 +285,9 @@ impl Directory {
         };
         let victim = match how {
             Renaming::Replace => to.victim(to_name)?,
-            _ => Victim(None),
+            _ => Victim::default(),
         };
-        if victim.0.is_some() {
+        if victim.last.is_some() {
             self.save(name)?;
         }
         let (from, new) = (&self.descriptor, &to.descriptor);
@@ -302,18 +302,23 @@ impl Directory {
     /// The file that has a name which is about to go.
     fn victim(&self, name: &OsStr) -> io::Result<Victim> {
         let Some(stat) = self.file(name) else {
-            return Ok(Victim(None));
+            return Ok(Victim::default());
         };
         let Some(file) = self.buffer.known(identity_of(&stat)) else {
-            return Ok(Victim(None));
+            return Ok(Victim::default());
         };
         if stat.st_nlink > 1 {
             // It lives on under a name by which a crash would not find it: its data goes where it
-            // needs no name.
-            file.suspend()?;
-            return Ok(Victim(None));
+            // needs no name, and stays there until the name is gone.
+            return Ok(Victim {
+                lent: file.suspend_meanwhile()?,
+                last: None,
+            });
         }
-        Ok(Victim(Some(file)))
+        Ok(Victim {
+            last: Some(file),
+            lent: None,
+        })
     }
 
     /// What replaces another file is durable before that is gone: many programs rely on it.
@@ -351,11 +356,18 @@ impl Directory {
 }
 
 /// A file that is about to lose its last name, if the buffer knows it.
-struct Victim(Option<Arc<BufferedFile>>);
+#[derive(Default)]
+struct Victim {
+    /// This is its last name.
+    last: Option<Arc<BufferedFile>>,
+    /// It has others.
+    #[expect(dead_code, reason = "it ends with the operation")]
+    lent: Option<Suspension>,
+}
 
 impl Victim {
     fn removed(self) {
-        if let Some(file) = self.0 {
+        if let Some(file) = self.last {
             file.unlinked();
         }
     }

@@ -144,7 +144,13 @@ impl BufferedFile {
     /// # Errors
     /// As [`BufferedFile::drain`]; nothing has changed then.
     pub fn suspend(&self) -> io::Result<()> {
-        self.content.suspend()
+        self.content.suspend().map(drop)
+    }
+
+    /// Suspends the file for as long as what this returns lives; none if it was suspended already.
+    pub(crate) fn suspend_meanwhile(self: &Arc<Self>) -> io::Result<Option<Suspension>> {
+        let is_new = self.content.suspend()?;
+        Ok(is_new.then(|| Suspension(self.clone())))
     }
 
     /// Buffers again; nobody else may use the file any more. Where the backing does not tell the file's
@@ -162,6 +168,16 @@ impl BufferedFile {
     /// The descriptor behind it, for what is asked of the backing itself (locks, attributes).
     pub fn backing(&self) -> Arc<File> {
         self.content.target.descriptor()
+    }
+}
+
+/// A file is suspended.
+#[derive(Debug)]
+pub(crate) struct Suspension(Arc<BufferedFile>);
+
+impl Drop for Suspension {
+    fn drop(&mut self) {
+        self.0.resume();
     }
 }
 

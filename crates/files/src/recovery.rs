@@ -18,9 +18,9 @@ use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 use crate::naming::{Found, NamesRecovery};
 use crate::segments::{self, Owner, SEGMENT_BLOCKS_SHIFT, SegmentTable};
-use crate::sizes::{Row, SizeTable};
+use crate::sizes::{Row, RowCut, SizeTable};
 use crate::store::{Mapping, VirtualStore};
-use crate::target::{Cut, Target};
+use crate::target::Target;
 
 /// Rows or segments that one transaction frees.
 const FREED_AT_ONCE: usize = 64;
@@ -87,7 +87,7 @@ impl Recovery<'_> {
     ) -> io::Result<HashMap<FileId, Arc<Target>>> {
         let mut targets = HashMap::new();
         for (number, row) in &self.rows {
-            self.store.cuts.know_epoch(row.cut_epoch);
+            self.store.cuts.know_epoch(row.cut.epoch);
             report.files += 1;
             let descriptor = match names.open(row.id)? {
                 Found::Open(descriptor) => descriptor,
@@ -113,19 +113,16 @@ impl Recovery<'_> {
     /// Cuts the file unless that is known to be done, and gives it its size. The cut is known to be
     /// durable before anything is written behind it.
     fn bring_to_size(&self, target: &Target, number: u32, row: &Row) -> io::Result<()> {
-        if row.cut_epoch > 0 && !self.store.cuts.is_done(number, row.cut_epoch) {
-            if row.cut_bytes < target.size_bytes() {
-                let cut = Cut {
-                    row: number,
-                    epoch: row.cut_epoch,
-                    size_bytes: row.cut_bytes,
-                };
-                target.truncate(row.cut_bytes, Some(cut))?;
-                self.store.settle_cut(target)?;
-            } else {
-                target.sync_all()?;
-                self.store.cuts.done(number, row.cut_epoch)?;
+        let cuts = &self.store.cuts;
+        let is_open = |cut: &&RowCut| cut.epoch > 0 && !cuts.is_done(number, cut.epoch);
+        let open = [row.cut, row.earlier_cut];
+        let shortest = open.iter().filter(is_open).map(|cut| cut.size_bytes).min();
+        if let Some(size_bytes) = shortest {
+            if size_bytes < target.size_bytes() {
+                target.truncate(size_bytes, None)?;
             }
+            target.sync_all()?;
+            cuts.done(number, row.cut.epoch)?;
         }
         if row.size_bytes > target.size_bytes() {
             target.truncate(row.size_bytes, None)?;

@@ -42,6 +42,13 @@ struct Known {
     closing: u64,
 }
 
+/// A file that was closed, at its closing.
+struct Closed {
+    identity: FileIdentity,
+    closing: u64,
+    content: Arc<Content>,
+}
+
 impl Registry {
     pub(crate) fn new(closed_max: usize) -> Registry {
         Registry {
@@ -143,7 +150,7 @@ impl Registry {
     }
 
     /// Closed files beyond those that are kept.
-    fn oldest(&self, files: &mut Files) -> Vec<(FileIdentity, Arc<Content>)> {
+    fn oldest(&self, files: &mut Files) -> Vec<Closed> {
         let mut oldest = Vec::new();
         if files.closed.len() <= self.closed_max {
             return oldest;
@@ -156,29 +163,32 @@ impl Registry {
             if let Some(known) = files.known.get(&identity)
                 && known.closing == closing
             {
-                oldest.push((identity, known.content.clone()));
+                oldest.push(Closed {
+                    identity,
+                    closing,
+                    content: known.content.clone(),
+                });
             }
         }
         oldest
     }
 
     /// Settles files that were closed, and forgets those that nobody has opened meanwhile.
-    fn let_go(&self, oldest: Vec<(FileIdentity, Arc<Content>)>) {
-        for (identity, content) in oldest {
+    fn let_go(&self, oldest: Vec<Closed>) {
+        for closed in oldest {
             // Where the backing fails the file stays known, and with it what the pool has of it.
-            if content.settle().is_err() {
+            if closed.content.settle().is_err() {
                 continue;
             }
             let mut files = self.lock();
-            let is_closed = files
-                .known
-                .get(&identity)
-                .is_some_and(|known| known.closing > 0 && known.handle.strong_count() == 0);
-            if is_closed {
-                if content.is_unsynced() {
-                    files.unsynced.insert(identity);
+            let known = files.known.get(&closed.identity);
+            // Opened and closed again meanwhile, it may be in the pool again.
+            let is_same = known.is_some_and(|known| known.closing == closed.closing);
+            if is_same && !closed.content.is_pooled() {
+                if closed.content.is_unsynced() {
+                    files.unsynced.insert(closed.identity);
                 }
-                files.known.remove(&identity);
+                files.known.remove(&closed.identity);
             }
         }
     }

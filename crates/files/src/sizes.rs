@@ -3,8 +3,9 @@
 //! A row's size changes in the same transaction as the data that makes the file longer. After a crash
 //! a file is as long as its row says, or as the backing says if that is more: growth that nobody
 //! synced may be in the backing alone. That a file was cut must not be undone so. The row says where
-//! (`cut_bytes`) and in which epoch; the backing is cut before anything else is done with it, unless
-//! the side file says that this cut is durable there (`cuts`).
+//! and in which epoch; the backing is cut before anything else is done with it, unless the side file
+//! says that this cut is durable there (`cuts`). While a cut is not known to be durable, the row of the
+//! next one tells of both: which of them recovery repeats depends on what had been settled by then.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -25,16 +26,32 @@ const SIZE_AT: u64 = 8;
 pub(crate) struct Row {
     pub(crate) id: FileId,
     pub(crate) size_bytes: u64,
-    /// The backing's file is to be cut to this size, if the cut of this epoch is not durable there.
-    pub(crate) cut_bytes: u64,
-    /// 0: the file was never cut.
-    pub(crate) cut_epoch: u64,
+    /// The last cut of the file.
+    pub(crate) cut: RowCut,
+    /// The shortest of those before it that were not known to be durable.
+    pub(crate) earlier_cut: RowCut,
+}
+
+/// The backing's file is to be cut to this size, if the cut of this epoch is not durable there.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct RowCut {
+    pub(crate) size_bytes: u64,
+    /// 0: there was none.
+    pub(crate) epoch: u64,
 }
 
 impl Row {
     fn encode(&self) -> [u8; ROW_BYTES as usize] {
         let mut raw = [0; ROW_BYTES as usize];
-        let words = [self.id.0, self.size_bytes, self.cut_bytes, self.cut_epoch];
+        let (cut, earlier) = (self.cut, self.earlier_cut);
+        let words = [
+            self.id.0,
+            self.size_bytes,
+            cut.size_bytes,
+            cut.epoch,
+            earlier.size_bytes,
+            earlier.epoch,
+        ];
         for (place, word) in raw.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
@@ -46,8 +63,14 @@ impl Row {
         (word(0) != 0).then(|| Row {
             id: FileId(word(0)),
             size_bytes: word(8),
-            cut_bytes: word(16),
-            cut_epoch: word(24),
+            cut: RowCut {
+                size_bytes: word(16),
+                epoch: word(24),
+            },
+            earlier_cut: RowCut {
+                size_bytes: word(32),
+                epoch: word(40),
+            },
         })
     }
 }

@@ -99,7 +99,12 @@ impl Target {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(cut) = cut {
-            self.set_cut(cut);
+            // While one is not settled nothing is written to the file, so the shorter one counts.
+            let pending = self.cut().map_or(u64::MAX, |pending| pending.size_bytes);
+            self.set_cut(Cut {
+                size_bytes: cut.size_bytes.min(pending),
+                ..cut
+            });
         }
         self.size_bytes.store(size_bytes, Ordering::Release);
         alone.set_len(size_bytes)

@@ -48,6 +48,8 @@ struct State {
     /// Where the pool has it, if it does.
     pooled: Option<Pooled>,
     unsynced: Unsynced,
+    /// Syncs of the backing that have taken over what was unsynced, and are not done.
+    syncs_under_way: u32,
     /// No name is left: nothing need survive.
     is_unlinked: bool,
     /// The backing has room reserved up to here.
@@ -118,6 +120,11 @@ impl Content {
         self.needs_sync.store(true, Ordering::Release);
     }
 
+    /// Whether the pool has something of it.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.read_state().pooled.is_some()
+    }
+
     /// Whether something of it may be lost in a crash, for all we know.
     pub(crate) fn is_unsynced(&self) -> bool {
         !self.read_state().unsynced.is_empty()
@@ -125,7 +132,8 @@ impl Content {
 
     /// To be called when `unsynced` has changed.
     fn note_unsynced(&self, state: &State) {
-        let needs_sync = state.passes_through || !state.unsynced.is_empty();
+        let needs_sync =
+            state.passes_through || state.syncs_under_way > 0 || !state.unsynced.is_empty();
         self.needs_sync.store(needs_sync, Ordering::Release);
     }
 

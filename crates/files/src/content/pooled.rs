@@ -10,7 +10,7 @@ use crate::errors::from_pool;
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 use crate::segments::{self, Owner, SEGMENT_BLOCKS, SEGMENT_BLOCKS_SHIFT};
-use crate::sizes::Row;
+use crate::sizes::{Row, RowCut};
 use crate::store::Mapping;
 
 /// See the module.
@@ -61,7 +61,7 @@ impl Content {
             .introduce(std::os::fd::AsFd::as_fd(&*descriptor), identity)
         {
             Ok(id) => id,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) if is_nameless(&error) => return Ok(false),
             Err(error) => return Err(error),
         };
         let Some(number) = shared.sizes.take() else {
@@ -72,8 +72,8 @@ impl Content {
         let row = Row {
             id,
             size_bytes,
-            cut_bytes: 0,
-            cut_epoch: 0,
+            cut: RowCut::default(),
+            earlier_cut: RowCut::default(),
         };
         let mut transaction = shared.volume.begin();
         let written = shared.sizes.write(&mut transaction, number, Some(&row));
@@ -163,4 +163,9 @@ impl Content {
         self.target.times.end(&self.target.descriptor());
         Ok(())
     }
+}
+
+/// Whether an inode could not be introduced because nobody knows a name of it.
+fn is_nameless(error: &io::Error) -> bool {
+    [Some(libc::ENOENT), Some(libc::ESTALE)].contains(&error.raw_os_error())
 }

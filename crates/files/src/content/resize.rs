@@ -8,7 +8,7 @@ use super::pooled::Pooled;
 use super::{Content, State};
 use crate::errors::from_pool;
 use crate::mutants::{Mutant, mutated};
-use crate::sizes::Row;
+use crate::sizes::{Row, RowCut};
 use crate::target::Cut;
 
 impl Content {
@@ -83,17 +83,21 @@ impl Content {
         let (tail, within) = (size_bytes / block_bytes, size_bytes % block_bytes);
         let is_tail_held = within > 0 && self.is_held(state, tail);
         let pooled = state.pooled.as_mut().expect("it is in the pool");
-        let pending = self.target.cut();
         let cut = Cut {
             row: pooled.row,
             epoch: shared.store.cuts.next_epoch(),
-            size_bytes: pending.map_or(size_bytes, |before| before.size_bytes.min(size_bytes)),
+            size_bytes,
+        };
+        let told = |cut: Cut| RowCut {
+            size_bytes: cut.size_bytes,
+            epoch: cut.epoch,
         };
         let row = Row {
             id: pooled.id,
             size_bytes,
-            cut_bytes: cut.size_bytes,
-            cut_epoch: cut.epoch,
+            cut: told(cut),
+            // It may be settled at any moment from here on, and be written behind.
+            earlier_cut: self.target.cut().map(told).unwrap_or_default(),
         };
         let mut transaction = shared.volume.begin();
         shared

@@ -36,11 +36,12 @@ impl Content {
     }
 
     /// From now on every call goes straight to the backing, which has everything, and the pool knows
-    /// nothing of the file any more that recovery could write over what others do to it.
-    pub(crate) fn suspend(&self) -> io::Result<()> {
+    /// nothing of the file any more that recovery could write over what others do to it. Returns whether
+    /// that is new.
+    pub(crate) fn suspend(&self) -> io::Result<bool> {
         let mut state = self.write_state();
         if state.passes_through {
-            return Ok(());
+            return Ok(false);
         }
         if state.pooled.is_some() {
             self.drain_locked(&mut state)?;
@@ -48,7 +49,7 @@ impl Content {
         }
         state.passes_through = true;
         self.note_unsynced(&state);
-        Ok(())
+        Ok(true)
     }
 
     /// Ends a suspension: nobody else uses the file any more.

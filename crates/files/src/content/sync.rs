@@ -26,6 +26,10 @@ impl Content {
             drop(state);
             return self.sync_descriptor(kind);
         }
+        if state.is_unlinked {
+            // Nothing of it need survive.
+            return Ok(());
+        }
         if kind == SyncKind::Data && unsynced.attributes && self.has_only_attributes(&state) {
             return Ok(());
         }
@@ -45,9 +49,11 @@ impl Content {
             // The pool is full or refuses writes: the backing may still do.
         }
         let taken = std::mem::take(&mut state.unsynced);
+        state.syncs_under_way += 1;
         drop(state);
         let result = self.sync_descriptor(kind);
         let mut state = self.write_state();
+        state.syncs_under_way -= 1;
         match &result {
             Ok(()) => state.unsynced.attributes |= taken.attributes && kind == SyncKind::Data,
             Err(_) => state.unsynced.restore(&taken),

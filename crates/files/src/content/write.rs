@@ -243,9 +243,7 @@ impl Content {
         {
             return Ok(());
         }
-        let start = state
-            .reserved_bytes
-            .max(self.target.size_bytes().min(offset));
+        let start = state.reserved_bytes.max(offset);
         let step = end.clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end());
         let mode = FallocateFlags::KEEP_SIZE;
         for wanted in [end + step, end] {
