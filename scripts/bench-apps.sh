@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 readonly PROFILE=${PROFILE:-release}
 readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
-cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload -p forebay-apps
+cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload \
+    -p forebay-torture -p forebay-apps
 # What the mount is compared with.
 cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-mount --example passthrough
 # Replaces the shell, so that Ctrl-C and the exit code are the program's own.

@@ -30,8 +30,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
     ("preload", &["forebay", "forebay-files"]),
     ("soak", &["forebay-report", "forebay-serve"]),
-    ("apps", &["forebay-report"]),
     ("torture", &["forebay-report"]),
+    ("apps", &["forebay", "forebay-files", "forebay-report"]),
     (
         "cli",
         &[

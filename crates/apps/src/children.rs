@@ -50,11 +50,33 @@ impl Interrupt {
     }
 }
 
+/// How a program ended, and what it printed.
+#[derive(Debug)]
+pub struct Ended {
+    /// Whether it says that all is well.
+    pub is_success: bool,
+    /// On its standard output.
+    pub printed: String,
+    /// How it ended, and the last lines that it printed anywhere.
+    pub told: String,
+}
+
 /// Runs a program to its end and returns what it printed.
 ///
 /// Errors: it cannot be started, fails, takes longer than `deadline`, or Ctrl-C; the message ends in the
 /// last lines that it printed.
-pub fn output(mut command: Command, deadline: Duration, interrupt: &Interrupt) -> Result<String> {
+pub fn output(command: Command, deadline: Duration, interrupt: &Interrupt) -> Result<String> {
+    let ended = run(command, deadline, interrupt)?;
+    match ended.is_success {
+        true => Ok(ended.printed),
+        false => Err(ended.told.into()),
+    }
+}
+
+/// As [`output`], of a program whose failure is an answer too.
+///
+/// Errors: it cannot be started, takes longer than `deadline`, or Ctrl-C.
+pub fn run(mut command: Command, deadline: Duration, interrupt: &Interrupt) -> Result<Ended> {
     let name = name_of(&command);
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command
@@ -65,12 +87,15 @@ pub fn output(mut command: Command, deadline: Duration, interrupt: &Interrupt) -
     let mut process = Group::start(&mut command, &name)?;
     let status = process.wait(deadline, Some(interrupt))?;
     let (printed, complaints) = (read(&mut stdout)?, read(&mut stderr)?);
+    let last = tail(&format!("{printed}{complaints}"));
     match status {
-        Some(status) if status.success() => Ok(printed),
-        Some(status) => Err(format!("{name}: {status}\n{}", tail(&(printed + &complaints))).into()),
+        Some(status) => Ok(Ended {
+            is_success: status.success(),
+            told: format!("{name}: {status}\n{last}"),
+            printed,
+        }),
         None => {
             let limit_s = deadline.as_secs();
-            let last = tail(&(printed + &complaints));
             Err(format!("{name} was not done after {limit_s} s\n{last}").into())
         }
     }

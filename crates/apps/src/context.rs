@@ -17,7 +17,9 @@ pub struct Pace {
     pub seconds: f64,
     /// How long one pattern of small writes is measured.
     pub write_seconds: f64,
-    /// Most bytes that a thread appends to its file; half of it is the size of files written at random.
+    /// Most bytes that all threads together append to their files.
+    pub append_bytes: u64,
+    /// Bytes of a file that is written again and again.
     pub file_bytes: u64,
     /// Records of a store before its workloads begin.
     pub records: u64,
@@ -38,7 +40,8 @@ impl Pace {
             rounds: if is_quick { 1 } else { 3 },
             seconds: if is_quick { 0.5 } else { 2.0 },
             write_seconds: if is_quick { 0.1 } else { 0.5 },
-            file_bytes: pick(16 << 20, 128 << 20),
+            append_bytes: pick(64 << 20, 512 << 20),
+            file_bytes: pick(8 << 20, 64 << 20),
             records: pick(1000, 10_000),
             stream_bytes: pick(256 << 20, 1 << 30),
             // At least two: whether a second writer is in the way of the first is a question anywhere.

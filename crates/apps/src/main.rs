@@ -242,12 +242,16 @@ impl Run<'_> {
             None => {
                 let measured = (step.run)(self.context);
                 self.context.interrupt.check()?;
-                match measured {
-                    Ok(rows) => self.rows.extend(rows),
-                    Err(error) => {
-                        self.failures += 1;
-                        self.complain(format!("{}: {error}", step.name));
+                let complaint = match measured {
+                    Ok(measured) => {
+                        self.rows.extend(measured.rows);
+                        measured.complaint
                     }
+                    Err(error) => Some(error.to_string()),
+                };
+                if let Some(complaint) = complaint {
+                    self.failures += 1;
+                    self.complain(format!("{}: {complaint}", step.name));
                 }
             }
         }

@@ -232,8 +232,10 @@ impl Drop for Session<'_> {
     }
 }
 
-/// A directory that programs of other users may pass through.
-fn directory(root: &Path) -> Result<TempDir> {
+/// A directory that programs of other users may pass through; removed when it is dropped.
+///
+/// Errors: it cannot be made.
+pub fn directory(root: &Path) -> Result<TempDir> {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     tempfile::Builder::new()
         .prefix("forebay-apps-")

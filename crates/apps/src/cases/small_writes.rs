@@ -25,6 +25,7 @@ pub fn run(session: &Session<'_>) -> Result<Outcome> {
         .args(["worker", "small-writes", "--directory"])
         .arg(session.data())
         .args(["--seconds", &pace.write_seconds.to_string()])
+        .args(["--append-bytes", &pace.append_bytes.to_string()])
         .args(["--file-bytes", &pace.file_bytes.to_string()])
         .args(["--threads", &counts.join(",")]);
     if session.place == Place::DiskUnsynced {

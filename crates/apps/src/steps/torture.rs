@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::Result;
 use crate::children;
 use crate::context::Context;
+use crate::steps::Measured;
 
 const DEADLINE: Duration = Duration::from_secs(900);
 
@@ -26,16 +27,25 @@ pub fn lacks(context: &Context) -> Option<String> {
 
 /// Everything that it does.
 ///
-/// Errors: it fails, or says nothing that is a report.
-pub fn run(context: &Context) -> Result<Vec<Row>> {
+/// Errors: it says nothing that is a report.
+pub fn run(context: &Context) -> Result<Measured> {
     let mut command = Command::new(program(context));
     command
         .args(["all", "--json", "--forebay"])
-        .arg(&context.forebay);
+        .arg(&context.forebay)
+        .arg("--disk")
+        .arg(&context.disk);
     if context.pace.is_quick {
         command.arg("--quick");
     }
-    rows(&children::output(command, DEADLINE, &context.interrupt)?)
+    let ended = children::run(command, DEADLINE, &context.interrupt)?;
+    match rows(&ended.printed) {
+        Ok(rows) => Ok(Measured {
+            rows,
+            complaint: (!ended.is_success).then_some(ended.told),
+        }),
+        Err(_) => Err(ended.told.into()),
+    }
 }
 
 /// From a list of `{"name", "value", "unit"}`.

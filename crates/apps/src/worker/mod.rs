@@ -26,7 +26,10 @@ pub enum Task {
         /// How long each pattern runs
         #[arg(long)]
         seconds: f64,
-        /// Most bytes appended to a file
+        /// Most bytes appended by all threads
+        #[arg(long)]
+        append_bytes: u64,
+        /// Bytes of a file that is written at random
         #[arg(long)]
         file_bytes: u64,
         /// Numbers of threads
@@ -100,12 +103,14 @@ pub fn run(task: &Task) -> Result<()> {
         Task::SmallWrites {
             directory,
             seconds,
+            append_bytes,
             file_bytes,
             threads,
             unsynced,
         } => small_writes::run(&small_writes::Plan {
             directory: directory.clone(),
             seconds: *seconds,
+            append_bytes: *append_bytes,
             file_bytes: *file_bytes,
             thread_counts: threads.clone(),
             is_synced: !unsynced,

@@ -24,6 +24,8 @@ const PATTERNS: [(&str, Option<Law>); 3] = [
 ];
 /// Places are chosen before the clock runs, and used again and again.
 const PLACES: usize = 1 << 16;
+/// Writes with their syncs before the clock runs.
+const WRITES_BEFORE: u64 = 4;
 /// More latencies than that are not kept.
 const LATENCIES_MAX: usize = 1 << 21;
 
@@ -34,7 +36,9 @@ pub struct Plan {
     pub directory: PathBuf,
     /// How long each pattern.
     pub seconds: f64,
-    /// Most bytes appended to a file; files that are written at random are half as long.
+    /// Most bytes appended by all threads together.
+    pub append_bytes: u64,
+    /// Bytes of a file that is written at random.
     pub file_bytes: u64,
     /// By how many threads.
     pub thread_counts: Vec<usize>,
@@ -55,8 +59,9 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
                     plan,
                     unit_bytes,
                     law,
+                    threads: *threads,
                 };
-                outcome = outcome.and(cell.run(&name, *threads)?);
+                outcome = outcome.and(cell.run(&name)?);
             }
         }
     }
@@ -68,6 +73,7 @@ struct Cell<'a> {
     plan: &'a Plan,
     unit_bytes: usize,
     law: Option<Law>,
+    threads: usize,
 }
 
 /// What a thread did.
@@ -78,9 +84,9 @@ struct Written {
 }
 
 impl Cell<'_> {
-    fn run(&self, name: &str, threads: usize) -> Result<Outcome> {
-        let barrier = Barrier::new(threads);
-        let paths: Vec<PathBuf> = (0..threads)
+    fn run(&self, name: &str) -> Result<Outcome> {
+        let barrier = Barrier::new(self.threads);
+        let paths: Vec<PathBuf> = (0..self.threads)
             .map(|thread| self.plan.directory.join(format!("{name}-{thread}")))
             .collect();
         let written = std::thread::scope(|scope| {
@@ -123,7 +129,7 @@ impl Cell<'_> {
         let (mut file, places) = prepared?;
         let piece = vec![0x5a_u8.wrapping_add(thread as u8); self.unit_bytes];
         let limit = match places.is_empty() {
-            true => self.plan.file_bytes / self.unit_bytes as u64,
+            true => self.plan.append_bytes / (self.unit_bytes * self.threads) as u64,
             false => u64::MAX,
         };
         let length = Duration::from_secs_f64(self.plan.seconds);
@@ -158,14 +164,22 @@ impl Cell<'_> {
     fn prepare(&self, path: &Path, thread: u64) -> Result<(File, Vec<u64>)> {
         let mut file = File::create_new(path)?;
         let Some(law) = self.law else {
+            // The first sync of a file makes its name durable too.
+            for _ in 0..WRITES_BEFORE {
+                file.write_all(&vec![1; self.unit_bytes])?;
+                file.sync_all()?;
+            }
             return Ok((file, Vec::new()));
         };
-        let file_bytes = self.plan.file_bytes / 2;
+        let file_bytes = self.plan.file_bytes;
         let piece = vec![1; 1 << 20];
         for _ in 0..file_bytes >> 20 {
             file.write_all(&piece)?;
         }
-        file.sync_all()?;
+        for _ in 0..WRITES_BEFORE {
+            file.write_all_at(&piece[..self.unit_bytes], 0)?;
+            file.sync_all()?;
+        }
         let units = file_bytes / self.unit_bytes as u64;
         let mut choice = Choice::new(law, units, thread)?;
         let places = (0..PLACES).map(|_| choice.next(units) * self.unit_bytes as u64);
@@ -183,7 +197,8 @@ mod tests {
         let plan = Plan {
             directory: folder.path().to_owned(),
             seconds: 0.01,
-            file_bytes: 2 << 20,
+            append_bytes: 2 << 20,
+            file_bytes: 1 << 20,
             thread_counts: vec![1, 2],
             is_synced: true,
         };
