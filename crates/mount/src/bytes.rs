@@ -10,7 +10,7 @@ use forebay_files::SyncKind;
 use fuser::{FileAttr, FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 
-use crate::tree::{OpenFile, Tree, error_of};
+use crate::tree::{OpenFile, Tree, error_of, magic_link};
 
 /// What one step of a copy moves.
 const COPY_STEP_BYTES: usize = 1 << 20;
@@ -30,6 +30,25 @@ fn access_for(flags: i32) -> OFlags {
         libc::O_RDONLY => OFlags::RDONLY,
         _ => OFlags::RDWR,
     }
+}
+
+/// Says in the log which file could not be served, since the kernel only carries a number. Errors that
+/// a program expects, like a full disk, are its own business.
+fn told<T>(operation: &str, open: &OpenFile, result: io::Result<T>) -> io::Result<T> {
+    let is_expected = |error: &io::Error| {
+        let ordinary = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG, libc::EINVAL];
+        error
+            .raw_os_error()
+            .is_some_and(|number| ordinary.contains(&number))
+    };
+    result.inspect_err(|error| {
+        if !is_expected(error) {
+            let backing = open.file.backing();
+            let link = magic_link(backing.as_fd());
+            let path = std::fs::read_link(link).unwrap_or_default();
+            tracing::error!(operation, file = %path.display(), %error, "a file was not served");
+        }
+    })
 }
 
 impl Tree {
@@ -93,7 +112,7 @@ impl Tree {
             let done = self
                 .files
                 .get(handle)
-                .and_then(|open| open.file.read_at(offset, out));
+                .and_then(|open| told("read", &open, open.file.read_at(offset, out)));
             answer(done.map(|length| &buffer[..length]));
         });
     }
@@ -112,11 +131,12 @@ impl Tree {
         if let Some(user) = drops_privileges_of {
             self.drop_privileges(&open.inode, user)?;
         }
-        open.file.write_at(offset, data, durable)
+        told("write", &open, open.file.write_at(offset, data, durable))
     }
 
     pub fn sync(&self, handle: FileHandle, kind: SyncKind) -> io::Result<()> {
-        self.files.get(handle)?.file.sync(kind)
+        let open = self.files.get(handle)?;
+        told("sync", &open, open.file.sync(kind))
     }
 
     pub fn allocate(

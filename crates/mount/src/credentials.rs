@@ -18,6 +18,24 @@ thread_local! {
     static HAS_OWN_UMASK: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// User.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+}
+
+impl From<&Request> for Caller {
+    fn from(request: &Request) -> Caller {
+        Caller {
+            user: request.uid(),
+            group: request.gid(),
+        }
+    }
+}
+
 /// The caller's identity on this thread, until it is dropped.
 #[derive(Debug)]
 pub struct Assumed {
@@ -26,15 +44,15 @@ pub struct Assumed {
 
 impl Assumed {
     /// Takes the caller's user, group and umask over.
-    pub fn of(request: &Request, umask: u32) -> Assumed {
+    pub fn of(caller: Caller, umask: u32) -> Assumed {
         take_own_umask();
         rustix::process::umask(Mode::from_raw_mode(umask & 0o777));
         let (user, group) = own();
-        let is_changed = user.is_root() && (request.uid(), request.gid()) != (0, group.as_raw());
+        let is_changed = user.is_root() && (caller.user, caller.group) != (0, group.as_raw());
         if is_changed {
             let capabilities = rustix::thread::capabilities(None);
-            setfsgid(Gid::from_raw(request.gid()));
-            setfsuid(Uid::from_raw(request.uid()));
+            setfsgid(Gid::from_raw(caller.group));
+            setfsuid(Uid::from_raw(caller.user));
             // The change of user dropped those that concern files.
             if let Ok(sets) = capabilities {
                 let _ = rustix::thread::set_capabilities(None, sets);

@@ -17,7 +17,7 @@ use crate::tree::Tree;
 /// How a directory is served.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Threads that serve requests; a request that waits for the backing occupies one.
+    /// Threads that serve requests that do not wait; those that wait get helpers.
     pub threads: usize,
     /// Let the kernel keep what was written until it is synced: buffered writes cost no request then,
     /// and one `write` is no longer one transaction.
@@ -68,7 +68,7 @@ impl FileMount {
             ..buffer.clone()
         })?;
         let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max)?;
-        let tree = MountedTree::new(tree, options.writeback_cache, on_end);
+        let tree = MountedTree::new(tree, options, on_end);
         let session = fuser::spawn_mount(tree, &directory, &configuration(options)).map_err(
             |error| {
                 io::Error::new(

@@ -3,25 +3,25 @@
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 use forebay_files::SyncKind;
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
+    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::answers::{
+    BELIEF, GENERATION, answer_attributes, answer_empty, answer_entry, answer_xattr, errno,
+};
 use crate::attributes;
-use crate::credentials::Assumed;
+use crate::credentials::{Assumed, Caller};
+use crate::file_mount::MountOptions;
+use crate::relief::Relief;
 use crate::tree::{Change, Tree};
-use crate::xattrs::Answer;
-
-/// How long the kernel may believe names and attributes without asking again. Everything that changes
-/// them through the mount corrects them at once; this is how late a change behind it is seen.
-const BELIEF: Duration = Duration::from_secs(1);
 
 /// The largest write in one request; the kernel has a limit of its own, `fs.fuse.max_pages_limit`.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
@@ -29,16 +29,14 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// Requests the kernel may have under way in the background: read-ahead and asynchronous direct I/O.
 const BACKGROUND_REQUESTS_MAX: u16 = 64;
 
-/// Inode numbers are not used again while the kernel knows them.
-const GENERATION: Generation = Generation(0);
-
 /// The kernel's pages are never older than ours: everybody comes through the mount.
 const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
 
 /// The file system that the kernel talks to.
 pub struct MountedTree {
     /// Taken when the session ends, so that all is released before anybody is told.
-    tree: Option<Tree>,
+    tree: Option<Arc<Tree>>,
+    relief: Relief,
     has_writeback_cache: bool,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -46,58 +44,33 @@ pub struct MountedTree {
 impl MountedTree {
     pub fn new(
         tree: Tree,
-        has_writeback_cache: bool,
+        options: &MountOptions,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> MountedTree {
         MountedTree {
-            tree: Some(tree),
-            has_writeback_cache,
+            tree: Some(Arc::new(tree)),
+            relief: Relief::new(options.threads),
+            has_writeback_cache: options.writeback_cache,
             on_end: Some(Box::new(on_end)),
         }
     }
 
-    fn tree(&self) -> &Tree {
+    fn tree(&self) -> &Arc<Tree> {
         self.tree
             .as_ref()
             .expect("requests end before the tree is released")
     }
-}
 
-fn errno(error: &io::Error) -> Errno {
-    Errno::from_i32(error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-fn answer_empty(result: io::Result<()>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
+    /// Serves a request here, or has it served while something waits.
+    fn serve(&self, request: impl FnOnce(&Tree) + Send + 'static) {
+        match self.relief.turn() {
+            Some(_turn) => request(self.tree()),
+            None => {
+                let tree = Arc::clone(self.tree());
+                self.relief.hand_over(move || request(&tree));
+            }
+        }
     }
-}
-
-fn answer_entry(result: io::Result<FileAttr>, reply: ReplyEntry) {
-    match result {
-        Ok(found) => reply.entry(&BELIEF, &found, GENERATION),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn answer_attributes(result: io::Result<FileAttr>, reply: ReplyAttr) {
-    match result {
-        Ok(attributes) => reply.attr(&BELIEF, &attributes),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn answer_xattr(result: io::Result<Answer>, reply: ReplyXattr) {
-    match result {
-        Ok(Answer::Length(length)) => reply.size(length),
-        Ok(Answer::Bytes(bytes)) => reply.data(&bytes),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-fn is_durable(flags: OpenFlags) -> bool {
-    flags.0 & libc::O_DSYNC != 0
 }
 
 impl Filesystem for MountedTree {
@@ -137,13 +110,14 @@ impl Filesystem for MountedTree {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.tree().look_up(parent, name) {
+        let name = name.to_owned();
+        self.serve(move |tree| match tree.look_up(parent, &name) {
             // The kernel remembers that there is no such name.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
                 reply.entry(&BELIEF, &attributes::nothing(), GENERATION);
             }
             result => answer_entry(result, reply),
-        }
+        });
     }
 
     fn forget(&self, _request: &Request, inode: INodeNo, lookups: u64) {
@@ -157,7 +131,7 @@ impl Filesystem for MountedTree {
         _handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        answer_attributes(self.tree().attributes(inode), reply);
+        self.serve(move |tree| answer_attributes(tree.attributes(inode), reply));
     }
 
     fn setattr(
@@ -178,7 +152,7 @@ impl Filesystem for MountedTree {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let tree = self.tree();
+        let asking = request.uid();
         let change = Change {
             mode,
             user,
@@ -187,11 +161,11 @@ impl Filesystem for MountedTree {
             accessed,
             modified,
         };
-        let open = handle.and_then(|handle| tree.files.get(handle).ok());
-        answer_attributes(
-            tree.change(inode, open.as_deref(), &change, request.uid()),
-            reply,
-        );
+        self.serve(move |tree| {
+            let open = handle.and_then(|handle| tree.files.get(handle).ok());
+            let result = tree.change(inode, open.as_deref(), &change, asking);
+            answer_attributes(result, reply);
+        });
     }
 
     fn readlink(&self, _request: &Request, inode: INodeNo, reply: ReplyData) {
@@ -211,8 +185,11 @@ impl Filesystem for MountedTree {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let _caller = Assumed::of(request, umask);
-        answer_entry(self.tree().make_node(parent, name, mode, device), reply);
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, umask);
+            answer_entry(tree.make_node(parent, &name, mode, device), reply);
+        });
     }
 
     fn mkdir(
@@ -224,8 +201,11 @@ impl Filesystem for MountedTree {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let _caller = Assumed::of(request, umask);
-        answer_entry(self.tree().make_directory(parent, name, mode), reply);
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, umask);
+            answer_entry(tree.make_directory(parent, &name, mode), reply);
+        });
     }
 
     fn symlink(
@@ -236,16 +216,22 @@ impl Filesystem for MountedTree {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        let _caller = Assumed::of(request, 0);
-        answer_entry(self.tree().make_symbolic_link(parent, name, target), reply);
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        let target = target.to_owned();
+        self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, 0);
+            answer_entry(tree.make_symbolic_link(parent, &name, &target), reply);
+        });
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(self.tree().unlink(parent, name), reply);
+        let name = name.to_owned();
+        self.serve(move |tree| answer_empty(tree.unlink(parent, &name), reply));
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(self.tree().remove_directory(parent, name), reply);
+        let name = name.to_owned();
+        self.serve(move |tree| answer_empty(tree.remove_directory(parent, &name), reply));
     }
 
     fn rename(
@@ -259,11 +245,11 @@ impl Filesystem for MountedTree {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        answer_empty(
-            self.tree()
-                .rename(parent, name, new_parent, new_name, flags),
-            reply,
-        );
+        let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        self.serve(move |tree| {
+            let result = tree.rename(parent, &name, new_parent, &new_name, flags);
+            answer_empty(result, reply);
+        });
     }
 
     fn link(
@@ -274,14 +260,16 @@ impl Filesystem for MountedTree {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        answer_entry(self.tree().link(inode, parent, name), reply);
+        let name = name.to_owned();
+        self.serve(move |tree| answer_entry(tree.link(inode, parent, &name), reply));
     }
 
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.tree().open(inode, flags.0, request.uid()) {
+        let user = request.uid();
+        self.serve(move |tree| match tree.open(inode, flags.0, user) {
             Ok(handle) => reply.opened(handle, OPENED),
             Err(error) => reply.error(errno(&error)),
-        }
+        });
     }
 
     fn create(
@@ -294,11 +282,14 @@ impl Filesystem for MountedTree {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let _caller = Assumed::of(request, umask);
-        match self.tree().create(parent, name, mode, flags) {
-            Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, OPENED),
-            Err(error) => reply.error(errno(&error)),
-        }
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, umask);
+            match tree.create(parent, &name, mode, flags) {
+                Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, OPENED),
+                Err(error) => reply.error(errno(&error)),
+            }
+        });
     }
 
     fn read(
@@ -312,11 +303,12 @@ impl Filesystem for MountedTree {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        self.tree()
-            .read(handle, offset, size, |result| match result {
+        self.serve(move |tree| {
+            tree.read(handle, offset, size, |result| match result {
                 Ok(data) => reply.data(data),
                 Err(error) => reply.error(errno(&error)),
             });
+        });
     }
 
     fn write(
@@ -334,12 +326,24 @@ impl Filesystem for MountedTree {
         let drops_privileges_of = write_flags
             .contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
             .then(|| request.uid());
-        let result =
-            self.tree()
-                .write(handle, offset, data, is_durable(flags), drops_privileges_of);
-        match result {
+        let is_durable = flags.0 & libc::O_DSYNC != 0;
+        let serve = move |tree: &Tree, data: &[u8]| match tree.write(
+            handle,
+            offset,
+            data,
+            is_durable,
+            drops_privileges_of,
+        ) {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(&error)),
+        };
+        match self.relief.turn() {
+            Some(_turn) => serve(self.tree(), data),
+            None => {
+                // The session reads its next request into the same memory.
+                let (tree, data) = (Arc::clone(self.tree()), data.to_vec());
+                self.relief.hand_over(move || serve(&tree, &data));
+            }
         }
     }
 
@@ -365,8 +369,10 @@ impl Filesystem for MountedTree {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        drop(self.tree().release(handle));
-        reply.ok();
+        self.serve(move |tree| {
+            drop(tree.release(handle));
+            reply.ok();
+        });
     }
 
     fn fsync(
@@ -382,14 +388,14 @@ impl Filesystem for MountedTree {
         } else {
             SyncKind::All
         };
-        answer_empty(self.tree().sync(handle, kind), reply);
+        self.serve(move |tree| answer_empty(tree.sync(handle, kind), reply));
     }
 
     fn opendir(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        match self.tree().open_directory(inode) {
+        self.serve(move |tree| match tree.open_directory(inode) {
             Ok(handle) => reply.opened(handle, FopenFlags::empty()),
             Err(error) => reply.error(errno(&error)),
-        }
+        });
     }
 
     fn readdir(
@@ -400,14 +406,16 @@ impl Filesystem for MountedTree {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let result = self.tree().list(handle, offset, |listed| {
-            let number = INodeNo(listed.number);
-            !reply.add(number, listed.next_offset, listed.kind, &listed.name)
+        self.serve(move |tree| {
+            let result = tree.list(handle, offset, |listed| {
+                let number = INodeNo(listed.number);
+                !reply.add(number, listed.next_offset, listed.kind, &listed.name)
+            });
+            match result {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(&error)),
+            }
         });
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
     }
 
     fn readdirplus(
@@ -418,16 +426,17 @@ impl Filesystem for MountedTree {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let tree = self.tree();
-        let result = tree.list_with_attributes(handle, offset, |listed, found| {
-            let number = INodeNo(listed.number);
-            let (next, name) = (listed.next_offset, &listed.name);
-            !reply.add(number, next, name, &BELIEF, found, GENERATION)
+        self.serve(move |tree| {
+            let result = tree.list_with_attributes(handle, offset, |listed, found| {
+                let number = INodeNo(listed.number);
+                let (next, name) = (listed.next_offset, &listed.name);
+                !reply.add(number, next, name, &BELIEF, found, GENERATION)
+            });
+            match result {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(errno(&error)),
+            }
         });
-        match result {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(&error)),
-        }
     }
 
     fn releasedir(
@@ -450,7 +459,7 @@ impl Filesystem for MountedTree {
         _is_data_only: bool,
         reply: ReplyEmpty,
     ) {
-        answer_empty(self.tree().sync_directory(handle), reply);
+        self.serve(move |tree| answer_empty(tree.sync_directory(handle), reply));
     }
 
     fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
@@ -525,11 +534,10 @@ impl Filesystem for MountedTree {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        answer_empty(
-            self.tree()
-                .allocate(handle, offset, length, mode, request.uid()),
-            reply,
-        );
+        let user = request.uid();
+        self.serve(move |tree| {
+            answer_empty(tree.allocate(handle, offset, length, mode, user), reply);
+        });
     }
 
     fn lseek(
@@ -546,10 +554,10 @@ impl Filesystem for MountedTree {
             // It takes all for data where nobody knows holes.
             return reply.error(Errno::ENOSYS);
         }
-        match self.tree().seek(handle, offset, whence) {
+        self.serve(move |tree| match tree.seek(handle, offset, whence) {
             Ok(found) => reply.offset(found as i64),
             Err(error) => reply.error(errno(&error)),
-        }
+        });
     }
 
     fn copy_file_range(
@@ -566,9 +574,10 @@ impl Filesystem for MountedTree {
         reply: ReplyWrite,
     ) {
         let (from, to) = ((handle_in, offset_in), (handle_out, offset_out));
-        match self.tree().copy(from, to, length, request.uid()) {
+        let user = request.uid();
+        self.serve(move |tree| match tree.copy(from, to, length, user) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(&error)),
-        }
+        });
     }
 }

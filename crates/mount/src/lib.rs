@@ -10,6 +10,7 @@
 //! Locks are the kernel's own and hold among the users of the mount.
 
 mod anchor;
+mod answers;
 mod attributes;
 mod bytes;
 mod credentials;
@@ -19,6 +20,7 @@ mod inodes;
 mod listing;
 mod open_files;
 mod paths;
+mod relief;
 mod tree;
 mod xattrs;
 

@@ -67,6 +67,11 @@ pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
+/// The path by which an open inode is reached again with other rights.
+pub(crate) fn magic_link(descriptor: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
 impl Tree {
     /// The tree below an open directory.
     pub fn new(
@@ -82,14 +87,9 @@ impl Tree {
         })
     }
 
-    /// The path by which an open inode is reached again with other rights.
-    pub(crate) fn magic_link(&self, descriptor: BorrowedFd<'_>) -> String {
-        format!("/proc/self/fd/{}", descriptor.as_raw_fd())
-    }
-
     /// Opens an open inode again.
     pub(crate) fn reopen(&self, descriptor: BorrowedFd<'_>, flags: OFlags) -> io::Result<OwnedFd> {
-        let path = self.magic_link(descriptor);
+        let path = magic_link(descriptor);
         Ok(rustix::fs::open(
             path,
             flags | OFlags::CLOEXEC,
@@ -172,7 +172,7 @@ impl Tree {
             rustix::fs::chownat(descriptor, c"", user, group, AtFlags::EMPTY_PATH)?;
         }
         if let Some(mode) = change.mode {
-            let path = self.magic_link(descriptor);
+            let path = magic_link(descriptor);
             let mode = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::chmod(path, mode)?;
             inode.may_have_privileges.store(true, Ordering::Release);
@@ -235,7 +235,7 @@ impl Tree {
             left -= Mode::SGID;
         }
         if left != mode {
-            rustix::fs::chmod(self.magic_link(anchor.descriptor()), left)?;
+            rustix::fs::chmod(magic_link(anchor.descriptor()), left)?;
             self.attributes_changed(inode, false)?;
         }
         Ok(())

@@ -9,7 +9,7 @@ use rustix::fs::{FileType, XattrFlags};
 
 use crate::anchor::Anchor;
 use crate::inodes::Inode;
-use crate::tree::{Tree, error_of};
+use crate::tree::{Tree, error_of, magic_link};
 
 /// The kernel's own limits on a value and on a list of names.
 const VALUE_BYTES_MAX: usize = 64 << 10;
@@ -30,7 +30,7 @@ impl Tree {
             return Err(error_of(libc::EOPNOTSUPP));
         }
         let anchor = self.inodes.anchor(&inode)?;
-        let path = self.magic_link(anchor.descriptor());
+        let path = magic_link(anchor.descriptor());
         Ok((inode, anchor, path))
     }
 
