@@ -1,15 +1,16 @@
 //! The mount as a whole: made, unmounted, closed.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use forebay_files::{FileBuffer, FileBufferOptions};
 use forebay_serve::mount_point::{self, MOUNT_SOURCE, MountIdentity};
-use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::duty::Duty;
 use crate::filesystem::MountedTree;
 use crate::paths;
 use crate::tree::Tree;
@@ -68,18 +69,21 @@ impl FileMount {
             ..buffer.clone()
         })?;
         let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max)?;
-        let tree = MountedTree::new(tree, options, on_end);
-        let session = fuser::spawn_mount(tree, &directory, &configuration(options)).map_err(
-            |error| {
-                io::Error::new(
-                    error.kind(),
-                    format!(
-                        "nothing could be mounted on {} through /dev/fuse ({error}); run as root, or install fuse3",
-                        directory.display()
-                    ),
-                )
-            },
-        )?;
+        let duty = Arc::new(Duty::new(options.threads));
+        let tree = MountedTree::new(tree, options, Arc::clone(&duty), on_end);
+        let session = Session::new(tree, &directory, &configuration(options)).and_then(|session| {
+            duty.begin(session.as_fd().try_clone_to_owned()?);
+            session.spawn()
+        });
+        let session = session.map_err(|error| {
+            io::Error::new(
+                error.kind(),
+                format!(
+                    "nothing could be mounted on {} through /dev/fuse ({error}); run as root, or install fuse3",
+                    directory.display()
+                ),
+            )
+        })?;
         let identity = MountIdentity::of(&directory)?;
         Ok(FileMount {
             identity,

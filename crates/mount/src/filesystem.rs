@@ -19,6 +19,7 @@ use crate::answers::{
 };
 use crate::attributes;
 use crate::credentials::{Assumed, Caller};
+use crate::duty::Duty;
 use crate::file_mount::MountOptions;
 use crate::relief::Relief;
 use crate::tree::{Change, Tree};
@@ -37,6 +38,7 @@ pub struct MountedTree {
     /// Taken when the session ends, so that all is released before anybody is told.
     tree: Option<Arc<Tree>>,
     relief: Relief,
+    duty: Arc<Duty>,
     has_writeback_cache: bool,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -45,11 +47,13 @@ impl MountedTree {
     pub fn new(
         tree: Tree,
         options: &MountOptions,
+        duty: Arc<Duty>,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> MountedTree {
         MountedTree {
             tree: Some(Arc::new(tree)),
             relief: Relief::new(options.threads),
+            duty,
             has_writeback_cache: options.writeback_cache,
             on_end: Some(Box::new(on_end)),
         }
@@ -70,6 +74,7 @@ impl MountedTree {
                 self.relief.hand_over(move || request(&tree));
             }
         }
+        self.duty.rest();
     }
 }
 
@@ -345,6 +350,7 @@ impl Filesystem for MountedTree {
                 self.relief.hand_over(move || serve(&tree, &data));
             }
         }
+        self.duty.rest();
     }
 
     fn flush(

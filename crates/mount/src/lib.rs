@@ -14,6 +14,7 @@ mod answers;
 mod attributes;
 mod bytes;
 mod credentials;
+mod duty;
 mod file_mount;
 mod filesystem;
 mod inodes;

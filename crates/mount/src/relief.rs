@@ -185,8 +185,8 @@ impl Helpers {
     }
 }
 
-/// To a few milliseconds, never 0.
-fn now_ms() -> u64 {
+/// A clock that is right to a few milliseconds and never 0.
+pub fn now_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
 }

@@ -1,0 +1,149 @@
+//! Which of the session's threads wait for requests: one, unless it does not keep up.
+//!
+//! The kernel wakes the thread that has waited longest, so with several each request goes to the one
+//! whose caches are coldest, often on a core that sleeps. All but one therefore rest after a request
+//! (which is answered by then); one of these looks now and then whether requests lie unread, and goes
+//! on duty for a while if they do.
+
+use std::cell::Cell;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::relief::now_ms;
+
+/// How often the resting threads look.
+const LOOK_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Requests that lie unread at so many looks in close succession are too many for those on duty.
+const LOOKS: usize = 3;
+const LOOKS_INTERVAL: Duration = Duration::from_millis(1);
+
+/// How long a thread that was needed stays.
+const TERM_MS: u64 = 1000;
+
+thread_local! {
+    /// Until when this thread is needed.
+    static TERM_ENDS_MS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Duty {
+    /// The session's device, once there is a session.
+    device: OnceLock<OwnedFd>,
+    /// Threads that wait for requests or serve one; never none.
+    on_duty: AtomicUsize,
+    /// Held by the resting thread that looks.
+    lookout: Mutex<()>,
+}
+
+impl Duty {
+    /// For a session of so many threads, all on duty.
+    pub fn new(threads: usize) -> Duty {
+        Duty {
+            device: OnceLock::new(),
+            on_duty: AtomicUsize::new(threads.max(1)),
+            lookout: Mutex::new(()),
+        }
+    }
+
+    /// Resting begins; nobody rests without a way to see what lies unread.
+    pub fn begin(&self, device: OwnedFd) {
+        // There is one session.
+        let _ = self.device.set(device);
+    }
+
+    /// Called by a thread of the session when it has answered a request: returns when it is to wait for
+    /// the next one.
+    pub fn rest(&self) {
+        if self.on_duty.load(Ordering::Relaxed) == 1 || now_ms() < TERM_ENDS_MS.get() {
+            return;
+        }
+        let Some(device) = self.device.get() else {
+            return;
+        };
+        let leave = |on_duty: usize| (on_duty > 1).then(|| on_duty - 1);
+        let left = self
+            .on_duty
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
+        if left.is_err() {
+            return;
+        }
+        let lookout = self.lookout.lock().unwrap_or_else(PoisonError::into_inner);
+        while !is_needed(device) {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        self.on_duty.fetch_add(1, Ordering::Relaxed);
+        drop(lookout);
+        TERM_ENDS_MS.set(now_ms() + TERM_MS);
+    }
+}
+
+/// Whether requests lie unread for longer than a thread on duty needs, or the session is over.
+fn is_needed(device: &OwnedFd) -> bool {
+    for look in 0..LOOKS {
+        if look > 0 {
+            std::thread::sleep(LOOKS_INTERVAL);
+        }
+        let mut wanted = [PollFd::new(device, PollFlags::IN)];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match poll(&mut wanted, Some(&at_once)) {
+            Ok(0) => return false,
+            Ok(_) if wanted[0].revents() == PollFlags::IN => {}
+            // The mount has ended, or nothing can be seen: the thread finds out by reading.
+            Ok(_) | Err(_) => return true,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn one_thread_stays_and_another_comes_when_requests_lie_unread() {
+        let (requests, mut kernel) = std::io::pipe().unwrap();
+        let duty = Arc::new(Duty::new(2));
+        duty.rest();
+        assert_eq!(duty.on_duty.load(Ordering::Relaxed), 2, "no session yet");
+        duty.begin(OwnedFd::from(requests));
+        let resting = std::thread::spawn({
+            let duty = Arc::clone(&duty);
+            move || duty.rest()
+        });
+        while duty.on_duty.load(Ordering::Relaxed) == 2 {
+            std::thread::yield_now();
+        }
+        duty.rest();
+        assert!(!resting.is_finished(), "the last one does not rest");
+        std::io::Write::write_all(&mut kernel, b"request").unwrap();
+        resting.join().unwrap();
+        assert_eq!(duty.on_duty.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn everybody_wakes_when_the_session_is_over() {
+        let (requests, kernel) = std::io::pipe().unwrap();
+        let duty = Arc::new(Duty::new(4));
+        duty.begin(OwnedFd::from(requests));
+        let resting: Vec<_> = (0..3)
+            .map(|_| {
+                let duty = Arc::clone(&duty);
+                std::thread::spawn(move || duty.rest())
+            })
+            .collect();
+        drop(kernel);
+        resting
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    }
+}
