@@ -36,7 +36,7 @@ copy_file_range = 0.5
 /// All forms, each by the exerciser with mappings and without.
 pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     let mut clean = 0;
-    for form in [Form::Mount, Form::MountWriteback, Form::Preload] {
+    for form in settings.forms.iter().copied() {
         if let Some(lack) = form.lacks() {
             report.skip(&format!("fsx by {}", form.name()), lack);
             continue;

@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::place::Form;
 use crate::report::Report;
 use crate::settings::Settings;
 
@@ -69,6 +70,13 @@ struct Options {
     /// Rounds that end in a kill [default: 150, quick: 24]
     #[arg(long)]
     rounds: Option<u64>,
+    /// What stands between programs and files; plain is nothing, to test the test itself
+    #[arg(long, value_enum, value_delimiter = ',',
+          default_values_t = [Form::Preload, Form::Mount, Form::MountWriteback])]
+    forms: Vec<Form>,
+    /// Where a kill that lost something leaves pool and files, as they were before they were brought back
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
     /// Repeats the choices [default: any]
     #[arg(long)]
     seed: Option<u64>,
@@ -142,6 +150,8 @@ fn torture(options: &Options, parts: &[Run]) -> Result<bool> {
         seed,
         fsx_operations: options.operations.unwrap_or(pick(8000, 100_000)),
         kill_rounds: options.rounds.unwrap_or(pick(24, 150)),
+        forms: options.forms.clone(),
+        keep: options.keep.clone(),
         tools: tools(&own),
         own,
     };

@@ -14,7 +14,7 @@ use crate::children::{self, Group};
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// What stands between the program and the files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
     /// Nothing.
     Plain,
@@ -153,18 +153,16 @@ impl Place {
             .create(true)
             .append(true)
             .open(self.scratch("log"))?;
-        let device = rustix::fs::stat(self.scratch.path())?.st_dev;
+        // What it prints tells; of a dead mount the kernel may still show the root.
+        let said = self.scratch("said");
         let mut command = self.mount_command();
         command
             .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
+            .stdout(File::create(&said)?)
             .stderr(log);
         let mut daemon = Group::start(&mut command)?;
         let began = Instant::now();
-        // Of a dead mount nothing can be said but an error.
-        while rustix::fs::stat(self.files()).is_ok_and(|now| now.st_dev == device)
-            || rustix::fs::stat(self.files()).is_err()
-        {
+        while !std::fs::read_to_string(&said)?.ends_with("ready\n") {
             children::check_interrupt()?;
             if let Some(status) = daemon.ended()? {
                 return Err(format!("the mount ended: {status}\n{}", self.log_tail()).into());
@@ -229,6 +227,27 @@ impl Place {
         let mut group = Group::start(recover.stderr(Stdio::null()))?;
         std::thread::sleep(delay);
         group.kill()
+    }
+
+    /// Copies pool and files to a fresh directory below `parent`, to be looked at.
+    ///
+    /// Errors: they cannot be copied.
+    pub fn keep(&self, parent: &Path, name: &str) -> Result<PathBuf> {
+        let to = parent.join(name);
+        if to.exists() {
+            std::fs::remove_dir_all(&to)?;
+        }
+        std::fs::create_dir_all(&to)?;
+        let mut copy = std::process::Command::new("cp");
+        copy.arg("-a").arg(self.backing()).arg(to.join("files"));
+        children::output(&mut copy, DEADLINE)?;
+        for entry in std::fs::read_dir(self.scratch.path())? {
+            let path = entry?.path();
+            if path.is_file() {
+                std::fs::copy(&path, to.join(path.file_name().unwrap_or_default()))?;
+            }
+        }
+        Ok(to)
     }
 
     /// Takes away what a killed daemon left mounted.

@@ -47,7 +47,12 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     }
     let plain = check(settings, Form::Plain, &tool)?;
     let (mut count, mut failed) = (0, 0);
-    for form in [Form::Mount, Form::MountWriteback] {
+    let mounts = settings
+        .forms
+        .iter()
+        .copied()
+        .filter(|form| form.is_mounted());
+    for form in mounts {
         if let Some(lack) = form.lacks() {
             report.skip(&format!("{name} by {}", form.name()), lack);
             continue;

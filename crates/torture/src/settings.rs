@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::place::Form;
+
 /// Where things are and how much is done.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -17,6 +19,10 @@ pub struct Settings {
     pub fsx_operations: u64,
     /// Rounds that end in a kill, in all.
     pub kill_rounds: u64,
+    /// What is tested; plain is for testing the test.
+    pub forms: Vec<Form>,
+    /// Where a round that failed leaves pool and files, as they were after the kill.
+    pub keep: Option<PathBuf>,
     /// Where test programs are that are not ours.
     pub tools: Vec<PathBuf>,
 }

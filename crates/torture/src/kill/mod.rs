@@ -15,6 +15,7 @@ use fastrand::Rng;
 use forebay_report::Row;
 
 use crate::Result;
+use crate::children;
 use crate::place::Form;
 use crate::report::Report;
 use crate::settings::Settings;
@@ -40,54 +41,77 @@ enum Return {
     RecoverTwice,
 }
 
-/// Rounds of each form; a loss ends the form's.
+/// What all rounds came to.
+#[derive(Debug, Default)]
+struct Tally {
+    rounds: u64,
+    losses: u64,
+    acknowledged: u64,
+}
+
+/// As many rounds in each form.
 pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
-    let (mut rounds, mut losses, mut acknowledged) = (0, 0, 0);
-    for form in [Form::Preload, Form::Mount] {
+    let mut tally = Tally::default();
+    // What the kernel kept back goes with the daemon: nobody was promised that it would not.
+    let forms = settings.forms.iter().copied();
+    for form in forms.filter(|form| *form != Form::MountWriteback) {
         if let Some(lack) = form.lacks() {
             report.skip(&format!("kills by {}", form.name()), lack);
             continue;
         }
-        let outcome = by_form(settings, form, &mut rounds, &mut acknowledged);
-        let name = format!("kill_operations_{}", form.name());
-        losses += u64::from(outcome.is_err());
-        report.take(&name, "operations", outcome);
+        by_form(settings, form, report, &mut tally)?;
     }
-    report.row(Row::new("kill_rounds", rounds as f64, "rounds"));
-    report.row(Row::new("kill_losses", losses as f64, "losses"));
-    report.row(Row::new(
-        "kill_acknowledged",
-        acknowledged as f64,
-        "operations",
-    ));
+    report.row(Row::new("kill_rounds", tally.rounds as f64, "rounds"));
+    report.row(Row::new("kill_losses", tally.losses as f64, "losses"));
+    let acknowledged = tally.acknowledged as f64;
+    report.row(Row::new("kill_acknowledged", acknowledged, "operations"));
     Ok(())
 }
 
-/// Half of the rounds; how many operations were acknowledged.
-fn by_form(
-    settings: &Settings,
-    form: Form,
-    rounds: &mut u64,
-    acknowledged: &mut u64,
-) -> Result<u64> {
+/// After a loss the rounds go on with a fresh directory.
+fn by_form(settings: &Settings, form: Form, report: &mut Report, tally: &mut Tally) -> Result<()> {
     let mut rng = Rng::with_seed(settings.seed);
     let mut all = Rounds::new(settings, form)?;
-    let before = *acknowledged;
-    for number in 0..settings.kill_rounds.div_ceil(2) {
-        let victim = [Victim::Program, Victim::Daemon, Victim::Both][rng.usize(..3)];
+    let name = format!("kills by {}", form.name());
+    let count = settings.kill_rounds.div_ceil(2);
+    let before = tally.losses;
+    for number in 0..count {
+        children::check_interrupt()?;
+        let victim = match form {
+            Form::Plain => Victim::Program,
+            _ => [Victim::Program, Victim::Daemon, Victim::Both][rng.usize(..3)],
+        };
         let back = [Return::Recover, Return::Next, Return::RecoverTwice][rng.usize(..3)];
         let delay_ms = rng.u64(5..120);
-        let done = all.one(victim, back, delay_ms).map_err(|error| {
-            let seed = settings.seed;
-            format!(
-                "seed {seed}, round {number}, killed: {victim:?} after {delay_ms} ms, back by {back:?}: \
-                 {error}\n{}",
-                all.place.log_tail()
-            )
-        })?;
-        *acknowledged += done;
-        *rounds += 1;
+        tally.rounds += 1;
+        match all.one(victim, back, delay_ms) {
+            Ok(done) => tally.acknowledged += done,
+            Err(error) => {
+                let (seed, log) = (settings.seed, all.place.log_tail());
+                tally.losses += 1;
+                report.fail(format!(
+                    "{name}, seed {seed}, round {number}, killed: {victim:?} after {delay_ms} ms, back by \
+                     {back:?}: {error}\n{log}"
+                ));
+                all.keep(&format!("{}-{seed}-{number}", form.name()))?;
+                let fresh = settings.seed.wrapping_add(number);
+                all = Rounds::new(
+                    &Settings {
+                        seed: fresh,
+                        ..settings.clone()
+                    },
+                    form,
+                )?;
+            }
+        }
     }
-    all.end()?;
-    Ok(*acknowledged - before)
+    let ended = all.end();
+    if let Err(error) = ended {
+        tally.losses += 1;
+        report.fail(format!("{name}, the end: {error}"));
+    }
+    if tally.losses == before {
+        report.ok(&format!("{name}: {count} rounds"));
+    }
+    Ok(())
 }

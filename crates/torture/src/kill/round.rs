@@ -1,7 +1,9 @@
 //! One round: programs work, something is killed, the directory is brought back and compared.
 
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -11,14 +13,15 @@ use super::choice::Chooser;
 use super::operation::{Answer, Operation};
 use super::tree::Tree;
 use super::{Return, Victim, compare};
-use crate::Result;
 use crate::children::{self, Group};
 use crate::place::{Form, Place};
 use crate::settings::Settings;
+use crate::{Failure, Result};
 
 const THREADS: usize = 3;
 /// Little enough that space is reclaimed and written back all the time.
 const POOL_BYTES: u64 = 24 << 20;
+const RECENT_MAX: usize = 60;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const END_DEADLINE: Duration = Duration::from_secs(120);
 
@@ -29,6 +32,8 @@ pub struct Rounds {
     settings: Settings,
     listener: UnixListener,
     parts: Vec<Part>,
+    /// A copy from after the latest kill.
+    kept: Option<PathBuf>,
 }
 
 /// What one connection works on.
@@ -40,6 +45,8 @@ struct Part {
     /// Told and not answered.
     in_flight: Option<Operation>,
     acknowledged: u64,
+    /// The latest, for the report of a failure.
+    recent: VecDeque<Operation>,
 }
 
 impl Rounds {
@@ -56,6 +63,7 @@ impl Rounds {
                 root,
                 in_flight: None,
                 acknowledged: 0,
+                recent: VecDeque::new(),
             }
         };
         let parts: Vec<Part> = (0..THREADS).map(part).collect();
@@ -73,6 +81,7 @@ impl Rounds {
             settings: settings.clone(),
             listener,
             parts,
+            kept: None,
         })
     }
 
@@ -105,6 +114,10 @@ impl Rounds {
         });
         outcome?;
         self.end_programs(programs, victim)?;
+        self.kept = match &self.settings.keep {
+            Some(keep) => Some(self.place.keep(keep, "latest")?),
+            None => None,
+        };
         self.bring_back(victim, back)?;
         for part in &mut self.parts {
             let in_flight = part.in_flight.take();
@@ -118,6 +131,21 @@ impl Rounds {
             self.place.start()?;
         }
         Ok(self.acknowledged() - before)
+    }
+
+    /// Gives the copy of the latest round a name to stay.
+    ///
+    /// Errors: it cannot be renamed.
+    pub fn keep(&mut self, name: &str) -> Result<()> {
+        if let Some(kept) = self.kept.take() {
+            let to = kept.with_file_name(name);
+            if to.exists() {
+                std::fs::remove_dir_all(&to)?;
+            }
+            std::fs::rename(&kept, &to)?;
+            eprintln!("kept in {}", to.display());
+        }
+        Ok(())
     }
 
     /// Ends what serves the directory, and compares once more, behind it.
@@ -211,6 +239,9 @@ impl Rounds {
                 _ => self.place.stop(),
             };
         }
+        if self.place.form == Form::Plain {
+            return Ok(());
+        }
         match back {
             Return::Next if self.place.form.is_mounted() => self.place.start(),
             Return::Next => {
@@ -244,24 +275,39 @@ impl Part {
                 _ => return Err(format!("the program is gone, at {operation:?}").into()),
             };
             match serde_json::from_str::<Answer>(&answer)? {
-                Ok(number) => self.acknowledge(&operation, number)?,
-                Err(_) if is_killed.load(SeqCst) => return Ok(()),
-                Err(error) => return Err(format!("{operation:?}: {error}").into()),
+                Ok(number) if self.is_right(&operation, number) => self.acknowledge(operation),
+                // Of a daemon that dies a read may get the part that was cached.
+                _ if is_killed.load(SeqCst) => return Ok(()),
+                Ok(_) => return Err(self.tell(&operation, "stale or wrong bytes")),
+                Err(error) => return Err(self.tell(&operation, &error)),
             }
-            // One more operation after the kill was ordered, at most: the victim may be gone already.
-            self.in_flight = None;
         }
     }
 
-    fn acknowledge(&mut self, operation: &Operation, number: u64) -> Result<()> {
-        if let Operation::Read { slot, offset, len } = operation
-            && number != self.tree.read(*slot, *offset, *len)
-        {
-            return Err(format!("stale or wrong bytes: {operation:?}").into());
+    fn is_right(&self, operation: &Operation, number: u64) -> bool {
+        match operation {
+            Operation::Read { slot, offset, len } => number == self.tree.read(*slot, *offset, *len),
+            _ => true,
         }
-        self.tree.apply(operation);
+    }
+
+    fn acknowledge(&mut self, operation: Operation) {
+        self.tree.apply(&operation);
         self.acknowledged += 1;
-        Ok(())
+        self.in_flight = None;
+        if self.recent.len() == RECENT_MAX {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(operation);
+    }
+
+    fn tell(&self, operation: &Operation, what: &str) -> Failure {
+        let recent = self.recent.iter().map(|one| format!("\n  {one:?}"));
+        format!(
+            "{operation:?}: {what}; before it:{}",
+            recent.collect::<String>()
+        )
+        .into()
     }
 }
 
