@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -59,6 +59,11 @@ impl Group {
     /// Its process id, which is that of the group.
     pub fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// The reading end of its piped standard output, once.
+    pub fn take_output(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
     }
 
     /// How it ended, if it has.

@@ -4,6 +4,7 @@
 //! Prints a list of named numbers. Exit code 1 if anything was wrong.
 
 mod children;
+mod database;
 mod exercise;
 mod fsx;
 mod kill;
@@ -43,6 +44,8 @@ enum Part {
     Posix(Options),
     /// Programs and daemons killed while they work
     Kill(Options),
+    /// SQLite killed while it commits
+    Database(Options),
     /// All of it
     All(Options),
     /// Random use of a file in a directory; prints how many operations were clean
@@ -51,6 +54,9 @@ enum Part {
     /// Does what a socket tells it, in a directory
     #[command(hide = true)]
     Work(WorkOptions),
+    /// Makes transactions in a database until it is killed
+    #[command(hide = true)]
+    Ledger(LedgerOptions),
 }
 
 #[derive(Debug, Args)]
@@ -103,16 +109,27 @@ struct WorkOptions {
     threads: usize,
 }
 
+#[derive(Debug, Args)]
+struct LedgerOptions {
+    path: PathBuf,
+    #[arg(long, value_enum)]
+    journal: database::Journal,
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().part {
         Part::Exercise(options) => exercise(options),
         Part::Work(options) => {
             kill::worker::run(&options.directory, &options.socket, options.threads).map(|()| true)
         }
+        Part::Ledger(options) => {
+            database::run_ledger(&options.path, options.journal).map(|()| true)
+        }
+        Part::Database(options) => torture(&options, &[database::run]),
         Part::Kill(options) => torture(&options, &[kill::run]),
         Part::Fsx(options) => torture(&options, &[fsx::run]),
         Part::Posix(options) => torture(&options, &[posix::run]),
-        Part::All(options) => torture(&options, &[fsx::run, posix::run, kill::run]),
+        Part::All(options) => torture(&options, &[fsx::run, posix::run, kill::run, database::run]),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -150,6 +167,7 @@ fn torture(options: &Options, parts: &[Run]) -> Result<bool> {
         seed,
         fsx_operations: options.operations.unwrap_or(pick(8000, 100_000)),
         kill_rounds: options.rounds.unwrap_or(pick(24, 150)),
+        database_rounds: options.rounds.unwrap_or(pick(3, 20)),
         forms: options.forms.clone(),
         keep: options.keep.clone(),
         tools: tools(&own),

@@ -19,6 +19,8 @@ pub struct Settings {
     pub fsx_operations: u64,
     /// Rounds that end in a kill, in all.
     pub kill_rounds: u64,
+    /// The same of databases, for each journal in each form.
+    pub database_rounds: u64,
     /// What is tested; plain is for testing the test.
     pub forms: Vec<Form>,
     /// Where a round that failed leaves pool and files, as they were after the kill.
