@@ -19,7 +19,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("lab", &["forebay", "forebay-pmem", "forebay-report"]),
     (
         "check",
-        &["forebay", "forebay-lab", "forebay-pmem", "forebay-report"],
+        &[
+            "forebay",
+            "forebay-files",
+            "forebay-lab",
+            "forebay-pmem",
+            "forebay-report",
+        ],
     ),
     (
         "bench",

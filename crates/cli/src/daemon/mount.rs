@@ -59,6 +59,16 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         on_end,
     )
     .map_err(explain)?;
+    let recovery = mount.buffer().recovery();
+    if recovery.files > 0 {
+        tracing::info!(
+            files = recovery.files,
+            blocks = recovery.blocks_written,
+            removed = recovery.removed,
+            saved_to = ?recovery.saved_to,
+            "the last mount did not end in order: the directory was brought up to date"
+        );
+    }
     end::forward_signals(sender)?;
     let directory = mount.directory().display();
     output::line(&format!(
