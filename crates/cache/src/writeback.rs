@@ -11,6 +11,7 @@
 //! round runs at a time, so a backing never has two writes of one block in flight, and a failed sync
 //! concerns exactly the blocks of its round.
 
+mod claim;
 mod merge;
 mod pick;
 
@@ -18,18 +19,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::backing::{AlignedBuffer, Backing, WriteRun};
-use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
+use crate::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::groups::numbers;
 use crate::journal::{Held, Holding};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::volume::VolumeState;
 use merge::{Extent, Flight, extents};
 
 /// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
 const ROUND_BYTES_MAX: usize = 4 << 20;
+/// The same in front of a backing that prefers long rounds; so much at once is copied out all the same.
+const LONG_ROUND_BYTES_MAX: usize = 32 << 20;
+/// Long rounds that a pool's slots make at least.
+const LONG_ROUNDS_OF_A_POOL: usize = 16;
 /// Blocks of a round, whatever their size; a word of the queue always fits.
 const ROUND_BLOCKS: std::ops::RangeInclusive<usize> = 64..=4096;
 /// Background rounds that a pool's slots make at least: each lowers the dirty level by no more than
@@ -40,8 +45,6 @@ const ROUNDS_OF_A_POOL: usize = 128;
 const BACKLOG_BLOCKS: usize = 64 << 10;
 /// Longest merged run: beyond it devices split the request anyway.
 const RUN_BYTES_MAX: usize = 1 << 20;
-/// Copies tried without the block's lock; then writers of this block wait for the copy.
-const OPTIMISTIC_COPIES: usize = 4;
 
 /// What one round did.
 #[derive(Debug, Default)]
@@ -81,6 +84,8 @@ pub(crate) struct WriteBack {
     pub(crate) writing_blocks: AtomicUsize,
     /// How it stands with journals.
     pub(crate) held: Held,
+    /// Whether a backing prefers long rounds.
+    pub(crate) has_long_rounds: AtomicBool,
 }
 
 impl WriteBack {
@@ -91,6 +96,7 @@ impl WriteBack {
             throttled_writers: AtomicUsize::new(0),
             writing_blocks: AtomicUsize::new(0),
             held: Held::new(defer_journal),
+            has_long_rounds: AtomicBool::new(false),
         }
     }
 }
@@ -104,14 +110,6 @@ pub(crate) struct Workbench {
     backlog: Vec<u32>,
     /// Journal blocks that are left for last.
     holding: Holding,
-}
-
-/// What became of a claim.
-enum Claim {
-    Copied(Entry),
-    /// Not this key's any more, or clean.
-    Gone,
-    Corrupt,
 }
 
 impl Core {
@@ -186,7 +184,7 @@ impl Core {
         dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
         let mut failure = None;
         let mut left = dirty.len();
-        for chunk in dirty.chunks(self.round_blocks()) {
+        for chunk in dirty.chunks(self.whole_round_blocks()) {
             watch(left)?;
             left -= chunk.len();
             let mut workbench = self.begin_round();
@@ -256,7 +254,7 @@ impl Core {
             .min()
     }
 
-    /// Blocks of a round at most.
+    /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
     pub(crate) fn round_blocks(&self) -> usize {
         (ROUND_BYTES_MAX / self.block_bytes()).clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
     }
@@ -278,8 +276,22 @@ impl Core {
             None => *ROUND_BLOCKS.start(),
         };
         // A small pool has small steps, too.
-        let share = (self.media.geometry.slots() as usize / ROUNDS_OF_A_POOL).max(at_least);
-        in_a_tenth.clamp(at_least, self.round_blocks().min(share))
+        let rounds = match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
+            true => LONG_ROUNDS_OF_A_POOL,
+            false => ROUNDS_OF_A_POOL,
+        };
+        let share = (self.media.geometry.slots() as usize / rounds).max(at_least);
+        in_a_tenth.clamp(at_least, self.whole_round_blocks().min(share))
+    }
+
+    /// Blocks of a round at most that are made clean with one sync.
+    fn whole_round_blocks(&self) -> usize {
+        match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
+            true => self
+                .round_blocks()
+                .max(LONG_ROUND_BYTES_MAX / self.block_bytes()),
+            false => self.round_blocks(),
+        }
     }
 
     pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
@@ -389,39 +401,37 @@ impl Core {
                 return round.note(error);
             }
         };
-        let block_bytes = self.block_bytes();
-        let room = self.round_blocks() * block_bytes;
-        let Workbench {
-            buffer, holding, ..
-        } = workbench;
-        let buffer = buffer.get_or_insert_with(|| AlignedBuffer::new(room));
+        let holding = &workbench.holding;
+        let buffer = workbench
+            .buffer
+            .get_or_insert_with(|| AlignedBuffer::new(self.round_blocks() * self.block_bytes()));
         let mut flights: Vec<Flight> = Vec::with_capacity(group.len());
-        for &(key, index) in group {
-            let at = flights.len() * block_bytes;
-            match self.claim(key, index, &mut buffer[at..at + block_bytes]) {
-                Claim::Copied(entry) => flights.push(Flight { index, key, entry }),
-                Claim::Gone => {}
-                Claim::Corrupt => {
-                    round.corrupt += 1;
-                    round.note(Error::Corrupt {
-                        volume: key.volume(),
-                        block: key.block(),
-                    });
-                }
+        let epoch = volume.health.sync_epoch();
+        let mut written = Ok(());
+        let mut claimed = 0;
+        for part in group.chunks(self.round_blocks()) {
+            let first = flights.len();
+            claimed += part.len();
+            self.claim_all(part, buffer, &mut flights, round);
+            let part = &flights[first..];
+            if mutated(Mutant::CleanBeforeSync) {
+                self.settle_flights(part, true, round);
+            }
+            let writing = &self.write_back.writing_blocks;
+            writing.store(flights.len(), Ordering::Relaxed);
+            written = self.write_flights(backing, part, buffer);
+            if written.is_err() {
+                // What was not claimed is announced again with the rest, when the backing is.
+                round.failed += (group.len() - claimed) as u64;
+                break;
             }
         }
-        if flights.is_empty() {
+        if flights.is_empty() || mutated(Mutant::CleanBeforeSync) {
             return;
         }
-        if mutated(Mutant::CleanBeforeSync) {
-            self.settle_flights(&flights, true, round);
-            drop(self.send(volume, backing, &flights, buffer));
-            return;
-        }
-        let writing = &self.write_back.writing_blocks;
-        writing.store(flights.len(), Ordering::Relaxed);
-        let sent = self.send(volume, backing, &flights, buffer);
-        writing.store(0, Ordering::Relaxed);
+        // One sync for all of it, in which the first part may well be on its way already.
+        let sent = written.and_then(|()| volume.health.sync_since(epoch, backing));
+        self.write_back.writing_blocks.store(0, Ordering::Relaxed);
         self.settle_flights(&flights, sent.is_ok(), round);
         match sent {
             Ok(()) => {
@@ -440,66 +450,14 @@ impl Core {
         }
     }
 
-    /// Claims a dirty block and copies it out as it stands published.
-    fn claim(&self, key: Key, index: u32, out: &mut [u8]) -> Claim {
-        let place = self.place(key);
-        self.index.lock(place.stripe);
-        let ours = self.media.load_entry(index).key() == key
-            && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
-        if ours {
-            self.unmark_held(index);
-            // From here nobody evicts it, and whoever changes it says so.
-            let kept = self.state(index) & STATE_DIFFERS;
-            self.set_state(index, kept | STATE_DIRTY | STATE_WRITING);
-        } else if self.state(index) & STATE_DIRTY != 0 {
-            // The entry went to another key since it was taken off the queue.
-            self.dirty.insert(index);
-        }
-        self.index.unlock(place.stripe);
-        if !ours {
-            return Claim::Gone;
-        }
-        for attempt in 0..=OPTIMISTIC_COPIES {
-            let locked = attempt == OPTIMISTIC_COPIES;
-            if locked {
-                self.index.lock(place.stripe);
-            }
-            let version = self.index.read_begin(place.stripe);
-            let entry = self.media.load_entry(index);
-            let whole = self.copy_out(entry, true, out);
-            let stood = self.index.read_valid(place.stripe, version);
-            if locked {
-                self.index.unlock(place.stripe);
-            }
-            match (stood, whole) {
-                (true, true) => return Claim::Copied(entry),
-                (true, false) => break,
-                (false, _) => {}
-            }
-        }
-        self.settle_corrupt(key, index);
-        Claim::Corrupt
-    }
-
-    /// A corrupt block stays dirty and in the queue, in case somebody overwrites it.
-    fn settle_corrupt(&self, key: Key, index: u32) {
-        let place = self.place(key);
-        self.index.lock(place.stripe);
-        self.set_state(index, STATE_DIRTY);
-        self.dirty.insert(index);
-        self.index.unlock(place.stripe);
-    }
-
-    /// Writes all flights and syncs the backing.
-    fn send(
+    /// Writes what was copied out.
+    fn write_flights(
         &self,
-        volume: &VolumeState,
         backing: &Backing,
         flights: &[Flight],
         buffer: &[u8],
     ) -> std::io::Result<()> {
         let block_bytes = self.block_bytes();
-        let epoch = volume.health.sync_epoch();
         let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
         let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
         let runs: Vec<WriteRun<'_>> = extents
@@ -518,7 +476,7 @@ impl Core {
         for extent in extents.iter().filter(|extent| extent.zero) {
             backing.zero_range(offset(extent), (extent.count * block_bytes) as u64)?;
         }
-        volume.health.sync_since(epoch, backing)
+        Ok(())
     }
 
     /// Marks clean what is durable behind the cache and did not change; the rest is dirty as before.

@@ -11,7 +11,11 @@
 
 mod block_map;
 mod buffer;
+#[cfg(test)]
+mod buffer_tests;
 mod content;
+#[cfg(test)]
+mod count_tests;
 mod cuts;
 mod directory;
 mod errors;

@@ -276,6 +276,10 @@ impl BackingStore for VirtualStore {
         self.side.sync()
     }
 
+    fn prefers_long_rounds(&self) -> bool {
+        true
+    }
+
     fn counters(&self) -> BackingCounters {
         let bytes_written = self.bytes_written.load(Ordering::Relaxed);
         BackingCounters {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -12,6 +12,9 @@ use rustix::fs::{FallocateFlags, OFlags};
 use crate::directory::FileIdentity;
 use crate::observe;
 use crate::times::Times;
+
+/// Runs that are worth being started on their way to the disk at once: the sync then waits for less.
+const STARTED_BYTES_MIN: usize = 64 << 10;
 
 /// A file that the pool may write to. Write-back and truncation of one file exclude each other, so no
 /// block lands behind an end that has moved.
@@ -149,6 +152,9 @@ impl Target {
         let inside = self.size_bytes().saturating_sub(offset);
         let len = usize::try_from(inside).map_or(bytes.len(), |inside| inside.min(bytes.len()));
         file.write_all_at(&bytes[..len], offset)?;
+        if len >= STARTED_BYTES_MIN {
+            start_writing(&file, offset, len);
+        }
         Ok(true)
     }
 
@@ -213,4 +219,12 @@ pub(crate) fn read_full(file: &File, offset: u64, out: &mut [u8]) -> io::Result<
         }
     }
     Ok(done)
+}
+
+/// Has the kernel begin to write these bytes to the disk. Nothing is promised, so nothing can fail.
+#[allow(unsafe_code, reason = "rustix has no sync_file_range")]
+fn start_writing(file: &File, offset: u64, len: usize) {
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: the call takes numbers only, and the descriptor is open.
+    unsafe { libc::sync_file_range(file.as_raw_fd(), offset as i64, len as i64, flags) };
 }

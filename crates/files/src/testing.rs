@@ -65,12 +65,17 @@ impl Rig {
 
     /// Opens the pool as it stands, as after a kill if it was not closed.
     pub(crate) fn open(&self) -> io::Result<Arc<FileBuffer>> {
-        FileBuffer::open_on(FileBufferParts {
+        FileBuffer::open_on(self.parts())
+    }
+
+    /// What it is opened from.
+    pub(crate) fn parts(&self) -> FileBufferParts {
+        FileBufferParts {
             regions: vec![Region::on_shadow(self.shadow.clone())],
             side: self.side.clone(),
             root: Some(self.directory.path().to_owned()),
             runtime: quiet(),
-        })
+        }
     }
 }
 

@@ -72,6 +72,10 @@ impl BackingStore for Limited {
         self.inner.sync()
     }
 
+    fn prefers_long_rounds(&self) -> bool {
+        self.inner.prefers_long_rounds()
+    }
+
     fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {
         self.inner.run_at(offset, len_bytes)
     }

@@ -92,6 +92,12 @@ pub trait BackingStore: Send + Sync {
     /// treat every write since the last good sync as not done.
     fn sync(&self) -> io::Result<()>;
 
+    /// Whether write-back goes in few long rounds, each with one sync, rather than in many short ones:
+    /// where writes are taken at once and syncs are what costs.
+    fn prefers_long_rounds(&self) -> bool {
+        false
+    }
+
     /// What is known of the bytes from `offset` on without reading them: a run of at least one and at
     /// most `len_bytes` bytes. A hole reads as zeroes; of anything else nothing is known.
     fn run_at(&self, _offset: u64, len_bytes: u64) -> BackingRun {

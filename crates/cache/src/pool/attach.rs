@@ -8,7 +8,7 @@ use crate::entry::BLOCK_BITS;
 use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::pool::Pool;
-use crate::sync::AtomicU64;
+use crate::sync::{AtomicU64, Ordering};
 use crate::volume::{Volume, VolumeState};
 use crate::volumes::{self, Description};
 use crate::zeroings::Zeroings;
@@ -43,6 +43,7 @@ impl Pool {
         let id = volumes::next_id(place, before.as_ref());
         volumes::write(&core.media, place, id, &identity, true)?;
         let state = Arc::new(VolumeState::new(id, &identity));
+        self.know_rounds(&backing);
         state.set_backing(backing, identity.size_bytes)?;
         self.set_volume(place, Some(state.clone()));
         core.live.add(id);
@@ -69,12 +70,20 @@ impl Pool {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
         sync_backing(&backing, &identity)?;
+        self.know_rounds(&backing);
         state.set_backing(backing, size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         state.health.succeeded();
         self.core.announce_dirty(state.id);
         self.core.bell.ring_work();
         Ok(self.volume_of(state))
+    }
+
+    fn know_rounds(&self, backing: &Backing) {
+        if backing.prefers_long_rounds() {
+            let has_long_rounds = &self.core.write_back.has_long_rounds;
+            has_long_rounds.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The volumes that the pool knows, with or without an attached backing.

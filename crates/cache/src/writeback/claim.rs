@@ -1,0 +1,102 @@
+//! Claiming dirty blocks: from here to the end of the round nobody evicts them, and whoever changes them
+//! says so.
+
+use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
+use crate::entry::{Entry, Key};
+use crate::error::Error;
+use crate::writeback::Round;
+use crate::writeback::merge::Flight;
+
+/// Copies tried without the block's lock; then writers of this block wait for the copy.
+const OPTIMISTIC_COPIES: usize = 4;
+
+/// What became of a claim.
+enum Claim {
+    Copied(Entry),
+    /// Not this key's any more, or clean.
+    Gone,
+    Corrupt,
+}
+
+impl Core {
+    /// Claims blocks and copies them out one behind the other, as many as the buffer has room for.
+    pub(super) fn claim_all(
+        &self,
+        part: &[(Key, u32)],
+        buffer: &mut [u8],
+        flights: &mut Vec<Flight>,
+        round: &mut Round,
+    ) {
+        let mut places = buffer.chunks_exact_mut(self.block_bytes());
+        let mut place = places.next();
+        for &(key, index) in part {
+            let out = place
+                .as_deref_mut()
+                .expect("the buffer has room for a part");
+            match self.claim(key, index, out) {
+                Claim::Copied(entry) => {
+                    flights.push(Flight { index, key, entry });
+                    place = places.next();
+                }
+                Claim::Gone => {}
+                Claim::Corrupt => {
+                    round.corrupt += 1;
+                    round.note(Error::Corrupt {
+                        volume: key.volume(),
+                        block: key.block(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Claims a dirty block and copies it out as it stands published.
+    fn claim(&self, key: Key, index: u32, out: &mut [u8]) -> Claim {
+        let place = self.place(key);
+        self.index.lock(place.stripe);
+        let ours = self.media.load_entry(index).key() == key
+            && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
+        if ours {
+            self.unmark_held(index);
+            // From here nobody evicts it, and whoever changes it says so.
+            let kept = self.state(index) & STATE_DIFFERS;
+            self.set_state(index, kept | STATE_DIRTY | STATE_WRITING);
+        } else if self.state(index) & STATE_DIRTY != 0 {
+            // The entry went to another key since it was taken off the queue.
+            self.dirty.insert(index);
+        }
+        self.index.unlock(place.stripe);
+        if !ours {
+            return Claim::Gone;
+        }
+        for attempt in 0..=OPTIMISTIC_COPIES {
+            let locked = attempt == OPTIMISTIC_COPIES;
+            if locked {
+                self.index.lock(place.stripe);
+            }
+            let version = self.index.read_begin(place.stripe);
+            let entry = self.media.load_entry(index);
+            let whole = self.copy_out(entry, true, out);
+            let stood = self.index.read_valid(place.stripe, version);
+            if locked {
+                self.index.unlock(place.stripe);
+            }
+            match (stood, whole) {
+                (true, true) => return Claim::Copied(entry),
+                (true, false) => break,
+                (false, _) => {}
+            }
+        }
+        self.settle_corrupt(key, index);
+        Claim::Corrupt
+    }
+
+    /// A corrupt block stays dirty and in the queue, in case somebody overwrites it.
+    fn settle_corrupt(&self, key: Key, index: u32) {
+        let place = self.place(key);
+        self.index.lock(place.stripe);
+        self.set_state(index, STATE_DIRTY);
+        self.dirty.insert(index);
+        self.index.unlock(place.stripe);
+    }
+}

@@ -1,0 +1,130 @@
+//! Pools that are refused, files that are gone, and many files.
+
+use std::sync::Arc;
+
+use forebay::Backing;
+
+use crate::buffer::FileBuffer;
+use crate::cuts::SIDE_BYTES;
+use crate::file::SyncKind;
+use crate::testing::{Rig, open_file};
+
+const POOL_BYTES: u64 = 4 << 20;
+
+/// A file with a line in the pool that the backing does not have.
+fn write_line(rig: &Rig, buffer: &Arc<FileBuffer>, name: &str) {
+    let file = buffer.adopt(open_file(&rig.path(name))).expect("adopt");
+    file.sync(SyncKind::Data).expect("sync");
+    file.append(b"acknowledged\n", true).expect("append");
+}
+
+fn refusal(parts: crate::buffer::FileBufferParts) -> String {
+    FileBuffer::open_on(parts).expect_err("refused").to_string()
+}
+
+#[test]
+fn a_pool_of_another_directory_is_refused() {
+    let rig = Rig::new(POOL_BYTES);
+    write_line(&rig, &rig.open().expect("open"), "file");
+    let other = tempfile::tempdir().expect("a directory");
+    let mut parts = rig.parts();
+    parts.root = Some(other.path().to_owned());
+    let text = refusal(parts);
+    let (ours, others) = (rig.directory.path(), other.path());
+    assert!(text.contains(&ours.display().to_string()), "{text}");
+    assert!(text.contains(&others.display().to_string()), "{text}");
+    let mut parts = rig.parts();
+    parts.root = None;
+    assert!(refusal(parts).contains("belongs to"));
+    drop(rig.open().expect("its own directory"));
+}
+
+#[test]
+fn another_pools_metadata_is_refused_and_so_is_none() {
+    let (rig, other) = (Rig::new(POOL_BYTES), Rig::new(POOL_BYTES));
+    write_line(&rig, &rig.open().expect("open"), "file");
+    drop(other.open().expect("open"));
+    let mut parts = rig.parts();
+    parts.side = other.parts().side;
+    assert!(refusal(parts).contains("another pool's"));
+    let mut parts = rig.parts();
+    parts.side = Backing::memory(SIDE_BYTES);
+    assert!(refusal(parts).contains("bring its own back"));
+}
+
+#[test]
+fn data_of_a_file_that_others_removed_is_kept_and_told_of_until_it_may_be_saved() {
+    let rig = Rig::new(POOL_BYTES);
+    write_line(&rig, &rig.open().expect("open"), "wanted");
+    write_line(
+        &rig,
+        &rig.open().expect("the first line is drained"),
+        "wanted",
+    );
+    std::fs::remove_file(rig.path("wanted")).expect("remove");
+    for _ in 0..2 {
+        let text = rig.open().expect_err("refused").to_string();
+        assert!(text.contains("wanted"), "{text}");
+    }
+    let mut parts = rig.parts();
+    parts.runtime.accept_loss = true;
+    let buffer = FileBuffer::open_on(parts).expect("with force");
+    let saved = buffer.recovery().saved_to.clone();
+    let [saved] = &saved[..] else {
+        panic!("one file: {saved:?}")
+    };
+    let text = std::fs::read_to_string(saved).expect("read");
+    std::fs::remove_file(saved).expect("remove");
+    assert!(text.ends_with("acknowledged\n"), "{text:?}");
+}
+
+#[test]
+fn a_file_without_a_name_is_forgotten_when_it_is_closed() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(open_file(&rig.path("gone"))).expect("adopt");
+    file.sync(SyncKind::Data).expect("sync");
+    file.write_at(0, &[1; 50_000], true).expect("write");
+    let cached = || buffer.stats().expect("open").cached_blocks;
+    let before = cached();
+    std::fs::remove_file(rig.path("gone")).expect("remove");
+    file.unlinked();
+    let mut out = [0; 100];
+    assert_eq!(file.read_at(0, &mut out).expect("read"), 100);
+    drop(file);
+    assert_eq!(before - cached(), 13);
+}
+
+#[test]
+fn files_beyond_those_that_are_kept_are_drained() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    for number in 0..1100 {
+        write_line(&rig, &buffer, &format!("file-{number}"));
+    }
+    let drained = |number: u32| {
+        let text = std::fs::read_to_string(rig.path(&format!("file-{number}")));
+        text.expect("read") == "acknowledged\n"
+    };
+    assert!(drained(0) && drained(100) && !drained(1099));
+    drop(buffer);
+    let buffer = rig.open().expect("open");
+    assert!((0..1100).all(drained));
+    assert!(buffer.recovery().files > 0);
+}
+
+#[test]
+fn what_is_closed_in_order_leaves_nothing_in_the_pool() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    write_line(&rig, &buffer, "file");
+    let open = buffer.adopt(open_file(&rig.path("open"))).expect("adopt");
+    open.append(b"one", true).expect("append");
+    buffer.close().expect("close");
+    // Files that are still open pass through.
+    open.append(b"two", false).expect("append");
+    assert_eq!(std::fs::read(rig.path("open")).expect("read"), b"onetwo");
+    drop((open, buffer));
+    let buffer = rig.open().expect("open");
+    assert_eq!(buffer.recovery().files, 0);
+}
