@@ -181,8 +181,8 @@ impl FileBuffer {
     }
 
     /// Where changes of names are recorded.
-    pub(crate) fn names(&self) -> Option<&RealNames> {
-        Some(&self.names)
+    pub(crate) fn names(&self) -> &RealNames {
+        &self.names
     }
 
     /// What opening found to be done.

@@ -69,10 +69,7 @@ impl Directory {
 
     /// Makes a name by `make`, and records it.
     fn create<T>(&self, name: &OsStr, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        match self.buffer.names() {
-            Some(names) => names.create(&self.descriptor, name, make),
-            None => make(),
-        }
+        self.buffer.names().create(&self.descriptor, name, make)
     }
 
     /// `openat`; a file that `O_CREAT` makes is recorded. `O_TRUNC` is for the caller to carry out with
@@ -231,10 +228,8 @@ impl Directory {
         name: &OsStr,
         perform: impl FnOnce() -> io::Result<()>,
     ) -> io::Result<()> {
-        match self.buffer.names() {
-            Some(names) => names.link(&inode, &self.descriptor, name, perform),
-            None => perform(),
-        }
+        let names = self.buffer.names();
+        names.link(&inode, &self.descriptor, name, perform)
     }
 
     /// `unlinkat` of anything but a directory.
@@ -243,10 +238,7 @@ impl Directory {
     /// `unlinkat`'s.
     pub fn unlink(&self, name: &OsStr) -> io::Result<()> {
         let victim = self.victim(name)?;
-        match self.buffer.names() {
-            Some(names) => names.remove(&self.descriptor, name, false)?,
-            None => rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty())?,
-        }
+        self.buffer.names().remove(&self.descriptor, name, false)?;
         victim.removed();
         Ok(())
     }
@@ -256,14 +248,7 @@ impl Directory {
     /// # Errors
     /// `unlinkat`'s.
     pub fn remove_directory(&self, name: &OsStr) -> io::Result<()> {
-        match self.buffer.names() {
-            Some(names) => names.remove(&self.descriptor, name, true),
-            None => Ok(rustix::fs::unlinkat(
-                &self.descriptor,
-                name,
-                AtFlags::REMOVEDIR,
-            )?),
-        }
+        self.buffer.names().remove(&self.descriptor, name, true)
     }
 
     /// `renameat2`; whiteouts are refused.
@@ -291,10 +276,8 @@ impl Directory {
             self.save(name)?;
         }
         let (from, new) = (&self.descriptor, &to.descriptor);
-        match self.buffer.names() {
-            Some(names) => names.rename((from, name), (new, to_name), how)?,
-            None => rustix::fs::renameat_with(from, name, new, to_name, flags)?,
-        }
+        let names = self.buffer.names();
+        names.rename((from, name), (new, to_name), how)?;
         victim.removed();
         Ok(())
     }
@@ -308,6 +291,10 @@ impl Directory {
             return Ok(Victim::default());
         };
         if stat.st_nlink > 1 {
+            let known = self.buffer.names().knows_another(&self.descriptor, name);
+            if known.is_ok_and(|known| known) {
+                return Ok(Victim::default());
+            }
             // It lives on under a name by which a crash would not find it: its data goes where it
             // needs no name, and stays there until the name is gone.
             return Ok(Victim {
@@ -335,23 +322,13 @@ impl Directory {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
     }
 
-    /// `fsync` of the directory: every change of its names so far survives a crash.
+    /// `fsync` of the directory: every change of its names so far survives a crash. There is nothing to
+    /// do: each was recorded before its call returned.
     ///
     /// # Errors
-    /// The backing's own.
+    /// None now.
     pub fn sync(&self) -> io::Result<()> {
-        if self.buffer.names().is_some() {
-            // Each change was recorded before its call returned.
-            return Ok(());
-        }
-        // An O_PATH descriptor cannot be synced.
-        let readable = rustix::fs::openat(
-            &self.descriptor,
-            ".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        Ok(rustix::fs::fsync(readable)?)
+        Ok(())
     }
 }
 

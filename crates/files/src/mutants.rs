@@ -25,7 +25,5 @@ forebay::mutants! {
         FilesTailKept,
         /// Write-back does not wait until a cut is durable.
         FilesCutUnsettled,
-        /// Recovery forgets what it wrote before that is durable.
-        FilesForgottenBeforeSync,
     }
 }

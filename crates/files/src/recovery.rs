@@ -15,7 +15,6 @@ use forebay::Volume;
 
 use crate::errors::from_pool;
 use crate::metadata::FileId;
-use crate::mutants::{Mutant, mutated};
 use crate::naming::{Found, NamesRecovery};
 use crate::segments::{self, Owner, SEGMENT_BLOCKS_SHIFT, SegmentTable};
 use crate::sizes::{Row, RowCut, SizeTable};
@@ -69,9 +68,7 @@ impl Recovery<'_> {
         let flushed = self.volume.flush_blocks(blocks.iter().copied());
         flushed.map_err(from_pool)?;
         for target in targets.values() {
-            if !mutated(Mutant::FilesForgottenBeforeSync) {
-                target.sync_all()?;
-            }
+            target.sync_all()?;
         }
         self.volume.forget_blocks(blocks).map_err(from_pool)?;
         self.free_tables()?;

@@ -11,7 +11,7 @@ use forebay_files::{BufferedFile, Directory, FileBuffer, FileBufferParts, FileId
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Distribution, Shadow, ShadowModel};
 use rustix::fs::{Mode, OFlags, RenameFlags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -67,6 +67,8 @@ pub struct Life {
     pub models: Vec<Model>,
     /// What the last step, if it was not acknowledged, would have made of it.
     pub steps: Vec<Step>,
+    /// What a crash in the midst of each step may leave too.
+    in_part: Vec<Option<Model>>,
     /// Who is who.
     pub identities: Identities,
 }
@@ -87,16 +89,23 @@ struct Machine {
     buffer: Option<Arc<FileBuffer>>,
 }
 
-/// Notes moments.
+/// Notes moments: a few of recovery, and in some steps one of the first.
 struct Recorder {
     rng: fastrand::Rng,
-    /// Chances in 256.
-    chances: u32,
-    limit: usize,
     cases: Vec<Case>,
-    /// Steps that have been acknowledged.
+    /// Steps that have been acknowledged, and one for recovery.
     done: usize,
+    /// Moments since then.
+    moments: u64,
+    /// Those that are noted.
+    noted: BTreeSet<u64>,
 }
+
+/// A step of a program passes about so many moments: most of them few.
+const MOMENTS_OF_A_STEP: [u64; 4] = [8, 14, 14, 90];
+/// Moments of recovery that are noted: so many anywhere, and as many among the last.
+const RECOVERY_CASES: usize = 3;
+const LAST_MOMENTS: u64 = 60;
 
 /// What a life is made of.
 pub struct Plan {
@@ -108,8 +117,6 @@ pub struct Plan {
     pub number: u64,
     pub seed: u64,
     pub steps: usize,
-    pub chances: u32,
-    pub cases_max: usize,
 }
 
 impl Machine {
@@ -166,15 +173,51 @@ impl Drop for Machine {
 }
 
 impl Recorder {
-    fn note(&mut self, shadow: &Shadow, side: &Side, backing: &Backing) {
-        if self.cases.len() < self.limit && self.rng.u32(..256) < self.chances {
-            self.cases.push(Case {
-                pool: shadow.crash_state(),
-                side: side.crash_state(),
-                history: backing.look().expect("the scratch directory is readable"),
-                done: self.done,
-            });
+    /// Notes nothing, but counts.
+    fn counting() -> Recorder {
+        Recorder {
+            rng: fastrand::Rng::with_seed(0),
+            cases: Vec::new(),
+            done: 0,
+            moments: 0,
+            noted: BTreeSet::new(),
         }
+    }
+
+    /// For a life whose recovery passes so many moments.
+    fn new(seed: u64, moments: u64) -> Recorder {
+        let mut recorder = Recorder {
+            rng: fastrand::Rng::with_seed(seed),
+            ..Recorder::counting()
+        };
+        let last = moments.saturating_sub(LAST_MOMENTS);
+        for _ in 0..RECOVERY_CASES {
+            let anywhere = recorder.rng.u64(0..=moments);
+            let at_the_end = recorder.rng.u64(last..=moments);
+            recorder.noted.extend([anywhere, at_the_end]);
+        }
+        recorder
+    }
+
+    /// A step, or recovery, is acknowledged.
+    fn next_step(&mut self) {
+        self.done += 1;
+        self.moments = 0;
+        let bound = MOMENTS_OF_A_STEP[self.rng.usize(..MOMENTS_OF_A_STEP.len())];
+        self.noted = BTreeSet::from([self.rng.u64(1..=bound)]);
+    }
+
+    fn note(&mut self, shadow: &Shadow, side: &Side, backing: &Backing) {
+        self.moments += 1;
+        if !self.noted.contains(&self.moments) {
+            return;
+        }
+        self.cases.push(Case {
+            pool: shadow.crash_state(),
+            side: side.crash_state(),
+            history: backing.look().expect("the scratch directory is readable"),
+            done: self.done,
+        });
     }
 }
 
@@ -221,22 +264,35 @@ pub fn recover(
     machine.backing.tree().map_err(|error| error.to_string())
 }
 
+/// How many moments its recovery passes.
+fn count_moments(place: &Place, plan: &Plan) -> Result<u64, String> {
+    let machine = Machine::start(place, plan.image.clone(), plan.identities.clone());
+    let mut machine = machine.map_err(|error| error.to_string())?;
+    let recorder = Arc::new(Mutex::new(Recorder::counting()));
+    machine.record(&recorder);
+    caught(|| {
+        machine
+            .open(place, plan.number)
+            .map(drop)
+            .map_err(|e| e.to_string())
+    })
+    .map_err(|error| format!("recovery: {error}"))?;
+    let moments = lock(&recorder).moments;
+    Ok(moments)
+}
+
 /// Lives it. The error is a violation in words.
 pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
+    let moments = count_moments(place, &plan)?;
     let machine = Machine::start(place, plan.image, plan.identities);
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let recorder = Arc::new(Mutex::new(Recorder {
-        rng: fastrand::Rng::with_seed(plan.seed),
-        chances: plan.chances,
-        limit: plan.cases_max,
-        cases: Vec::new(),
-        done: 0,
-    }));
+    let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments)));
     machine.record(&recorder);
     let mut life = Life {
         cases: Vec::new(),
         models: Vec::new(),
         steps: Vec::new(),
+        in_part: Vec::new(),
         identities: Identities::default(),
     };
     let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
@@ -251,23 +307,17 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
             root: &place.root,
             open: BTreeMap::new(),
         };
-        lock(&recorder).done = 1;
-        for _ in 0..plan.steps {
+        lock(&recorder).next_step();
+        while life.steps.len() < plan.steps {
             let model = life.models.last().expect("there is a first one");
             let open: Vec<Id> = worker.open.keys().copied().collect();
-            let Some(step) = script::draw(&mut rng, model, &open) else {
-                continue;
-            };
-            let mut after = model.clone();
-            life.steps.push(step.clone());
-            let opened = script::apply(&step, &mut after);
-            let acted = worker.act(&step, opened, model);
-            acted.map_err(|error| format!("{step:?}: {error}"))?;
-            life.models.push(after);
-            // What no moment in the pool comes between is still a change of the backing.
-            let looked = machine.backing.look();
-            looked.map_err(|error| error.to_string())?;
-            lock(&recorder).done += 1;
+            for step in script::draw(&mut rng, model, &open) {
+                life.take_step(&mut worker, step)?;
+                // What no moment in the pool comes between is still a change of the backing.
+                let looked = machine.backing.look();
+                looked.map_err(|error| error.to_string())?;
+                lock(&recorder).next_step();
+            }
         }
         Ok(())
     });
@@ -277,6 +327,19 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
 }
 
 impl Life {
+    fn take_step(&mut self, worker: &mut Worker<'_>, step: Step) -> Result<(), String> {
+        let model = self.models.last().expect("there is a first one");
+        let mut after = model.clone();
+        let opened = script::apply(&step, &mut after);
+        self.in_part.push(script::in_part(&step, model));
+        self.steps.push(step.clone());
+        let acted = worker.act(&step, opened, model);
+        acted.map_err(|error| format!("{step:?}: {error}"))?;
+        worker.read_all(&after)?;
+        self.models.push(after);
+        Ok(())
+    }
+
     /// What a crash at this moment may leave: what was acknowledged, or that with the step under way.
     pub fn legal(&self, case: &Case, before: &[Model]) -> Vec<Model> {
         if case.done == 0 {
@@ -285,6 +348,7 @@ impl Life {
         let last = &self.models[case.done - 1];
         let mut legal = vec![last.clone()];
         legal.extend(self.models.get(case.done).cloned());
+        legal.extend(self.in_part.get(case.done - 1).cloned().flatten());
         legal
     }
 }
@@ -358,23 +422,32 @@ impl Worker<'_> {
             Step::Drain(file) => self.open[file].drain()?,
             Step::Suspend(file) => self.open[file].suspend()?,
             Step::Resume(file) => self.open[file].resume(),
-            Step::Read(file) => return self.read(*file, before),
             Step::SyncBacking => self.buffer.sync_backing()?,
             Step::Work => self.buffer.work_once()?,
         }
         Ok(())
     }
 
-    fn read(&self, file: Id, model: &Model) -> io::Result<()> {
-        let expected = model.content(file);
-        let mut found = vec![0; expected.len() + 10];
-        let len = self.open[&file].read_at(0, &mut found)?;
-        let is_right = found[..len] == *expected;
-        let size_bytes = self.open[&file].size_bytes()?;
-        match is_right && size_bytes == expected.len() as u64 {
-            true => Ok(()),
-            false => Err(io::Error::other("it reads otherwise than it was written")),
+    /// Reads every open file; the error is what is wrong with one.
+    fn read_all(&self, model: &Model) -> Result<(), String> {
+        for (id, file) in &self.open {
+            let expected = model.content(*id);
+            let mut found = vec![0; expected.len() + 10];
+            let read = file.read_at(0, &mut found).map_err(|e| e.to_string())?;
+            let size_bytes = file.size_bytes().map_err(|e| e.to_string())?;
+            if found[..read] != *expected || size_bytes != expected.len() as u64 {
+                let first = found
+                    .iter()
+                    .zip(expected)
+                    .position(|(one, other)| one != other);
+                return Err(format!(
+                    "file {id} reads otherwise than it was written: {read} bytes of {size_bytes}, \
+                     expected {}, other from {first:?} on",
+                    expected.len()
+                ));
+            }
         }
+        Ok(())
     }
 
     fn rename(&mut self, from: &Path, to: &Path, exchange: bool, before: &Model) -> io::Result<()> {

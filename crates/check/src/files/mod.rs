@@ -28,8 +28,6 @@ use std::time::{Duration, Instant};
 
 /// Lives of a story, one after a crash of the other.
 const LIVES: usize = 3;
-/// Moments noted in a life.
-const CASES_MAX: usize = 24;
 /// Images of each.
 const SAMPLES: usize = 2;
 
@@ -159,8 +157,6 @@ fn story(
             number: seed.wrapping_mul(8) + number as u64,
             seed: rng.u64(..),
             steps: rng.usize(4..40),
-            chances: [6, 24][rng.usize(..2)],
-            cases_max: CASES_MAX,
         };
         let life = life::live(place, plan).map_err(|error| format!("life {number}: {error}"))?;
         if verbose {

@@ -24,6 +24,8 @@ pub enum Thing {
 pub struct File {
     durable: Vec<u8>,
     later: Vec<Vec<u8>>,
+    /// Others use it too, or may: a write is not all or nothing.
+    pub is_shared: bool,
 }
 
 impl File {
@@ -32,6 +34,7 @@ impl File {
         File {
             durable: bytes,
             later: Vec::new(),
+            is_shared: false,
         }
     }
 
@@ -160,9 +163,22 @@ impl Model {
             .any(|path| path.parent() == Some(directory))
     }
 
+    /// A name goes. Where that leaves others, the buffer may not know them.
+    pub fn remove(&mut self, path: &Path) {
+        let id = self.names.remove(path);
+        let rest = self.names.values().any(|at| Some(*at) == id);
+        if let (true, Some(Thing::File(file))) = (rest, id.and_then(|id| self.things.get_mut(&id)))
+        {
+            file.is_shared = true;
+        }
+    }
+
     /// Changes names; the caller has seen to it that it can be done.
     pub fn rename(&mut self, from: &Path, to: &Path, exchange: bool) {
         let one = self.take(from);
+        if !exchange {
+            self.remove(to);
+        }
         let other = self.take(to);
         self.put(to, one);
         if exchange {

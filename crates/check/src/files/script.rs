@@ -25,8 +25,6 @@ pub enum Step {
     Truncate(Id, usize),
     Sync(Id, SyncKind),
     Drain(Id),
-    /// All of it, and compared.
-    Read(Id),
     /// Others use the file from now on, until `Resume`.
     Suspend(Id),
     Resume(Id),
@@ -40,9 +38,41 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// Files grow up to here.
 const FILE_BYTES_MAX: usize = 6 << 10;
 
-/// Draws what is done next; none if the dice show something that cannot be.
-pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
-    let step = match rng.u8(..43) {
+/// Draws what is done next; nothing if the dice show something that cannot be.
+pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
+    match rng.u8(..12) {
+        0 => phrase(rng, model, open).unwrap_or_default(),
+        _ => one(rng, model, open).into_iter().collect(),
+    }
+}
+
+/// What seldom comes about by chance: data that the backing has is cut away, and more is written.
+fn phrase(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let end = model.content(file).len();
+    let bytes = content(rng);
+    let cut = (end + bytes.len()).saturating_sub(rng.usize(1..700));
+    let mut steps = vec![
+        Step::Append(file, bytes, true),
+        Step::Drain(file),
+        Step::Truncate(file, cut),
+        Step::Append(file, content(rng), true),
+        match rng.bool() {
+            true => Step::Drain(file),
+            false => Step::SyncBacking,
+        },
+    ];
+    if rng.bool() {
+        steps[3] = Step::Truncate(file, cut + rng.usize(1..700));
+    }
+    if rng.bool() {
+        steps.remove(1);
+    }
+    Some(steps)
+}
+
+fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
+    let step = match rng.u8(..41) {
         0..=2 => Step::Create(free(rng, model)?),
         3 => Step::MakeDirectory(free(rng, model)?),
         4 => Step::MakeLink(free(rng, model)?, OsString::from("a/b")),
@@ -62,15 +92,19 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step>
         24 => Step::Append(*rng.choice(open)?, content(rng), false),
         25..=27 => Step::Append(*rng.choice(open)?, content(rng), true),
         28 => Step::Truncate(*rng.choice(open)?, rng.usize(..FILE_BYTES_MAX)),
-        29 => Step::Truncate(*rng.choice(open)?, 0),
+        29 if rng.bool() => Step::Truncate(*rng.choice(open)?, 0),
+        29 => {
+            let file = *rng.choice(open)?;
+            let end = model.content(file).len();
+            Step::Truncate(file, end.saturating_sub(rng.usize(1..400)))
+        }
         30..=33 => Step::Sync(*rng.choice(open)?, SyncKind::Data),
         34 => Step::Sync(*rng.choice(open)?, SyncKind::All),
         35 => Step::Drain(*rng.choice(open)?),
         36 => Step::Suspend(*rng.choice(open)?),
         37 => Step::Resume(*rng.choice(open)?),
         38 => Step::SyncBacking,
-        39 => Step::Work,
-        _ => Step::Read(*rng.choice(open)?),
+        _ => Step::Work,
     };
     Some(step)
 }
@@ -87,9 +121,10 @@ fn content(rng: &mut fastrand::Rng) -> Vec<u8> {
 
 fn write(rng: &mut fastrand::Rng, model: &Model, file: Id, durable: bool) -> Step {
     let end = model.content(file).len();
-    let offset = match rng.u8(..4) {
+    let offset = match rng.u8(..5) {
         0 => rng.usize(..FILE_BYTES_MAX),
         1 => end,
+        2 => end + rng.usize(1..300),
         _ => rng.usize(..=end),
     };
     let offset = offset.min(FILE_BYTES_MAX);
@@ -167,7 +202,7 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
             let id = model.names[from];
             model.names.insert(to.clone(), id);
         }
-        Step::Unlink(path) | Step::RemoveDirectory(path) => drop(model.names.remove(path)),
+        Step::Unlink(path) | Step::RemoveDirectory(path) => model.remove(path),
         Step::Rename(from, to, exchange) => model.rename(from, to, *exchange),
         Step::Open(path) => return model.names.get(path).copied(),
         Step::Write(file, offset, bytes, durable) => {
@@ -186,7 +221,28 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
                 }
             }
         }
-        Step::Close(_) | Step::Suspend(_) | Step::Resume(_) | Step::Read(_) | Step::Work => {}
+        Step::Suspend(file) => model.file(*file).is_shared = true,
+        Step::Resume(file) => model.file(*file).is_shared = false,
+        Step::Close(_) | Step::Work => {}
     }
     None
+}
+
+/// What a crash in the midst of a step may leave beside what was before it and what is after: a file
+/// that others use is written in part.
+pub fn in_part(step: &Step, before: &Model) -> Option<Model> {
+    let (Step::Write(file, ..) | Step::Append(file, ..)) = step else {
+        return None;
+    };
+    let mut model = before.clone();
+    if !model.file(*file).is_shared {
+        return None;
+    }
+    let step = match step.clone() {
+        Step::Write(file, offset, bytes, _) => Step::Write(file, offset, bytes, false),
+        Step::Append(file, bytes, _) => Step::Append(file, bytes, false),
+        step => step,
+    };
+    apply(&step, &mut model);
+    Some(model)
 }

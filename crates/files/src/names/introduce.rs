@@ -40,7 +40,11 @@ impl<S: NameSpace> Names<S> {
     pub(crate) fn acquire(&self, handle: &S::Handle) -> io::Result<FileId> {
         let mut inner = self.lock();
         let seen = self.space.seen(handle)?;
-        let id = self.introduced(&mut inner, handle, &seen)?;
+        let id = match self.introduced(&mut inner, handle, &seen) {
+            // The name it was opened by is gone, or it is not below the root.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EXDEV)) => None,
+            found => found?,
+        };
         let id = id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
         inner.held.insert(id);
         Ok(id)

@@ -179,12 +179,18 @@ impl<S: NameSpace> Names<S> {
         Ok(())
     }
 
-    /// How many names of the inode the log knows.
-    pub(crate) fn known_names(&self, handle: &S::Handle) -> io::Result<usize> {
-        let inner = self.lock();
-        let id = inner.table.find(&self.space.seen(handle)?.identity);
+    /// Whether recovery would find the inode when this name of it is gone.
+    ///
+    /// # Errors
+    /// The backing's.
+    pub(crate) fn knows_another(&self, directory: &S::Handle, name: &OsStr) -> io::Result<bool> {
+        let mut inner = self.lock();
+        let place = self.place(&mut inner, directory, name)?;
+        let seen = self.look(directory, name)?;
+        let id = inner.table.find(&seen.identity);
+        let id = id.filter(|id| inner.introduced.contains(id));
         let node = id.and_then(|id| inner.table.node(id));
-        Ok(node.map_or(0, |node| node.names.len()))
+        Ok(node.is_some_and(|node| node.names.iter().any(|other| *other != place)))
     }
 
     /// Refuses what the backing would, before it is recorded.
