@@ -15,7 +15,7 @@ use crate::directory::{Directory, FileIdentity};
 use crate::errors::{from_pool, told};
 use crate::file::BufferedFile;
 use crate::metadata::{FileIds, LOG, MetadataArea};
-use crate::names::{Names, RealNames, RealRecovery, RealSpace};
+use crate::names::{Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background};
 use crate::recovery::{FilesRecovery, Recovery};
 use crate::registry::Registry;
 use crate::segments::SegmentTable;
@@ -94,6 +94,7 @@ impl FileBuffer {
             fill_on_read: false,
             ..parts.runtime
         };
+        let has_background = runtime.background;
         let lost_and_found = runtime.accept_loss.then(|| path.clone());
         let pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
@@ -117,6 +118,9 @@ impl FileBuffer {
             Some(_) => CLOSED_MAX,
             None => CLOSED_MAX_WITHOUT_ROOT,
         };
+        if has_background {
+            checkpoint_in_background(&names)?;
+        }
         Ok(Arc::new(FileBuffer {
             shared: Arc::new(Shared {
                 volume,
@@ -171,6 +175,8 @@ impl FileBuffer {
     /// The backing's own; what could not be drained is still in the pool.
     pub fn close(&self) -> io::Result<()> {
         let drained = each(&self.registry.end(), |content| content.suspend().map(drop));
+        // What people do to the directory from now on is not to be undone by the next open.
+        let drained = drained.and_then(|()| self.names.end());
         let pool = self
             .pool
             .lock()

@@ -21,6 +21,7 @@ mod tests;
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::Log;
@@ -29,8 +30,7 @@ use media::Record;
 use crate::mutants::{Mutant, mutated};
 
 pub(crate) use log::LogArea;
-pub(crate) use pool::RealNames;
-pub(crate) use pool::RealRecovery;
+pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
 pub(crate) use real::RealSpace;
 use reconcile::Reconciled;
 use space::NameSpace;
@@ -69,8 +69,14 @@ struct Inner {
     next_log: Option<Vec<Record>>,
     /// What was made before this moment is durable in the backing.
     synced_ns: i128,
-    /// Why nothing is recorded any more.
+    /// Why nothing can be recorded any more.
     broken: Option<String>,
+    /// Nothing has to be recorded any more: the pool is closed.
+    is_over: bool,
+    /// Tells whoever begins new logs that it is time.
+    ask: Option<SyncSender<()>>,
+    /// He was told.
+    is_asked: bool,
 }
 
 impl<S: NameSpace> Names<S> {
@@ -93,6 +99,9 @@ impl<S: NameSpace> Names<S> {
                 next_log: None,
                 synced_ns: i128::MIN,
                 broken: Some(String::from("names cannot be changed: not recovered yet")),
+                is_over: false,
+                ask: None,
+                is_asked: false,
             }),
         })
     }
@@ -133,6 +142,23 @@ impl<S: NameSpace> Names<S> {
         Ok(())
     }
 
+    /// Begins an empty log and records nothing any more: the files have all that was acknowledged, and
+    /// what happens to the directory from now on is not ours to undo.
+    ///
+    /// # Errors
+    /// The backing's or the pool's; the log still counts then.
+    pub(crate) fn end(&self) -> io::Result<()> {
+        self.begin()?;
+        self.lock().is_over = true;
+        Ok(())
+    }
+
+    /// `ask` is sent something when [`Names::checkpoint`] is to be called; when the names are gone it is
+    /// dropped.
+    pub(crate) fn ask_for_checkpoints(&self, ask: SyncSender<()>) {
+        self.lock().ask = Some(ask);
+    }
+
     /// Nobody relies on the inode any more: its data is in the backing, or forgotten.
     pub(crate) fn release(&self, id: FileId) {
         let mut inner = self.lock();
@@ -164,7 +190,7 @@ impl<S: NameSpace> Names<S> {
     pub(crate) fn checkpoint(&self) -> io::Result<()> {
         {
             let mut inner = self.lock();
-            if inner.next_log.is_some() {
+            if inner.next_log.is_some() || inner.is_over {
                 return Ok(());
             }
             inner.prepare_next_log();
@@ -213,7 +239,7 @@ impl Inner {
 
     /// Records are durable when this returns; the table does not know of them.
     fn write(&mut self, records: &[Record]) -> io::Result<()> {
-        if records.is_empty() {
+        if records.is_empty() || self.is_over {
             return Ok(());
         }
         if let Some(reason) = &self.broken {
@@ -221,8 +247,9 @@ impl Inner {
         }
         let error = match self.log.append(records) {
             Ok(true) => {
-                if let Some(next) = &mut self.next_log {
-                    next.extend_from_slice(records);
+                match &mut self.next_log {
+                    Some(next) => next.extend_from_slice(records),
+                    None => self.ask_if_half_full(),
                 }
                 return Ok(());
             }
@@ -235,6 +262,18 @@ impl Inner {
              recover the pool"
         ));
         Err(error)
+    }
+
+    fn ask_if_half_full(&mut self) {
+        let (used, all) = self.log.fill();
+        if let Some(ask) = &self.ask
+            && used > all / 2
+            && !self.is_asked
+        {
+            // Where he was told and is not done yet, that will do.
+            drop(ask.try_send(()));
+            self.is_asked = true;
+        }
     }
 
     fn learn(&mut self, record: Record) -> io::Result<()> {
@@ -296,11 +335,15 @@ impl Inner {
 
     /// The backing has been synced, or not, since the next log was prepared.
     fn switch_log(&mut self, synced: io::Result<()>, synced_ns: i128) -> io::Result<()> {
-        let records = self.next_log.take().unwrap_or_default();
+        let Some(records) = self.next_log.take() else {
+            // An operation that found no room has switched meanwhile.
+            return synced;
+        };
         synced?;
         if !self.log.begin(&records)? {
             return Err(no_room());
         }
+        self.is_asked = false;
         self.synced_ns = self.synced_ns.max(synced_ns);
         let forgotten: Vec<FileId> = self
             .table

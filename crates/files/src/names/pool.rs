@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -47,6 +48,27 @@ impl Naming for Arc<RealNames> {
     fn settled(&self, id: FileId) {
         self.release(id);
     }
+}
+
+/// Begins new logs in the background, so that no operation has to sync the backing because the log is
+/// full.
+///
+/// # Errors
+/// No thread can be started.
+pub(crate) fn checkpoint_in_background(names: &Arc<RealNames>) -> io::Result<()> {
+    let (ask, asked) = sync_channel(1);
+    names.ask_for_checkpoints(ask);
+    let names = Arc::downgrade(names);
+    let work = move || {
+        while asked.recv().is_ok() {
+            if let Some(names) = names.upgrade() {
+                // What fails goes on with the old log; who finds that full is told.
+                drop(names.checkpoint());
+            }
+        }
+    };
+    let thread = std::thread::Builder::new().name(String::from("forebay-names"));
+    thread.spawn(work).map(drop)
 }
 
 /// Recovery of the names of a pool.

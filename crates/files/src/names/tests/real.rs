@@ -313,3 +313,62 @@ fn names_go_on_when_the_log_is_full() {
     assert_eq!(found.outcome(held), Outcome::There);
     assert_eq!(place.tree(), before);
 }
+
+#[test]
+fn what_happens_after_the_end_is_not_undone() {
+    let place = Place::new();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    create(&names, &place, "", "one");
+    names.end().unwrap();
+    names.remove(&root, os("one"), false).unwrap();
+    create(&names, &place, "", "two");
+    fs::rename(place.path("two"), place.path("three")).unwrap();
+    assert_eq!(place.recover().1.changes, 0);
+    assert_eq!(place.tree(), ["three"]);
+}
+
+#[test]
+fn a_checkpoint_that_an_operation_overtakes_keeps_what_is_held() {
+    let place = Place::new();
+    fs::write(place.path("held"), "x").unwrap();
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    let held = names.acquire(&place.dir("held")).unwrap();
+    // As checkpoint() does, but for the pause in which the log fills.
+    names.lock().prepare_next_log();
+    for round in 0..1500 {
+        create(&names, &place, "", &format!("file-{round}"));
+        names
+            .remove(&root, os(&format!("file-{round}")), false)
+            .unwrap();
+    }
+    assert!(names.lock().next_log.is_none(), "somebody found no room");
+    let now_ns = i128::MAX;
+    names.lock().switch_log(Ok(()), now_ns).unwrap();
+    create(&names, &place, "", "last");
+    let found = place.names().recover().unwrap();
+    assert_eq!(found.outcome(held), Outcome::There);
+    assert_eq!(found.changes, 0);
+}
+
+#[test]
+fn a_log_that_is_half_full_is_begun_anew_in_the_background() {
+    let place = Place::new();
+    let (names, _) = place.recover();
+    let names = Arc::new(names);
+    crate::names::checkpoint_in_background(&names).unwrap();
+    let before = names.lock().log.fill().0;
+    for round in 0..100_000 {
+        create(&names, &place, "", &format!("file-{round}"));
+        let (used, all) = names.lock().log.fill();
+        assert!(used <= all * 3 / 4, "nobody begins a new log");
+        if used > all / 2 {
+            while names.lock().log.fill().0 == used {
+                std::thread::yield_now();
+            }
+            break;
+        }
+    }
+    assert_eq!(names.lock().log.fill().0, before);
+}
