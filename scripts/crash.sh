@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A million distinct crash images of the release code, 100,000 of each engine of the lab, the papers'
-# protocols as printed, and every mutant; the report of all is target/crash/report.json.
+# A million distinct crash images of the release code, 100,000 of each engine of the lab and of the
+# file buffer, the papers' protocols as printed, and every mutant; the report of all is
+# target/crash/report.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,5 +19,6 @@ for engine in classic ubj tinca spindle; do
     echo "$engine:"
     check run --engine "$engine" --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 done
+check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check printed
 cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --seconds 120 --json "$REPORT"

@@ -65,6 +65,8 @@ for engine in classic ubj tinca spindle; do
     step "crash-images-$engine" cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- \
         run --engine "$engine" --images 20000
 done
+step crash-images-files cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- \
+    files --images 4000 --seconds 60
 step printed cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- printed
 step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
 step soak env PROFILE=checked scripts/soak.sh --quick

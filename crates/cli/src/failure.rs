@@ -57,6 +57,25 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// What the durable file buffer or its mount says.
+    pub fn of_files(error: io::Error) -> Failure {
+        let error = match error.downcast::<forebay::Error>() {
+            Ok(of_the_pool) => return of_the_pool.into(),
+            Err(error) => error,
+        };
+        let message = error.to_string();
+        match error.kind() {
+            io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Failure::InUse(message),
+            io::ErrorKind::InvalidInput | io::ErrorKind::AlreadyExists => {
+                Failure::Arguments(message)
+            }
+            io::ErrorKind::InvalidData => Failure::Damaged(message),
+            _ => Failure::Failed(message),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Failure::Failed(message)

@@ -103,7 +103,8 @@ impl FileBuffer {
         let (sizes, rows) = SizeTable::open(&volume)?;
         let (segments, owned) = SegmentTable::open(&volume)?;
         let names = open_names(&volume, ids, parts.root.as_deref())?;
-        let recovery = Recovery {
+        let mut names_recovery = RealRecovery::new(&names);
+        let mut recovery = Recovery {
             volume: &volume,
             store: &store,
             sizes: &sizes,
@@ -112,7 +113,12 @@ impl FileBuffer {
             owned,
             lost_and_found,
         }
-        .run(&mut RealRecovery::new(&names))?;
+        .run(&mut names_recovery)?;
+        if let Some(reconciled) = names_recovery.into_reconciled() {
+            recovery.names_changed = reconciled.changes;
+            recovery.names_made = reconciled.made;
+            recovery.complaints = reconciled.complaints;
+        }
         let absorbed_bytes_max = (pool_bytes(&pool) / 8).min(ABSORBED_BYTES_MAX);
         let closed_max = match parts.root {
             Some(_) => CLOSED_MAX,

@@ -24,7 +24,6 @@ mod metadata;
 #[cfg(test)]
 mod model_tests;
 pub mod mutants;
-#[allow(dead_code, reason = "for reports of recovery")]
 mod names;
 mod naming;
 pub mod observe;

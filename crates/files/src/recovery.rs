@@ -35,6 +35,12 @@ pub struct FilesRecovery {
     pub removed: u64,
     /// Files that were nowhere; their data was saved to these.
     pub saved_to: Vec<PathBuf>,
+    /// Changes of names that were made.
+    pub names_changed: u64,
+    /// What the directory had lost and was made anew, below the root.
+    pub names_made: Vec<PathBuf>,
+    /// What could not be brought about, in words.
+    pub complaints: Vec<String>,
 }
 
 /// What the tables and the pool have.

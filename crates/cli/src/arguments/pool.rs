@@ -70,9 +70,12 @@ pub struct RecoverOptions {
     /// Members of the pool.
     #[arg(required = true)]
     pub pool: Vec<PathBuf>,
-    /// Only say what recovery would find and do; change nothing.
+    /// Only say what recovery would find and do; change nothing. Of a pool of files, only whose it is.
     #[arg(long)]
     pub dry_run: bool,
+    /// Save the data of files that are gone, though nobody removed them, beside the pool.
+    #[arg(long)]
+    pub save_lost: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

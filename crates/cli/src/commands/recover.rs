@@ -1,6 +1,13 @@
-//! `forebay recover`: what opening does anyway, on request, and with `--dry-run` on a private copy.
+//! `forebay recover`: what opening does anyway, on request, and with `--dry-run` on a private copy. The
+//! directory of a pool of files has all that was acknowledged then, and the pool nothing.
 
-use forebay::Pool;
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use forebay::{Pool, RuntimeOptions};
+use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, VOLUME_PREFIX};
+use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
 use crate::failure::Failure;
@@ -15,9 +22,62 @@ pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
     };
     let mut report = pool_report::recovery(&pool);
     report["changed"] = (!options.dry_run).into();
+    let directory = directory_of(&pool);
     if !options.dry_run {
         pool.close()?;
     }
+    if let Some(directory) = directory {
+        report["directory"] = json!(directory);
+        if !options.dry_run {
+            report["files"] = recover_files(options, directory)?;
+        }
+    }
     output::object(&report, options.json);
     Ok(())
+}
+
+/// The directory that a pool of files is for, empty for one of any directory; none if it is no such
+/// pool.
+fn directory_of(pool: &Pool) -> Option<PathBuf> {
+    let stats = pool.stats();
+    let name = stats.volumes.first()?.path.clone().into_os_string();
+    let root = name.as_bytes().strip_prefix(VOLUME_PREFIX.as_bytes())?;
+    Some(PathBuf::from(OsString::from_vec(root.to_vec())))
+}
+
+fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, Failure> {
+    let [pool] = options.pool.as_slice() else {
+        return Err(Failure::Arguments(String::from(
+            "a pool of files has one member; name that alone",
+        )));
+    };
+    let buffer = FileBuffer::open(&FileBufferOptions {
+        pool: pool.clone(),
+        root: (!directory.as_os_str().is_empty()).then_some(directory),
+        runtime: RuntimeOptions {
+            background: false,
+            accept_loss: options.save_lost,
+            ..RuntimeOptions::default()
+        },
+    })
+    .map_err(Failure::of_files)?;
+    let report = files_report(buffer.recovery());
+    buffer.close().map_err(Failure::of_files)?;
+    Ok(report)
+}
+
+fn files_report(recovery: &FilesRecovery) -> Value {
+    let texts = |paths: &[PathBuf]| -> Vec<String> {
+        let text = |path: &PathBuf| Path::display(path).to_string();
+        paths.iter().map(text).collect()
+    };
+    json!({
+        "files": recovery.files,
+        "blocks_written": recovery.blocks_written,
+        "removed": recovery.removed,
+        "names_changed": recovery.names_changed,
+        "names_made": texts(&recovery.names_made),
+        "saved_to": texts(&recovery.saved_to),
+        "complaints": recovery.complaints,
+    })
 }

@@ -58,11 +58,15 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         },
         on_end,
     )
-    .map_err(explain)?;
+    .map_err(Failure::of_files)?;
     let recovery = mount.buffer().recovery();
-    if recovery.files > 0 {
+    for complaint in &recovery.complaints {
+        tracing::warn!("{complaint}");
+    }
+    if recovery.files > 0 || recovery.names_changed > 0 {
         tracing::info!(
             files = recovery.files,
+            names = recovery.names_changed,
             blocks = recovery.blocks_written,
             removed = recovery.removed,
             saved_to = ?recovery.saved_to,
@@ -78,20 +82,6 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     output::line("ready");
     notifier.send("READY=1\nSTATUS=Serving");
     serve_until_end(mount, &events, &notifier, arguments)
-}
-
-fn explain(error: io::Error) -> Failure {
-    let error = match error.downcast::<forebay::Error>() {
-        Ok(of_the_pool) => return of_the_pool.into(),
-        Err(error) => error,
-    };
-    let message = error.to_string();
-    match error.kind() {
-        io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => Failure::InUse(message),
-        io::ErrorKind::InvalidInput | io::ErrorKind::AlreadyExists => Failure::Arguments(message),
-        io::ErrorKind::InvalidData => Failure::Damaged(message),
-        _ => Failure::Failed(message),
-    }
 }
 
 /// The first signal unmounts, and goes on trying while files are in use; the second, or the deadline,

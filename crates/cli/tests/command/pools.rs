@@ -91,3 +91,47 @@ fn the_demonstration_over_the_library_verifies() {
     assert!(place.path("report.json").exists());
     assert!(!place.path("pool").exists());
 }
+
+#[test]
+fn recover_brings_a_directory_to_what_was_acknowledged() {
+    use forebay_files::{FileBuffer, FileBufferOptions};
+    use rustix::fs::{Mode, OFlags};
+
+    let place = Place::with_pool();
+    let data = place.path("data");
+    std::fs::create_dir(&data).unwrap();
+    let options = FileBufferOptions {
+        pool: place.path("pool"),
+        root: Some(data.clone()),
+        runtime: forebay::RuntimeOptions::default(),
+    };
+    let buffer = FileBuffer::open(&options).unwrap();
+    let directory = std::fs::File::open(&data).unwrap();
+    let directory = buffer.directory(directory.into()).unwrap();
+    let (flags, mode) = (OFlags::RDWR | OFlags::CREATE, Mode::from_raw_mode(0o640));
+    let opened = directory.open("draft".as_ref(), flags, mode).unwrap();
+    let file = buffer.adopt(opened.descriptor).unwrap();
+    file.write_at(0, b"acknowledged", true).unwrap();
+    let empty = rustix::fs::RenameFlags::empty();
+    let (from, to) = ("draft".as_ref(), "letter".as_ref());
+    directory.rename(from, &directory, to, empty).unwrap();
+    // The process ends without a word, and the power cut takes the new name.
+    drop((file, directory, buffer));
+    std::fs::remove_file(data.join("letter")).unwrap();
+
+    let told = place
+        .run(&["recover", "--dry-run", "POOL", "--json"])
+        .json();
+    let root = data.canonicalize().unwrap();
+    assert_eq!(told["directory"].as_str(), root.to_str());
+    assert!(told["files"].is_null(), "{told}");
+    let report = place.run(&["recover", "POOL", "--json"]).json();
+    assert_eq!(report["files"]["files"], 1, "{report}");
+    assert_eq!(report["files"]["names_made"][0], "letter", "{report}");
+    assert_eq!(std::fs::read(data.join("letter")).unwrap(), b"acknowledged");
+    // There is nothing left to do, whatever happens to the file now.
+    std::fs::remove_file(data.join("letter")).unwrap();
+    let report = place.run(&["recover", "POOL", "--json"]).json();
+    assert_eq!(report["files"]["files"], 0, "{report}");
+    assert_eq!(report["files"]["names_changed"], 0, "{report}");
+}

@@ -69,6 +69,8 @@ struct Inner {
     next_log: Option<Vec<Record>>,
     /// What was made before this moment is durable in the backing.
     synced_ns: i128,
+    /// The log tells of more than what was there before it.
+    has_changes: bool,
     /// Why nothing can be recorded any more.
     broken: Option<String>,
     /// Nothing has to be recorded any more: the pool is closed.
@@ -98,6 +100,7 @@ impl<S: NameSpace> Names<S> {
                 draw,
                 next_log: None,
                 synced_ns: i128::MIN,
+                has_changes: records.iter().any(is_change),
                 broken: Some(String::from("names cannot be changed: not recovered yet")),
                 is_over: false,
                 ask: None,
@@ -127,18 +130,26 @@ impl<S: NameSpace> Names<S> {
     /// The backing's or the pool's.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let seen = self.space.seen(&self.space.root())?;
-        let synced_ns = self.space.now_ns();
-        self.sync_for_trim()?;
+        let now_ns = self.space.now_ns();
+        let settled_ns = self.space.settled_ns();
+        let has_changes = self.lock().has_changes;
+        if has_changes {
+            self.sync_for_trim()?;
+        }
         let mut inner = self.lock();
         let root = introduce::root_record(&seen);
         if !inner.log.begin(std::slice::from_ref(&root))? {
             return Err(no_room());
         }
         inner.broken = None;
+        inner.has_changes = false;
         inner.table = Table::default();
         inner.learn(root)?;
         inner.introduced = HashSet::from([FileId::ROOT]);
-        inner.synced_ns = synced_ns;
+        inner.synced_ns = match has_changes {
+            true => now_ns,
+            false => inner.synced_ns.max(settled_ns),
+        };
         Ok(())
     }
 
@@ -247,6 +258,7 @@ impl Inner {
         }
         let error = match self.log.append(records) {
             Ok(true) => {
+                self.has_changes |= records.iter().any(is_change);
                 match &mut self.next_log {
                     Some(next) => next.extend_from_slice(records),
                     None => self.ask_if_half_full(),
@@ -271,7 +283,7 @@ impl Inner {
             && !self.is_asked
         {
             // Where he was told and is not done yet, that will do.
-            drop(ask.try_send(()));
+            let _ = ask.try_send(());
             self.is_asked = true;
         }
     }
@@ -344,6 +356,7 @@ impl Inner {
             return Err(no_room());
         }
         self.is_asked = false;
+        self.has_changes = records.iter().any(is_change);
         self.synced_ns = self.synced_ns.max(synced_ns);
         let forgotten: Vec<FileId> = self
             .table
@@ -354,6 +367,11 @@ impl Inner {
         forgotten.into_iter().for_each(|id| self.table.forget(id));
         Ok(())
     }
+}
+
+/// Whether the backing may be without what the record says.
+fn is_change(record: &Record) -> bool {
+    !matches!(record, Record::Introduce { .. })
 }
 
 fn no_room() -> io::Error {

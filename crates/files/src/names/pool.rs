@@ -86,8 +86,8 @@ impl RealRecovery {
     }
 
     /// What was found and done, once it is recovered.
-    pub(crate) fn reconciled(&self) -> Option<&Reconciled<RealSpace>> {
-        self.reconciled.as_ref()
+    pub(crate) fn into_reconciled(self) -> Option<Reconciled<RealSpace>> {
+        self.reconciled
     }
 }
 

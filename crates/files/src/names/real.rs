@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::fs::{Statx, StatxFlags};
 use rustix::io::Errno;
+use rustix::time::ClockId;
 
 use super::space::{Creation, Identity, KIND_BITS, NameSpace, Renaming, Seen};
 use super::space::{PROOF_BYTES, is_directory};
@@ -172,6 +173,11 @@ fn file_handle(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> Optio
         let kind = handle.kind.to_le_bytes();
         [&kind[..], &handle.handle[..len]].concat()
     })
+}
+
+fn clock_ns(clock: ClockId) -> i128 {
+    let now = rustix::time::clock_gettime(clock);
+    i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
 }
 
 impl NameSpace for RealSpace {
@@ -351,8 +357,12 @@ impl NameSpace for RealSpace {
         Ok(())
     }
 
+    /// When the machine started: what is older was read from the disk.
+    fn settled_ns(&self) -> i128 {
+        self.now_ns() - clock_ns(ClockId::Boottime)
+    }
+
     fn now_ns(&self) -> i128 {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
-        i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
+        clock_ns(ClockId::RealtimeCoarse)
     }
 }

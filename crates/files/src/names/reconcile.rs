@@ -63,12 +63,6 @@ impl<S: NameSpace> Reconciled<S> {
         let place = self.table.node(id)?.names.first()?;
         Some((self.handles.get(&place.parent)?, place.name.clone()))
     }
-
-    /// A name of the inode, from the root.
-    pub(crate) fn path(&self, id: FileId) -> Option<PathBuf> {
-        let place = self.table.node(id)?.names.first()?;
-        Some(path_of(&self.table, place))
-    }
 }
 
 /// A name from the root, for people.

@@ -130,6 +130,8 @@ pub(crate) trait NameSpace {
     fn sync_inode(&self, handle: &Self::Handle) -> io::Result<()>;
     /// Makes everything durable.
     fn sync_all(&self) -> io::Result<()>;
+    /// What was made before this moment is durable even if nobody synced it.
+    fn settled_ns(&self) -> i128;
     /// The clock that inodes' times are taken from, in nanoseconds since 1970.
     fn now_ns(&self) -> i128;
 }

@@ -289,6 +289,8 @@ pub(crate) struct Disk {
     /// What was done since the last sync, and the inodes and directories it touched.
     changes: Vec<(Change, BTreeSet<u64>)>,
     next: u64,
+    /// Everything that was made before is durable.
+    settled: u64,
 }
 
 impl Disk {
@@ -298,6 +300,7 @@ impl Disk {
             durable: Tree::new(),
             changes: Vec::new(),
             next: ROOT + 1,
+            settled: 0,
         }
     }
 
@@ -329,12 +332,14 @@ impl Disk {
             tree,
             changes: Vec::new(),
             next: self.next,
+            settled: self.next + 1,
         };
     }
 
     fn sync(&mut self) {
         self.durable = self.tree.clone();
         self.changes.clear();
+        self.settled = self.next + 1;
     }
 
     fn change(&mut self, change: Change) -> io::Result<()> {
@@ -480,6 +485,10 @@ impl NameSpace for ModelSpace {
         self.power.step()?;
         self.disk.lock().unwrap().sync();
         Ok(())
+    }
+
+    fn settled_ns(&self) -> i128 {
+        i128::from(self.disk.lock().unwrap().settled)
     }
 
     fn now_ns(&self) -> i128 {
