@@ -1,9 +1,9 @@
 //! Transactions: several blocks or a few bytes, all or nothing.
 //!
 //! A transaction sees its own writes; others see nothing before `commit` returns from its fence,
-//! and then each block at once. The first blocks wait in memory and are streamed by the commit;
-//! those of a larger transaction are streamed into private slots as they come. Waiting for space
-//! happens with nothing held.
+//! and then each block at once. The first blocks wait in memory and are streamed by the commit, more
+//! of them where they tend to differ little from what is cached; those of a larger transaction are
+//! streamed into private slots as they come. Waiting for space happens with nothing held.
 
 mod appends;
 mod direct;
@@ -31,6 +31,9 @@ use examined::{examine_changes, undo};
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
 /// wait for the memory that costs as much as copying about this many.
 const BUFFERED_BLOCKS: usize = 2;
+/// The same while looks at blocks pay: only what waits in memory can still be made less of, and less
+/// saves more than the wait.
+const EXAMINED_BLOCKS: usize = 32;
 /// A set of changes to one volume that becomes durable as a whole or not at all.
 ///
 /// It belongs to the thread that made it: its data is ordered by that thread's fence. Dropping it
@@ -85,7 +88,11 @@ impl<'v> Transaction<'v> {
         match &mut operation.base {
             Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
             Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
-            base if buffered < BUFFERED_BLOCKS => *base = buffer(&mut work.data, bytes),
+            base if buffered < BUFFERED_BLOCKS
+                || (buffered < EXAMINED_BLOCKS && core.content.expects_changes()) =>
+            {
+                *base = buffer(&mut work.data, bytes);
+            }
             base => {
                 let stock = self
                     .stock

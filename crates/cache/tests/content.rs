@@ -127,6 +127,26 @@ fn few_new_bytes_are_a_delta_and_few_bytes_at_all_are_packed() {
 }
 
 #[test]
+fn each_of_many_blocks_in_a_transaction_is_compared() {
+    let (rig, _store, volume) = pool();
+    let mut data = noise(1, 8 * BLOCK);
+    volume.write(0, &data).expect("write");
+    for block in data.chunks_exact_mut(BLOCK) {
+        block[100] ^= 1;
+    }
+    let write = || {
+        let mut transaction = volume.begin();
+        transaction.write(0, &data).expect("write");
+        transaction.commit().expect("commit");
+    };
+    // A header, two elements and one byte of each block.
+    let lines = lines_of(&rig.pool, write);
+    assert!(lines <= 13, "{lines} lines");
+    assert_eq!(rig.pool.stats().totals.deltas_found, 8);
+    assert_eq!(read(&volume, 7), data[7 * BLOCK..]);
+}
+
+#[test]
 fn a_block_like_another_is_packed_on_it_and_outlives_it() {
     let (rig, store, volume) = pool();
     let pool = &rig.pool;

@@ -271,6 +271,10 @@ impl Core {
             .zip((0..).step_by(chunk_bytes))
         {
             self.media.read_slot(slot, at, buffer);
+            if chunk == buffer {
+                number += (chunk_bytes / piece_bytes) as u32;
+                continue;
+            }
             let pairs = chunk.chunks_exact(piece_bytes);
             for (new, old) in pairs.zip(buffer.chunks_exact(piece_bytes)) {
                 pieces |= u64::from(differ(new, old)) << number;

@@ -78,6 +78,11 @@ impl Content {
     pub(crate) fn compares_writes(&self) -> bool {
         self.compare_writes.load(Ordering::Relaxed)
     }
+    /// Whether blocks lately differed little from what was cached of them.
+    #[inline]
+    pub(crate) fn expects_changes(&self) -> bool {
+        self.compares_writes() && self.predictor.has_credit(Sought::Changes)
+    }
     pub(crate) fn set_share_duplicates(&self, on: bool) {
         self.share_duplicates.store(on, Ordering::Relaxed);
     }
