@@ -131,7 +131,7 @@ impl Core {
             return Ok(());
         }
         while !self.has_ample_space() && !self.bell.is_stopping() {
-            if self.reclaim_once(EVICT_BATCH_MAX)? == 0 {
+            if self.reclaim(EVICT_BATCH_MAX)? == 0 {
                 break;
             }
         }

@@ -286,8 +286,8 @@ impl<'v> Transaction<'v> {
             .get_or_insert_with(|| core.slots.stock(thread_hint()));
         let mut has_slots = give_slots(&mut work.changes, stock, &mut work.slots);
         // Before blocks that are in their slots already are given up: whoever waits must hold nothing,
-        // but evicting what is clean waits for nobody's slots.
-        while !has_slots && core.reclaim_once(EVICT_BATCH_MAX)? > 0 {
+        // but reclaim waits for nobody's slots.
+        while !has_slots && core.reclaim(EVICT_BATCH_MAX)? > 0 {
             has_slots = give_slots(&mut work.changes, stock, &mut work.slots);
         }
         let outcome = if has_slots {

@@ -144,11 +144,16 @@ impl Core {
         };
         let others_go = workbench.holding.note_stuck(round.corrupt + failed);
         round.more = rest > 0 || others_go || spared > 0;
+        self.measure(&round, started);
+        round
+    }
+
+    /// A background round tells how fast the backing is.
+    fn measure(&self, round: &Round, started: Instant) {
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
             self.bell.pace.measure(written, started.elapsed());
         }
-        round
     }
 
     /// Writes back everything that is dirty in a volume when this is called, degraded or not.

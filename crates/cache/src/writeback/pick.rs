@@ -1,6 +1,10 @@
-//! Which blocks a round takes: in the order of the disk, but those that changed lately later.
+//! Which blocks a round takes: in the order of the disk, but those that changed lately later; for
+//! reclaim, the coldest.
 
-use crate::core::{Core, STATE_DIRTY, STATE_YOUNG};
+use std::time::Instant;
+
+use super::Workbench;
+use crate::core::{Core, STATE_DIRTY, STATE_HELD, STATE_WRITING, STATE_YOUNG};
 use crate::sync::Ordering;
 
 impl Core {
@@ -27,6 +31,31 @@ impl Core {
             }
         }
         (picked, spared)
+    }
+
+    /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
+    /// left out. What is written stays where the queue has it, as what a flush writes.
+    pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
+        self.prepare_holding(&mut workbench.holding);
+        let holding = &workbench.holding;
+        let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
+        let mut victims = Vec::new();
+        self.replacement.victims(
+            wanted,
+            &mut |index| {
+                let is_journal = || self.is_journal(holding, self.media.load_entry(index).key());
+                self.state(index) & (STATE_WRITING | STATE_HELD) == 0
+                    && !(is_dirty(&index) && is_journal())
+            },
+            &mut victims,
+        );
+        let dirty: Vec<u32> = victims.iter().copied().filter(is_dirty).collect();
+        if !dirty.is_empty() {
+            let started = Instant::now();
+            let round = self.round(workbench, &dirty, |volume| self.is_due(volume));
+            self.measure(&round, started);
+        }
+        victims
     }
 
     /// Puts a young block back into the queue, once: it may well change again, and then this write

@@ -7,19 +7,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::{
     Backing, Engine, EngineStats, EngineTransaction, Error, FormatOptions, Pool, PoolOptions,
-    Region, Result, RuntimeOptions, Transaction, Volume,
+    Region, ReplacementPolicy, Result, RuntimeOptions, Transaction, Volume,
 };
 
 use super::{EngineName, EngineOptions};
 use crate::shared::{BufferedTransaction, ChangedBlock, CommitBlocks};
 
-/// Dirty blocks stay as long as an engine with LRU keeps them, so that overwrites meet them: these
-/// per mille of the slots. Higher, and writers wait for write-back; lower, and the disk gets blocks
-/// that were about to change again.
-const DIRTY_HIGH_PER_MILLE: u32 = 994;
-const DIRTY_LOW_PER_MILLE: u32 = 989;
+/// Dirty blocks stay as long as an engine with LRU keeps them, so that overwrites meet them: all slots
+/// may be dirty, and then reclaim writes the coldest back itself.
+const DIRTY_PER_MILLE: u32 = 1000;
 /// Slots that reclaim keeps free; a writer that finds none reclaims a batch itself.
-const FREE_LOW_PER_MILLE: u32 = 4;
+const FREE_LOW_PER_MILLE: u32 = 2;
 
 /// How often a commit without background threads tries again for room that others are making: more
 /// often than they pass points at which a checker may switch threads.
@@ -128,9 +126,11 @@ fn runtime_of(options: &EngineOptions) -> RuntimeOptions {
     RuntimeOptions {
         background: options.background,
         fill_on_read: options.fill_on_read,
-        dirty_high_per_mille: DIRTY_HIGH_PER_MILLE,
-        dirty_low_per_mille: DIRTY_LOW_PER_MILLE,
+        dirty_high_per_mille: DIRTY_PER_MILLE,
+        dirty_low_per_mille: DIRTY_PER_MILLE,
         free_low_per_mille: FREE_LOW_PER_MILLE,
+        // The papers' order, so that what is dirty differs by the room for it alone.
+        replacement: ReplacementPolicy::Lru,
         ..RuntimeOptions::default()
     }
 }
