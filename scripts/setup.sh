@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 # The oldest Rust that builds the tree; Cargo.toml says the same in rust-version.
 readonly RUST_MINOR_MIN=90
 readonly CARGO_DENY_VERSION=0.20.2
+readonly PJDFSTEST_VERSION=0.2.2
 readonly CARGO_DENY_SHA256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 
 packages=()
@@ -222,6 +223,13 @@ if [ "${#packages[@]}" -gt 0 ] || $needs_rust; then
 fi
 
 for purpose in "${@:-build}"; do
+    # What POSIX says of files, as a program; packages do not have it.
+    if [ "$purpose" = apps ] && ! command -v pjdfstest >/dev/null 2>&1 &&
+        [ ! -x target/tools/bin/pjdfstest ]; then
+        echo "setup: about to build pjdfstest $PJDFSTEST_VERSION into target/tools"
+        cargo install --quiet --locked --root target/tools "pjdfstest@$PJDFSTEST_VERSION" ||
+            echo "setup: no pjdfstest; the checks of POSIX are left out"
+    fi
     if [ "$purpose" = lint ] && ! command -v cargo-deny >/dev/null 2>&1 &&
         [ ! -x target/tools/bin/cargo-deny ]; then
         mkdir -p target
