@@ -3,6 +3,8 @@
 
 use std::cell::Cell;
 
+use crate::protection;
+
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
@@ -14,7 +16,12 @@ impl Inside {
     /// Enters, however deep.
     #[inline]
     pub fn enter() -> Inside {
-        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        let depth = DEPTH.get();
+        DEPTH.set(depth + 1);
+        // A signal handler within our own work counts from there, with its rights taken away.
+        if depth == 0 {
+            protection::allow();
+        }
         Inside(())
     }
 }
@@ -22,14 +29,18 @@ impl Inside {
 impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
-        DEPTH.with(|depth| depth.set(depth.get() - 1));
+        let depth = DEPTH.get() - 1;
+        DEPTH.set(depth);
+        if depth == 0 {
+            protection::deny();
+        }
     }
 }
 
 /// Whether this thread is inside.
 #[inline]
 pub fn is_inside() -> bool {
-    DEPTH.with(Cell::get) > 0
+    DEPTH.get() > 0
 }
 
 /// From now on to its end this thread is inside: the pool's own threads.

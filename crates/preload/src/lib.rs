@@ -30,6 +30,7 @@ mod leases;
 mod log;
 mod open_file;
 mod process;
+mod protection;
 mod settings;
 mod table;
 mod transfer;

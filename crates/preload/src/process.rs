@@ -23,7 +23,7 @@ use crate::forks::Fork;
 use crate::leases::LeaseThread;
 use crate::open_file::OpenFile;
 use crate::settings::Settings;
-use crate::{buffering, descriptors, table};
+use crate::{buffering, descriptors, protection, table};
 
 /// A pool that could not be had is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -119,7 +119,12 @@ impl Process {
         };
         // The pool's threads are made in there, and take no signal of the program's.
         let opened = with_signals_blocked(|| {
+            protection::draw_key();
             let buffer = descriptors::opening_high(|| FileBuffer::open(&options))?;
+            if let Err(error) = protection::protect(&options.pool) {
+                let log = &self.settings.log;
+                log.once("keys", &format!("the pool is not protected: {error}"));
+            }
             self.leases.get_or_init(LeaseThread::start);
             std::fs::write(self.settings.owner_mark(), std::process::id().to_string())?;
             io::Result::Ok(buffer)
