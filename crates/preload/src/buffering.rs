@@ -11,7 +11,7 @@
 )]
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -219,37 +219,6 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
     vacate(process, file, &mut life);
     drop(life);
     process.give_back(file);
-}
-
-/// Gives a descriptor its own description with the flags that the program asked for, at the same
-/// position: what follows is no longer under our eyes.
-pub fn reopen_with_kernel_flags(fd: RawFd, status: i32) {
-    // SAFETY: the caller's descriptor is open; it is only borrowed for this call.
-    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-    let flags = OFlags::from_bits_retain(status as u32)
-        .difference(OFlags::CREATE | OFlags::EXCL | OFlags::TRUNC);
-    let reopened = rustix::fs::open(
-        format!("/proc/self/fd/{fd}"),
-        flags,
-        rustix::fs::Mode::empty(),
-    )
-    .and_then(|new| {
-        let position = rustix::fs::seek(borrowed, SeekFrom::Current(0))?;
-        rustix::fs::seek(&new, SeekFrom::Start(position))?;
-        Ok(new)
-    });
-    if let Ok(new) = reopened {
-        // SAFETY: plain calls; both descriptors are open, and the flags of the old one are kept.
-        unsafe {
-            let is_closed_on_exec = libc::fcntl(fd, libc::F_GETFD) & libc::FD_CLOEXEC != 0;
-            let flags = if is_closed_on_exec {
-                libc::O_CLOEXEC
-            } else {
-                0
-            };
-            libc::syscall(libc::SYS_dup3, new.as_raw_fd(), fd, flags);
-        }
-    }
 }
 
 /// The identity of what a status tells of, if it is a regular file.

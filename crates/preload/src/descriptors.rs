@@ -5,12 +5,15 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Our descriptors have this number or a higher one, where the hard limit allows.
-const FIRST_WANTED: u64 = 1000;
+///
+/// `select` can do with numbers below 1024, should one of the program's come to lie beside ours.
+const FIRST_WANTED: u64 = 600;
 /// Room for ours.
-const ROOM: u64 = 3000;
+const ROOM: u64 = 400;
 /// Higher ones are not looked after.
 const NUMBERS_MAX: usize = 1 << 16;
 
@@ -102,8 +105,9 @@ pub fn move_high(fd: OwnedFd) -> io::Result<OwnedFd> {
     Ok(high)
 }
 
-/// Runs `opening` in such a way that the descriptors which it leaves open are high and known as ours.
-pub fn opening_high<T>(opening: impl FnOnce() -> T) -> T {
+/// Runs `opening` in such a way that the descriptors which it leaves open are high; those of `paths` are
+/// known as ours afterwards. What other threads open meanwhile is high too, but theirs.
+pub fn opening_high<T>(paths: &[PathBuf], opening: impl FnOnce() -> T) -> T {
     let limit = RaisedLimit::new();
     // Every free low number is taken meanwhile.
     let mut fillers = Vec::new();
@@ -123,7 +127,8 @@ pub fn opening_high<T>(opening: impl FnOnce() -> T) -> T {
     let before = open_from(limit.first);
     let result = opening();
     for fd in open_from(limit.first) {
-        if !before.contains(&fd) {
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}"));
+        if !before.contains(&fd) && path.is_ok_and(|path| paths.contains(&path)) {
             set_ours(fd);
         }
     }

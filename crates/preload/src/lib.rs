@@ -31,6 +31,7 @@ mod log;
 mod open_file;
 mod process;
 mod protection;
+mod record_locks;
 mod settings;
 mod table;
 mod transfer;

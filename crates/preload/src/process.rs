@@ -11,6 +11,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
@@ -22,11 +23,14 @@ use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity};
 use crate::forks::Fork;
 use crate::leases::LeaseThread;
 use crate::open_file::OpenFile;
+use crate::record_locks::RecordLocks;
 use crate::settings::Settings;
 use crate::{buffering, descriptors, protection, table};
 
 /// A pool that could not be had is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+/// How often the pool is asked for while its owner may just be letting it go.
+const RECOVERY_TRIES: u32 = 3;
 /// So many closed files stay buffered; the one closed first is brought back then. The buffer itself
 /// would keep a few more.
 const CLOSED_FILES_MAX: usize = 48;
@@ -46,6 +50,7 @@ pub struct Process {
     /// The folders that the kernel has synced since this process has the pool: what their names were
     /// before the log began is durable.
     folders: Mutex<HashSet<FileIdentity>>,
+    pub record_locks: RecordLocks,
     /// Read while a file becomes buffered, written while nothing may: across a fork, an exec, an exit.
     pub barrier: RwLock<()>,
     pub forks: Mutex<Vec<Fork>>,
@@ -77,6 +82,7 @@ pub fn begin(settings: &'static Settings) -> &'static Process {
         closed: Mutex::default(),
         free: Mutex::default(),
         folders: Mutex::default(),
+        record_locks: RecordLocks::default(),
         barrier: RwLock::new(()),
         forks: Mutex::default(),
         leases: OnceLock::new(),
@@ -120,7 +126,8 @@ impl Process {
         // The pool's threads are made in there, and take no signal of the program's.
         let opened = with_signals_blocked(|| {
             protection::draw_key();
-            let buffer = descriptors::opening_high(|| FileBuffer::open(&options))?;
+            let buffer =
+                descriptors::opening_high(&self.paths_of_ours(), || FileBuffer::open(&options))?;
             if let Err(error) = protection::protect(&options.pool) {
                 let log = &self.settings.log;
                 log.once("keys", &format!("the pool is not protected: {error}"));
@@ -146,13 +153,51 @@ impl Process {
         session.buffer.clone()
     }
 
+    /// What the buffer keeps open: the pool, what lies beside it, and where all names begin.
+    fn paths_of_ours(&self) -> Vec<PathBuf> {
+        let pool = &self.settings.pool;
+        let pool = pool.canonicalize().unwrap_or_else(|_| pool.clone());
+        let mut side = pool.clone().into_os_string();
+        side.push(".files");
+        vec![pool, side.into(), "/".into()]
+    }
+
     /// Another process died with the pool: brings the backing up to date before this one looks at it.
-    pub fn recover_after_owner(&'static self) {
-        if self.settings.owner_mark().exists() && self.open_buffer().is_some() {
-            self.settings
-                .log
-                .line("recovered what a process that died had left in the pool");
+    ///
+    /// # Errors
+    /// `EIO`: it cannot be done, and what the backing has may be out of date.
+    pub fn recover_after_owner(&'static self) -> io::Result<()> {
+        if self.is_off.load(Ordering::Relaxed) {
+            return Ok(());
         }
+        let log = &self.settings.log;
+        for _ in 0..RECOVERY_TRIES {
+            if !self.settings.owner_mark().exists() {
+                return Ok(());
+            }
+            lock(&self.session).not_before = None;
+            if self.open_buffer().is_some() {
+                log.line("recovered what a process that died had left in the pool");
+                return Ok(());
+            }
+            if self.is_pool_in_use() {
+                return Ok(());
+            }
+        }
+        log.once(
+            "stale",
+            "covered files cannot be opened: the pool has newer data of them",
+        );
+        Err(io::Error::from_raw_os_error(libc::EIO))
+    }
+
+    /// Whether another process has the pool.
+    fn is_pool_in_use(&self) -> bool {
+        let Ok(pool) = std::fs::File::open(&self.settings.pool) else {
+            return false;
+        };
+        let operation = rustix::fs::FlockOperation::NonBlockingLockShared;
+        rustix::fs::flock(&pool, operation) == Err(rustix::io::Errno::WOULDBLOCK)
     }
 
     /// Brings everything back and lets the pool go.
@@ -165,21 +210,20 @@ impl Process {
         };
         lock(&self.folders).clear();
         let counters = buffer.counters();
+        let log = &self.settings.log;
+        let is_empty = all_back && buffer.sync_backing().is_ok();
+        if is_empty {
+            // Before the pool goes: afterwards the mark may be the next owner's. If it cannot be removed,
+            // others look in vain.
+            let _ = std::fs::remove_file(self.settings.owner_mark());
+        }
         match buffer.close() {
-            Ok(()) if all_back => {
-                // Nothing is left for others to recover; if it cannot be removed, they look in vain.
-                let _ = std::fs::remove_file(self.settings.owner_mark());
-                self.settings.log.line(&format!(
-                    "lets the pool go: {} lines and {} fences since it was opened",
-                    counters.lines_flushed + counters.lines_streamed,
-                    counters.fences
-                ));
-            }
-            Ok(()) => {}
-            Err(error) => self
-                .settings
-                .log
-                .line(&format!("the pool was left full: {error}")),
+            Ok(()) => log.line(&format!(
+                "lets the pool go: {} lines and {} fences since it was opened",
+                counters.lines_flushed + counters.lines_streamed,
+                counters.fences
+            )),
+            Err(error) => log.line(&format!("the pool was left full: {error}")),
         }
     }
 
@@ -295,12 +339,8 @@ fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
 pub fn begin_as_child(kept: Option<OwnedFd>) -> Option<OwnedFd> {
     use std::os::fd::AsRawFd;
     let parent = get()?;
-    let held: Vec<_> = table::descriptors().collect();
-    for (fd, file) in held {
-        // Only the flags are looked at: locks may be held by threads that this process lacks.
-        if file.sync_of_writes().is_some() {
-            buffering::reopen_with_kernel_flags(fd, file.status());
-        }
+    let held: Vec<_> = table::descriptors().map(|(fd, _)| fd).collect();
+    for fd in held {
         table::set(fd, None);
     }
     descriptors::close_ours(kept.as_ref().map(AsRawFd::as_raw_fd));

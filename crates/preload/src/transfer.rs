@@ -1,7 +1,7 @@
 //! Reads, writes, seeks and syncs of a covered descriptor, whether it is buffered or plain.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 use forebay_files::{BufferedFile, SyncKind};
@@ -57,8 +57,7 @@ impl Call<'_> {
         self.file.require_writable()?;
         let sync = self.file.sync_of_writes();
         let Some(buffered) = self.life.buffered() else {
-            let done = rustix::io::write(self.fd, data)?;
-            return self.sync_plain(sync, done);
+            return Ok(rustix::io::write(self.fd, data)?);
         };
         let data = &data[..data.len().min(TRANSFER_BYTES_MAX)];
         let mut position = self.file.lock_position();
@@ -75,8 +74,7 @@ impl Call<'_> {
         let offset = offset_of(offset)?;
         let sync = self.file.sync_of_writes();
         let Some(buffered) = self.life.buffered() else {
-            let done = rustix::io::pwrite(self.fd, data, offset)?;
-            return self.sync_plain(sync, done);
+            return Ok(rustix::io::pwrite(self.fd, data, offset)?);
         };
         let data = &data[..data.len().min(TRANSFER_BYTES_MAX)];
         match self.file.has(libc::O_APPEND) {
@@ -175,7 +173,7 @@ impl Call<'_> {
             None if flags == 0 => rustix::io::writev(self.fd, parts)?,
             None => rustix::io::pwritev2(self.fd, parts, u64::MAX, read_write_flags(flags))?,
         };
-        self.sync_plain(self.file.sync_of_writes(), done)
+        Ok(done)
     }
 
     /// `lseek`.
@@ -244,13 +242,6 @@ impl Call<'_> {
         if sync.is_some() {
             self.life.holds_data.store(true, Ordering::Relaxed);
         }
-    }
-
-    fn sync_plain(&self, sync: Option<SyncKind>, done: usize) -> io::Result<usize> {
-        if let Some(kind) = sync {
-            sync_backing(self.fd.as_fd(), kind)?;
-        }
-        Ok(done)
     }
 }
 

@@ -70,11 +70,12 @@ fn bring_up_to_date(pool: &Path) -> Result<(), Failure> {
         runtime: RuntimeOptions::default(),
     };
     let opened = FileBuffer::open(&options).and_then(|buffer| buffer.close());
-    opened.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy => {
-            Failure::InUse(format!("{}: {error}", pool.display()))
+    opened.map_err(|error| {
+        let message = format!("{}: {error}", pool.display());
+        match error.downcast::<forebay::Error>() {
+            Ok(error) => Failure::from(error),
+            Err(_) => Failure::Failed(message),
         }
-        _ => Failure::Failed(format!("{}: {error}", pool.display())),
     })?;
     match std::fs::remove_file(owner_mark(pool)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 use std::io;
 
 use super::bypass::escape_descriptor;
-use super::{active, answer, guarded, os_error, real};
+use super::{active, answer, borrowed, guarded, os_error, real};
 use crate::inside::{Inside, is_inside};
 use crate::open_file::OpenFile;
 use crate::{buffering, descriptors, forks, process, table};
@@ -25,7 +25,24 @@ const KEPT_BY_US: i32 = libc::O_ACCMODE
 /// Takes a descriptor out of the table, before it is closed or becomes another.
 fn leave(fd: c_int) {
     if let Some(file) = table::set(fd, None) {
+        drop_record_locks(file);
         let_go(file);
+    }
+}
+
+/// The program closes a descriptor of the file: so can we.
+fn drop_record_locks(file: &'static OpenFile) {
+    if is_inside() {
+        return;
+    }
+    let _inside = Inside::enter();
+    let identity = file.read_life().identity;
+    if let (Some(identity), Some(process)) = (identity, process::get()) {
+        for fd in process.record_locks.dropped(identity) {
+            descriptors::forget_ours(fd);
+            // SAFETY: it is ours, and its owner has given it up.
+            unsafe { real::close()(fd) };
+        }
     }
 }
 
@@ -45,17 +62,9 @@ fn let_go(file: &'static OpenFile) {
     }
 }
 
-/// The descriptor is the kernel's alone from now on, with all the flags that the program asked for.
+/// The descriptor is the kernel's alone from now on.
 pub fn release(fd: c_int) -> io::Result<()> {
-    let Some(file) = table::get(fd) else {
-        return Ok(());
-    };
     escape_descriptor(fd)?;
-    let differs =
-        file.sync_of_writes().is_some() || file.status() & libc::O_ACCMODE != libc::O_RDWR;
-    if differs {
-        buffering::reopen_with_kernel_flags(fd, file.status());
-    }
     leave(fd);
     Ok(())
 }
@@ -68,9 +77,15 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
         if !is_inside() {
             return answer(Err(os_error(libc::EBADF)));
         }
+        if process::get().is_some_and(|process| process.record_locks.park(borrowed(fd))) {
+            return 0;
+        }
         descriptors::forget_ours(fd);
-    } else {
+    } else if !is_inside() {
         leave(fd);
+    } else if process::get().is_some_and(|process| process.record_locks.park(borrowed(fd))) {
+        // A descriptor that a call of ours had for a moment.
+        return 0;
     }
     // SAFETY: the caller's word.
     unsafe { real::close()(fd) }
@@ -130,6 +145,7 @@ fn enter_duplicate(old: c_int, new: c_int) {
         return;
     };
     if new <= libc::STDERR_FILENO || !table::has_room(new) {
+        // A file that cannot be brought back stays buffered; what streams write is not seen then.
         let _ = escape_descriptor(old);
         if new != old {
             leave(new);
@@ -217,6 +233,8 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     if is_inside()
         || (command != libc::F_DUPFD
             && command != libc::F_DUPFD_CLOEXEC
+            && command != libc::F_SETLK
+            && command != libc::F_SETLKW
             && table::get(fd).is_none())
     {
         return real();
@@ -242,6 +260,13 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
             Some(result) => answer(result),
             None => real(),
         },
+        libc::F_SETLK | libc::F_SETLKW => {
+            let result = real();
+            if let (0, Some(process)) = (result, active()) {
+                process.record_locks.note(borrowed(fd));
+            }
+            result
+        }
         libc::F_SETLEASE => match escape_descriptor(fd) {
             Ok(()) => real(),
             Err(error) => answer(Err(error)),
@@ -301,3 +326,20 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     // SAFETY: the caller's word.
     unsafe { real::posix_spawn_file_actions_adddup2()(actions, fd, new) }
 }
+
+macro_rules! lockfs {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, len: i64) -> c_int {
+            // SAFETY: the caller's word.
+            let result = unsafe { real::lockf()(fd, command, len) };
+            if let (0, Some(process)) = (result, active()) {
+                process.record_locks.note(borrowed(fd));
+            }
+            result
+        }
+    )* };
+}
+lockfs!(lockf, lockf64);

@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{active, close_buffer, real};
+use crate::forks;
 use crate::inside::Inside;
-use crate::{forks, table};
 
 type Strings = *const *const c_char;
 
@@ -16,14 +16,6 @@ pub extern "C" fn before_exec() {
     close_buffer(process);
     let _inside = Inside::enter();
     forks::tell_parent_of_exec();
-    for (fd, file) in table::descriptors() {
-        // SAFETY: a plain call on a number.
-        let is_closed_on_exec = unsafe { libc::fcntl(fd, libc::F_GETFD) } & libc::FD_CLOEXEC != 0;
-        if file.sync_of_writes().is_some() && !is_closed_on_exec {
-            // The next program writes to it without us.
-            crate::buffering::reopen_with_kernel_flags(fd, file.status());
-        }
-    }
 }
 
 macro_rules! execs {

@@ -144,13 +144,17 @@ unsafe fn rename_at(
             let is_same = from.status().zip(replaced).is_some_and(|(one, other)| {
                 (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
             });
+            if is_same {
+                // Two names of one file: nothing happens.
+                return Ok(0);
+            }
             from.directory(&buffer)?.rename(
                 &from.name,
                 &to.directory(&buffer)?,
                 &to.name,
                 flags,
             )?;
-            lost_name(process, replaced.filter(|_| !is_same));
+            lost_name(process, replaced);
             Ok(0)
         })))
     };

@@ -66,7 +66,7 @@ impl Opening<'_> {
     /// The descriptor, or none if the real function is to open it.
     fn run(&self) -> io::Result<Option<c_int>> {
         if self.process.buffer().is_none() {
-            self.process.recover_after_owner();
+            self.process.recover_after_owner()?;
         }
         let follow = match self.has(libc::O_NOFOLLOW) {
             true => AtFlags::SYMLINK_NOFOLLOW,
@@ -182,9 +182,10 @@ impl Opening<'_> {
         }
     }
 
-    /// With reading, which the buffer needs; without what is seen to here.
+    /// With reading, which the buffer needs. `O_SYNC` stays, for whoever gets the description from us,
+    /// though it makes write-back slower.
     fn kernel_flags(&self) -> OFlags {
-        let mut flags = self.flags & !libc::O_SYNC & !libc::O_DSYNC;
+        let mut flags = self.flags;
         if flags & libc::O_ACCMODE == libc::O_WRONLY {
             flags = flags & !libc::O_ACCMODE | libc::O_RDWR;
         }
@@ -201,7 +202,6 @@ impl Opening<'_> {
             return Ok(None);
         };
         if !table::has_room(number) {
-            buffering::reopen_with_kernel_flags(number, status);
             return Ok(Some(fd.into_raw_fd()));
         }
         let file = self.process.take_open_file();

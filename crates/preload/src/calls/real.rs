@@ -68,6 +68,7 @@ real! {
     dup2(c_int, c_int) -> c_int;
     dup3(c_int, c_int, c_int) -> c_int;
     fcntl(c_int, c_int, usize) -> c_int;
+    lockf(c_int, c_int, i64) -> c_int;
     ioctl(c_int, usize, usize) -> c_int;
     stat(Path, *mut libc::stat) -> c_int;
     lstat(Path, *mut libc::stat) -> c_int;

@@ -178,15 +178,23 @@ fn identity_at(base: c_int, path: Option<&CStr>, flags: AtFlags) -> Option<FileI
     identity_of(&stat.ok()?)
 }
 
+/// Mode and owner: what is set to what it is already needs no sync.
+fn attributes_of(fd: c_int) -> Option<(u32, u32, u32)> {
+    crate::table::get(fd)?;
+    let stat = rustix::fs::fstat(borrowed(fd)).ok()?;
+    Some((stat.st_mode, stat.st_uid, stat.st_gid))
+}
+
 macro_rules! attributes_by_descriptor {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => { $(
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int $(, $argument: $type)*) -> c_int {
+            let before = attributes_of(fd);
             // SAFETY: the caller's word.
             let result = unsafe { real::$name()(fd $(, $argument)*) };
-            if result == 0 && crate::table::get(fd).is_some() {
+            if result == 0 && crate::table::get(fd).is_some() && attributes_of(fd) != before {
                 note_attributes(identity_at(fd, None, AtFlags::empty()));
             }
             result
@@ -196,8 +204,6 @@ macro_rules! attributes_by_descriptor {
 attributes_by_descriptor! {
     fchmod(mode: c_uint);
     fchown(owner: c_uint, group: c_uint);
-    fsetxattr(name: *const c_char, value: *const c_void, len: usize, flags: c_int);
-    fremovexattr(name: *const c_char);
 }
 
 macro_rules! attributes_by_path {
@@ -259,6 +265,36 @@ pub unsafe extern "C-unwind" fn fchownat(
         // SAFETY: the call has read the path.
         let path = unsafe { CStr::from_ptr(path) };
         note_attributes(identity_at(base, Some(path), AtFlags::empty()));
+    }
+    result
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fsetxattr(
+    fd: c_int,
+    name: *const c_char,
+    value: *const c_void,
+    len: usize,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's word.
+    let result = unsafe { real::fsetxattr()(fd, name, value, len, flags) };
+    if result == 0 {
+        note_attributes(identity_at(fd, None, AtFlags::empty()));
+    }
+    result
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fremovexattr(fd: c_int, name: *const c_char) -> c_int {
+    // SAFETY: the caller's word.
+    let result = unsafe { real::fremovexattr()(fd, name) };
+    if result == 0 {
+        note_attributes(identity_at(fd, None, AtFlags::empty()));
     }
     result
 }

@@ -10,8 +10,8 @@ fn calls_return_what_they_return_without_the_library() {
     let (plain, buffered) = (Rig::new(), Rig::new());
     let expected = plain.run_plain(&program, &[]);
     let found = buffered.run(&program, &[]);
-    assert_eq!(rig::text(&found.stdout), rig::text(&expected.stdout));
-    assert_eq!(rig::text(&found.stderr), rig::text(&expected.stderr));
+    rig::assert_same_text(&found.stderr, &expected.stderr, "errors");
+    rig::assert_same_text(&found.stdout, &expected.stdout, "calls");
     assert!(
         buffered.log().contains("has the pool"),
         "{}",
@@ -59,11 +59,7 @@ fn ordinary_tools_work() {
         let (plain, buffered) = (Rig::new(), Rig::new());
         let expected = plain.run_plain("bash", &["-c", script]);
         let found = buffered.run("bash", &["-c", script]);
-        assert_eq!(
-            rig::text(&found.stdout),
-            rig::text(&expected.stdout),
-            "{name}"
-        );
+        rig::assert_same_text(&found.stdout, &expected.stdout, name);
         rig::assert_same_content(&buffered, &plain, name);
     }
 }

@@ -80,6 +80,10 @@ impl Rig {
             .unwrap()
             .close()
             .unwrap();
+        // A child that another test was starting may have it for a moment.
+        while std::fs::File::open(rig.pool()).unwrap().try_lock().is_err() {
+            std::thread::yield_now();
+        }
         rig
     }
 
@@ -155,4 +159,13 @@ pub fn assert_same_content(one: &Rig, other: &Rig, what: &str) {
     let differs = |name: &&String| one.get(*name) != other.get(*name);
     let differing: Vec<_> = one.keys().chain(other.keys()).filter(differs).collect();
     assert!(differing.is_empty(), "{what}: {differing:?}");
+}
+
+/// Both said the same, line by line.
+pub fn assert_same_text(found: &[u8], expected: &[u8], what: &str) {
+    let (found, expected) = (text(found), text(expected));
+    for (number, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "{what}, line {}", number + 1);
+    }
+    assert_eq!(found.lines().count(), expected.lines().count(), "{what}");
 }
