@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{Backing, Counters, FileBackingOptions, Pool, Region, RuntimeOptions, Stats, Volume};
 
+use crate::content::Suspender;
 use crate::cuts::{self, SIDE_BYTES};
 use crate::directory::{Directory, FileIdentity};
 use crate::errors::{from_pool, told};
@@ -180,7 +181,9 @@ impl FileBuffer {
     /// # Errors
     /// The backing's own; what could not be drained is still in the pool.
     pub fn close(&self) -> io::Result<()> {
-        let drained = each(&self.registry.end(), |content| content.suspend().map(drop));
+        let drained = each(&self.registry.end(), |content| {
+            content.suspend(Suspender::End)
+        });
         // What people do to the directory from now on is not to be undone by the next open.
         let drained = drained.and_then(|()| self.names.end());
         let pool = self
@@ -310,15 +313,17 @@ fn attach(
         ));
     }
     let owner = cuts::read_owner(&side)?;
-    let is_new = owner == [0; 16];
-    if !is_new && owner != pool.uuid() || is_new && !known.is_empty() {
+    let is_ours = owner == pool.uuid();
+    if !is_ours && !known.is_empty() {
         return refuse(format!(
             "{}: the file beside the pool (its name with .files) is another pool's, or new, but this \
-             pool has files; bring its own back, or remove it if the pool is new",
+             pool has files; bring its own back",
             path.display()
         ));
     }
-    if is_new {
+    if !is_ours {
+        // A pool without files has no metadata: what is there was an earlier pool's of this name.
+        side.zero_range(0, SIDE_BYTES)?;
         cuts::write_owner(&side, &pool.uuid())?;
     }
     let block_bytes = stats.block_bytes as usize;

@@ -49,7 +49,9 @@ fn whole_blocks_cost_themselves_a_record_and_a_fence() {
     let rig = Rig::new(4 << 20);
     let buffer = rig.open().expect("open");
     let file = hot_file(&rig, &buffer);
-    let blocks: Vec<u8> = (0..3 * 4096u32).map(|at| (at * 7919 >> 5) as u8).collect();
+    let blocks: Vec<u8> = (0..3 * 4096u32)
+        .map(|at| ((at * 7919) >> 5) as u8)
+        .collect();
     file.write_at(4096, &blocks, true).expect("write");
     let other: Vec<u8> = blocks.iter().map(|byte| byte ^ 0x55).collect();
     let cost = spent(&buffer, || {

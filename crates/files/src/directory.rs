@@ -298,7 +298,7 @@ impl Directory {
             // It lives on under a name by which a crash would not find it: its data goes where it
             // needs no name, and stays there until the name is gone.
             return Ok(Victim {
-                lent: file.suspend_meanwhile()?,
+                lent: Some(file.suspend_meanwhile()?),
                 last: None,
             });
         }

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
 
-use crate::content::Content;
+use crate::content::{Content, Suspender};
 use crate::directory::FileIdentity;
 use crate::registry::Registry;
 
@@ -144,23 +144,24 @@ impl BufferedFile {
     /// # Errors
     /// As [`BufferedFile::drain`]; nothing has changed then.
     pub fn suspend(&self) -> io::Result<()> {
-        self.content.suspend().map(drop)
+        self.content.suspend(Suspender::Caller)
     }
 
-    /// Suspends the file for as long as what this returns lives; none if it was suspended already.
-    pub(crate) fn suspend_meanwhile(self: &Arc<Self>) -> io::Result<Option<Suspension>> {
-        let is_new = self.content.suspend()?;
-        Ok(is_new.then(|| Suspension(self.clone())))
+    /// Suspends the file for as long as what this returns lives.
+    pub(crate) fn suspend_meanwhile(self: &Arc<Self>) -> io::Result<Suspension> {
+        self.content.suspend(Suspender::Operation)?;
+        Ok(Suspension(self.clone()))
     }
 
     /// Buffers again; nobody else may use the file any more. Where the backing does not tell the file's
     /// size, it stays suspended.
     pub fn resume(&self) {
         // An error means just that: still suspended, which is always right.
-        drop(self.content.resume());
+        drop(self.content.resume(Suspender::Caller));
     }
 
-    /// The inode has no name any more: what is written need not survive, and is forgotten on close.
+    /// A name of the inode was removed. If it has none left, what is written need not survive, and is
+    /// forgotten on close.
     pub fn unlinked(&self) {
         self.content.unlinked();
     }
@@ -177,7 +178,8 @@ pub(crate) struct Suspension(Arc<BufferedFile>);
 
 impl Drop for Suspension {
     fn drop(&mut self) {
-        self.0.resume();
+        // As in `BufferedFile::resume`.
+        drop(self.0.content.resume(Suspender::Operation));
     }
 }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::content::Content;
+use crate::content::{Content, Suspender};
 use crate::directory::FileIdentity;
 use crate::file::BufferedFile;
 use crate::shared::Shared;
@@ -28,6 +28,8 @@ struct Files {
     /// Files in the order in which they were closed, with the number of that closing.
     closed: VecDeque<(FileIdentity, u64)>,
     closings: u64,
+    /// How many are closed now.
+    closed_count: usize,
     /// Files that were let go although a crash might lose some of what was written to them.
     unsynced: HashSet<FileIdentity>,
     /// The buffer is closed: files pass through.
@@ -79,7 +81,7 @@ impl Registry {
         let target = Target::new(descriptor)?;
         let content = Arc::new(Content::new(shared, target, is_known));
         if files.is_over {
-            content.suspend()?;
+            content.suspend(Suspender::End)?;
         }
         let handle = Arc::new(BufferedFile::new(content.clone(), self.clone()));
         files.known.insert(
@@ -104,7 +106,9 @@ impl Registry {
         identity: FileIdentity,
     ) -> Option<Arc<BufferedFile>> {
         let known = files.known.get_mut(&identity)?;
-        known.closing = 0;
+        if std::mem::take(&mut known.closing) > 0 {
+            files.closed_count -= 1;
+        }
         let handle = known
             .handle
             .upgrade()
@@ -143,7 +147,17 @@ impl Registry {
             return;
         }
         known.closing = closing;
+        files.closed_count += 1;
         files.closed.push_back((identity, closing));
+        if files.closed.len() > 2 * files.closed_count.max(self.closed_max) {
+            // Mostly of files that were opened again.
+            let Files { known, closed, .. } = &mut *files;
+            closed.retain(|(identity, closing)| {
+                known
+                    .get(identity)
+                    .is_some_and(|known| known.closing == *closing)
+            });
+        }
         let oldest = self.oldest(&mut files);
         drop(files);
         self.let_go(oldest);
@@ -152,11 +166,12 @@ impl Registry {
     /// Closed files beyond those that are kept.
     fn oldest(&self, files: &mut Files) -> Vec<Closed> {
         let mut oldest = Vec::new();
-        if files.closed.len() <= self.closed_max {
+        if files.closed_count <= self.closed_max {
             return oldest;
         }
         // Many at once: syncs of several files cost little more than one.
-        while files.closed.len() > self.closed_max * 3 / 4 {
+        let wanted = files.closed_count - self.closed_max * 3 / 4;
+        while oldest.len() < wanted {
             let Some((identity, closing)) = files.closed.pop_front() else {
                 break;
             };
@@ -177,10 +192,12 @@ impl Registry {
     fn let_go(&self, oldest: Vec<Closed>) {
         for closed in oldest {
             // Where the backing fails the file stays known, and with it what the pool has of it.
-            if closed.content.settle().is_err() {
+            let settled = closed.content.settle();
+            let mut files = self.lock();
+            if settled.is_err() {
+                files.closed.push_back((closed.identity, closed.closing));
                 continue;
             }
-            let mut files = self.lock();
             let known = files.known.get(&closed.identity);
             // Opened and closed again meanwhile, it may be in the pool again.
             let is_same = known.is_some_and(|known| known.closing == closed.closing);
@@ -189,6 +206,7 @@ impl Registry {
                     files.unsynced.insert(closed.identity);
                 }
                 files.known.remove(&closed.identity);
+                files.closed_count -= 1;
             }
         }
     }

@@ -174,7 +174,7 @@ impl VirtualStore {
 
     /// After the write and before it is reported: a sync that begins later covers it.
     fn touch(&self, target: &Arc<Target>) {
-        if !target.is_touched.swap(true, Ordering::AcqRel) {
+        if target.touch() {
             self.lock_touched().push(target.clone());
         }
     }
@@ -186,14 +186,20 @@ impl VirtualStore {
     /// Syncs what was touched; what fails is touched still.
     fn sync_files(&self) -> io::Result<()> {
         let files = std::mem::take(&mut *self.lock_touched());
+        let failed: Vec<u64> = files.iter().map(|target| target.untouch()).collect();
         for target in &files {
-            target.is_touched.store(false, Ordering::Release);
             // A time that cannot be put back is no reason to keep the data from the disk.
             drop(target.times.restore(&target.descriptor()));
         }
         let result = match files.len() > SYNCED_ONE_BY_ONE_MAX {
             true => sync_file_systems(&files),
             false => files.iter().try_for_each(|target| target.sync_data()),
+        };
+        let is_told = |(target, failed): (&Arc<Target>, u64)| target.failed_syncs() != failed;
+        let result = match result.is_ok() && files.iter().zip(failed).any(is_told) {
+            // Another sync was told of a page that may have been ours, so this one was not.
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => result,
         };
         if result.is_err() {
             files.iter().for_each(|target| self.touch(target));

@@ -26,13 +26,19 @@ pub(crate) struct Target {
     descriptor: RwLock<Arc<File>>,
     /// The size that readers see: nothing is written behind it.
     size_bytes: AtomicU64,
+    /// The size that is committed: behind it may only be zeroes yet, which are nobody's.
+    committed_bytes: AtomicU64,
+    /// Syncs that failed. The kernel tells of each failure once, whoever asks.
+    failed_syncs: AtomicU64,
+    /// The same when the file was touched since its last good sync.
+    failed_when_touched: AtomicU64,
     /// Row and epoch of a cut that is not known to be durable in the backing.
     cut: Mutex<Option<Cut>>,
     has_cut: AtomicBool,
     /// When it was modified, where the backing cannot tell.
     pub(crate) times: Times,
     /// Whether it is among the files to be synced.
-    pub(crate) is_touched: AtomicBool,
+    is_touched: AtomicBool,
 }
 
 /// A cut of the file: which row says so, and which cut it is.
@@ -46,9 +52,13 @@ pub(crate) struct Cut {
 impl Target {
     pub(crate) fn new(descriptor: OwnedFd) -> io::Result<Target> {
         let file = File::from(descriptor);
+        let size_bytes = file.metadata()?.len();
         Ok(Target {
             identity: FileIdentity::of(&file)?,
-            size_bytes: AtomicU64::new(file.metadata()?.len()),
+            size_bytes: AtomicU64::new(size_bytes),
+            committed_bytes: AtomicU64::new(size_bytes),
+            failed_syncs: AtomicU64::new(0),
+            failed_when_touched: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(file)),
             cut: Mutex::new(None),
             has_cut: AtomicBool::new(false),
@@ -89,8 +99,14 @@ impl Target {
         self.size_bytes.load(Ordering::Acquire)
     }
 
-    /// The file is this long now. It never shrinks so: see [`Target::truncate`].
+    /// The file is this long now, for good or until it is cut: see [`Target::truncate`].
     pub(crate) fn grown_to(&self, size_bytes: u64) {
+        self.size_bytes.store(size_bytes, Ordering::Release);
+        self.committed_bytes.store(size_bytes, Ordering::Release);
+    }
+
+    /// The file is about to be this long: write-back must not stop before, but not lengthen it either.
+    pub(crate) fn growing_to(&self, size_bytes: u64) {
         self.size_bytes.store(size_bytes, Ordering::Release);
     }
 
@@ -109,7 +125,7 @@ impl Target {
                 ..cut
             });
         }
-        self.size_bytes.store(size_bytes, Ordering::Release);
+        self.grown_to(size_bytes);
         alone.set_len(size_bytes)
     }
 
@@ -151,6 +167,11 @@ impl Target {
         }
         let inside = self.size_bytes().saturating_sub(offset);
         let len = usize::try_from(inside).map_or(bytes.len(), |inside| inside.min(bytes.len()));
+        // What is not zero behind the committed size can only come from a commit.
+        let committed = self.committed_bytes.load(Ordering::Acquire);
+        let committed = (committed.saturating_sub(offset) as usize).min(len);
+        let last = bytes[committed..len].iter().rposition(|byte| *byte != 0);
+        let len = last.map_or(committed, |last| committed + last + 1);
         file.write_all_at(&bytes[..len], offset)?;
         if len >= STARTED_BYTES_MIN {
             start_writing(&file, offset, len);
@@ -193,17 +214,46 @@ impl Target {
         Ok(())
     }
 
+    /// How many syncs of the file have failed.
+    pub(crate) fn failed_syncs(&self) -> u64 {
+        self.failed_syncs.load(Ordering::Acquire)
+    }
+
+    /// Notes that the pool has written to the file; whether that is new since it was last synced.
+    pub(crate) fn touch(&self) -> bool {
+        let is_new = !self.is_touched.swap(true, Ordering::AcqRel);
+        if is_new {
+            let failed = self.failed_syncs();
+            self.failed_when_touched.store(failed, Ordering::Release);
+        }
+        is_new
+    }
+
+    /// It is about to be synced. Returns how many syncs had failed when it was touched.
+    pub(crate) fn untouch(&self) -> u64 {
+        let failed = self.failed_when_touched.load(Ordering::Acquire);
+        self.is_touched.store(false, Ordering::Release);
+        failed
+    }
+
     pub(crate) fn sync_all(&self) -> io::Result<()> {
-        observe::sync_all(&*self.descriptor())
+        self.count_failure(observe::sync_all(&*self.descriptor()))
     }
 
     /// `syncfs` of the file's file system.
     pub(crate) fn sync_file_system(&self) -> io::Result<()> {
-        observe::sync_file_system(&*self.descriptor())
+        self.count_failure(observe::sync_file_system(&*self.descriptor()))
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {
-        observe::sync_data(&*self.descriptor())
+        self.count_failure(observe::sync_data(&*self.descriptor()))
+    }
+
+    fn count_failure(&self, synced: io::Result<()>) -> io::Result<()> {
+        if synced.is_err() {
+            self.failed_syncs.fetch_add(1, Ordering::AcqRel);
+        }
+        synced
     }
 }
 

@@ -44,10 +44,13 @@ pub(crate) struct Content {
 struct State {
     /// Every call goes straight to the backing.
     passes_through: bool,
+    suspended: Suspended,
     is_hot: bool,
     /// Where the pool has it, if it does.
     pooled: Option<Pooled>,
     unsynced: Unsynced,
+    /// Failed syncs of the backing that callers were told of.
+    failures_told: u64,
     /// Syncs of the backing that have taken over what was unsynced, and are not done.
     syncs_under_way: u32,
     /// No name is left: nothing need survive.
@@ -56,6 +59,28 @@ struct State {
     reserved_bytes: u64,
     /// The backing cannot reserve.
     reserves_nothing: bool,
+}
+
+/// Why every call goes straight to the backing.
+#[derive(Debug, Default)]
+struct Suspended {
+    /// Somebody asked for it, and has not ended it.
+    is_asked: bool,
+    /// So many operations lend the file out for as long as they take.
+    lent: u32,
+    /// The buffer is closed.
+    is_over: bool,
+}
+
+/// Who suspends a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Suspender {
+    /// A caller, until it ends it.
+    Caller,
+    /// An operation, for as long as it takes.
+    Operation,
+    /// The buffer's end.
+    End,
 }
 
 /// What of the backing's file is not known to be durable there.
@@ -109,9 +134,14 @@ impl Content {
         }
     }
 
-    /// The inode has no name any more.
+    /// A name of the inode went. If it was the last one, nothing of it need survive.
     pub(crate) fn unlinked(&self) {
-        self.write_state().is_unlinked = true;
+        // Whoever says so may have been wrong: somebody may have linked it meanwhile.
+        let is_nameless =
+            rustix::fs::fstat(&*self.target.descriptor()).is_ok_and(|stat| stat.st_nlink == 0);
+        if is_nameless {
+            self.write_state().is_unlinked = true;
+        }
     }
 
     /// Mode, owner or times changed in the backing.
@@ -127,7 +157,8 @@ impl Content {
 
     /// Whether something of it may be lost in a crash, for all we know.
     pub(crate) fn is_unsynced(&self) -> bool {
-        !self.read_state().unsynced.is_empty()
+        let state = self.read_state();
+        state.passes_through || !state.unsynced.is_empty()
     }
 
     /// To be called when `unsynced` has changed.

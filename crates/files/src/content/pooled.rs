@@ -1,6 +1,7 @@
 //! A file's place in the pool: its row of the size table, its segments, its blocks.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use forebay::Transaction;
 
@@ -44,30 +45,30 @@ impl Pooled {
 }
 
 impl Content {
-    /// Gives the file a row of the size table, durably, if it has none. False if it cannot have one: it
-    /// has no name, or cannot be written to, or all rows are taken.
-    pub(super) fn join_pool(&self, state: &mut State) -> io::Result<bool> {
-        if state.pooled.is_some() {
-            return Ok(true);
+    /// Gives the file a row of the size table, durably, if it has none. False if it cannot have one, for
+    /// whatever reason: it has no name, or all rows are taken, or the pool refuses writes. The backing
+    /// is then all that there is.
+    pub(super) fn join_pool(&self, state: &mut State) -> bool {
+        if state.pooled.is_none() && !state.is_unlinked {
+            state.pooled = self.new_row().unwrap_or(None);
+            state.unsynced.size &= state.pooled.is_none();
         }
-        if state.is_unlinked || !self.target.is_writable()? {
-            return Ok(false);
+        state.pooled.is_some()
+    }
+
+    fn new_row(&self) -> io::Result<Option<Pooled>> {
+        if !self.target.is_writable()? {
+            return Ok(None);
         }
-        let descriptor = self.target.descriptor();
-        let identity = self.target.identity();
         let shared = &self.shared;
-        let id = match shared
-            .naming
-            .introduce(std::os::fd::AsFd::as_fd(&*descriptor), identity)
-        {
-            Ok(id) => id,
-            Err(error) if is_nameless(&error) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let Some(number) = shared.sizes.take() else {
-            return Ok(false);
-        };
+        let descriptor = self.target.descriptor();
         self.target.times.begin(&descriptor)?;
+        let identity = self.target.identity();
+        let id = shared.naming.introduce(descriptor.as_fd(), identity)?;
+        let Some(number) = shared.sizes.take() else {
+            shared.naming.settled(id);
+            return Ok(None);
+        };
         let size_bytes = self.target.size_bytes();
         let row = Row {
             id,
@@ -80,17 +81,16 @@ impl Content {
         let written = written.and_then(|()| transaction.commit().map_err(from_pool));
         if let Err(error) = written {
             shared.sizes.give(number);
+            shared.naming.settled(id);
             return Err(error);
         }
-        state.unsynced.size = false;
-        state.pooled = Some(Pooled {
+        Ok(Some(Pooled {
             id,
             row: number,
             size_bytes,
             segments: Vec::new(),
             blocks: BlockMap::default(),
-        });
-        Ok(true)
+        }))
     }
 
     /// Finds segments for these blocks of the file; those that are new become known with the
@@ -163,9 +163,4 @@ impl Content {
         self.target.times.end(&self.target.descriptor());
         Ok(())
     }
-}
-
-/// Whether an inode could not be introduced because nobody knows a name of it.
-fn is_nameless(error: &io::Error) -> bool {
-    [Some(libc::ENOENT), Some(libc::ESTALE)].contains(&error.raw_os_error())
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Content, State};
+use super::{Content, State, Suspender};
 use crate::errors::from_pool;
 
 impl Content {
@@ -36,26 +36,34 @@ impl Content {
     }
 
     /// From now on every call goes straight to the backing, which has everything, and the pool knows
-    /// nothing of the file any more that recovery could write over what others do to it. Returns whether
-    /// that is new.
-    pub(crate) fn suspend(&self) -> io::Result<bool> {
+    /// nothing of the file any more that recovery could write over what others do to it.
+    pub(crate) fn suspend(&self, who: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
-        if state.passes_through {
-            return Ok(false);
-        }
         if state.pooled.is_some() {
             self.drain_locked(&mut state)?;
             self.leave_pool(&mut state)?;
         }
+        match who {
+            Suspender::Caller => state.suspended.is_asked = true,
+            Suspender::Operation => state.suspended.lent += 1,
+            Suspender::End => state.suspended.is_over = true,
+        }
         state.passes_through = true;
         self.note_unsynced(&state);
-        Ok(true)
+        Ok(())
     }
 
-    /// Ends a suspension: nobody else uses the file any more.
-    pub(crate) fn resume(&self) -> io::Result<()> {
+    /// Ends a suspension. If it was the last one, nobody else uses the file any more.
+    pub(crate) fn resume(&self, who: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
-        if !state.passes_through {
+        let suspended = &mut state.suspended;
+        match who {
+            Suspender::Caller => suspended.is_asked = false,
+            Suspender::Operation => suspended.lent -= 1,
+            Suspender::End => unreachable!("a buffer's end is for good"),
+        }
+        let is_over = !suspended.is_asked && suspended.lent == 0 && !suspended.is_over;
+        if !state.passes_through || !is_over {
             return Ok(());
         }
         let size_bytes = self.target.backing_size()?;

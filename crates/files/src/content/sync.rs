@@ -33,11 +33,19 @@ impl Content {
         if kind == SyncKind::Data && unsynced.attributes && self.has_only_attributes(&state) {
             return Ok(());
         }
+        let failures = self.target.failed_syncs();
+        if failures != state.failures_told {
+            // Somebody else's sync was told of a page that may have been this caller's.
+            state.failures_told = failures;
+            state.unsynced.everything = true;
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        let unsynced = &state.unsynced;
         let is_for_backing = unsynced.everything
             || (unsynced.attributes && kind == SyncKind::All)
             || unsynced.ranges.has_overflowed()
             || unsynced.ranges.bytes() > self.shared.absorbed_bytes_max;
-        if !is_for_backing && self.join_pool(&mut state)? {
+        if !is_for_backing && self.join_pool(&mut state) {
             let absorbed = match mutated(Mutant::FilesSyncNotAbsorbed) {
                 true => Ok(()),
                 false => self.absorb(&mut state),
@@ -51,9 +59,14 @@ impl Content {
         let taken = std::mem::take(&mut state.unsynced);
         state.syncs_under_way += 1;
         drop(state);
-        let result = self.sync_descriptor(kind);
+        let mut result = self.sync_descriptor(kind);
         let mut state = self.write_state();
         state.syncs_under_way -= 1;
+        let failures = self.target.failed_syncs();
+        if result.is_ok() && failures != state.failures_told {
+            result = Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        state.failures_told = failures;
         match &result {
             Ok(()) => state.unsynced.attributes |= taken.attributes && kind == SyncKind::Data,
             Err(_) => state.unsynced.restore(&taken),

@@ -62,7 +62,11 @@ impl Content {
             self.unasked_bytes.store(unasked, Ordering::Relaxed);
             state.is_hot = unasked <= COLD_AFTER_BYTES;
         }
-        if (durable || state.is_hot) && self.join_pool(state)? {
+        if durable && state.unsynced.everything {
+            // What is not durable may be that the file was cut: that goes first.
+            self.sync_backing_locked(state)?;
+        }
+        if (durable || state.is_hot) && self.join_pool(state) {
             state.is_hot = true;
             return self.write_pooled(state, offset, data);
         }
@@ -136,13 +140,12 @@ impl Content {
             added.map_err(from_pool)?;
         }
         // Before the commit: a write-back right behind it must not stop at the old end.
-        self.target.grown_to(size_bytes);
+        self.target.growing_to(size_bytes);
         if let Err(error) = transaction.commit() {
-            if size_bytes != size_before {
-                self.target.truncate(size_before, None)?;
-            }
+            self.target.grown_to(size_before);
             return Err(from_pool(error));
         }
+        self.target.grown_to(size_bytes);
         pooled.size_bytes = size_bytes;
         blocks.for_each(|block| pooled.blocks.insert(block));
         Ok(())
@@ -163,16 +166,16 @@ impl Content {
         };
         let size_bytes = offset + data.len() as u64;
         let word = shared.sizes.size_word(pooled.row, size_bytes);
-        self.target.grown_to(size_bytes);
+        self.target.growing_to(size_bytes);
         let done = shared
             .volume
             .append_with_word(place, within as usize, data, Some(word));
         match done {
-            Ok(true) => pooled.size_bytes = size_bytes,
-            // The long way follows.
-            Ok(false) => self.target.grown_to(offset),
-            // Write-back may have put zeroes behind the old end.
-            Err(_) => self.target.truncate(offset, None)?,
+            Ok(true) => {
+                self.target.grown_to(size_bytes);
+                pooled.size_bytes = size_bytes;
+            }
+            _ => self.target.grown_to(offset),
         }
         done.map_err(from_pool)
     }
