@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::buffer::FileBuffer;
 use crate::file::{BufferedFile, Suspension, SyncKind};
 use crate::names::Renaming;
+use crate::observe;
 
 /// Which inode: the device and the number, as `stat` gives them, while the inode lives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -323,11 +324,17 @@ impl Directory {
     }
 
     /// `fsync` of the directory: every change of its names so far survives a crash. There is nothing to
-    /// do: each was recorded before its call returned.
+    /// do while the buffer is open: each was recorded before its call returned.
     ///
     /// # Errors
-    /// None now.
+    /// The backing's own.
     pub fn sync(&self) -> io::Result<()> {
+        if self.buffer.names().is_over() {
+            // An O_PATH descriptor cannot be synced.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
+            return observe::sync_all(readable);
+        }
         Ok(())
     }
 }
@@ -344,7 +351,10 @@ struct Victim {
 
 impl Victim {
     fn removed(self) {
-        if let Some(file) = self.last {
+        // Somebody may have given it another name meanwhile, or it was its own victim.
+        if let Some(file) = self.last
+            && rustix::fs::fstat(&*file.backing()).is_ok_and(|stat| stat.st_nlink == 0)
+        {
             file.unlinked();
         }
     }

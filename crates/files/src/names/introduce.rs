@@ -28,7 +28,7 @@ pub(super) fn root_record(seen: &Seen) -> Record {
 pub(super) enum Need {
     /// The backing must not lose it.
     Lasting,
-    /// It is about to be removed.
+    /// It is about to be removed, or synced already.
     Passing,
 }
 
@@ -37,10 +37,15 @@ impl<S: NameSpace> Names<S> {
     ///
     /// # Errors
     /// The backing's or the pool's; `ENOENT` if it has no name.
-    pub(crate) fn acquire(&self, handle: &S::Handle) -> io::Result<FileId> {
+    pub(crate) fn acquire(
+        &self,
+        handle: &S::Handle,
+        sync: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<FileId> {
         let mut inner = self.lock();
+        self.make_room(&mut inner)?;
         let seen = self.space.seen(handle)?;
-        let id = match self.introduced(&mut inner, handle, &seen) {
+        let id = match self.introduced(&mut inner, handle, &seen, sync) {
             // The name it was opened by is gone, or it is not below the root.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::EXDEV)) => None,
             found => found?,
@@ -56,6 +61,7 @@ impl<S: NameSpace> Names<S> {
         inner: &mut Inner,
         handle: &S::Handle,
         seen: &Seen,
+        sync: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<Option<FileId>> {
         if let Some(id) = inner.table.find(&seen.identity)
             && inner.introduced.contains(&id)
@@ -69,7 +75,6 @@ impl<S: NameSpace> Names<S> {
         if seen.links == 0 {
             return Ok(None);
         }
-        self.make_room(inner)?;
         let mut path = self.space.path(handle)?;
         let Some(name) = path.pop() else {
             return Ok(Some(FileId::ROOT));
@@ -80,14 +85,18 @@ impl<S: NameSpace> Names<S> {
             _ => return Err(moved_by_others()),
         }
         let place = Place { parent, name };
-        let id = self.ensure(inner, &directory, seen, place, Need::Lasting)?;
+        if inner.must_sync(seen) {
+            sync()?;
+        }
+        let id = self.ensure(inner, &directory, seen, place, Need::Passing)?;
         Ok(Some(id))
     }
 
     /// The id of a directory, introduced.
     pub(super) fn directory(&self, inner: &mut Inner, handle: &S::Handle) -> io::Result<FileId> {
         let seen = self.space.seen(handle)?;
-        let id = self.introduced(inner, handle, &seen)?;
+        let sync = || self.space.sync_inode(handle);
+        let id = self.introduced(inner, handle, &seen, &sync)?;
         id.ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
     }
 
@@ -144,8 +153,7 @@ impl<S: NameSpace> Names<S> {
             inner.commit(vec![record])?;
             return Ok(id);
         }
-        // What others made since the last sync may be lost with them.
-        if need == Need::Lasting && seen.made_ns >= inner.synced_ns {
+        if need == Need::Lasting && inner.must_sync(seen) {
             let handle = self.space.hold(directory, &place.name)?;
             self.space.sync_inode(&handle)?;
         }
@@ -171,6 +179,13 @@ impl<S: NameSpace> Names<S> {
         }
         inner.introduced.insert(id);
         Ok(id)
+    }
+}
+
+impl Inner {
+    /// What others made since the last sync may be lost with them.
+    fn must_sync(&self, seen: &Seen) -> bool {
+        seen.made_ns >= self.synced_ns
     }
 }
 

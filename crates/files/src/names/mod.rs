@@ -159,9 +159,16 @@ impl<S: NameSpace> Names<S> {
     /// # Errors
     /// The backing's or the pool's; the log still counts then.
     pub(crate) fn end(&self) -> io::Result<()> {
-        self.begin()?;
+        // First: what is done from here on is not recorded, so it is nothing that the new log lacks.
         self.lock().is_over = true;
-        Ok(())
+        let ended = self.begin();
+        self.lock().is_over = ended.is_ok();
+        ended
+    }
+
+    /// Whether nothing is recorded any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().is_over
     }
 
     /// `ask` is sent something when [`Names::checkpoint`] is to be called; when the names are gone it is

@@ -73,7 +73,10 @@ impl<S: NameSpace> Names<S> {
         self.make_room(&mut inner)?;
         let place = self.place(&mut inner, directory, name)?;
         let before = self.space.seen(subject)?;
-        let known = self.introduced(&mut inner, subject, &before)?;
+        let known = {
+            let sync = || self.space.sync_inode(subject);
+            self.introduced(&mut inner, subject, &before, &sync)?
+        };
         inner.check()?;
         perform()?;
         if let Some(id) = known {
@@ -185,6 +188,7 @@ impl<S: NameSpace> Names<S> {
     /// The backing's.
     pub(crate) fn knows_another(&self, directory: &S::Handle, name: &OsStr) -> io::Result<bool> {
         let mut inner = self.lock();
+        self.make_room(&mut inner)?;
         let place = self.place(&mut inner, directory, name)?;
         let seen = self.look(directory, name)?;
         let id = inner.table.find(&seen.identity);

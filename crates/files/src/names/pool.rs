@@ -14,6 +14,7 @@ use super::{Names, RealSpace};
 use crate::directory::FileIdentity;
 use crate::metadata::{FileId, MetadataArea};
 use crate::naming::{Found, NamesRecovery, Naming};
+use crate::observe;
 
 /// Names of the kernel's directories.
 pub(crate) type RealNames = Names<RealSpace>;
@@ -38,7 +39,9 @@ impl LogArea for MetadataArea {
 
 impl Naming for Arc<RealNames> {
     fn introduce(&self, descriptor: BorrowedFd<'_>, _identity: FileIdentity) -> io::Result<FileId> {
-        self.acquire(&Arc::new(descriptor.try_clone_to_owned()?))
+        // Closing a duplicate would take the program's record locks with it; an O_PATH one does not.
+        let handle = Arc::new(RealSpace::path_only(descriptor)?);
+        self.acquire(&handle, &|| observe::sync_all(descriptor))
     }
 
     fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool {

@@ -47,6 +47,12 @@ impl RealSpace {
         see(descriptor, OsStr::new(""), AtFlags::EMPTY_PATH)
     }
 
+    /// The same inode, without any access to it.
+    pub(crate) fn path_only(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        Ok(rustix::fs::open(link_of(descriptor), flags, Mode::empty())?)
+    }
+
     fn know_device(&self, directory: BorrowedFd<'_>, device: u64) -> io::Result<()> {
         let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
         if let std::collections::hash_map::Entry::Vacant(entry) = devices.entry(device) {
@@ -336,9 +342,9 @@ impl NameSpace for RealSpace {
 
     fn sync_inode(&self, handle: &Arc<OwnedFd>) -> io::Result<()> {
         let seen = RealSpace::seen_of(handle.as_fd())?;
-        let is_file = seen.mode & KIND_BITS == libc::S_IFREG;
-        if !is_file && !is_directory(seen.mode) {
-            // Opening it could do something else.
+        if !is_directory(seen.mode) {
+            // Opening a file breaks leases, and closing it takes record locks; of others it could do
+            // anything.
             return self.sync_all();
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;

@@ -184,7 +184,8 @@ impl World {
                     return Ok(());
                 };
                 let uid = self.tree().find(&path).unwrap();
-                self.held.push(names.acquire(&uid)?);
+                self.held
+                    .push(names.acquire(&uid, &|| space.sync_inode(&uid))?);
                 Ok(())
             }
             14 => {

@@ -123,8 +123,8 @@ fn a_rename_that_was_lost_is_done_again_and_the_victim_goes() {
     // Both names as the crash leaves them.
     fs::hard_link(place.path("old"), place.path("kept-old")).unwrap();
     fs::hard_link(place.path("new"), place.path("kept-new")).unwrap();
-    let file = names.acquire(&place.dir("old")).unwrap();
-    let victim = names.acquire(&place.dir("new")).unwrap();
+    let file = names.acquire(&place.dir("old"), &|| Ok(())).unwrap();
+    let victim = names.acquire(&place.dir("new"), &|| Ok(())).unwrap();
     let how = Renaming::Replace;
     names
         .rename((&root, os("old")), (&root, os("new")), how)
@@ -219,8 +219,8 @@ fn others_files_are_left_alone_and_told_of() {
     fs::write(place.path("ours"), "ours").unwrap();
     fs::write(place.path("kept"), "kept").unwrap();
     let (names, _) = place.recover();
-    let ours = names.acquire(&place.dir("ours")).unwrap();
-    let kept = names.acquire(&place.dir("kept")).unwrap();
+    let ours = names.acquire(&place.dir("ours"), &|| Ok(())).unwrap();
+    let kept = names.acquire(&place.dir("kept"), &|| Ok(())).unwrap();
     create(&names, &place, "", "made");
     fs::remove_file(place.path("ours")).unwrap();
     fs::rename(place.path("made"), place.path("elsewhere")).unwrap();
@@ -295,7 +295,7 @@ fn names_go_on_when_the_log_is_full() {
     fs::write(place.path("held"), "x").unwrap();
     let (names, _) = place.recover();
     let root = place.dir("");
-    let held = names.acquire(&place.dir("held")).unwrap();
+    let held = names.acquire(&place.dir("held"), &|| Ok(())).unwrap();
     // Each round takes 240 bytes or so of a half of 128 KiB.
     for round in 0..1500 {
         let name = format!("file-{round}");
@@ -333,7 +333,7 @@ fn a_checkpoint_that_an_operation_overtakes_keeps_what_is_held() {
     fs::write(place.path("held"), "x").unwrap();
     let (names, _) = place.recover();
     let root = place.dir("");
-    let held = names.acquire(&place.dir("held")).unwrap();
+    let held = names.acquire(&place.dir("held"), &|| Ok(())).unwrap();
     // As checkpoint() does, but for the pause in which the log fills.
     names.lock().prepare_next_log();
     for round in 0..1500 {
