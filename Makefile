@@ -1,6 +1,6 @@
 # One door for people and for CI: every recipe installs what it needs first, after saying so.
 .DEFAULT_GOAL := help
-.PHONY: help run test bench bench-apps lab crash soak rig rig-grid lint fuzz loom tsan build man clean
+.PHONY: help run test bench bench-apps lab crash soak torture rig rig-grid lint fuzz loom tsan build man clean
 
 JOBS ?= 2
 CARGO ?= cargo
@@ -35,6 +35,10 @@ crash: ## A million crash images and every mutant; writes target/crash/report.js
 soak: ## Ten minutes of load on daemons that are killed and misled; writes target/soak/report.json
 	@scripts/setup.sh build
 	@scripts/soak.sh
+
+torture: ## Files behind Forebay at random, against POSIX, through kills and bad days of the disk
+	@scripts/setup.sh build apps
+	@scripts/torture.sh
 
 rig: ## Power cuts and measurements under real kernels, no KVM needed; writes target/rig/report.json
 	@scripts/setup.sh build rig

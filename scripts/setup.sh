@@ -11,7 +11,8 @@ cd "$(dirname "$0")/.."
 # The oldest Rust that builds the tree; Cargo.toml says the same in rust-version.
 readonly RUST_MINOR_MIN=90
 readonly CARGO_DENY_VERSION=0.20.2
-readonly PJDFSTEST_VERSION=0.2.2
+# Test programs of others for file systems; only run, never linked to.
+readonly TEST_PROGRAMS=(fsx@0.3.2 pjdfstest@0.2.2)
 readonly CARGO_DENY_SHA256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee
 
 packages=()
@@ -223,13 +224,6 @@ if [ "${#packages[@]}" -gt 0 ] || $needs_rust; then
 fi
 
 for purpose in "${@:-build}"; do
-    # What POSIX says of files, as a program; packages do not have it.
-    if [ "$purpose" = apps ] && ! command -v pjdfstest >/dev/null 2>&1 &&
-        [ ! -x target/tools/bin/pjdfstest ]; then
-        echo "setup: about to build pjdfstest $PJDFSTEST_VERSION into target/tools"
-        cargo install --quiet --locked --root target/tools "pjdfstest@$PJDFSTEST_VERSION" ||
-            echo "setup: no pjdfstest; the checks of POSIX are left out"
-    fi
     if [ "$purpose" = lint ] && ! command -v cargo-deny >/dev/null 2>&1 &&
         [ ! -x target/tools/bin/cargo-deny ]; then
         mkdir -p target
@@ -242,4 +236,24 @@ for purpose in "${@:-build}"; do
             </dev/null 2>/dev/null ||
             cargo install --quiet --locked --root target/tools "cargo-deny@$CARGO_DENY_VERSION"
     fi
+done
+
+has_test_programs() {
+    local program
+    for program in "${TEST_PROGRAMS[@]}"; do
+        [ -x "target/tools/bin/${program%@*}" ] || return 1
+    done
+}
+
+for purpose in "${@:-build}"; do
+    case "$purpose" in
+    test | apps)
+        if ! has_test_programs; then
+            echo "setup: about to build ${TEST_PROGRAMS[*]} into target/tools, in a few minutes"
+            mkdir -p target
+            cargo install --quiet --locked --root target/tools "${TEST_PROGRAMS[@]}" </dev/null ||
+                echo "setup: they cannot be built here; what they test is skipped"
+        fi
+        ;;
+    esac
 done

@@ -70,6 +70,7 @@ step crash-images-files cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-c
 step printed cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- printed
 step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
 step soak env PROFILE=checked scripts/soak.sh --quick
+step torture env PROFILE=checked scripts/torture.sh --quick
 step rig env PROFILE=checked scripts/rig.sh --quick
 step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
 

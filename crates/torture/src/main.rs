@@ -3,8 +3,10 @@
 //!
 //! Prints a list of named numbers. Exit code 1 if anything was wrong.
 
+mod bad_days;
 mod children;
 mod database;
+mod disk;
 mod exercise;
 mod fsx;
 mod kill;
@@ -44,6 +46,10 @@ enum Part {
     Posix(Options),
     /// Programs and daemons killed while they work
     Kill(Options),
+    /// A disk that is full, stops or is gone; directories and pools that do not go together
+    BadDays(Options),
+    /// The same with the power of the disk cut
+    Power(Options),
     /// SQLite killed while it commits
     Database(Options),
     /// All of it
@@ -126,10 +132,12 @@ fn main() -> ExitCode {
             database::run_ledger(&options.path, options.journal).map(|()| true)
         }
         Part::Database(options) => torture(&options, &[database::run]),
+        Part::BadDays(options) => torture(&options, &[bad_days::run]),
+        Part::Power(options) => torture(&options, &[kill::run_power_cuts]),
         Part::Kill(options) => torture(&options, &[kill::run]),
         Part::Fsx(options) => torture(&options, &[fsx::run]),
         Part::Posix(options) => torture(&options, &[posix::run]),
-        Part::All(options) => torture(&options, &[fsx::run, posix::run, kill::run, database::run]),
+        Part::All(options) => torture(&options, ALL),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
@@ -153,6 +161,15 @@ fn exercise(options: ExerciseOptions) -> Result<bool> {
 }
 
 type Run = fn(&Settings, &mut Report) -> Result<()>;
+
+const ALL: &[Run] = &[
+    fsx::run,
+    posix::run,
+    kill::run,
+    kill::run_power_cuts,
+    database::run,
+    bad_days::run,
+];
 
 /// Runs the parts; true if nothing was wrong.
 fn torture(options: &Options, parts: &[Run]) -> Result<bool> {

@@ -251,7 +251,7 @@ impl Place {
     }
 
     /// Takes away what a killed daemon left mounted.
-    fn unmount_dead(&self) {
+    pub fn unmount_dead(&self) {
         // Nothing is mounted there where somebody did it before.
         let _ = rustix::mount::unmount(self.files(), rustix::mount::UnmountFlags::DETACH);
     }

@@ -11,6 +11,16 @@ use crate::Result;
 /// What a name leads to, and how many names that has.
 type Found = BTreeMap<String, (Node, u64)>;
 
+/// What is no loss.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct May {
+    /// Files that were not synced have any bytes: the disk's power was cut.
+    pub lose_unsynced: bool,
+    /// A write with `O_DSYNC` is there in part: a mount gets it in several requests where it begins
+    /// within a page that the kernel has not read.
+    pub tear_writes: bool,
+}
+
 /// Brings `tree` to what `directory` shows, if that is what the acknowledged operations make, with or
 /// without the one that nobody answered.
 ///
@@ -20,47 +30,49 @@ pub fn settle(
     root: &str,
     tree: &mut Tree,
     in_flight: Option<&Operation>,
+    may: May,
 ) -> Result<()> {
     let found = look(directory, root)?;
-    let Some(operation) = in_flight else {
-        tree.close_all();
-        return compare(&found, tree);
-    };
-    let mut before = tree.clone();
-    before.close_all();
-    let without = compare(&found, &before);
-    if without.is_ok() {
-        *tree = before;
-        return Ok(());
+    let mut all = vec![tree.clone()];
+    if let Some(operation) = in_flight {
+        all.extend(candidates(tree, operation, may));
     }
-    for candidate in candidates(tree, operation) {
-        if compare(&found, &candidate).is_ok() {
-            *tree = candidate;
-            return Ok(());
+    let mut differences = Vec::new();
+    for mut candidate in all {
+        candidate.close_all();
+        if !may.lose_unsynced {
+            candidate.unsynced.clear();
+        }
+        match compare(&found, &candidate) {
+            Ok(()) => {
+                adopt(&found, &mut candidate);
+                *tree = candidate;
+                return Ok(());
+            }
+            Err(error) => differences.push(error),
         }
     }
-    let mut after = tree.clone();
-    after.apply(operation);
-    after.close_all();
-    let with = compare(&found, &after);
-    let text = |outcome: Result<()>| {
-        outcome
-            .err()
-            .map(|error| error.to_string())
-            .unwrap_or_default()
-    };
-    Err(format!(
-        "in flight: {operation:?}\nwithout it: {}\nwith it: {}",
-        text(without),
-        text(with)
-    )
-    .into())
+    let mut text = format!("without it: {}", differences[0]);
+    if let (Some(operation), Some(with)) = (in_flight, differences.get(1)) {
+        let open = &tree.slots;
+        text = format!("in flight: {operation:?}, open: {open:?}\n{text}\nwith it: {with}");
+    }
+    Err(text.into())
+}
+
+/// What was left of files that were not synced.
+fn adopt(found: &Found, tree: &mut Tree) {
+    for (name, id) in tree.names.clone() {
+        if tree.unsynced.contains(&id) {
+            tree.adopt(id, &found[&name].0);
+        }
+    }
 }
 
 /// What an operation that was cut short may have made. A write to a file that is buffered in the pool,
-/// as one that is written with `O_DSYNC` always is, is all or nothing; others reach the file in order,
+/// as one that is written with `O_DSYNC` always is, is all or nothing unless it may tear; others reach the file in order,
 /// page by page.
-fn candidates(tree: &Tree, operation: &Operation) -> Vec<Tree> {
+fn candidates(tree: &Tree, operation: &Operation, may: May) -> Vec<Tree> {
     let mut lens = Vec::new();
     if let Operation::Write {
         slot, offset, len, ..
@@ -70,7 +82,7 @@ fn candidates(tree: &Tree, operation: &Operation) -> Vec<Tree> {
             Some((_, Kind::Append)) => tree.open_bytes(*slot).map_or(0, Vec::len),
             _ => *offset as usize,
         };
-        let is_whole = matches!(tree.slots[*slot], Some((_, Kind::DataSync)));
+        let is_whole = !may.tear_writes && matches!(tree.slots[*slot], Some((_, Kind::DataSync)));
         let is_step = |len: &usize| !is_whole && (start + len).is_multiple_of(512);
         lens.extend((1..*len).filter(is_step));
     }
@@ -81,13 +93,7 @@ fn candidates(tree: &Tree, operation: &Operation) -> Vec<Tree> {
     });
     let mut whole = tree.clone();
     whole.apply(operation);
-    std::iter::once(whole)
-        .chain(torn)
-        .map(|mut candidate| {
-            candidate.close_all();
-            candidate
-        })
-        .collect()
+    std::iter::once(whole).chain(torn).collect()
 }
 
 /// Everything at and below `root`.
@@ -140,7 +146,8 @@ fn compare(found: &Found, tree: &Tree) -> Result<()> {
     for (name, id) in &tree.names {
         let (node, links) = &found[name];
         let wanted = &tree.nodes[id];
-        compare_node(node, wanted).map_err(|error| format!("{name}: {error}"))?;
+        let is_any = tree.unsynced.contains(id);
+        compare_node(node, wanted, is_any).map_err(|error| format!("{name}: {error}"))?;
         let wanted_links = tree.link_count(*id);
         if matches!(node, Node::File { .. }) && *links != wanted_links {
             return Err(format!("{name}: {links} links, not {wanted_links}").into());
@@ -149,8 +156,12 @@ fn compare(found: &Found, tree: &Tree) -> Result<()> {
     Ok(())
 }
 
-fn compare_node(found: &Node, wanted: &Node) -> Result<()> {
-    if found == wanted {
+fn compare_node(found: &Node, wanted: &Node, has_any_bytes: bool) -> Result<()> {
+    let is_same = match (found, wanted) {
+        (Node::File { mode, .. }, Node::File { mode: other, .. }) if has_any_bytes => mode == other,
+        _ => found == wanted,
+    };
+    if is_same {
         return Ok(());
     }
     let short = |node: &Node| match node {
@@ -221,7 +232,13 @@ mod tests {
         ] {
             show(folder.path(), &whole[..shown]);
             let (mut tree, operation) = write(kind);
-            let outcome = settle(folder.path(), "t", &mut tree, Some(&operation));
+            let outcome = settle(
+                folder.path(),
+                "t",
+                &mut tree,
+                Some(&operation),
+                May::default(),
+            );
             assert_eq!(outcome.is_ok(), is_fine, "{kind:?} {shown} {outcome:?}");
         }
     }
@@ -232,10 +249,11 @@ mod tests {
         let (mut tree, operation) = write(Kind::Plain);
         tree.apply(&operation);
         show(folder.path(), &[0; 5000]);
-        let error = settle(folder.path(), "t", &mut tree.clone(), None).expect_err("zeroes");
+        let error = settle(folder.path(), "t", &mut tree.clone(), None, May::default())
+            .expect_err("zeroes");
         assert!(error.to_string().contains("t/a"), "{error}");
         std::fs::remove_file(folder.path().join("t/a")).expect("removed");
-        let error = settle(folder.path(), "t", &mut tree, None).expect_err("lost");
+        let error = settle(folder.path(), "t", &mut tree, None, May::default()).expect_err("lost");
         assert!(
             error.to_string().contains("names lost: [\"t/a\"]"),
             "{error}"

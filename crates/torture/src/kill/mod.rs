@@ -16,6 +16,7 @@ use forebay_report::Row;
 
 use crate::Result;
 use crate::children;
+use crate::disk;
 use crate::place::Form;
 use crate::report::Report;
 use crate::settings::Settings;
@@ -47,6 +48,8 @@ struct Tally {
     rounds: u64,
     losses: u64,
     acknowledged: u64,
+    /// Whether the disk's power is cut too.
+    is_cut: bool,
 }
 
 /// As many rounds in each form.
@@ -68,17 +71,39 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// Rounds in which the disk loses what it had not made durable: what was synced, and every name, must
+/// come from the pool.
+pub fn run_power_cuts(settings: &Settings, report: &mut Report) -> Result<()> {
+    let lack = disk::lack().or(Form::Mount.lacks());
+    if let Some(lack) = lack {
+        report.skip("power cuts of the disk", lack);
+        return Ok(());
+    }
+    let mut tally = Tally {
+        is_cut: true,
+        ..Tally::default()
+    };
+    by_form(settings, Form::Mount, report, &mut tally)?;
+    report.row(Row::new("power_cut_rounds", tally.rounds as f64, "rounds"));
+    report.row(Row::new("power_cut_losses", tally.losses as f64, "losses"));
+    Ok(())
+}
+
 /// After a loss the rounds go on with a fresh directory.
 fn by_form(settings: &Settings, form: Form, report: &mut Report, tally: &mut Tally) -> Result<()> {
     let mut rng = Rng::with_seed(settings.seed);
-    let mut all = Rounds::new(settings, form)?;
-    let name = format!("kills by {}", form.name());
+    let mut all = Rounds::new(settings, form, tally.is_cut)?;
+    let name = match tally.is_cut {
+        true => format!("power cuts under {}", form.name()),
+        false => format!("kills by {}", form.name()),
+    };
     let count = settings.kill_rounds.div_ceil(2);
     let before = tally.losses;
     for number in 0..count {
         children::check_interrupt()?;
         let victim = match form {
             Form::Plain => Victim::Program,
+            _ if tally.is_cut => Victim::Both,
             _ => [Victim::Program, Victim::Daemon, Victim::Both][rng.usize(..3)],
         };
         let back = [Return::Recover, Return::Next, Return::RecoverTwice][rng.usize(..3)];
@@ -101,6 +126,7 @@ fn by_form(settings: &Settings, form: Form, report: &mut Report, tally: &mut Tal
                         ..settings.clone()
                     },
                     form,
+                    tally.is_cut,
                 )?;
             }
         }

@@ -10,17 +10,20 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::choice::Chooser;
+use super::compare::{self, May};
 use super::operation::{Answer, Operation};
 use super::tree::Tree;
-use super::{Return, Victim, compare};
+use super::{Return, Victim};
 use crate::children::{self, Group};
-use crate::place::{Form, Place};
+use crate::disk::Disk;
+use crate::place::{Form, Place, memory};
 use crate::settings::Settings;
 use crate::{Failure, Result};
 
 const THREADS: usize = 3;
 /// Little enough that space is reclaimed and written back all the time.
 const POOL_BYTES: u64 = 24 << 20;
+const DISK_BYTES: u64 = 256 << 20;
 const RECENT_MAX: usize = 60;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const END_DEADLINE: Duration = Duration::from_secs(120);
@@ -34,6 +37,8 @@ pub struct Rounds {
     parts: Vec<Part>,
     /// A copy from after the latest kill.
     kept: Option<PathBuf>,
+    /// Whose power is cut; it goes after the place that lies on it.
+    disk: Option<Disk>,
 }
 
 /// What one connection works on.
@@ -53,8 +58,13 @@ impl Rounds {
     /// Makes the directory, and serves it.
     ///
     /// Errors: it cannot be made or served.
-    pub fn new(settings: &Settings, form: Form) -> Result<Rounds> {
-        let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    pub fn new(settings: &Settings, form: Form, has_power_cuts: bool) -> Result<Rounds> {
+        let disk = match has_power_cuts {
+            true => Some(Disk::new(&memory(), DISK_BYTES)?),
+            false => None,
+        };
+        let parent = disk.as_ref().map_or(settings.disk.clone(), Disk::path);
+        let mut place = Place::new(form, &settings.forebay, &parent, POOL_BYTES)?;
         let part = |index: usize| {
             let root = format!("part{index}");
             Part {
@@ -73,6 +83,7 @@ impl Rounds {
             std::fs::create_dir(&path)?;
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
         }
+        rustix::fs::syncfs(std::fs::File::open(place.backing())?)?;
         place.start()?;
         let listener = UnixListener::bind(place.scratch("socket"))?;
         listener.set_nonblocking(true)?;
@@ -82,6 +93,7 @@ impl Rounds {
             listener,
             parts,
             kept: None,
+            disk,
         })
     }
 
@@ -102,7 +114,8 @@ impl Rounds {
             }
             std::thread::sleep(Duration::from_millis(delay_ms));
             is_killed.store(true, SeqCst);
-            let killed = kill(&mut self.place, &mut programs, &pids, victim);
+            let cut = self.disk.as_ref().map_or(Ok(()), Disk::cut_power);
+            let killed = cut.and_then(|()| kill(&mut self.place, &mut programs, &pids, victim));
             let driven: Vec<Result<()>> = all
                 .into_iter()
                 .map(|one| {
@@ -114,6 +127,14 @@ impl Rounds {
         });
         outcome?;
         self.end_programs(programs, victim)?;
+        let may = May {
+            lose_unsynced: self.disk.is_some(),
+            tear_writes: self.place.form.is_mounted(),
+        };
+        if let Some(disk) = &self.disk {
+            self.place.unmount_dead();
+            disk.restart()?;
+        }
         self.kept = match &self.settings.keep {
             Some(keep) => Some(self.place.keep(keep, "latest")?),
             None => None,
@@ -125,7 +146,8 @@ impl Rounds {
                 Return::Next => self.place.files(),
                 _ => self.place.backing().to_owned(),
             };
-            compare::settle(&directory, &part.root, &mut part.tree, in_flight.as_ref())?;
+            let (tree, in_flight) = (&mut part.tree, in_flight.as_ref());
+            compare::settle(&directory, &part.root, tree, in_flight, may)?;
         }
         if self.place.form.is_mounted() && back != Return::Next {
             self.place.start()?;
@@ -154,7 +176,13 @@ impl Rounds {
     pub fn end(mut self) -> Result<()> {
         self.place.stop()?;
         for part in &mut self.parts {
-            compare::settle(self.place.backing(), &part.root, &mut part.tree, None)?;
+            compare::settle(
+                self.place.backing(),
+                &part.root,
+                &mut part.tree,
+                None,
+                May::default(),
+            )?;
         }
         Ok(())
     }

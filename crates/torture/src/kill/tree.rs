@@ -1,6 +1,6 @@
 //! What must be in the directory: names, and what they lead to.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::operation::{Kind, Operation, SLOTS, bytes, checksum};
 
@@ -21,6 +21,8 @@ pub struct Tree {
     pub names: BTreeMap<String, NodeId>,
     pub nodes: HashMap<NodeId, Node>,
     pub slots: [Option<(NodeId, Kind)>; SLOTS],
+    /// Files that have been written since they were synced.
+    pub unsynced: HashSet<NodeId>,
     next: NodeId,
 }
 
@@ -31,6 +33,7 @@ impl Tree {
             names: BTreeMap::new(),
             nodes: HashMap::new(),
             slots: [None; SLOTS],
+            unsynced: HashSet::new(),
             next: 0,
         };
         tree.insert(root, Node::Directory { mode: 0o755 });
@@ -115,6 +118,7 @@ impl Tree {
             }
             Operation::Write { len, .. } => self.write(operation, *len),
             Operation::Truncate { slot, size } => {
+                self.note_unsynced(*slot);
                 if let Some(bytes) = self.bytes_mut(*slot) {
                     bytes.resize(*size as usize, 0);
                 }
@@ -146,7 +150,12 @@ impl Tree {
                 self.rename(to, from);
                 self.rename(aside, to);
             }
-            Operation::Sync { .. } | Operation::SyncDirectory { .. } | Operation::Read { .. } => {}
+            Operation::Sync { slot, .. } => {
+                if let Some((id, _)) = self.slots[*slot] {
+                    self.unsynced.remove(&id);
+                }
+            }
+            Operation::SyncDirectory { .. } | Operation::Read { .. } => {}
         }
     }
 
@@ -162,6 +171,9 @@ impl Tree {
             return;
         };
         let is_append = matches!(self.slots[*slot], Some((_, Kind::Append)));
+        if !matches!(self.slots[*slot], Some((_, Kind::DataSync))) {
+            self.note_unsynced(*slot);
+        }
         let new = bytes(*seed, *whole);
         if let Some(all) = self.bytes_mut(*slot)
             && len > 0
@@ -176,6 +188,18 @@ impl Tree {
             }
             all[start..start + len].copy_from_slice(&new[..len]);
         }
+    }
+
+    fn note_unsynced(&mut self, slot: usize) {
+        if let Some((id, _)) = self.slots[slot] {
+            self.unsynced.insert(id);
+        }
+    }
+
+    /// What was found in a file that was not synced is what it has now.
+    pub fn adopt(&mut self, id: NodeId, found: &Node) {
+        self.nodes.insert(id, found.clone());
+        self.unsynced.remove(&id);
     }
 
     fn bytes_mut(&mut self, slot: usize) -> Option<&mut Vec<u8>> {

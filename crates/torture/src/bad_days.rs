@@ -1,0 +1,246 @@
+//! Bad days: the disk is full, stops, or is gone; a file vanishes behind the mount; directories and
+//! pools do not go together. Each check says what must hold.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use forebay_report::Row;
+
+use crate::Result;
+use crate::children;
+use crate::disk::{self, Disk};
+use crate::place::{Form, Place, memory};
+use crate::report::Report;
+use crate::settings::Settings;
+
+const POOL_BYTES: u64 = 16 << 20;
+const SMALL_DISK_BYTES: u64 = 24 << 20;
+const DEADLINE: Duration = Duration::from_secs(60);
+const BLOCK_BYTES: usize = 16 << 10;
+
+/// What must hold on one of them.
+type Check = fn(&Settings) -> Result<()>;
+
+const CHECKS: &[(&str, Check)] = &[
+    ("a directory is served once", two_mounts),
+    ("a pool belongs to one directory", foreign_pool),
+    (
+        "a file removed behind the mount does not keep others from being drained",
+        removed_behind,
+    ),
+    ("a full disk loses nothing that was acknowledged", full_disk),
+    (
+        "a disk that stops makes writers wait or fail, and loses nothing",
+        stopped_disk,
+    ),
+    (
+        "a disk that is gone loses nothing that was acknowledged",
+        gone_disk,
+    ),
+];
+
+/// Every check.
+pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
+    if let Some(lack) = Form::Mount.lacks().or(disk::lack()) {
+        report.skip("bad days", lack);
+        return Ok(());
+    }
+    let mut failed = 0;
+    for (name, check) in CHECKS {
+        children::check_interrupt()?;
+        match check(settings) {
+            Ok(()) => report.ok(name),
+            Err(error) => {
+                failed += 1;
+                report.fail(format!("{name}: {error}"));
+            }
+        }
+    }
+    report.row(Row::new("bad_days", CHECKS.len() as f64, "checks"));
+    report.row(Row::new("bad_days_failed", f64::from(failed), "checks"));
+    Ok(())
+}
+
+fn mounted(settings: &Settings, parent: &Path) -> Result<Place> {
+    let mut place = Place::new(Form::Mount, &settings.forebay, parent, POOL_BYTES)?;
+    place.start()?;
+    Ok(place)
+}
+
+/// The command must fail and say something with `words`.
+fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
+    let output = children::run(command, DEADLINE)?;
+    let said = output.complaints.to_lowercase();
+    if output.status.success() {
+        return Err(format!("{command:?} was not refused").into());
+    }
+    match words.iter().all(|word| said.contains(word)) {
+        true => Ok(()),
+        false => Err(format!("the refusal does not say why: {}", output.tail()).into()),
+    }
+}
+
+fn two_mounts(settings: &Settings) -> Result<()> {
+    let mut first = mounted(settings, &settings.disk)?;
+    let second = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut again = second.command("mount");
+    again.arg(first.backing()).arg(second.files());
+    let directory = first.backing().display().to_string().to_lowercase();
+    refused(again.arg("--pool").arg(second.pool()), &[&directory])?;
+    std::fs::write(first.files().join("a"), b"still served")?;
+    first.stop()
+}
+
+fn foreign_pool(settings: &Settings) -> Result<()> {
+    let mut first = mounted(settings, &settings.disk)?;
+    std::fs::write(first.files().join("a"), b"a")?;
+    first.stop()?;
+    let other = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
+    let mut mount = other.command("mount");
+    mount.arg(other.backing()).arg(other.files());
+    refused(mount.arg("--pool").arg(first.pool()), &["pool", "belongs"])?;
+    first.start()?;
+    first.stop()
+}
+
+fn removed_behind(settings: &Settings) -> Result<()> {
+    let mut place = mounted(settings, &settings.disk)?;
+    for name in ["gone", "kept"] {
+        let file = File::create(place.files().join(name))?;
+        (&file).write_all(&[7; 9000])?;
+        file.sync_all()?;
+        // The first sync makes it hot; this write is the pool's.
+        (&file).write_all(&[8; 9000])?;
+        file.sync_all()?;
+    }
+    std::fs::remove_file(place.backing().join("gone"))?;
+    // It may be said, by the exit code too; the other file must not suffer.
+    let stopped = place.stop();
+    let kept = std::fs::read(place.backing().join("kept"))?;
+    match kept == [[7; 9000], [8; 9000]].concat() {
+        true => Ok(()),
+        false => Err(format!("{} bytes of the other file, end: {stopped:?}", kept.len()).into()),
+    }
+}
+
+/// A block that tells its number in every byte pair.
+fn block(number: usize) -> Vec<u8> {
+    let stamp = (number as u16 + 1).to_le_bytes();
+    stamp.repeat(BLOCK_BYTES / 2)
+}
+
+/// Opens for synchronous writes.
+fn open_synced(path: &Path) -> Result<File> {
+    let mut options = File::options();
+    let options = options.read(true).write(true).create(true);
+    Ok(options.custom_flags(libc::O_DSYNC).open(path)?)
+}
+
+/// Writes blocks until one fails, or `count` are there; how many were acknowledged, and why it ended.
+fn fill(file: &File, count: usize) -> (usize, Option<std::io::Error>) {
+    for number in 0..count {
+        let offset = (number * BLOCK_BYTES) as u64;
+        if let Err(error) = file.write_all_at(&block(number), offset) {
+            return (number, Some(error));
+        }
+    }
+    (count, None)
+}
+
+fn expect_blocks(path: &Path, count: usize) -> Result<()> {
+    let found = std::fs::read(path)?;
+    for number in 0..count {
+        let start = number * BLOCK_BYTES;
+        if found.get(start..start + BLOCK_BYTES) != Some(&block(number)) {
+            let len = found.len();
+            return Err(format!("block {number} of {count} is not there ({len} bytes are)").into());
+        }
+    }
+    Ok(())
+}
+
+fn full_disk(settings: &Settings) -> Result<()> {
+    let disk = Disk::new(&memory(), SMALL_DISK_BYTES)?;
+    let mut place = mounted(settings, &disk.path())?;
+    let ballast = place.files().join("ballast");
+    std::fs::write(&ballast, vec![1; 4 << 20])?;
+    File::open(&ballast)?.sync_all()?;
+    let path = place.files().join("filled");
+    let (count, error) = fill(&open_synced(&path)?, 4096);
+    let code = error.as_ref().and_then(std::io::Error::raw_os_error);
+    if code != Some(libc::ENOSPC) {
+        return Err(
+            format!("{count} blocks, then {error:?}; the disk has no room for them").into(),
+        );
+    }
+    expect_blocks(&path, count)?;
+    // Through a kill, while there is no room yet.
+    place.kill_daemon()?;
+    place.unmount_dead();
+    place
+        .start()
+        .map_err(|error| format!("with {count} blocks: {error}"))?;
+    expect_blocks(&path, count)?;
+    std::fs::remove_file(&ballast)?;
+    place.stop()?;
+    expect_blocks(&place.backing().join("filled"), count)
+}
+
+fn stopped_disk(settings: &Settings) -> Result<()> {
+    let mut disk = Disk::new(&memory(), 128 << 20)?;
+    let mut place = mounted(settings, &disk.path())?;
+    let path = place.files().join("filled");
+    let file = open_synced(&path)?;
+    // Hot, and with room of its own, before the disk stops.
+    let (before, error) = fill(&file, 64);
+    if let Some(error) = error {
+        return Err(error.into());
+    }
+    file.sync_all()?;
+    disk.freeze()?;
+    let (sender, receiver) = mpsc::channel();
+    let writer = std::thread::spawn(move || {
+        // More than the pool has: it cannot all be taken.
+        let outcome = fill(&file, 4 * POOL_BYTES as usize / BLOCK_BYTES);
+        let _ = sender.send(outcome);
+    });
+    let early = receiver.recv_timeout(Duration::from_secs(5)).ok();
+    disk.thaw()?;
+    let outcome = match early {
+        Some(outcome) => outcome,
+        None => receiver.recv_timeout(DEADLINE)?,
+    };
+    writer.join().map_err(|_| "the writer panicked")?;
+    let (count, _) = outcome;
+    expect_blocks(&path, count.max(before))?;
+    place.stop()?;
+    expect_blocks(&place.backing().join("filled"), count.max(before))
+}
+
+fn gone_disk(settings: &Settings) -> Result<()> {
+    let disk = Disk::new(&memory(), 128 << 20)?;
+    let mut place = mounted(settings, &disk.path())?;
+    let path = place.files().join("filled");
+    let file = open_synced(&path)?;
+    let (before, error) = fill(&file, 64);
+    if let Some(error) = error {
+        return Err(error.into());
+    }
+    disk.cut_power()?;
+    // What is taken now is taken by the pool, or refused.
+    let (after, _) = fill(&file, 2 * POOL_BYTES as usize / BLOCK_BYTES);
+    drop(file);
+    // It cannot bring the directory up to date, and must say so.
+    if place.stop().is_ok() {
+        return Err("the mount ended as if all were well".into());
+    }
+    disk.restart()?;
+    place.start()?;
+    expect_blocks(&path, before.max(after))?;
+    place.stop()?;
+    expect_blocks(&place.backing().join("filled"), before.max(after))
+}

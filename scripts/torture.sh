@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Files behind Forebay: used at random, checked against POSIX, with programs and daemons killed, and on
+# bad days of the disk. Prints the numbers; a progress line for each part goes to standard error.
+#
+#   scripts/torture.sh [--quick] [--seed N] [--disk DIR] [--json]
+#
+# PROFILE=checked builds without the link-time pass.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly PROFILE=${PROFILE:-release}
+readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
+
+cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload -p forebay-torture
+# Replaces the shell, so that Ctrl-C and the exit code are the program's own.
+exec "$PROGRAMS/forebay-torture" all --forebay "$PROGRAMS/forebay" "$@"
