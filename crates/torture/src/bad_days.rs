@@ -151,13 +151,24 @@ fn fill(file: &File, count: usize) -> (usize, Option<std::io::Error>) {
     (count, None)
 }
 
-fn expect_blocks(path: &Path, count: usize) -> Result<()> {
+fn expect_blocks(path: &Path, count: usize, when: &str) -> Result<()> {
     let found = std::fs::read(path)?;
     for number in 0..count {
         let start = number * BLOCK_BYTES;
-        if found.get(start..start + BLOCK_BYTES) != Some(&block(number)) {
-            let len = found.len();
-            return Err(format!("block {number} of {count} is not there ({len} bytes are)").into());
+        let wanted = block(number);
+        let there = found.get(start..start + BLOCK_BYTES).unwrap_or_default();
+        if there != wanted {
+            let bad: Vec<usize> = (0..there.len())
+                .filter(|at| there[*at] != wanted[*at])
+                .collect();
+            let zeroes = bad.iter().filter(|at| there[**at] == 0).count();
+            return Err(format!(
+                "{when}: block {number} of {count}: {} of {} bytes are wrong, {zeroes} of them 0, from {:?} on",
+                bad.len(),
+                there.len(),
+                bad.first()
+            )
+            .into());
         }
     }
     Ok(())
@@ -177,17 +188,17 @@ fn full_disk(settings: &Settings) -> Result<()> {
             format!("{count} blocks, then {error:?}; the disk has no room for them").into(),
         );
     }
-    expect_blocks(&path, count)?;
+    expect_blocks(&path, count, "when it is full")?;
     // Through a kill, while there is no room yet.
     place.kill_daemon()?;
     place.unmount_dead();
     place
         .start()
         .map_err(|error| format!("with {count} blocks: {error}"))?;
-    expect_blocks(&path, count)?;
+    expect_blocks(&path, count, "after the kill")?;
     std::fs::remove_file(&ballast)?;
     place.stop()?;
-    expect_blocks(&place.backing().join("filled"), count)
+    expect_blocks(&place.backing().join("filled"), count, "at the end")
 }
 
 fn stopped_disk(settings: &Settings) -> Result<()> {
@@ -216,9 +227,13 @@ fn stopped_disk(settings: &Settings) -> Result<()> {
     };
     writer.join().map_err(|_| "the writer panicked")?;
     let (count, _) = outcome;
-    expect_blocks(&path, count.max(before))?;
+    expect_blocks(&path, count.max(before), "when it goes on")?;
     place.stop()?;
-    expect_blocks(&place.backing().join("filled"), count.max(before))
+    expect_blocks(
+        &place.backing().join("filled"),
+        count.max(before),
+        "at the end",
+    )
 }
 
 fn gone_disk(settings: &Settings) -> Result<()> {
@@ -240,7 +255,11 @@ fn gone_disk(settings: &Settings) -> Result<()> {
     }
     disk.restart()?;
     place.start()?;
-    expect_blocks(&path, before.max(after))?;
+    expect_blocks(&path, before.max(after), "when it is back")?;
     place.stop()?;
-    expect_blocks(&place.backing().join("filled"), before.max(after))
+    expect_blocks(
+        &place.backing().join("filled"),
+        before.max(after),
+        "at the end",
+    )
 }

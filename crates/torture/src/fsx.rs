@@ -1,7 +1,7 @@
 //! Random use of files, compared with a model, in each form: our own exerciser, and the classic `fsx`
 //! where its crate is installed.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use forebay_report::Row;
@@ -88,7 +88,7 @@ fn exercise(settings: &Settings, form: Form, operations: u64, with_mappings: boo
     Ok(printed.trim().parse()?)
 }
 
-fn run_classic(settings: &Settings, form: Form, operations: u64, classic: &PathBuf) -> Result<u64> {
+fn run_classic(settings: &Settings, form: Form, operations: u64, classic: &Path) -> Result<u64> {
     let mut place = place(settings, form)?;
     let weights = place.scratch("fsx.toml");
     std::fs::write(&weights, CLASSIC)?;

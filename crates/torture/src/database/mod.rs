@@ -111,10 +111,10 @@ fn work_and_kill(
     program.wait(DEADLINE)?;
     let text = reader.join().map_err(|_| "the reader panicked")??;
     // A line that was cut short was not said.
-    let lines = text
+    let mut lines = text
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'));
-    Ok(match lines.last() {
+    Ok(match lines.next_back() {
         Some(line) => Some(line.trim().parse()?),
         None => None,
     })
