@@ -48,9 +48,19 @@ struct Hold {
 }
 
 impl Inode {
-    fn new(id: INodeNo, identity: FileIdentity, kind: FileType, descriptor: OwnedFd) -> Inode {
+    /// `device` is the one whose handles can be opened.
+    fn new(
+        id: INodeNo,
+        identity: FileIdentity,
+        kind: FileType,
+        descriptor: OwnedFd,
+        device: u64,
+    ) -> Inode {
         let anchor = Anchor::new(descriptor);
-        let handle = InodeHandle::of(anchor.descriptor()).ok();
+        let handle = match identity.device == device {
+            true => InodeHandle::of(anchor.descriptor()).ok(),
+            false => None,
+        };
         Inode {
             id,
             identity,
@@ -123,7 +133,8 @@ impl Inodes {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&mount, c".", flags, Mode::empty())?;
         let identity = FileIdentity::of(&root)?;
-        let root = Inode::new(INodeNo::ROOT, identity, FileType::Directory, root);
+        let kind = FileType::Directory;
+        let root = Inode::new(INodeNo::ROOT, identity, kind, root, identity.device);
         root.hold().is_pinned = true;
         Ok(Inodes {
             root: Arc::new(root),
@@ -180,7 +191,9 @@ impl Inodes {
         }
         let id = known.number_for(identity, self.root.identity.device);
         let kind = FileType::from_raw_mode(stat.st_mode);
-        let inode = Arc::new(Inode::new(INodeNo(id), identity, kind, descriptor));
+        let device = self.root.identity.device;
+        let inode = Inode::new(INodeNo(id), identity, kind, descriptor, device);
+        let inode = Arc::new(inode);
         known.by_identity.insert(identity, id);
         let entry = Entry {
             inode: Arc::clone(&inode),
