@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use forebay::{Backing, Counters, FileBackingOptions, Pool, Region, RuntimeOptions, Stats, Volume};
 
@@ -54,6 +55,17 @@ pub struct FileBufferParts {
     pub root: Option<PathBuf>,
     /// As in the options.
     pub runtime: RuntimeOptions,
+}
+
+/// See [`FileBuffer::facts`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileFacts {
+    /// The size that readers see.
+    pub size_bytes: u64,
+    /// The time of modification, where the backing's is not right.
+    pub modified: Option<SystemTime>,
+    /// The time of the last write, where the backing's time of change may be earlier.
+    pub written: Option<SystemTime>,
 }
 
 /// An open pool with the files that it answers for.
@@ -156,6 +168,33 @@ impl FileBuffer {
     /// The file with this identity, if it is open here or has data in the pool.
     pub fn known(&self, identity: FileIdentity) -> Option<Arc<BufferedFile>> {
         self.registry.known(identity)
+    }
+
+    /// What `stat` is to say of a file where the backing's own is not right.
+    ///
+    /// # Errors
+    /// The backing's own.
+    pub fn facts(&self, identity: FileIdentity) -> io::Result<Option<FileFacts>> {
+        let Some(content) = self.registry.content(identity) else {
+            return Ok(None);
+        };
+        let (modified, written) = content.target.times.told();
+        Ok(Some(FileFacts {
+            size_bytes: content.size_bytes()?,
+            modified,
+            written,
+        }))
+    }
+
+    /// Mode, owner, times or extended attributes of a file or directory were changed in the backing: its
+    /// next [`SyncKind::All`](crate::SyncKind), or sync of the directory, makes that durable there.
+    pub fn attributes_changed(&self, identity: FileIdentity) {
+        self.registry.attributes_changed(identity);
+    }
+
+    /// Whether a directory's next sync is to be the backing's; whoever asks does it.
+    pub(crate) fn take_unsynced(&self, identity: FileIdentity) -> bool {
+        self.registry.take_unsynced(identity)
     }
 
     /// A directory in which names are to be changed. `descriptor` may be `O_PATH`.

@@ -323,19 +323,21 @@ impl Directory {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some(stat)
     }
 
-    /// `fsync` of the directory: every change of its names so far survives a crash. There is nothing to
-    /// do while the buffer is open: each was recorded before its call returned.
+    /// `fsync` of the directory: every change of its names and attributes so far survives a crash. Names
+    /// are recorded before their calls return while the buffer is open.
     ///
     /// # Errors
     /// The backing's own.
     pub fn sync(&self) -> io::Result<()> {
-        if self.buffer.names().is_over() {
-            // An O_PATH descriptor cannot be synced.
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
-            return observe::sync_all(readable);
+        let identity = FileIdentity::of(&*self.descriptor)?;
+        let is_unsynced = self.buffer.take_unsynced(identity);
+        if !is_unsynced && !self.buffer.names().is_over() {
+            return Ok(());
         }
-        Ok(())
+        // An O_PATH descriptor cannot be synced.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
+        observe::sync_all(readable).inspect_err(|_| self.buffer.attributes_changed(identity))
     }
 }
 

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
 
@@ -121,12 +120,6 @@ impl BufferedFile {
     /// The backing's own.
     pub fn modified_chosen(&self) -> io::Result<()> {
         self.content.target.times.chosen(&self.backing())
-    }
-
-    /// The time of modification, and that of the last write, where the backing's are not right: the
-    /// first replaces the backing's, the second is the time of change if it is later.
-    pub fn times(&self) -> (Option<SystemTime>, Option<SystemTime>) {
-        self.content.target.times.told()
     }
 
     /// Brings the backing file up to date and makes it durable there: from now until the next write

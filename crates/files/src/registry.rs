@@ -30,7 +30,8 @@ struct Files {
     closings: u64,
     /// How many are closed now.
     closed_count: usize,
-    /// Files that were let go although a crash might lose some of what was written to them.
+    /// Inodes that are not known although a crash might lose some of what was done to them: files that
+    /// were let go, files and directories whose attributes changed.
     unsynced: HashSet<FileIdentity>,
     /// The buffer is closed: files pass through.
     is_over: bool,
@@ -98,6 +99,35 @@ impl Registry {
     /// The handle of a file that is known.
     pub(crate) fn known(self: &Arc<Self>, identity: FileIdentity) -> Option<Arc<BufferedFile>> {
         self.open_again(&mut self.lock(), identity)
+    }
+
+    /// The content of a file that is known; it counts as open no longer than before.
+    pub(crate) fn content(&self, identity: FileIdentity) -> Option<Arc<Content>> {
+        let files = self.lock();
+        files
+            .known
+            .get(&identity)
+            .map(|known| known.content.clone())
+    }
+
+    /// Mode, owner or times of an inode changed in the backing: its next sync is to see to that.
+    pub(crate) fn attributes_changed(&self, identity: FileIdentity) {
+        let mut files = self.lock();
+        match files.known.get(&identity) {
+            Some(known) => {
+                let content = known.content.clone();
+                drop(files);
+                content.attributes_changed();
+            }
+            None => {
+                files.unsynced.insert(identity);
+            }
+        }
+    }
+
+    /// Whether the inode's next sync is to be the backing's; whoever asks does it.
+    pub(crate) fn take_unsynced(&self, identity: FileIdentity) -> bool {
+        self.lock().unsynced.remove(&identity)
     }
 
     fn open_again(

@@ -47,10 +47,8 @@ pub struct Change {
 }
 
 impl Change {
-    fn concerns_attributes(&self) -> bool {
-        let owner = self.user.or(self.group);
-        let times = self.accessed.or(self.modified);
-        self.mode.is_some() || owner.is_some() || times.is_some()
+    fn sets_times(&self) -> bool {
+        self.accessed.is_some() || self.modified.is_some()
     }
 }
 
@@ -119,12 +117,12 @@ impl Tree {
         };
         let mut attributes = attributes::of(stat, number);
         if inode.kind == FileType::RegularFile
-            && let Some(file) = self.buffer.known(inode.identity)
+            && let Some(facts) = self.buffer.facts(inode.identity)?
         {
-            attributes.size = file.size_bytes()?;
-            let (modified, written) = file.times();
-            attributes.mtime = modified.unwrap_or(attributes.mtime);
-            attributes.ctime = written.map_or(attributes.ctime, |at| at.max(attributes.ctime));
+            attributes.size = facts.size_bytes;
+            attributes.mtime = facts.modified.unwrap_or(attributes.mtime);
+            let changed = attributes.ctime;
+            attributes.ctime = facts.written.map_or(changed, |at| at.max(changed));
         }
         Ok(attributes)
     }
@@ -166,6 +164,26 @@ impl Tree {
         let inode = self.inodes.get(inode)?;
         let anchor = self.inodes.anchor(&inode)?;
         let descriptor = anchor.descriptor();
+        let before = rustix::fs::fstat(descriptor)?;
+        let result = self.apply(&inode, descriptor, open, change, user);
+        let stat = rustix::fs::fstat(descriptor)?;
+        let rights = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid);
+        // Also where it failed half-way; and no fsync need wait for an owner who was the owner before.
+        if rights(&before) != rights(&stat) || change.sets_times() {
+            self.buffer.attributes_changed(inode.identity);
+        }
+        result?;
+        self.shown(&inode, &stat)
+    }
+
+    fn apply(
+        &self,
+        inode: &Arc<Inode>,
+        descriptor: BorrowedFd<'_>,
+        open: Option<&OpenFile>,
+        change: &Change,
+        user: u32,
+    ) -> io::Result<()> {
         if change.user.is_some() || change.group.is_some() {
             let user = change.user.map(rustix::fs::Uid::from_raw);
             let group = change.group.map(rustix::fs::Gid::from_raw);
@@ -178,37 +196,27 @@ impl Tree {
             inode.may_have_privileges.store(true, Ordering::Release);
         }
         if let Some(size_bytes) = change.size_bytes {
-            self.drop_privileges(&inode, user)?;
+            self.drop_privileges(inode, user)?;
             match open {
                 Some(open) => open.file.truncate(size_bytes)?,
-                None => self.buffered(&inode, OFlags::RDWR)?.truncate(size_bytes)?,
+                None => self.buffered(inode, OFlags::RDWR)?.truncate(size_bytes)?,
             }
         }
-        if change.accessed.is_some() || change.modified.is_some() {
+        if change.sets_times() {
             let times = attributes::timestamps(change.accessed, change.modified);
             rustix::fs::utimensat(descriptor, c"", &times, AtFlags::EMPTY_PATH)?;
         }
-        if change.concerns_attributes() {
-            self.attributes_changed(&inode, change.modified.is_some())?;
+        if change.modified.is_some() {
+            self.modified_chosen(inode)?;
         }
-        let stat = rustix::fs::fstat(descriptor)?;
-        self.shown(&inode, &stat)
+        Ok(())
     }
 
-    /// What was changed in the backing itself is for the next fsync to make durable.
-    pub(crate) fn attributes_changed(
-        &self,
-        inode: &Inode,
-        is_modified_set: bool,
-    ) -> io::Result<()> {
-        let Some(file) = self.buffer.known(inode.identity) else {
-            return Ok(());
-        };
-        file.attributes_changed();
-        match is_modified_set {
-            true => file.modified_chosen(),
-            false => Ok(()),
-        }
+    /// The time of modification was set in the backing: what the pool writes there later is no reason
+    /// to move it.
+    fn modified_chosen(&self, inode: &Inode) -> io::Result<()> {
+        let known = self.buffer.known(inode.identity);
+        known.map_or(Ok(()), |file| file.modified_chosen())
     }
 
     /// The bytes of an inode.
@@ -236,7 +244,7 @@ impl Tree {
         }
         if left != mode {
             rustix::fs::chmod(magic_link(anchor.descriptor()), left)?;
-            self.attributes_changed(inode, false)?;
+            self.buffer.attributes_changed(inode.identity);
         }
         Ok(())
     }

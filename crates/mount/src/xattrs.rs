@@ -68,12 +68,14 @@ impl Tree {
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         rustix::fs::setxattr(&path, name, value, flags)?;
-        self.attributes_changed(&inode, false)
+        self.buffer.attributes_changed(inode.identity);
+        Ok(())
     }
 
     pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr) -> io::Result<()> {
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         rustix::fs::removexattr(&path, name)?;
-        self.attributes_changed(&inode, false)
+        self.buffer.attributes_changed(inode.identity);
+        Ok(())
     }
 }
