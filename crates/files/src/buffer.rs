@@ -112,6 +112,8 @@ impl FileBuffer {
         let pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
         let (store, volume) = attach(&pool, &path, parts.side, name)?;
+        // Before the pool goes, where this fails: its threads may be waiting.
+        let _recovering = store.recovering();
         let ids = FileIds::open(&volume)?;
         let (sizes, rows) = SizeTable::open(&volume)?;
         let (segments, owned) = SegmentTable::open(&volume)?;

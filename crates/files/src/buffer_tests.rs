@@ -128,3 +128,49 @@ fn what_is_closed_in_order_leaves_nothing_in_the_pool() {
     let buffer = rig.open().expect("open");
     assert_eq!(buffer.recovery().files, 0);
 }
+
+#[test]
+fn one_missing_file_does_not_keep_the_others_from_their_data() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    write_line(&rig, &buffer, "missing");
+    write_line(&rig, &buffer, "other");
+    drop(buffer);
+    let buffer = rig.open().expect("open");
+    write_line(&rig, &buffer, "missing");
+    write_line(&rig, &buffer, "other");
+    drop(buffer);
+    std::fs::remove_file(rig.path("missing")).expect("remove");
+    let text = rig.open().expect_err("refused").to_string();
+    assert!(text.contains("missing"), "{text}");
+    let other = std::fs::read_to_string(rig.path("other")).expect("read");
+    assert_eq!(other, "acknowledged\n".repeat(2));
+    let mut parts = rig.parts();
+    parts.runtime.accept_loss = true;
+    let buffer = FileBuffer::open_on(parts).expect("with force");
+    let saved = &buffer.recovery().saved_to[0];
+    let text = std::fs::read_to_string(saved).expect("read");
+    std::fs::remove_file(saved).expect("remove");
+    assert!(text.ends_with("acknowledged\n"), "{text:?}");
+}
+
+#[test]
+fn write_back_that_begins_with_the_volume_waits_until_it_is_known_whose_the_blocks_are() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(open_file(&rig.path("file"))).expect("adopt");
+    let data: Vec<u8> = (0..2_200_000u32)
+        .map(|at| (at / 7) as u8 ^ (at >> 9) as u8)
+        .collect();
+    for (number, part) in data.chunks(100_000).enumerate() {
+        file.write_at(number as u64 * 100_000, part, true)
+            .expect("write");
+    }
+    let stats = buffer.stats().expect("open");
+    assert!(stats.dirty_per_mille > 500, "write-back begins at once");
+    drop((file, buffer));
+    let mut parts = rig.parts();
+    parts.runtime.background = true;
+    drop(FileBuffer::open_on(parts).expect("open"));
+    assert_eq!(std::fs::read(rig.path("file")).expect("read"), data);
+}

@@ -4,11 +4,11 @@
 //! written to; all of it is made durable; then the pool forgets it, and the names last. A crash
 //! anywhere in this leads through it again, to the same files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay::Volume;
@@ -43,6 +43,13 @@ pub struct FilesRecovery {
     pub complaints: Vec<String>,
 }
 
+/// The files that the tables tell of.
+struct Targets {
+    found: HashMap<FileId, Arc<Target>>,
+    /// Those that are nowhere, with what is known of their names.
+    missing: Vec<(FileId, String)>,
+}
+
 /// What the tables and the pool have.
 pub(crate) struct Recovery<'a> {
     pub(crate) volume: &'a Volume,
@@ -63,21 +70,32 @@ impl Recovery<'_> {
     pub(crate) fn run(self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
         names.recover()?;
         let mut report = FilesRecovery::default();
-        let targets = self.find_targets(names, &mut report)?;
+        let Targets { found, missing } = self.find_targets(names, &mut report)?;
+        self.store.ready();
+        let is_kept = |id: &FileId| missing.iter().any(|(missing, _)| missing == id);
+        let kept_segments = self.owned.iter().filter(|(_, owner)| is_kept(&owner.id));
+        let kept: HashSet<u64> = kept_segments
+            .map(|(number, _)| u64::from(*number))
+            .collect();
         let mut blocks = Vec::new();
         self.volume.cached_blocks(|block, is_dirty| {
-            if block >> SEGMENT_BLOCKS_SHIFT != 0 {
+            let segment = block >> SEGMENT_BLOCKS_SHIFT;
+            if segment != 0 && !kept.contains(&segment) {
                 blocks.push(block);
                 report.blocks_written += u64::from(is_dirty);
             }
         });
         let flushed = self.volume.flush_blocks(blocks.iter().copied());
         flushed.map_err(from_pool)?;
-        for target in targets.values() {
+        for target in found.values() {
             target.sync_all()?;
         }
         self.volume.forget_blocks(blocks).map_err(from_pool)?;
-        self.free_tables()?;
+        self.free_tables(&is_kept)?;
+        if let Some((_, name)) = missing.first() {
+            // All others are where they belong, whatever becomes of this one.
+            return Err(gone(name));
+        }
         names.finish()?;
         Ok(report)
     }
@@ -87,8 +105,9 @@ impl Recovery<'_> {
         &self,
         names: &mut dyn NamesRecovery,
         report: &mut FilesRecovery,
-    ) -> io::Result<HashMap<FileId, Arc<Target>>> {
+    ) -> io::Result<Targets> {
         let mut targets = HashMap::new();
+        let mut missing = Vec::new();
         for (number, row) in &self.rows {
             self.store.cuts.know_epoch(row.cut.epoch);
             report.files += 1;
@@ -98,7 +117,13 @@ impl Recovery<'_> {
                     report.removed += 1;
                     continue;
                 }
-                Found::Missing(name) => self.save_to(row.id, &name, report)?,
+                Found::Missing(name) => match &self.lost_and_found {
+                    Some(place) => save_to(place, row.id, report)?,
+                    None => {
+                        missing.push((row.id, name));
+                        continue;
+                    }
+                },
             };
             let target = Arc::new(Target::new(descriptor)?);
             self.bring_to_size(&target, *number, row)?;
@@ -108,9 +133,14 @@ impl Recovery<'_> {
             if let Some(target) = targets.get(id) {
                 let (target, part) = (target.clone(), *part);
                 self.store.map(*segment, Mapping { target, part });
+            } else if missing.iter().any(|(missing, _)| missing == id) {
+                self.store.keep(*segment);
             }
         }
-        Ok(targets)
+        Ok(Targets {
+            found: targets,
+            missing,
+        })
     }
 
     /// Cuts the file unless that is known to be done, and gives it its size. The cut is known to be
@@ -133,33 +163,11 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn save_to(&self, id: FileId, name: &str, report: &mut FilesRecovery) -> io::Result<OwnedFd> {
-        let Some(lost_and_found) = &self.lost_and_found else {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                format!(
-                    "{name}: the pool has acknowledged data of this file, but it is gone and nobody \
-                     removed it through Forebay; put it back under this name, or open the pool with \
-                     force to have its data saved beside the pool"
-                ),
-            ));
-        };
-        let mut path = lost_and_found.clone().into_os_string();
-        path.push(format!(".lost-{}", id.0));
-        let path = PathBuf::from(path);
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)?;
-        report.saved_to.push(path);
-        Ok(file.into())
-    }
-
-    /// No row and no segment is anybody's any more.
-    fn free_tables(&self) -> io::Result<()> {
-        for part in self.owned.chunks(FREED_AT_ONCE) {
+    /// No row and no segment is anybody's any more but of files that are kept.
+    fn free_tables(&self, is_kept: &dyn Fn(&FileId) -> bool) -> io::Result<()> {
+        let owned = self.owned.iter().filter(|(_, owner)| !is_kept(&owner.id));
+        let owned: Vec<&(u32, Owner)> = owned.collect();
+        for part in owned.chunks(FREED_AT_ONCE) {
             let mut transaction = self.volume.begin();
             for (segment, _) in part {
                 segments::write_owner(&mut transaction, *segment, None)?;
@@ -170,7 +178,9 @@ impl Recovery<'_> {
                 self.segments.give(*segment);
             }
         }
-        for part in self.rows.chunks(FREED_AT_ONCE) {
+        let rows = self.rows.iter().filter(|(_, row)| !is_kept(&row.id));
+        let rows: Vec<&(u32, Row)> = rows.collect();
+        for part in rows.chunks(FREED_AT_ONCE) {
             let mut transaction = self.volume.begin();
             for (number, _) in part {
                 self.sizes.write(&mut transaction, *number, None)?;
@@ -180,4 +190,31 @@ impl Recovery<'_> {
         }
         Ok(())
     }
+}
+
+/// What to say of a file that is nowhere.
+fn gone(name: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!(
+            "{name}: the pool has acknowledged data of this file, but it is gone and nobody removed it \
+             through Forebay; put it back under this name, or open the pool with force to have its \
+             data saved beside the pool"
+        ),
+    )
+}
+
+/// A file beside the pool for the data of one that is nowhere.
+fn save_to(lost_and_found: &Path, id: FileId, report: &mut FilesRecovery) -> io::Result<OwnedFd> {
+    let mut path = lost_and_found.to_path_buf().into_os_string();
+    path.push(format!(".lost-{}", id.0));
+    let path = PathBuf::from(path);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)?;
+    report.saved_to.push(path);
+    Ok(file.into())
 }

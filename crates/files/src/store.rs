@@ -8,11 +8,11 @@
 //! What a store promises (see [`BackingStore`]) holds for each file: `sync` syncs every file that was
 //! written since its last good sync, and whoever syncs waits for one that is under way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun};
 
@@ -33,6 +33,26 @@ pub(crate) struct Mapping {
     pub(crate) part: u64,
 }
 
+/// How far recovery is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Readiness {
+    Recovering,
+    Ready,
+    /// It will never be.
+    Failed,
+}
+
+/// Recovery is under way: writes of files' blocks wait until all is mapped, and fail if it is given up.
+pub(crate) struct Recovering(Arc<VirtualStore>);
+
+impl Drop for Recovering {
+    fn drop(&mut self) {
+        if !self.0.is_ready.load(Ordering::Acquire) {
+            self.0.set_readiness(Readiness::Failed);
+        }
+    }
+}
+
 /// See the module.
 pub(crate) struct VirtualStore {
     /// What the pool is for, as its volume table shall name it.
@@ -41,6 +61,12 @@ pub(crate) struct VirtualStore {
     pub(crate) cuts: Cuts,
     segment_bytes: u64,
     mappings: RwLock<HashMap<u32, Mapping>>,
+    /// Whether recovery has mapped what there is: until then nothing can be written.
+    readiness: Mutex<Readiness>,
+    became_ready: Condvar,
+    is_ready: AtomicBool,
+    /// Segments of files that are nowhere: what is written to them must not be dropped.
+    kept: RwLock<HashSet<u32>>,
     /// Files written since they were last synced.
     touched: Mutex<Vec<Arc<Target>>>,
     /// Held throughout a sync.
@@ -76,6 +102,10 @@ impl VirtualStore {
             side,
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
             mappings: RwLock::default(),
+            readiness: Mutex::new(Readiness::Recovering),
+            became_ready: Condvar::new(),
+            is_ready: AtomicBool::new(false),
+            kept: RwLock::default(),
             touched: Mutex::default(),
             syncing: Mutex::new(()),
             reads: AtomicU64::new(0),
@@ -84,6 +114,58 @@ impl VirtualStore {
             bytes_written: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
         })
+    }
+
+    /// Recovery begins.
+    pub(crate) fn recovering(self: &Arc<Self>) -> Recovering {
+        Recovering(self.clone())
+    }
+
+    /// All segments are mapped.
+    pub(crate) fn ready(&self) {
+        self.set_readiness(Readiness::Ready);
+    }
+
+    fn set_readiness(&self, readiness: Readiness) {
+        *self
+            .readiness
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = readiness;
+        let is_ready = readiness == Readiness::Ready;
+        self.is_ready.store(is_ready, Ordering::Release);
+        self.became_ready.notify_all();
+    }
+
+    /// Write-back may begin as soon as the volume is attached, before anybody knows whose the blocks
+    /// are: it would drop them.
+    fn wait_until_ready(&self) -> io::Result<()> {
+        if self.is_ready.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let readiness = self
+            .readiness
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let recovering = |readiness: &mut Readiness| *readiness == Readiness::Recovering;
+        let readiness = self
+            .became_ready
+            .wait_while(readiness, recovering)
+            .unwrap_or_else(PoisonError::into_inner);
+        match *readiness {
+            Readiness::Ready => Ok(()),
+            _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// The segment is of a file that is nowhere: writes to it fail, so that the pool keeps them.
+    pub(crate) fn keep(&self, segment: u32) {
+        let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(segment);
+    }
+
+    fn is_kept(&self, segment: u64) -> bool {
+        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
+        u32::try_from(segment).is_ok_and(|segment| kept.contains(&segment))
     }
 
     /// From now on the segment stands for a part of that file.
@@ -139,8 +221,12 @@ impl VirtualStore {
             if segment == 0 {
                 return self.write_side(within, bytes);
             }
+            self.wait_until_ready()?;
             let Some(Mapping { target, part }) = self.mapping(segment) else {
-                return Ok(());
+                return match self.is_kept(segment) {
+                    true => Err(io::ErrorKind::NotFound.into()),
+                    false => Ok(()),
+                };
             };
             while !target.write_back(part * self.segment_bytes + within, bytes)? {
                 self.settle_cut(&target)?;
