@@ -17,6 +17,8 @@ const SECTOR_BYTES: usize = 512;
 
 /// What a file held since it was last synced: when, and what.
 type Contents = Vec<(usize, Arc<Vec<u8>>)>;
+/// What of it is durable, and what is newer.
+type Versions = (Option<Arc<Vec<u8>>>, Contents);
 
 /// Trees since the oldest that a crash could leave.
 #[derive(Clone, Debug)]
@@ -25,7 +27,7 @@ pub struct History {
     trees: Vec<Arc<Tree>>,
     first: usize,
     /// By file, the first one durable (none: nothing of it is).
-    contents: BTreeMap<Inode, (Option<Arc<Vec<u8>>>, Contents)>,
+    contents: BTreeMap<Inode, Versions>,
 }
 
 impl History {

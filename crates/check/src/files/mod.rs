@@ -341,3 +341,25 @@ pub fn replay(seed: u64) -> Result<bool, String> {
     }
     Ok(true)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_campaign_finds_nothing_and_can_be_repeated() {
+        let recovered = || {
+            let limits = Limits {
+                images: 60,
+                time: Duration::from_secs(600),
+                seed: 1,
+                threads: Some(1),
+            };
+            let outcome = run(&limits, &ProgressBar::hidden()).expect("a scratch directory");
+            assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+            assert!(outcome.distinct >= 60);
+            outcome.recovered
+        };
+        assert_eq!(recovered(), recovered());
+    }
+}

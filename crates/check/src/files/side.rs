@@ -40,11 +40,14 @@ impl SideState {
     }
 }
 
+/// What is called around everything a store does.
+type Hook = Arc<dyn Fn(StoreEvent) + Send + Sync>;
+
 /// See the [module](self).
 pub struct Side {
     len: u64,
     state: Mutex<(Sectors, SideState)>,
-    hook: Mutex<Option<Arc<dyn Fn(StoreEvent) + Send + Sync>>>,
+    hook: Mutex<Option<Hook>>,
 }
 
 impl Side {
@@ -67,7 +70,7 @@ impl Side {
     }
 
     /// Sets what is called before each write and sync.
-    pub fn set_hook(&self, hook: Option<Arc<dyn Fn(StoreEvent) + Send + Sync>>) {
+    pub fn set_hook(&self, hook: Option<Hook>) {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
     }
 
