@@ -49,6 +49,12 @@ extern "C" fn begin() {
             .log
             .line(&format!("a fault of ours: {panic}"))
     }));
+    // What this process looks at first may be a size or a name. If it fails, opening says so.
+    let _ = guarded(|| {
+        process.recover_after_owner()?;
+        process.close_buffer();
+        Ok(())
+    });
 }
 
 extern "C" fn end() {

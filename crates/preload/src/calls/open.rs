@@ -260,6 +260,62 @@ opens! {
     open64, openat64, __open64_2, __openat64_2, creat64;
 }
 
+/// Streams open files inside libc. The lease sees to files that are buffered; what a process that died
+/// left in the pool is brought back before.
+///
+/// # Safety
+/// `path` is null or ends in a zero.
+unsafe fn before_stream(path: *const c_char) -> io::Result<()> {
+    let Some(process) = active() else {
+        return Ok(());
+    };
+    let _inside = Inside::enter();
+    // SAFETY: the caller's word.
+    if process.buffer().is_some() || unsafe { covered(process, libc::AT_FDCWD, path) }.is_none() {
+        return Ok(());
+    }
+    guarded(|| process.recover_after_owner())
+}
+
+macro_rules! streams {
+    ($($name:ident, $again:ident;)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+            // SAFETY: the caller's word.
+            unsafe {
+                match before_stream(path) {
+                    Ok(()) => real::$name()(path, mode),
+                    Err(error) => {
+                        answer::<c_int>(Err(error));
+                        std::ptr::null_mut()
+                    }
+                }
+            }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $again(path: *const c_char, mode: *const c_char, stream: *mut libc::FILE) -> *mut libc::FILE {
+            // SAFETY: the caller's word.
+            unsafe {
+                match before_stream(path) {
+                    Ok(()) => real::$again()(path, mode, stream),
+                    Err(error) => {
+                        answer::<c_int>(Err(error));
+                        std::ptr::null_mut()
+                    }
+                }
+            }
+        }
+    )* };
+}
+streams! {
+    fopen, freopen;
+    fopen64, freopen64;
+}
+
 /// A stream over a descriptor reads and writes it inside libc, where nobody sees it.
 ///
 /// # Safety

@@ -43,6 +43,10 @@ type Bytes = *mut c_void;
 
 real! {
     openat(c_int, Path, c_int, c_uint) -> c_int;
+    fopen(Path, Path) -> *mut libc::FILE;
+    fopen64(Path, Path) -> *mut libc::FILE;
+    freopen(Path, Path, *mut libc::FILE) -> *mut libc::FILE;
+    freopen64(Path, Path, *mut libc::FILE) -> *mut libc::FILE;
     fdopen(c_int, Path) -> *mut libc::FILE;
     read(c_int, Bytes, usize) -> isize;
     pread(c_int, Bytes, usize, i64) -> isize;
