@@ -132,9 +132,15 @@ impl<S: NameSpace> Names<S> {
         let seen = self.space.seen(&self.space.root())?;
         let now_ns = self.space.now_ns();
         let settled_ns = self.space.settled_ns();
-        let has_changes = self.lock().has_changes;
+        let (has_changes, synced_ns) = {
+            let inner = self.lock();
+            (inner.has_changes, inner.synced_ns.max(settled_ns))
+        };
         if has_changes {
             self.sync_for_trim()?;
+        } else if seen.made_ns >= synced_ns {
+            // A root that was made just now: what is promised of its files is promised of it.
+            self.space.sync_inode(&self.space.root())?;
         }
         let mut inner = self.lock();
         let root = introduce::root_record(&seen);
@@ -148,7 +154,7 @@ impl<S: NameSpace> Names<S> {
         inner.introduced = HashSet::from([FileId::ROOT]);
         inner.synced_ns = match has_changes {
             true => now_ns,
-            false => inner.synced_ns.max(settled_ns),
+            false => synced_ns,
         };
         Ok(())
     }

@@ -73,9 +73,21 @@ impl<S: NameSpace> Names<S> {
         self.make_room(&mut inner)?;
         let place = self.place(&mut inner, directory, name)?;
         let before = self.space.seen(subject)?;
-        let known = {
-            let sync = || self.space.sync_inode(subject);
-            self.introduced(&mut inner, subject, &before, &sync)?
+        let sync = || self.space.sync_inode(subject);
+        let known = match self.introduced(&mut inner, subject, &before, &sync) {
+            // The name that it was opened by is gone, and nobody told us of its others.
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => {
+                inner.check()?;
+                perform()?;
+                // With its other names, which recovery would not look at, it must not be lost.
+                sync()?;
+                let seen = self.space.seen(subject)?;
+                let need = Need::Passing;
+                return self
+                    .ensure(&mut inner, directory, &seen, place, need)
+                    .map(drop);
+            }
+            known => known?,
         };
         inner.check()?;
         perform()?;

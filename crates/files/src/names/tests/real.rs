@@ -214,6 +214,22 @@ fn hard_links_that_were_lost_come_back_to_the_same_inode() {
 }
 
 #[test]
+fn an_inode_is_linked_by_who_holds_it_though_the_name_it_was_opened_by_went() {
+    let place = Place::new();
+    fs::write(place.path("first"), "x").unwrap();
+    fs::hard_link(place.path("first"), place.path("second")).unwrap();
+    let held = place.dir("first");
+    let (names, _) = place.recover();
+    let root = place.dir("");
+    names.remove(&root, os("first"), false).unwrap();
+    let link = || fs::hard_link(place.path("second"), place.path("third"));
+    names.link(&held, &root, os("third"), link).unwrap();
+    names.remove(&root, os("second"), false).unwrap();
+    place.recover();
+    assert_eq!(place.tree(), ["third"]);
+}
+
+#[test]
 fn others_files_are_left_alone_and_told_of() {
     let place = Place::new();
     fs::write(place.path("ours"), "ours").unwrap();
