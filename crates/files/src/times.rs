@@ -44,7 +44,8 @@ impl Times {
     #[inline]
     pub(crate) fn written(&self) {
         if self.modified_ns.load(Ordering::Relaxed) != BACKINGS_OWN {
-            let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+            // Not the coarse clock: it may lag behind what the kernel gave the file.
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
             let now_ns = now.tv_sec * NANOSECONDS + now.tv_nsec;
             self.modified_ns.store(now_ns, Ordering::Release);
             self.written_ns.store(now_ns, Ordering::Release);

@@ -140,9 +140,9 @@ fn a_journal_that_is_written_last_hardly_reaches_the_disk() {
     let without = disk_blocks_per_app_block(false);
     // Until the journal is found some of it is written: how much, a busy machine decides. That it is
     // at most 1.1 is counted by `make rig`, with a journal that many laps go through. Without, the
-    // journal is spared too, by the second chance of what changes often, but not as long.
+    // journal is spared too, by the second chance of what changes often: one so small as long.
     assert!(
-        with < 1.25 && with < without,
+        with < 1.25 && with < without * 1.02,
         "{with} with, {without} without"
     );
 }
