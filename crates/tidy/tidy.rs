@@ -34,6 +34,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &["forebay", "forebay-pmem"]),
     ("serve", &["forebay"]),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
+    ("capi", &["forebay", "forebay-files"]),
     ("preload", &["forebay", "forebay-files"]),
     ("soak", &["forebay-report", "forebay-serve"]),
     ("torture", &["forebay-report"]),
