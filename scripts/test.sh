@@ -59,7 +59,7 @@ step() {
 step tests cargo test "${PROFILE[@]}" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
 step model cargo test "${PROFILE[@]}" -j"$JOBS" -p forebay-model -- --nocapture
 step loom scripts/loom.sh
-step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --seconds 120
+step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --seconds 240
 step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
 for engine in classic ubj tinca spindle; do
     step "crash-images-$engine" cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- \
