@@ -2,7 +2,7 @@
 # Everything `make lint` looks at; stops at the first complaint.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-export PATH="$PWD/target/tools/bin:$PATH"
+export PATH="$PWD/target/lint-tools/bin:$PATH"
 
 run() {
     echo "==> $*"

