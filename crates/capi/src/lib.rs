@@ -19,10 +19,7 @@ use forebay_files::{FileBuffer, FileBufferOptions, NvmFile, NvmMode};
 pub struct Buffer(Arc<FileBuffer>);
 
 /// What `forebay_file` is behind its pointer.
-pub struct File {
-    file: NvmFile,
-    mode: NvmMode,
-}
+pub struct File(NvmFile);
 
 const EVERY_WRITE: c_int = 0;
 const SYNCED: c_int = 1;
@@ -142,7 +139,7 @@ pub unsafe extern "C" fn forebay_file_open(
     // SAFETY: a string, says the caller.
     let made = unsafe { path_at(path) }
         .and_then(|path| NvmFile::open(&buffer.0, path, mode))
-        .map(|file| File { file, mode });
+        .map(File);
     // SAFETY: as the caller says.
     unsafe { hand_out(made, out) }
 }
@@ -167,7 +164,7 @@ pub unsafe extern "C" fn forebay_file_pread(
     }
     // SAFETY: room for `len` bytes, says the caller. C's memory may hold anything; bytes may, too.
     let out = unsafe { slice::from_raw_parts_mut(out.cast::<u8>(), len) };
-    let read = file.file.file().read_at(offset, out);
+    let read = file.0.file().read_at(offset, out);
     count_of(read.map(|read| read as u64)) as isize
 }
 
@@ -199,8 +196,7 @@ pub unsafe extern "C" fn forebay_file_pwrite(
     let (Some(file), Some(data)) = (unsafe { (file.as_ref(), bytes_at(data, len)) }) else {
         return -libc::EFAULT as isize;
     };
-    let is_durable = file.mode == NvmMode::EveryWrite;
-    let written = file.file.file().write_at(offset, data, is_durable);
+    let written = file.0.write_at(offset, data);
     count_of(written.map(|()| len as u64)) as isize
 }
 
@@ -218,7 +214,7 @@ pub unsafe extern "C" fn forebay_file_append(
     let (Some(file), Some(data)) = (unsafe { (file.as_ref(), bytes_at(data, len)) }) else {
         return -i64::from(libc::EFAULT);
     };
-    count_of(file.file.append(data))
+    count_of(file.0.append(data))
 }
 
 /// Makes what was written durable.
@@ -229,7 +225,7 @@ pub unsafe extern "C" fn forebay_file_append(
 pub unsafe extern "C" fn forebay_file_sync(file: *const File) -> c_int {
     // SAFETY: open, or null.
     match unsafe { file.as_ref() } {
-        Some(file) => code_of(file.file.sync()),
+        Some(file) => code_of(file.0.sync()),
         None => -libc::EFAULT,
     }
 }
@@ -242,7 +238,7 @@ pub unsafe extern "C" fn forebay_file_sync(file: *const File) -> c_int {
 pub unsafe extern "C" fn forebay_file_truncate(file: *const File, size_bytes: u64) -> c_int {
     // SAFETY: open, or null.
     match unsafe { file.as_ref() } {
-        Some(file) => code_of(file.file.file().truncate(size_bytes)),
+        Some(file) => code_of(file.0.file().truncate(size_bytes)),
         None => -libc::EFAULT,
     }
 }
@@ -255,7 +251,7 @@ pub unsafe extern "C" fn forebay_file_truncate(file: *const File, size_bytes: u6
 pub unsafe extern "C" fn forebay_file_size(file: *const File) -> i64 {
     // SAFETY: open, or null.
     match unsafe { file.as_ref() } {
-        Some(file) => count_of(file.file.file().size_bytes()),
+        Some(file) => count_of(file.0.file().size_bytes()),
         None => -i64::from(libc::EFAULT),
     }
 }

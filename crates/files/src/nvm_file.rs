@@ -62,7 +62,19 @@ impl NvmFile {
     /// # Errors
     /// As [`BufferedFile::append`].
     pub fn append(&self, data: &[u8]) -> io::Result<u64> {
-        self.file.append(data, self.mode == NvmMode::EveryWrite)
+        self.file.append(data, self.is_durable())
+    }
+
+    /// Writes at byte `offset`, wherever the position is.
+    ///
+    /// # Errors
+    /// As [`BufferedFile::write_at`].
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, data, self.is_durable())
+    }
+
+    fn is_durable(&self) -> bool {
+        self.mode == NvmMode::EveryWrite
     }
 
     /// Makes everything written so far durable.
@@ -84,8 +96,7 @@ impl Read for NvmFile {
 
 impl Write for NvmFile {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        let is_durable = self.mode == NvmMode::EveryWrite;
-        self.file.write_at(self.position, data, is_durable)?;
+        self.write_at(self.position, data)?;
         self.position += data.len() as u64;
         Ok(data.len())
     }

@@ -174,13 +174,18 @@ macro_rules! writes {
 }
 writes!(write, __write);
 
-fn checked_count(count: c_int) -> io::Result<usize> {
-    match (0..=PARTS_MAX).contains(&count) {
-        true => Ok(count as usize),
-        false => Err(super::os_error(libc::EINVAL)),
+/// The parts of a vector.
+///
+/// # Safety
+/// As `readv` demands of the list itself.
+unsafe fn parts_at<'a>(parts: *const libc::iovec, count: c_int) -> io::Result<&'a [libc::iovec]> {
+    match count {
+        0 => Ok(&[]),
+        // SAFETY: the caller's word.
+        1..=PARTS_MAX => Ok(unsafe { std::slice::from_raw_parts(parts, count as usize) }),
+        _ => Err(super::os_error(libc::EINVAL)),
     }
 }
-
 /// # Safety
 /// As `readv` demands of its parts.
 unsafe fn read_parts(
@@ -191,11 +196,8 @@ unsafe fn read_parts(
     flags: c_int,
 ) -> Option<isize> {
     let result = covered_call(fd, |call| {
-        let parts = match checked_count(count)? {
-            0 => &[],
-            // SAFETY: the caller's word.
-            count => unsafe { std::slice::from_raw_parts(parts, count) },
-        };
+        // SAFETY: the caller's word.
+        let parts = unsafe { parts_at(parts, count) }?;
         // SAFETY: the caller's word, for each part.
         let slices = parts
             .iter()
@@ -216,11 +218,8 @@ unsafe fn write_parts(
     flags: c_int,
 ) -> Option<isize> {
     let result = covered_write(fd, |call| {
-        let parts = match checked_count(count)? {
-            0 => &[],
-            // SAFETY: the caller's word.
-            count => unsafe { std::slice::from_raw_parts(parts, count) },
-        };
+        // SAFETY: the caller's word.
+        let parts = unsafe { parts_at(parts, count) }?;
         // SAFETY: the caller's word, for each part.
         let slices = parts
             .iter()

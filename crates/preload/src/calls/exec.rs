@@ -38,7 +38,35 @@ execs! {
     fexecve(fd: c_int, arguments: Strings, environment: Strings);
 }
 
-/// The forms that take a list of arguments: everything in registers and on the stack is passed on.
+/// The body of a naked function: calls `find` and jumps to what it returned, with every argument as it
+/// was, in registers and on the stack.
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump_to_found {
+    ($find:path) => {
+        std::arch::naked_asm!(
+            "push rdi",
+            "push rsi",
+            "push rdx",
+            "push rcx",
+            "push r8",
+            "push r9",
+            "push rax",
+            "call {find}",
+            "mov r11, rax",
+            "pop rax",
+            "pop r9",
+            "pop r8",
+            "pop rcx",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "jmp r11",
+            find = sym $find,
+        )
+    };
+}
+
+/// The forms that take a list of arguments.
 #[cfg(target_arch = "x86_64")]
 macro_rules! exec_lists {
     ($($name:ident, $find:ident;)*) => { $(
@@ -51,26 +79,7 @@ macro_rules! exec_lists {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         pub unsafe extern "C" fn $name() {
-            std::arch::naked_asm!(
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                "push r9",
-                "push rax",
-                "call {find}",
-                "mov r11, rax",
-                "pop rax",
-                "pop r9",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                "jmp r11",
-                find = sym $find,
-            )
+            jump_to_found!($find)
         }
     )* };
 }
@@ -146,24 +155,5 @@ pub unsafe extern "C" fn clone() {
         super::bypass::turn_off("the program makes processes by clone");
         real::clone() as *const c_void
     }
-    std::arch::naked_asm!(
-        "push rdi",
-        "push rsi",
-        "push rdx",
-        "push rcx",
-        "push r8",
-        "push r9",
-        "push rax",
-        "call {find}",
-        "mov r11, rax",
-        "pop rax",
-        "pop r9",
-        "pop r8",
-        "pop rcx",
-        "pop rdx",
-        "pop rsi",
-        "pop rdi",
-        "jmp r11",
-        find = sym find,
-    )
+    jump_to_found!(find)
 }

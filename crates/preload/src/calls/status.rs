@@ -178,6 +178,19 @@ fn identity_at(base: c_int, path: Option<&CStr>, flags: AtFlags) -> Option<FileI
     identity_of(&stat.ok()?)
 }
 
+/// Notes a call that went well, of a descriptor or a path; returns what it returned.
+///
+/// # Safety
+/// `path` is a string if the call went well.
+unsafe fn noting(result: c_int, base: c_int, path: Option<*const c_char>) -> c_int {
+    if result == 0 {
+        // SAFETY: the call went well, so the caller's word holds.
+        let path = path.map(|path| unsafe { CStr::from_ptr(path) });
+        note_attributes(identity_at(base, path, AtFlags::empty()));
+    }
+    result
+}
+
 /// Mode and owner: what is set to what it is already needs no sync.
 fn attributes_of(fd: c_int) -> Option<(u32, u32, u32)> {
     crate::table::get(fd)?;
@@ -212,14 +225,11 @@ macro_rules! attributes_by_path {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char $(, $argument: $type)*) -> c_int {
-            // SAFETY: the caller's word.
-            let result = unsafe { real::$name()(path $(, $argument)*) };
-            if result == 0 {
-                // SAFETY: the call has read the path.
-                let path = unsafe { CStr::from_ptr(path) };
-                note_attributes(identity_at(libc::AT_FDCWD, Some(path), AtFlags::empty()));
+            // SAFETY: the caller's word; the call has read the path when it is looked at.
+            unsafe {
+                let result = real::$name()(path $(, $argument)*);
+                noting(result, libc::AT_FDCWD, Some(path))
             }
-            result
         }
     )* };
 }
@@ -239,14 +249,11 @@ pub unsafe extern "C-unwind" fn fchmodat(
     mode: c_uint,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's word.
-    let result = unsafe { real::fchmodat()(base, path, mode, flags) };
-    if result == 0 {
-        // SAFETY: the call has read the path.
-        let path = unsafe { CStr::from_ptr(path) };
-        note_attributes(identity_at(base, Some(path), AtFlags::empty()));
+    // SAFETY: the caller's word; the call has read the path when it is looked at.
+    unsafe {
+        let result = real::fchmodat()(base, path, mode, flags);
+        noting(result, base, Some(path))
     }
-    result
 }
 
 /// # Safety
@@ -259,14 +266,11 @@ pub unsafe extern "C-unwind" fn fchownat(
     group: c_uint,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's word.
-    let result = unsafe { real::fchownat()(base, path, owner, group, flags) };
-    if result == 0 {
-        // SAFETY: the call has read the path.
-        let path = unsafe { CStr::from_ptr(path) };
-        note_attributes(identity_at(base, Some(path), AtFlags::empty()));
+    // SAFETY: the caller's word; the call has read the path when it is looked at.
+    unsafe {
+        let result = real::fchownat()(base, path, owner, group, flags);
+        noting(result, base, Some(path))
     }
-    result
 }
 
 /// # Safety
@@ -280,11 +284,10 @@ pub unsafe extern "C-unwind" fn fsetxattr(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller's word.
-    let result = unsafe { real::fsetxattr()(fd, name, value, len, flags) };
-    if result == 0 {
-        note_attributes(identity_at(fd, None, AtFlags::empty()));
+    unsafe {
+        let result = real::fsetxattr()(fd, name, value, len, flags);
+        noting(result, fd, None)
     }
-    result
 }
 
 /// # Safety
@@ -292,9 +295,8 @@ pub unsafe extern "C-unwind" fn fsetxattr(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fremovexattr(fd: c_int, name: *const c_char) -> c_int {
     // SAFETY: the caller's word.
-    let result = unsafe { real::fremovexattr()(fd, name) };
-    if result == 0 {
-        note_attributes(identity_at(fd, None, AtFlags::empty()));
+    unsafe {
+        let result = real::fremovexattr()(fd, name);
+        noting(result, fd, None)
     }
-    result
 }
