@@ -14,6 +14,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("tidy", &[]),
     ("report", &[]),
+    ("children", &[]),
     ("cache", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
     ("lab", &["forebay", "forebay-pmem", "forebay-report"]),
@@ -36,9 +37,20 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
     ("capi", &["forebay", "forebay-files"]),
     ("preload", &["forebay", "forebay-files"]),
-    ("soak", &["forebay-report", "forebay-serve"]),
-    ("torture", &["forebay-report"]),
-    ("apps", &["forebay", "forebay-files", "forebay-report"]),
+    (
+        "soak",
+        &["forebay-children", "forebay-report", "forebay-serve"],
+    ),
+    ("torture", &["forebay-children", "forebay-report"]),
+    (
+        "apps",
+        &[
+            "forebay",
+            "forebay-children",
+            "forebay-files",
+            "forebay-report",
+        ],
+    ),
     (
         "cli",
         &[

@@ -6,7 +6,6 @@ use indicatif::ProgressBar;
 use tempfile::TempDir;
 
 use crate::Result;
-use crate::children::Interrupt;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -74,8 +73,6 @@ pub struct Context {
     pub workshop: TempDir,
     /// How much is measured.
     pub pace: Pace,
-    /// Whether to go on.
-    pub interrupt: Interrupt,
     /// The bar.
     pub progress: ProgressBar,
 }

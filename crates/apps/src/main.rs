@@ -5,7 +5,6 @@
 //! failed anywhere.
 
 mod cases;
-mod children;
 mod context;
 mod headline;
 mod outcome;
@@ -20,11 +19,11 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Parser;
+use forebay_children::{catch_signals, check_interrupt};
 use forebay_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cases::{CASES, Case};
-use crate::children::Interrupt;
 use crate::context::{Context, Pace};
 use crate::place::{Place, Session};
 use crate::results::Results;
@@ -99,10 +98,11 @@ fn main() -> ExitCode {
 /// True if no program failed.
 fn measure(arguments: &Arguments) -> Result<bool> {
     let (cases, steps) = chosen(&arguments.only)?;
+    catch_signals()?;
     let context = prepare(arguments)?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
-    let commands = children::output(help, HELP_DEADLINE, &context.interrupt)?;
+    let commands = forebay_children::output(&mut help, HELP_DEADLINE)?;
     let mut run = Run {
         context: &context,
         commands,
@@ -165,7 +165,6 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
             .permissions(mode)
             .tempdir_in(&arguments.memory)?,
         pace,
-        interrupt: Interrupt::by_signals()?,
         progress: ProgressBar::new(1).with_style(ProgressStyle::with_template(style)?),
     })
 }
@@ -221,7 +220,7 @@ impl Run<'_> {
             session.close()?;
             Ok(outcome)
         });
-        self.context.interrupt.check()?;
+        check_interrupt()?;
         self.context.progress.inc(1);
         match measured {
             Ok(outcome) => self.results.add(place, round, outcome),
@@ -241,7 +240,7 @@ impl Run<'_> {
             Some(what) => self.complain(format!("skipped {}: it needs {what}", step.name)),
             None => {
                 let measured = (step.run)(self.context);
-                self.context.interrupt.check()?;
+                check_interrupt()?;
                 let complaint = match measured {
                     Ok(measured) => {
                         self.rows.extend(measured.rows);

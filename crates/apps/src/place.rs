@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use forebay_children::Daemon;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::Result;
-use crate::children::{self, Daemon};
 use crate::context::Context;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
@@ -121,7 +121,7 @@ impl<'a> Session<'a> {
                 .arg("create")
                 .arg(session.pool())
                 .args(["--size", &pool_bytes.to_string()]);
-            children::output(create, TOOL_DEADLINE, &context.interrupt)?;
+            forebay_children::output(&mut create, TOOL_DEADLINE)?;
         }
         if place.is_mounted() {
             session.start_mount()?;
@@ -140,8 +140,8 @@ impl<'a> Session<'a> {
             command.arg("mount").arg("--pool").arg(self.pool());
         }
         command.args([self.data.path(), &mount_point]);
-        let daemon = self.mount.insert(Daemon::start(command, &self.log())?);
-        daemon.wait_until(START_DEADLINE, &self.context.interrupt, || {
+        let daemon = self.mount.insert(Daemon::start(&mut command, &self.log())?);
+        daemon.wait_until(START_DEADLINE, || {
             device(&mount_point).is_ok_and(|now| now != before)
         })
     }
@@ -187,16 +187,16 @@ impl<'a> Session<'a> {
     /// Runs a program whose files are those of the place; what it printed.
     ///
     /// Errors: it fails, or takes longer than two minutes.
-    pub fn output(&self, command: Command) -> Result<String> {
-        children::output(command, TOOL_DEADLINE, &self.context.interrupt)
+    pub fn output(&self, mut command: Command) -> Result<String> {
+        forebay_children::output(&mut command, TOOL_DEADLINE)
     }
 
     /// Starts a daemon and waits until it is ready.
     ///
     /// Errors: it ends instead, or takes a minute.
-    pub fn start(&self, command: Command, is_ready: impl FnMut() -> bool) -> Result<Daemon> {
-        let mut daemon = Daemon::start(command, &self.log())?;
-        daemon.wait_until(START_DEADLINE, &self.context.interrupt, is_ready)?;
+    pub fn start(&self, mut command: Command, is_ready: impl FnMut() -> bool) -> Result<Daemon> {
+        let mut daemon = Daemon::start(&mut command, &self.log())?;
+        daemon.wait_until(START_DEADLINE, is_ready)?;
         Ok(daemon)
     }
 
@@ -204,16 +204,17 @@ impl<'a> Session<'a> {
     ///
     /// Errors: the mount does not end, or ends with a failure.
     pub fn close(mut self) -> Result<()> {
-        match &mut self.mount {
-            Some(_) if self.place == Place::Mount => {
-                let daemon = self.mount.take();
-                daemon.map_or(Ok(()), |daemon| daemon.end(Signal::TERM))
-            }
+        match self.mount.take() {
+            Some(daemon) if self.place == Place::Mount => daemon.end(Signal::TERM),
             Some(daemon) => {
                 let mut umount = Command::new("umount");
-                umount.arg(self.scratch.path().join("mount"));
-                children::output(umount, TOOL_DEADLINE, &self.context.interrupt)?;
-                daemon.ended()
+                umount.arg(self.scratch("mount"));
+                if let Err(error) = forebay_children::output(&mut umount, TOOL_DEADLINE) {
+                    // The mount goes with it.
+                    self.mount = Some(daemon);
+                    return Err(error);
+                }
+                daemon.wait()
             }
             None => Ok(()),
         }

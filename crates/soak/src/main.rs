@@ -98,10 +98,7 @@ fn soak(arguments: &Arguments) -> Result<bool> {
         (None, false) => SECONDS,
     };
     eprintln!("soak: seed {seed}, {length} s");
-    let is_interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&is_interrupted))?;
-    }
+    let is_interrupted = forebay_children::catch_signals()?;
     let backings = arguments.backings.clone();
     let memory = PathBuf::from("/dev/shm");
     let backings = backings.unwrap_or_else(|| match memory.is_dir() {

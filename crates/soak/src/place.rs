@@ -1,15 +1,13 @@
 //! A directory with a pool, backings, a mount point and sockets; nothing of it is left afterwards.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::fs::FileExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use forebay_children::Daemon;
 
 use crate::Result;
 
@@ -21,7 +19,6 @@ pub const MOUNTED: usize = 2;
 pub const GUEST: usize = 3;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
-const END_DEADLINE: Duration = Duration::from_secs(60);
 /// Given to the daemon; it is in use by a mount for moments only.
 const SHUTDOWN_DEADLINE_S: u64 = 3;
 
@@ -67,15 +64,11 @@ impl Place {
             File::create(place.backing(name))?.set_len(volume_bytes)?;
         }
         place.write_config()?;
-        let created = place
-            .command(&["create"])
+        let mut create = place.command(&["create"]);
+        create
             .arg(place.path("pool"))
-            .args(["--test", "--size", &pool_bytes.to_string()])
-            .output()?;
-        if !created.status.success() {
-            let said = String::from_utf8_lossy(&created.stderr).into_owned();
-            return Err(format!("forebay create: {}: {said}", created.status).into());
-        }
+            .args(["--test", "--size", &pool_bytes.to_string()]);
+        forebay_children::output(&mut create, START_DEADLINE)?;
         Ok(place)
     }
 
@@ -113,21 +106,16 @@ impl Place {
         self.path("pool.sock")
     }
 
-    /// The command, in a process group of its own: Ctrl-C is ours to handle.
+    /// The command.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.forebay);
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .process_group(0);
+        command.args(arguments);
         command
     }
 
     /// The end of what daemons have logged.
     pub fn log_tail(&self) -> String {
-        let log = self.log();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(15)..].join("\n")
+        forebay_children::tail_of(&self.path("log"))
     }
 
     /// All that daemons have logged.
@@ -140,43 +128,9 @@ impl Place {
     ///
     /// Errors: it ends instead, or takes a minute.
     pub fn start(&self) -> Result<Daemon> {
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.path("log"))?;
-        let mut process = self
-            .command(&["serve", "--config"])
-            .arg(self.path("config.toml"))
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .map_err(|error| format!("{}: {error}", self.forebay.display()))?;
-        let stdout = process.stdout.take().ok_or("a daemon without output")?;
-        let mut daemon = Daemon {
-            process,
-            _stdout: None,
-        };
-        let (ready, became_ready) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut lines = BufReader::new(stdout);
-            let mut line = String::new();
-            while lines.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-                if line.trim_end() == "ready" {
-                    // Nobody else may have the daemon write to a closed pipe.
-                    let _ = ready.send(lines.into_inner());
-                    return;
-                }
-                line.clear();
-            }
-        });
-        match became_ready.recv_timeout(START_DEADLINE) {
-            Ok(stdout) => daemon._stdout = Some(stdout),
-            Err(error) => {
-                let tail = self.log_tail();
-                return Err(format!("the daemon is not ready: {error}; its log:\n{tail}").into());
-            }
-        }
-        Ok(daemon)
+        let mut command = self.command(&["serve", "--config"]);
+        command.arg(self.path("config.toml"));
+        Daemon::start_ready(&mut command, &self.path("log"), START_DEADLINE)
     }
 
     /// Calls `each` with the pieces of a backing, as they are in the file.
@@ -213,54 +167,4 @@ impl Drop for Place {
                 .status();
         }
     }
-}
-
-/// A running daemon; killed when it is dropped.
-#[derive(Debug)]
-pub struct Daemon {
-    process: Child,
-    _stdout: Option<ChildStdout>,
-}
-
-impl Daemon {
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    /// Whether it has ended by itself.
-    pub fn has_ended(&mut self) -> Option<ExitStatus> {
-        self.process.try_wait().ok().flatten()
-    }
-
-    /// Sends a signal and waits for the end.
-    ///
-    /// Errors: it does not end within a minute.
-    pub fn end(mut self, signal: Signal) -> Result<ExitStatus> {
-        kill_process(Pid::from_child(&self.process), signal)?;
-        wait(&mut self.process, END_DEADLINE)?
-            .ok_or_else(|| format!("the daemon did not end after {signal:?}").into())
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // Both fail only where it has ended already.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Waits for a process; `None` if it takes longer than that.
-///
-/// Errors: it is not ours.
-pub fn wait(process: &mut Child, deadline: Duration) -> Result<Option<ExitStatus>> {
-    let began = Instant::now();
-    while began.elapsed() < deadline {
-        if let Some(status) = process.try_wait()? {
-            return Ok(Some(status));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(None)
 }

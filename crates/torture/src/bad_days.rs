@@ -11,7 +11,6 @@ use std::time::Duration;
 use forebay_report::Row;
 
 use crate::Result;
-use crate::children;
 use crate::disk::{self, Disk};
 use crate::place::{Form, Place, memory};
 use crate::report::Report;
@@ -51,7 +50,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     }
     let mut failed = 0;
     for (name, check) in CHECKS {
-        children::check_interrupt()?;
+        forebay_children::check_interrupt()?;
         match check(settings) {
             Ok(()) => report.ok(name),
             Err(error) => {
@@ -73,7 +72,7 @@ fn mounted(settings: &Settings, parent: &Path) -> Result<Place> {
 
 /// The command must fail and say something with `words`.
 fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
-    let output = children::run(command, DEADLINE)?;
+    let output = forebay_children::run(command, DEADLINE)?;
     let said = output.complaints.to_lowercase();
     if output.status.success() {
         return Err(format!("{command:?} was not refused").into());

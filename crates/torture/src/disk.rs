@@ -10,7 +10,6 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
 use crate::Result;
-use crate::children;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -127,7 +126,7 @@ impl Drop for Disk {
 }
 
 fn run(command: &mut Command) -> Result<String> {
-    children::output(command, DEADLINE)
+    forebay_children::output(command, DEADLINE)
 }
 
 /// A program of the system, also where only root looks.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use forebay_report::Row;
 
 use crate::Result;
-use crate::children;
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
@@ -82,7 +81,7 @@ fn exercise(settings: &Settings, form: Form, operations: u64, with_mappings: boo
     if with_mappings {
         command.arg("--mappings");
     }
-    let printed = children::output(&mut command, DEADLINE)
+    let printed = forebay_children::output(&mut command, DEADLINE)
         .map_err(|error| format!("{error}\n{}", place.log_tail()))?;
     place.stop()?;
     Ok(printed.trim().parse()?)
@@ -101,7 +100,7 @@ fn run_classic(settings: &Settings, form: Form, operations: u64, classic: &Path)
         .arg("-P")
         .arg(place.scratch(""))
         .arg(place.files().join("file"));
-    children::output(&mut command, DEADLINE)
+    forebay_children::output(&mut command, DEADLINE)
         .map_err(|error| format!("{error}\n{}", place.log_tail()))?;
     place.stop()?;
     Ok(operations)

@@ -4,7 +4,6 @@
 //! Prints a list of named numbers. Exit code 1 if anything was wrong.
 
 mod bad_days;
-mod children;
 mod database;
 mod disk;
 mod exercise;
@@ -175,7 +174,7 @@ const ALL: &[Run] = &[
 fn torture(options: &Options, parts: &[Run]) -> Result<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     eprintln!("torture: seed {seed}");
-    children::catch_signals()?;
+    forebay_children::catch_signals()?;
     let pick = |quick, whole| if options.quick { quick } else { whole };
     let own = std::env::current_exe()?;
     let settings = Settings {

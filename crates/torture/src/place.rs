@@ -1,15 +1,14 @@
 //! Where the files lie: a directory behind Forebay, in each of its forms, or with nothing before it.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use forebay_children::{Daemon, Group};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::Result;
-use crate::children::{self, Group};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -54,7 +53,7 @@ impl Form {
 pub struct Place {
     pub form: Form,
     forebay: PathBuf,
-    daemon: Option<Group>,
+    daemon: Option<Daemon>,
     /// Pool, log and mount point.
     scratch: TempDir,
     data: TempDir,
@@ -78,7 +77,7 @@ impl Place {
             create
                 .arg(place.pool())
                 .args(["--size", &pool_bytes.to_string()]);
-            children::output(&mut create, DEADLINE)?;
+            forebay_children::output(&mut create, DEADLINE)?;
         }
         Ok(place)
     }
@@ -149,29 +148,9 @@ impl Place {
         if !self.form.is_mounted() {
             return Ok(());
         }
-        let log = File::options()
-            .create(true)
-            .append(true)
-            .open(self.scratch("log"))?;
         // What it prints tells; of a dead mount the kernel may still show the root.
-        let said = self.scratch("said");
-        let mut command = self.mount_command();
-        command
-            .stdin(Stdio::null())
-            .stdout(File::create(&said)?)
-            .stderr(log);
-        let mut daemon = Group::start(&mut command)?;
-        let began = Instant::now();
-        while !std::fs::read_to_string(&said)?.ends_with("ready\n") {
-            children::check_interrupt()?;
-            if let Some(status) = daemon.ended()? {
-                return Err(format!("the mount ended: {status}\n{}", self.log_tail()).into());
-            }
-            if began.elapsed() > DEADLINE {
-                return Err(format!("the mount is not ready\n{}", self.log_tail()).into());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let daemon =
+            Daemon::start_ready(&mut self.mount_command(), &self.scratch("log"), DEADLINE)?;
         self.daemon = Some(daemon);
         Ok(())
     }
@@ -180,14 +159,9 @@ impl Place {
     ///
     /// Errors: it fails, or takes too long.
     pub fn stop(&mut self) -> Result<()> {
-        let Some(mut daemon) = self.daemon.take() else {
-            return Ok(());
-        };
-        rustix::process::kill_process(daemon.pid(), Signal::TERM)?;
-        let status = daemon.wait(DEADLINE)?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("the mount ended: {status}\n{}", self.log_tail()).into()),
+        match self.daemon.take() {
+            Some(daemon) => daemon.end(Signal::TERM),
+            None => Ok(()),
         }
     }
 
@@ -196,7 +170,7 @@ impl Place {
     /// Errors: the kernel's.
     pub fn kill_daemon(&mut self) -> Result<()> {
         match self.daemon.take() {
-            Some(mut daemon) => daemon.kill(),
+            Some(daemon) => daemon.kill(),
             None => Ok(()),
         }
     }
@@ -210,7 +184,7 @@ impl Place {
         }
         if self.form != Form::Plain {
             let mut recover = self.command("recover");
-            children::output(recover.arg(self.pool()), DEADLINE)?;
+            forebay_children::output(recover.arg(self.pool()), DEADLINE)?;
         }
         Ok(())
     }
@@ -240,7 +214,7 @@ impl Place {
         std::fs::create_dir_all(&to)?;
         let mut copy = std::process::Command::new("cp");
         copy.arg("-a").arg(self.backing()).arg(to.join("files"));
-        children::output(&mut copy, DEADLINE)?;
+        forebay_children::output(&mut copy, DEADLINE)?;
         for entry in std::fs::read_dir(self.scratch.path())? {
             let path = entry?.path();
             if path.is_file() {
@@ -258,10 +232,7 @@ impl Place {
 
     /// The last lines that daemons or libraries logged.
     pub fn log_tail(&self) -> String {
-        let log = std::fs::read(self.scratch("log")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(15)..].join("\n")
+        forebay_children::tail_of(&self.scratch("log"))
     }
 }
 

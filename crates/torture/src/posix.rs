@@ -7,7 +7,6 @@ use std::time::Duration;
 use forebay_report::Row;
 
 use crate::Result;
-use crate::children;
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
@@ -93,7 +92,7 @@ fn check(settings: &Settings, form: Form, tool: &Path) -> Result<Checks> {
         // For what must not work between file systems.
         .arg("-s")
         .arg(place.scratch(""));
-    let output = children::run(&mut command, DEADLINE)?;
+    let output = forebay_children::run(&mut command, DEADLINE)?;
     let checks = parse(&output.printed)
         .ok_or_else(|| format!("pjdfstest printed no result: {}", output.tail()))?;
     place.stop()?;

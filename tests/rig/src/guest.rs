@@ -5,15 +5,13 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use forebay_children::{Group, tail_of, wait_for};
 
 use crate::agent::{MODULES_VARIABLE, SHARED, SHARED_VARIABLE};
-use crate::interrupt::wait_for;
 use crate::{Result, Scratch};
 
 /// The kernel, as the package names it.
@@ -21,7 +19,6 @@ pub const KERNEL: &str = "linux.uml";
 
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 const SHUT_DOWN_LIMIT: Duration = Duration::from_secs(60);
-const CONSOLE_TAIL_LINES: usize = 30;
 /// Makes the kernel start where the processor has more state than it knows of.
 const XSTATE_SOURCE: &str = include_str!("../guest/xstate.c");
 
@@ -80,7 +77,8 @@ pub struct Job(u32);
 /// A running guest; it is cut off when this is dropped.
 #[derive(Debug)]
 pub struct Guest {
-    process: Child,
+    /// The kernel, its helpers for I/O and the processes that it traces.
+    group: Group,
     /// The host's side of what the guest sees as `/run/rig`.
     shared: PathBuf,
     console: PathBuf,
@@ -131,19 +129,17 @@ impl Guest {
         fs::create_dir(&shared)?;
         let console = folder.join("console");
         let out = File::create(&console)?;
-        let process = Command::new(KERNEL)
+        let mut command = Command::new(KERNEL);
+        command
             .args(parameters(&folder, &shared, options)?)
             // Its memory has to be a file that servers of its disks can map.
             .env("TMPDIR", scratch.folder())
             .env("LD_PRELOAD", xstate_library(scratch)?)
-            .process_group(0)
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)
-            .stderr(out)
-            .spawn()
-            .map_err(|error| format!("{KERNEL}: {error}"))?;
+            .stderr(out);
         let mut guest = Guest {
-            process,
+            group: Group::start(&mut command)?,
             shared,
             console,
             next_job: 0,
@@ -232,10 +228,7 @@ impl Guest {
 
     /// The end of what the kernel printed.
     pub fn console_tail(&self) -> String {
-        let text = fs::read(&self.console).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(CONSOLE_TAIL_LINES)..].join("\n")
+        tail_of(&self.console)
     }
 
     /// Cuts the power: all its processes are killed at once, whatever they are doing. What its kernel
@@ -244,7 +237,7 @@ impl Guest {
     /// # Errors
     /// It is not there any more.
     pub fn cut_power(mut self) -> Result<()> {
-        self.kill()
+        self.group.kill()
     }
 
     /// Ends it in order: what is unwritten is synced; the scripts have to unmount their file systems.
@@ -253,19 +246,13 @@ impl Guest {
     /// It does not end within a minute.
     pub fn shut_down(mut self) -> Result<()> {
         fs::write(self.shared.join("end"), "")?;
-        let process = &mut self.process;
-        let ended = wait_for(SHUT_DOWN_LIMIT, || Ok(process.try_wait()?))?;
-        match ended {
-            Some(_) => Ok(()),
-            None => Err(format!("the guest does not shut down:\n{}", self.console_tail()).into()),
+        match self.group.wait(SHUT_DOWN_LIMIT) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let console = self.console_tail();
+                Err(format!("the guest does not shut down: {error}\n{console}").into())
+            }
         }
-    }
-
-    fn kill(&mut self) -> Result<()> {
-        // The group is the kernel, its helpers for I/O and the processes it traces.
-        kill_process_group(Pid::from_child(&self.process), Signal::KILL)?;
-        self.process.wait()?;
-        Ok(())
     }
 
     fn wait_until<T>(
@@ -274,12 +261,12 @@ impl Guest {
         what: &str,
         mut done: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let process = &mut self.process;
+        let group = &mut self.group;
         let result = wait_for(limit, || {
             if let Some(result) = done()? {
                 return Ok(Some(Ok(result)));
             }
-            Ok(process.try_wait()?.map(Err))
+            Ok(group.ended()?.map(Err))
         })?;
         let found = match result {
             Some(Ok(result)) => return Ok(result),
@@ -292,10 +279,8 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if matches!(self.process.try_wait(), Ok(None)) {
-            // Fails only where it ended just now.
-            let _ = self.kill();
-        }
+        // Fails only where it ended just now.
+        let _ = self.group.kill();
     }
 }
 

@@ -10,12 +10,11 @@
 //! ```
 //!
 //! Everything a run makes lies in one [`Scratch`] folder; guests and servers end when their handles
-//! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`interrupt`]).
+//! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`forebay_children`]).
 
 pub mod agent;
 pub mod cuts;
 pub mod guest;
-pub mod interrupt;
 pub mod measure;
 pub mod scratch;
 pub mod server;

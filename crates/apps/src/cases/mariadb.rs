@@ -7,12 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use forebay_children::Daemon;
 use rustix::process::Signal;
 
 use crate::Result;
 use crate::cases::copy;
 use crate::cases::postgres::Account;
-use crate::children::Daemon;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;

@@ -7,11 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use forebay_children::Daemon;
 use rustix::process::Signal;
 
 use crate::Result;
 use crate::cases::{copy, number_after};
-use crate::children::Daemon;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;

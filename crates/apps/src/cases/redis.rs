@@ -5,10 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 
+use forebay_children::Daemon;
 use rustix::process::Signal;
 
 use crate::Result;
-use crate::children::Daemon;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;

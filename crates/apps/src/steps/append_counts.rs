@@ -10,7 +10,6 @@ use forebay_files::{FileBuffer, FileBufferOptions, SyncKind};
 use forebay_report::Row;
 
 use crate::Result;
-use crate::children;
 use crate::context::Context;
 use crate::place::directory;
 use crate::steps::Measured;
@@ -37,7 +36,7 @@ pub fn run(context: &Context) -> Result<Measured> {
         .arg("create")
         .arg(&pool)
         .args(["--size", &POOL_BYTES.to_string()]);
-    children::output(create, DEADLINE, &context.interrupt)?;
+    forebay_children::output(&mut create, DEADLINE)?;
     let buffer = FileBuffer::open(&FileBufferOptions {
         pool,
         root: None,

@@ -8,7 +8,6 @@ use forebay_report::Row;
 use serde_json::Value;
 
 use crate::Result;
-use crate::children;
 use crate::context::Context;
 use crate::steps::Measured;
 
@@ -38,13 +37,13 @@ pub fn run(context: &Context) -> Result<Measured> {
     if context.pace.is_quick {
         command.arg("--quick");
     }
-    let ended = children::run(command, DEADLINE, &context.interrupt)?;
+    let ended = forebay_children::run(&mut command, DEADLINE)?;
     match rows(&ended.printed) {
         Ok(rows) => Ok(Measured {
             rows,
-            complaint: (!ended.is_success).then_some(ended.told),
+            complaint: (!ended.status.success()).then(|| ended.told()),
         }),
-        Err(_) => Err(ended.told.into()),
+        Err(_) => Err(ended.told().into()),
     }
 }
 

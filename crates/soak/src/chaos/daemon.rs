@@ -1,6 +1,5 @@
 //! Daemons that are killed, that end under load, and that come second.
 
-use std::process::Stdio;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use rustix::process::Signal;
 
 use super::Chaos;
 use crate::Result;
-use crate::place::{MOUNTED, VOLUMES, wait};
+use crate::place::{MOUNTED, VOLUMES};
 
 /// In use: another process owns the pool.
 const EXIT_IN_USE: i32 = 4;
@@ -20,7 +19,7 @@ impl Chaos<'_> {
     /// Starts a daemon; recovery, where the last one was killed.
     pub fn start(&mut self) -> Result<()> {
         let daemon = self.place.start()?;
-        self.tally.daemon.store(daemon.pid(), SeqCst);
+        self.tally.daemon.store(daemon.id(), SeqCst);
         self.tally.generation.fetch_add(1, SeqCst);
         self.daemon = Some(daemon);
         Ok(())
@@ -73,32 +72,28 @@ impl Chaos<'_> {
     pub fn down(&mut self, signal: Signal) -> Result<Option<i32>> {
         self.tally.daemon.store(0, SeqCst);
         let daemon = self.daemon.take().ok_or("no daemon is up")?;
-        Ok(daemon.end(signal)?.code())
+        Ok(daemon.status_after(signal)?.code())
     }
 
     /// Another daemon on the same pool is refused, and the first one serves on.
     pub fn second_daemon(&mut self) -> Result<()> {
         self.tally.fault("second_daemon");
-        let mut second = self
-            .place
-            .command(&["serve", "--name", "second", "--nbd"])
+        let mut second = self.place.command(&["serve", "--name", "second", "--nbd"]);
+        second
             .arg(format!("unix:{}", self.place.path("second").display()))
             .arg("--pool")
             .arg(self.place.path("pool"))
             .arg("--backing")
-            .arg(self.place.backing(VOLUMES[0]))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let status = wait(&mut second, SECOND_DEADLINE);
-        // Fails only where it has ended, as it should.
-        let _ = second.kill();
-        let _ = second.wait();
-        match status? {
-            Some(status) if status.code() == Some(EXIT_IN_USE) => {}
-            other => self
+            .arg(self.place.backing(VOLUMES[0]));
+        match forebay_children::run(&mut second, SECOND_DEADLINE) {
+            Ok(output) if output.status.code() == Some(EXIT_IN_USE) => {}
+            Ok(output) => self.tally.error(format!(
+                "a second daemon on the pool was not refused: {}",
+                output.told()
+            )),
+            Err(error) => self
                 .tally
-                .error(format!("a second daemon on the pool came to {other:?}")),
+                .error(format!("a second daemon on the pool: {error}")),
         }
         Ok(())
     }

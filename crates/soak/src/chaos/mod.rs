@@ -14,11 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use forebay_children::Daemon;
 use forebay_serve::{Client, Request};
 use serde_json::Value;
 
 use crate::Result;
-use crate::place::{Daemon, Place, VOLUMES};
+use crate::place::{Place, VOLUMES};
 use crate::tally::Tally;
 use crate::worker::Volume;
 
@@ -77,7 +78,8 @@ impl Chaos<'_> {
             } else {
                 self.be_gentle()?;
             }
-            if let Some(status) = self.daemon.as_mut().and_then(Daemon::has_ended) {
+            let ended = self.daemon.as_mut().map(Daemon::ended).transpose()?;
+            if let Some(status) = ended.flatten() {
                 let tail = self.place.log_tail();
                 return Err(
                     format!("the daemon ended by itself, {status}; its log:\n{tail}").into(),

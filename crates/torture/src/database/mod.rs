@@ -9,13 +9,13 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use fastrand::Rng;
+use forebay_children::Group;
 use forebay_report::Row;
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use ledger::{Journal, run as run_ledger};
 
 use crate::Result;
-use crate::children::{self, Group};
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
@@ -126,7 +126,7 @@ fn check(place: &Place, before: u64, heard: Option<u64>) -> Result<u64> {
     if !Path::new(&path).exists() && heard.is_none() {
         return Ok(0);
     }
-    children::check_interrupt()?;
+    forebay_children::check_interrupt()?;
     let found = ledger::check(&path)?;
     let acknowledged = heard.unwrap_or(before);
     // The one that nobody heard of may be there.

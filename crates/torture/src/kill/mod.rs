@@ -15,7 +15,6 @@ use fastrand::Rng;
 use forebay_report::Row;
 
 use crate::Result;
-use crate::children;
 use crate::disk;
 use crate::place::Form;
 use crate::report::Report;
@@ -100,7 +99,7 @@ fn by_form(settings: &Settings, form: Form, report: &mut Report, tally: &mut Tal
     let count = settings.kill_rounds.div_ceil(2);
     let before = tally.losses;
     for number in 0..count {
-        children::check_interrupt()?;
+        forebay_children::check_interrupt()?;
         let victim = match form {
             Form::Plain => Victim::Program,
             _ if tally.is_cut => Victim::Both,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use forebay_children::Group;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::choice::Chooser;
@@ -14,7 +15,6 @@ use super::compare::{self, May};
 use super::operation::{Answer, Operation};
 use super::tree::Tree;
 use super::{Return, Victim};
-use crate::children::{self, Group};
 use crate::disk::Disk;
 use crate::place::{Form, Place, memory};
 use crate::settings::Settings;
@@ -216,7 +216,7 @@ impl Rounds {
         let began = Instant::now();
         let mut streams = Vec::new();
         while streams.len() < THREADS {
-            children::check_interrupt()?;
+            forebay_children::check_interrupt()?;
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false)?;
@@ -274,7 +274,7 @@ impl Rounds {
             Return::Next if self.place.form.is_mounted() => self.place.start(),
             Return::Next => {
                 let mut command = self.place.program("true".as_ref());
-                children::output(&mut command, END_DEADLINE).map(drop)
+                forebay_children::output(&mut command, END_DEADLINE).map(drop)
             }
             Return::Recover => self.place.recover(),
             Return::RecoverTwice => {

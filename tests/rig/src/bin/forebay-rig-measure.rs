@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use forebay_report::{Row, rows};
 use forebay_rig::measure::grid::{self, Contender, Figure};
 use forebay_rig::measure::{ratios, writer, writes};
-use forebay_rig::{Daemon, Result, Scratch, guest, interrupt};
+use forebay_rig::{Daemon, Result, Scratch, guest};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Measurements of Forebay in guests with real kernels.
@@ -94,7 +94,7 @@ fn run(arguments: Arguments) -> Result<()> {
         println!("skipped rig: {why}");
         return Ok(());
     }
-    interrupt::watch()?;
+    forebay_children::catch_signals()?;
     match arguments.command {
         Command::Grid(arguments) => run_grid(arguments),
         Command::Ratios(arguments) => run_rows(&arguments, ratios::run),

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use forebay_rig::{Result, cuts, interrupt, torn};
+use forebay_rig::{Result, cuts, torn};
 
 /// Tests and measures Forebay under the kernels of User Mode Linux guests.
 #[derive(Debug, Parser)]
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
 
 /// True if all is well.
 fn run(command: &Command) -> Result<bool> {
-    interrupt::watch()?;
+    forebay_children::catch_signals()?;
     match command {
         Command::Cuts(arguments) => cuts::run(arguments),
         Command::Torn(arguments) => torn::run(arguments),

@@ -6,7 +6,8 @@ use forebay_lab::engines::EngineName;
 
 use super::file_system::{self, FileSystem};
 use super::killed::Place;
-use crate::{Result, Scratch, interrupt};
+use crate::server::processor_time;
+use crate::{Result, Scratch};
 
 /// After the file system was made, until everybody is at rest: write-back, journal, timers.
 const REST: Duration = Duration::from_secs(8);
@@ -31,10 +32,10 @@ pub fn processor_percent(
     let mut guest = place.boot()?;
     file_system::make(&mut guest, FileSystem::Ext4Ordered, super::killed::DEVICE)?;
     guest.must_run("echo content >/mnt/a/file && sync", REST)?;
-    interrupt::sleep(REST)?;
-    let (began, used_before) = (Instant::now(), server.processor_time()?);
-    interrupt::sleep(time)?;
-    let used = server.processor_time()? - used_before;
+    forebay_children::sleep(REST)?;
+    let (began, used_before) = (Instant::now(), processor_time(&server)?);
+    forebay_children::sleep(time)?;
+    let used = processor_time(&server)? - used_before;
     let percent = 100.0 * used.as_secs_f64() / began.elapsed().as_secs_f64();
     guest.must_run("umount /mnt/a", REST)?;
     guest.shut_down()?;

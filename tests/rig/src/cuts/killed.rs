@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use super::file_system::{self, Load, THREADS, Verdict};
 use super::plan::{Kind, Round, Session};
 use crate::workload::verify::Acknowledged;
-use crate::{Daemon, Disk, Failure, Guest, GuestOptions, Job, Result, Scratch, Server, interrupt};
+use crate::{Daemon, Disk, Failure, Guest, GuestOptions, Job, Result, Scratch, Server};
 
 const POOL_BYTES: u64 = 48 << 20;
 /// XFS needs 300 MiB.
@@ -143,7 +143,7 @@ pub fn run(
         };
         let job = load.start(&mut guest)?;
         warm_up(&load, &mut guest, &job)?;
-        interrupt::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
+        forebay_children::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
         let reports = guest.shared().to_path_buf();
         let reported = || load.acknowledged_in(&reports);
         let reported_before = cut(session.kind, &mut rng, guest, &mut server, &reported)?;
@@ -181,7 +181,7 @@ pub fn run(
 /// # Errors
 /// The load ended, or takes a minute.
 pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
-    let warm = interrupt::wait_for(WARM_LIMIT, || {
+    let warm = forebay_children::wait_for(WARM_LIMIT, || {
         if let Some(output) = guest.poll(job)? {
             let (status, text) = (output.status, output.text);
             return Err(Failure::from(format!(
@@ -217,13 +217,13 @@ fn cut(
     let mut kill_server = || -> Result<Vec<u64>> {
         let server = server.take().ok_or("no daemon is up")?;
         let before = reported()?;
-        server.end(Signal::KILL)?;
+        server.status_after(Signal::KILL)?;
         Ok(before)
     };
     match kind {
         Kind::Daemon => {
             let before = kill_server()?;
-            interrupt::sleep(pause)?;
+            forebay_children::sleep(pause)?;
             guest.cut_power()?;
             Ok(before)
         }

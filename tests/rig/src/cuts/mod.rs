@@ -18,7 +18,7 @@ use forebay_lab::engines::EngineName;
 use forebay_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{Result, Scratch, guest, interrupt};
+use crate::{Result, Scratch, guest};
 pub use file_system::FileSystem;
 use file_system::Verdict;
 use plan::{Kind, Round, Session};
@@ -163,7 +163,7 @@ fn run_session(
     session: &Session,
     done: &mut dyn FnMut(Round),
 ) -> Result<()> {
-    interrupt::check()?;
+    forebay_children::check_interrupt()?;
     let result = match session.kind {
         Kind::Shadow(_) | Kind::EarlyAnswers | Kind::WithoutFence => {
             let failures = arguments.report.with_file_name("failed");

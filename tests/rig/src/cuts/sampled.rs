@@ -16,7 +16,7 @@ use super::killed::warm_up;
 use super::plan::{Kind, Round, Session};
 use super::shadow_machine::{Cut, Machine};
 use crate::workload::verify::Acknowledged;
-use crate::{Disk, Guest, GuestOptions, Job, Result, Scratch, interrupt};
+use crate::{Disk, Guest, GuestOptions, Job, Result, Scratch};
 
 const BETWEEN_CUTS_MS: std::ops::Range<u64> = 20..400;
 /// Stores, flushes and fences of the pool before the moment of a cut.
@@ -133,7 +133,7 @@ fn take_cuts(
     warm_up(load, &mut guest, &job)?;
     let mut cuts = Vec::new();
     for _ in 0..session.rounds {
-        interrupt::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+        forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
         let (of_load, shared) = (*load, guest.shared().to_path_buf());
         let reported = move || of_load.acknowledged_in(&shared);
         let (before, cut, after) = machine.cut(rng.u64(..EVENTS_MAX), reported)?;

@@ -16,7 +16,7 @@ use forebay_serve::{BlockDevice, EngineDevice, VolumeDevice};
 
 use super::early_device::EarlyDevice;
 use super::volatile_store::{VolatileState, VolatileStore};
-use crate::{Result, interrupt};
+use crate::Result;
 
 /// Less than what a load writes, so that blocks leave the pool and come back.
 pub const POOL_BYTES: u64 = 24 << 20;
@@ -175,7 +175,7 @@ impl Machine {
             let _ = give.send((before, Cut { media, store }, reported()));
         };
         shadow.set_hook(Some(Arc::new(hook)));
-        let taken = interrupt::wait_for(CUT_LIMIT, || Ok(taken.try_recv().ok()));
+        let taken = forebay_children::wait_for(CUT_LIMIT, || Ok(taken.try_recv().ok()));
         shadow.set_hook(None);
         taken?.ok_or_else(|| "the pool did too little to be cut".into())
     }

@@ -2,19 +2,18 @@
 //! by itself from what a cut left, and then its own tools look for pages that are damaged.
 
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use rustix::process::{Pid, Signal, kill_process_group};
+use forebay_children::Group;
 
 use super::arrivals::Notes;
 use super::machine::{Cut, Machine};
 use super::mounted::{Looped, must};
-use crate::{Result, Scratch, interrupt};
+use crate::{Result, Scratch};
 
 const POOL_BYTES: u64 = 64 << 20;
 const DISK_BYTES: u64 = 640 << 20;
@@ -83,17 +82,6 @@ impl Rounds {
         self.clean += other.clean;
         self.arrived = other.arrived;
         self.complaints.extend(other.complaints);
-    }
-}
-
-/// The load; it ends when this is dropped.
-struct Loading(Child);
-
-impl Drop for Loading {
-    fn drop(&mut self) {
-        // Both fail only where it has ended already.
-        let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
-        let _ = self.0.wait();
     }
 }
 
@@ -177,7 +165,7 @@ impl Database {
         let pool = folder.join("pool");
         for cut in &taken {
             for _ in 0..images {
-                interrupt::check()?;
+                forebay_children::check_interrupt()?;
                 result.rounds += 1;
                 match self.recover(cut, &pool, [&file, &place], &mut rng) {
                     Ok(()) => result.clean += 1,
@@ -208,14 +196,14 @@ impl Database {
         machine.device.take();
         let mut load = self.command("load", place);
         load.stdout(Stdio::null()).stderr(Stdio::null());
-        let loading = Loading(load.process_group(0).spawn()?);
-        interrupt::sleep(WARM_UP)?;
+        let mut loading = Group::start(&mut load)?;
+        forebay_children::sleep(WARM_UP)?;
         let mut taken = Vec::new();
         for _ in 0..cuts {
-            interrupt::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+            forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
             taken.push(machine.cut());
         }
-        drop(loading);
+        loading.kill()?;
         Ok(taken)
     }
 

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use forebay_report::Row;
 
-use crate::{Result, Scratch, guest, interrupt};
+use crate::{Result, Scratch, guest};
 use cases::{CASES, Case, Door, Expectation};
 use databases::DATABASES;
 use trial::Trial;
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             println!("skipped torn pages, {}: {why}", case.name);
             continue;
         }
-        interrupt::check()?;
+        forebay_children::check_interrupt()?;
         let trial = Trial::run(case, &scratch, arguments.quick, seed)
             .map_err(|error| format!("{}: {error}", case.name))?;
         let is_as_expected = match case.expectation {

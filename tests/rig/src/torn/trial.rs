@@ -12,7 +12,7 @@ use super::arrivals::Notes;
 use super::cases::{Case, Door, Expectation};
 use super::machine::{Cut, Machine};
 use super::mounted::{Looped, must};
-use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest, interrupt};
+use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
 
 /// Less than the disks, more than the pages.
 const POOL_BYTES: u64 = 32 << 20;
@@ -184,7 +184,7 @@ impl Place<'_> {
         let mut torn = 0;
         for cut in cuts {
             for _ in 0..images {
-                interrupt::check()?;
+                forebay_children::check_interrupt()?;
                 let machine = Machine::recover(cut, rng, &pool)?;
                 let mut looped = Looped::new(Arc::clone(&machine.device), &file, true)?;
                 looped.mount(self.case.file_system, self.case.options, &place)?;
@@ -277,10 +277,10 @@ impl Place<'_> {
 }
 
 fn take_cuts(machine: &Machine, cuts: usize, rng: &mut Rng) -> Result<Vec<Cut>> {
-    interrupt::sleep(WARM_UP)?;
+    forebay_children::sleep(WARM_UP)?;
     let mut taken = Vec::new();
     for _ in 0..cuts {
-        interrupt::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+        forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
         taken.push(machine.cut());
     }
     Ok(taken)

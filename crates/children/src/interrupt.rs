@@ -1,35 +1,35 @@
 //! Ctrl-C and SIGTERM become errors of whatever waits, so that everything is cleaned up by unwinding.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::Result;
 
+/// How often something waited for is looked at.
+const PERIOD: Duration = Duration::from_millis(2);
+
 static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// How often something waited for is looked at.
-const PERIOD: Duration = Duration::from_millis(5);
-
-/// From now on SIGINT and SIGTERM are noted instead of ending the process.
+/// From now on SIGINT and SIGTERM are noted instead of ending the process. Returns what they set; to set it
+/// calls everything off, too.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub fn watch() -> Result<()> {
+pub fn catch_signals() -> Result<Arc<AtomicBool>> {
     let flag = IS_INTERRUPTED.get_or_init(Arc::default);
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(flag))?;
     }
-    Ok(())
+    Ok(Arc::clone(flag))
 }
 
 /// Refuses to go on after a signal.
 ///
 /// # Errors
 /// There was one.
-pub fn check() -> Result<()> {
-    let flag = IS_INTERRUPTED.get();
-    match flag.is_some_and(|flag| flag.load(Ordering::SeqCst)) {
+pub fn check_interrupt() -> Result<()> {
+    match IS_INTERRUPTED.get().is_some_and(|flag| flag.load(SeqCst)) {
         true => Err("interrupted".into()),
         false => Ok(()),
     }
@@ -48,7 +48,7 @@ pub fn wait_for<T>(
         if let Some(result) = done()? {
             return Ok(Some(result));
         }
-        check()?;
+        check_interrupt()?;
         if began.elapsed() >= limit {
             return Ok(None);
         }

@@ -1,0 +1,52 @@
+//! Programs that tests and measurements run: waited for with a deadline, called off by Ctrl-C, never left
+//! behind.
+//!
+//! Each is the head of a process group of its own, so that Ctrl-C reaches only the program that runs
+//! them. That one begins with [`catch_signals`]; a signal is then an error of whatever it waits for, and
+//! unwinding ends the programs.
+
+mod daemon;
+mod group;
+mod interrupt;
+mod output;
+
+pub use daemon::Daemon;
+pub use group::Group;
+pub use interrupt::{catch_signals, check_interrupt, sleep, wait_for};
+pub use output::{Output, output, run};
+
+/// Whatever went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// A result with such a failure.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// How much of what a program printed is told.
+const TAIL_LINES: usize = 30;
+
+/// The last lines of a text.
+#[must_use]
+pub fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+/// The last lines of a log, which may not be there.
+#[must_use]
+pub fn tail_of(log: &std::path::Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    tail(&String::from_utf8_lossy(&bytes))
+}
+
+#[cfg(test)]
+mod testing {
+    use std::process::Command;
+    use std::time::Duration;
+
+    pub const MINUTE: Duration = Duration::from_secs(60);
+
+    pub fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+}
