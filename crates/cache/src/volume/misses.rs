@@ -59,6 +59,9 @@ impl Volume {
                 self.read_versioned(number, bytes, false)?;
                 continue;
             };
+            if after == version {
+                continue;
+            }
             // If bringing this block in is all that happened to the stripe, what was seen of the later
             // ones still holds.
             let same_stripe = |seen: &&mut (Place, Version)| seen.0.stripe == place.stripe;
