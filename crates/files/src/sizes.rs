@@ -80,7 +80,15 @@ impl Row {
 pub(crate) struct SizeTable {
     blocks: u64,
     block_bytes: u64,
-    free: Mutex<BTreeSet<u32>>,
+    free: Mutex<FreeRows>,
+}
+
+#[derive(Debug, Default)]
+struct FreeRows {
+    /// All from here on are free.
+    next: u32,
+    /// Those before it that are.
+    before: BTreeSet<u32>,
 }
 
 impl SizeTable {
@@ -98,13 +106,14 @@ impl SizeTable {
             block_bytes,
             free: Mutex::default(),
         };
-        let mut free = BTreeSet::new();
         let mut used = Vec::new();
+        let mut free = FreeRows::default();
         for number in 0..ROWS_MAX {
             let at = (table.offset(number) - ROWS.start) as usize;
-            match Row::decode(&raw[at..at + ROW_BYTES as usize]) {
-                Some(row) => used.push((number, row)),
-                None => drop(free.insert(number)),
+            if let Some(row) = Row::decode(&raw[at..at + ROW_BYTES as usize]) {
+                used.push((number, row));
+                free.before.extend(free.next..number);
+                free.next = number + 1;
             }
         }
         *table.lock_free() = free;
@@ -113,12 +122,19 @@ impl SizeTable {
 
     /// A free row. The first ones lie in a block each: writers of different files meet nowhere.
     pub(crate) fn take(&self) -> Option<u32> {
-        self.lock_free().pop_first()
+        let mut free = self.lock_free();
+        let number = free.before.pop_first().or_else(|| {
+            let next = free.next;
+            (next < ROWS_MAX).then_some(next)
+        })?;
+        free.next = free.next.max(number + 1);
+        Some(number)
     }
 
     /// The row is empty, durably.
     pub(crate) fn give(&self, number: u32) {
-        let is_new = self.lock_free().insert(number);
+        let mut free = self.lock_free();
+        let is_new = number < free.next && free.before.insert(number);
         assert!(is_new, "row {number} is given back once");
     }
 
@@ -160,7 +176,42 @@ impl SizeTable {
         ROWS.start + block * self.block_bytes + at * ROW_BYTES
     }
 
-    fn lock_free(&self) -> std::sync::MutexGuard<'_, BTreeSet<u32>> {
+    fn lock_free(&self) -> std::sync::MutexGuard<'_, FreeRows> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::small_volume;
+
+    #[test]
+    fn the_lowest_free_row_is_taken_and_rows_in_use_are_found_again() {
+        let (_pool, volume) = small_volume();
+        let (table, used) = SizeTable::open(&volume).expect("open");
+        assert!(used.is_empty());
+        let taken: Vec<u32> = (0..4).map_while(|_| table.take()).collect();
+        assert_eq!(taken, [0, 1, 2, 3]);
+        table.give(2);
+        table.give(0);
+        assert_eq!(
+            [table.take(), table.take(), table.take()],
+            [0, 2, 4].map(Some)
+        );
+        let row = Row {
+            id: FileId(7),
+            size_bytes: 9,
+            cut: RowCut::default(),
+            earlier_cut: RowCut::default(),
+        };
+        let mut transaction = volume.begin();
+        table.write(&mut transaction, 3, Some(&row)).expect("write");
+        transaction.commit().expect("commit");
+        let (table, used) = SizeTable::open(&volume).expect("open");
+        assert_eq!(used, [(3, row)]);
+        let taken: Vec<u32> = std::iter::from_fn(|| table.take()).collect();
+        let free = (0..ROWS_MAX).filter(|number| *number != 3);
+        assert!(taken.into_iter().eq(free));
     }
 }
