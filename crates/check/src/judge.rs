@@ -168,7 +168,7 @@ pub fn judge(
 
 /// A hash that tells images apart.
 pub fn image_hash(image: &Image) -> u64 {
-    let mut hasher = Fold(0x9e37_79b9_7f4a_7c15);
+    let mut hasher = Fold::default();
     for bytes in image.media.iter().chain(&image.stores) {
         hasher.write(bytes);
         hasher.write_u64(bytes.len() as u64);
@@ -177,7 +177,13 @@ pub fn image_hash(image: &Image) -> u64 {
 }
 
 /// Folded multiplication, a word at a time: images are hashed more often than anything else.
-struct Fold(u64);
+pub struct Fold(u64);
+
+impl Default for Fold {
+    fn default() -> Fold {
+        Fold(0x9e37_79b9_7f4a_7c15)
+    }
+}
 
 impl Hasher for Fold {
     fn write(&mut self, bytes: &[u8]) {

@@ -344,13 +344,11 @@ pub fn thread_id() -> u32 {
 }
 
 fn page_of(bytes: &[u8]) -> Page {
-    let mut words = bytes.chunks(WORD_BYTES);
-    Page(std::array::from_fn(|_| {
-        let mut word = [0; WORD_BYTES];
-        if let Some(bytes) = words.next() {
-            word[..bytes.len()].copy_from_slice(bytes);
-        }
-        AtomicU64::new(u64::from_ne_bytes(word))
+    let mut padded = [0; PAGE_BYTES];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    let (words, _) = padded.as_chunks();
+    Page(std::array::from_fn(|at| {
+        AtomicU64::new(u64::from_ne_bytes(words[at]))
     }))
 }
 

@@ -11,6 +11,7 @@ mod side;
 mod tree;
 
 use crate::campaign::{default_threads, hush_panics};
+use crate::judge::Fold;
 use crate::report::{self, Entry, progress_bar};
 use backing::Identities;
 use forebay::{Pool, PoolOptions};
@@ -20,7 +21,7 @@ use indicatif::ProgressBar;
 use life::{Image, Place, Plan};
 use oracle::Model;
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -191,7 +192,7 @@ fn story(
 }
 
 fn hash(image: &Image) -> u64 {
-    let mut hasher = DefaultHasher::new();
+    let mut hasher = Fold::default();
     image.pool.hash(&mut hasher);
     image.side.hash(&mut hasher);
     image.tree.hash(&mut hasher);
@@ -216,7 +217,7 @@ fn template() -> Result<Vec<u8>, String> {
 }
 
 /// Bytes of the pool: some hundred blocks.
-const POOL_BYTES: u64 = 1 << 20;
+const POOL_BYTES: u64 = 512 << 10;
 
 /// A directory of this process and worker.
 struct Scratch(PathBuf);

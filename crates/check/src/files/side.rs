@@ -14,6 +14,14 @@ type Sector = [u8; SECTOR_BYTES];
 /// Sectors that are not zero.
 pub type Sectors = BTreeMap<u64, Arc<Sector>>;
 
+/// Puts a sector where only those that are not zero are.
+fn put(sectors: &mut Sectors, number: u64, sector: &Arc<Sector>) {
+    match **sector == [0; SECTOR_BYTES] {
+        true => drop(sectors.remove(&number)),
+        false => drop(sectors.insert(number, Arc::clone(sector))),
+    }
+}
+
 /// What a crash could leave.
 #[derive(Clone, Debug, Default)]
 pub struct SideState {
@@ -33,7 +41,7 @@ impl SideState {
                 _ => rng.usize(..=versions.len()),
             };
             if choice > 0 {
-                image.insert(*sector, Arc::clone(&versions[choice - 1]));
+                put(&mut image, *sector, &versions[choice - 1]);
             }
         }
         image
@@ -43,30 +51,47 @@ impl SideState {
 /// What is called around everything a store does.
 type Hook = Arc<dyn Fn(StoreEvent) + Send + Sync>;
 
+/// What readers see, and what a crash could leave of it.
+struct State {
+    current: Sectors,
+    crash: SideState,
+}
+
+impl State {
+    fn put(&mut self, number: u64, sector: Arc<Sector>) {
+        put(&mut self.current, number, &sector);
+        self.crash.pending.entry(number).or_default().push(sector);
+    }
+}
+
 /// See the [module](self).
 pub struct Side {
     len: u64,
-    state: Mutex<(Sectors, SideState)>,
+    state: Mutex<State>,
     hook: Mutex<Option<Hook>>,
 }
 
 impl Side {
     /// A file of `len` bytes that holds `image`, all durable.
     pub fn new(len: u64, image: Sectors) -> Side {
-        let state = SideState {
+        let crash = SideState {
             durable: image.clone(),
             pending: BTreeMap::new(),
         };
+        let state = State {
+            current: image,
+            crash,
+        };
         Side {
             len,
-            state: Mutex::new((image, state)),
+            state: Mutex::new(state),
             hook: Mutex::new(None),
         }
     }
 
     /// What a crash now could leave.
     pub fn crash_state(&self) -> SideState {
-        self.lock().1.clone()
+        self.lock().crash.clone()
     }
 
     /// Sets what is called before each write and sync.
@@ -84,7 +109,7 @@ impl Side {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Sectors, SideState)> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,11 +121,12 @@ impl Side {
             let at = offset + done as u64;
             let (sector, within) = (at / SECTOR_BYTES as u64, at as usize % SECTOR_BYTES);
             let len = (SECTOR_BYTES - within).min(bytes.len() - done);
-            let mut new = state.0.get(&sector).map_or([0; SECTOR_BYTES], |old| **old);
+            let mut new = state
+                .current
+                .get(&sector)
+                .map_or([0; SECTOR_BYTES], |old| **old);
             new[within..within + len].copy_from_slice(&bytes[done..done + len]);
-            let new = Arc::new(new);
-            state.0.insert(sector, Arc::clone(&new));
-            state.1.pending.entry(sector).or_default().push(new);
+            state.put(sector, Arc::new(new));
             done += len;
         }
     }
@@ -124,7 +150,10 @@ impl BackingStore for Side {
         let state = self.lock();
         let end = offset + out.len() as u64;
         let first = offset / SECTOR_BYTES as u64;
-        for (sector, bytes) in state.0.range(first..end.div_ceil(SECTOR_BYTES as u64)) {
+        for (sector, bytes) in state
+            .current
+            .range(first..end.div_ceil(SECTOR_BYTES as u64))
+        {
             let start = sector * SECTOR_BYTES as u64;
             let from = start.max(offset);
             let to = (start + SECTOR_BYTES as u64).min(end);
@@ -144,16 +173,32 @@ impl BackingStore for Side {
     }
 
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        self.write(offset, &vec![0; len_bytes as usize]);
+        let sector_bytes = SECTOR_BYTES as u64;
+        assert!(
+            offset.is_multiple_of(sector_bytes) && len_bytes.is_multiple_of(sector_bytes),
+            "whole sectors are zeroed"
+        );
+        self.call_hook(StoreEvent::Write);
+        let mut state = self.lock();
+        let range = offset / sector_bytes..(offset + len_bytes) / sector_bytes;
+        // What is zero already does not change.
+        let numbers: Vec<u64> = state.current.range(range).map(|(at, _)| *at).collect();
+        let zeroes = Arc::new([0; SECTOR_BYTES]);
+        for number in numbers {
+            state.put(number, Arc::clone(&zeroes));
+        }
         Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
         self.call_hook(StoreEvent::Sync);
         {
-            let (current, crash) = &mut *self.lock();
-            crash.durable = current.clone();
-            crash.pending.clear();
+            let State { current, crash } = &mut *self.lock();
+            for (number, versions) in std::mem::take(&mut crash.pending) {
+                let newest = versions.last().expect("it was written");
+                put(&mut crash.durable, number, newest);
+            }
+            debug_assert_eq!(crash.durable, *current, "all of it is durable");
         }
         self.call_hook(StoreEvent::Synced);
         Ok(())
