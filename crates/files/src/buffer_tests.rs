@@ -174,3 +174,59 @@ fn write_back_that_begins_with_the_volume_waits_until_it_is_known_whose_the_bloc
     drop(FileBuffer::open_on(parts).expect("open"));
     assert_eq!(std::fs::read(rig.path("file")).expect("read"), data);
 }
+
+/// What is written, synced and then not cut is there still, also after a kill and when it grows again.
+fn refused_cut(rig: &Rig, descriptor: std::os::fd::OwnedFd, unlock: impl FnOnce()) {
+    let buffer = rig.open().expect("open");
+    let again = rustix::io::dup(&descriptor).expect("dup");
+    let file = buffer.adopt(descriptor).expect("adopt");
+    file.sync(SyncKind::Data).expect("sync");
+    let data: Vec<u8> = (0..9000).map(|at| (at / 10) as u8).collect();
+    file.write_at(0, &data, true).expect("write");
+    for size_bytes in [5000, 4096, 0] {
+        let refused = file.truncate(size_bytes).expect_err("refused");
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+        assert_eq!(file.size_bytes().expect("size"), 9000);
+    }
+    let mut out = vec![0; 9000];
+    file.read_at(0, &mut out).expect("read");
+    assert!(out == data);
+    drop((file, buffer));
+    // Recovery could not open it to write.
+    unlock();
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(again).expect("adopt");
+    assert_eq!(file.read_at(0, &mut out).expect("read"), 9000);
+    assert!(out == data);
+}
+
+#[test]
+fn a_cut_that_the_backing_refuses_does_not_count() {
+    use rustix::fs::IFlags;
+    let rig = Rig::new(POOL_BYTES);
+    let descriptor = open_file(&rig.path("log"));
+    let flags = rustix::fs::ioctl_getflags(&descriptor);
+    let lock = flags.and_then(|flags| {
+        rustix::fs::ioctl_setflags(&descriptor, flags | IFlags::APPEND)?;
+        Ok(flags)
+    });
+    let Ok(flags) = lock else {
+        println!(
+            "skipped a_cut_that_the_backing_refuses_does_not_count: no append-only files here"
+        );
+        return;
+    };
+    let again = rustix::io::dup(&descriptor).expect("dup");
+    refused_cut(&rig, descriptor, || {
+        rustix::fs::ioctl_setflags(&again, flags).expect("as it was");
+    });
+}
+
+#[test]
+fn a_sealed_file_is_not_cut() {
+    use rustix::fs::{MemfdFlags, SealFlags};
+    let rig = Rig::new(POOL_BYTES);
+    let sealed = rustix::fs::memfd_create("sealed", MemfdFlags::ALLOW_SEALING).expect("memfd");
+    rustix::fs::fcntl_add_seals(&sealed, SealFlags::SHRINK).expect("seal");
+    refused_cut(&rig, sealed, || {});
+}

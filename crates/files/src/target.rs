@@ -129,6 +129,17 @@ impl Target {
         alone.set_len(size_bytes)
     }
 
+    /// Asks the backing whether it lets the file be cut (an append-only file may not be), by giving it the
+    /// length that it has.
+    pub(crate) fn check_cuttable(&self) -> io::Result<()> {
+        // No write-back between the two: what it adds would be cut off.
+        let alone = self
+            .descriptor
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        alone.set_len(alone.metadata()?.len())
+    }
+
     /// Remembers a cut that the file's row tells of.
     pub(crate) fn set_cut(&self, cut: Cut) {
         *self.lock_cut() = Some(cut);

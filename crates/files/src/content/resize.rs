@@ -28,7 +28,9 @@ impl Content {
         } else {
             self.grow_pooled(&mut state, size_bytes)
         };
-        self.target.times.written();
+        if result.is_ok() {
+            self.target.times.written();
+        }
         self.note_unsynced(&state);
         result
     }
@@ -76,8 +78,10 @@ impl Content {
 
     /// Cuts a file that the pool has. First the row says so, with which the cut is durable: recovery cuts
     /// the backing's file and drops blocks behind the end. These are forgotten before this returns, so
-    /// when the file grows again nothing old is there.
+    /// when the file grows again nothing old is there. A backing that refuses is asked before: once the
+    /// row says it, the cut counts.
     fn cut_pooled(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
+        self.target.check_cuttable()?;
         let shared = &self.shared;
         let block_bytes = shared.volume.block_size() as u64;
         let (tail, within) = (size_bytes / block_bytes, size_bytes % block_bytes);
