@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use forebay::{Backing, Counters, FileBackingOptions, Pool, Region, RuntimeOptions, Stats, Volume};
 
@@ -15,7 +14,7 @@ use crate::content::Suspender;
 use crate::cuts::{self, SIDE_BYTES};
 use crate::directory::{Directory, FileIdentity};
 use crate::errors::{from_pool, told};
-use crate::file::BufferedFile;
+use crate::file::{BufferedFile, FileFacts};
 use crate::metadata::{FileIds, LOG, MetadataArea};
 use crate::names::{Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background};
 use crate::recovery::{FilesRecovery, Recovery};
@@ -55,17 +54,6 @@ pub struct FileBufferParts {
     pub root: Option<PathBuf>,
     /// As in the options.
     pub runtime: RuntimeOptions,
-}
-
-/// See [`FileBuffer::facts`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileFacts {
-    /// The size that readers see.
-    pub size_bytes: u64,
-    /// The time of modification, where the backing's is not right.
-    pub modified: Option<SystemTime>,
-    /// The time of the last write, where the backing's time of change may be earlier.
-    pub written: Option<SystemTime>,
 }
 
 /// An open pool with the files that it answers for.
@@ -180,12 +168,7 @@ impl FileBuffer {
         let Some(content) = self.registry.content(identity) else {
             return Ok(None);
         };
-        let (modified, written) = content.target.times.told();
-        Ok(Some(FileFacts {
-            size_bytes: content.size_bytes()?,
-            modified,
-            written,
-        }))
+        content.facts().map(Some)
     }
 
     /// Mode, owner, times or extended attributes of a file or directory were changed in the backing: its

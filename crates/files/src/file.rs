@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
 
@@ -18,6 +19,17 @@ pub enum SyncKind {
     Data,
     /// `fsync`: the name, mode, owner and times too.
     All,
+}
+
+/// What `stat` is to say of a file where the backing's own is not right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileFacts {
+    /// The size that readers see.
+    pub size_bytes: u64,
+    /// The time of modification, where the backing's is not right.
+    pub modified: Option<SystemTime>,
+    /// The time of the last write, where the backing's time of change may be earlier.
+    pub written: Option<SystemTime>,
 }
 
 /// One inode of the backing, shared by everyone who has it open. Offsets and open flags are the
@@ -48,6 +60,14 @@ impl BufferedFile {
     /// The backing's own.
     pub fn size_bytes(&self) -> io::Result<u64> {
         self.content.size_bytes()
+    }
+
+    /// As [`FileBuffer::facts`](crate::FileBuffer::facts).
+    ///
+    /// # Errors
+    /// The backing's own.
+    pub fn facts(&self) -> io::Result<FileFacts> {
+        self.content.facts()
     }
 
     /// Reads from byte `offset`; less than asked only at the end of the file.

@@ -40,9 +40,9 @@ mod target;
 mod testing;
 mod times;
 
-pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, FileFacts, VOLUME_PREFIX};
+pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, VOLUME_PREFIX};
 pub use cuts::SIDE_BYTES;
 pub use directory::{Directory, FileIdentity, Opened};
-pub use file::{BufferedFile, SyncKind};
+pub use file::{BufferedFile, FileFacts, SyncKind};
 pub use nvm_file::{NvmFile, NvmMode};
 pub use recovery::FilesRecovery;

@@ -35,6 +35,14 @@ pub fn try_buffer(process: &'static Process, fd: BorrowedFd<'_>, file: &'static 
     if file.read_life().is_escaped {
         return;
     }
+    if is_size_limited() {
+        let log = &process.settings.log;
+        log.once(
+            "limit",
+            "files are not buffered: their size is limited (ulimit -f), which the kernel sees to",
+        );
+        return;
+    }
     let Some(buffer) = process.open_buffer() else {
         return;
     };
@@ -86,6 +94,12 @@ pub fn try_buffer(process: &'static Process, fd: BorrowedFd<'_>, file: &'static 
         }
         Err(error) => say_why_not(process, &error),
     }
+}
+
+/// Whether the kernel stops files from growing beyond some size: what the pool took could not go back.
+fn is_size_limited() -> bool {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
+    limit.current.is_some()
 }
 
 fn say_why_not(process: &Process, error: &io::Error) {

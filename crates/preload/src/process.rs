@@ -8,12 +8,12 @@
     reason = "one record for the process, replaced in a child; signals are blocked by thread"
 )]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -47,9 +47,11 @@ pub struct Process {
     /// Those of `files` that the program has closed, in this order.
     closed: Mutex<Vec<&'static OpenFile>>,
     free: Mutex<Vec<&'static OpenFile>>,
-    /// The folders that the kernel has synced since this process has the pool: what their names were
-    /// before the log began is durable.
-    folders: Mutex<HashSet<FileIdentity>>,
+    /// The folders that the kernel has synced since this process has the pool, and how many changes of
+    /// names had gone unseen before: what their names were then is durable.
+    folders: Mutex<HashMap<FileIdentity, u64>>,
+    /// Changes of names that the log does not know.
+    unseen_names: AtomicU64,
     pub record_locks: RecordLocks,
     /// Read while a file becomes buffered, written while nothing may: across a fork, an exec, an exit.
     pub barrier: RwLock<()>,
@@ -82,6 +84,7 @@ pub fn begin(settings: &'static Settings) -> &'static Process {
         closed: Mutex::default(),
         free: Mutex::default(),
         folders: Mutex::default(),
+        unseen_names: AtomicU64::new(0),
         record_locks: RecordLocks::default(),
         barrier: RwLock::new(()),
         forks: Mutex::default(),
@@ -297,14 +300,30 @@ impl Process {
         closed[..surplus].to_vec()
     }
 
-    /// Whether the kernel has synced this folder since the log of names began.
-    pub fn knows_folder(&self, identity: FileIdentity) -> bool {
-        lock(&self.folders).contains(&identity)
+    /// A name has changed by a way that the log does not see: the next sync of each folder is the kernel's.
+    ///
+    /// Takes no lock: allocators may come here.
+    pub fn names_unseen(&self) {
+        self.unseen_names.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// It has now.
-    pub fn enter_folder(&self, identity: FileIdentity) {
-        lock(&self.folders).insert(identity);
+    /// Runs the kernel's sync of a folder, unless it has been done and all changes of names since then are
+    /// in the log.
+    ///
+    /// # Errors
+    /// The sync's.
+    pub fn settle_folder(
+        &self,
+        identity: FileIdentity,
+        sync: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        // Before the sync: what goes unseen while it lasts is for the next one.
+        let unseen = self.unseen_names.load(Ordering::Acquire);
+        if lock(&self.folders).get(&identity) != Some(&unseen) {
+            sync()?;
+            lock(&self.folders).insert(identity, unseen);
+        }
+        Ok(())
     }
 
     /// An open file to fill.

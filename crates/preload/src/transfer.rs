@@ -12,6 +12,9 @@ use crate::open_file::{Life, OpenFile, sync_backing};
 /// The most bytes that one call moves, as in the kernel.
 const TRANSFER_BYTES_MAX: usize = 0x7fff_f000;
 
+/// Flags of `pwritev2` that a buffered file honours; the last is a hint.
+const FLAGS_HONOURED: i32 = libc::RWF_DSYNC | libc::RWF_SYNC | libc::RWF_APPEND | libc::RWF_HIPRI;
+
 /// One call on an open file.
 pub struct Call<'a> {
     pub file: &'a OpenFile,
@@ -139,20 +142,41 @@ impl Call<'_> {
         offset: Option<i64>,
         flags: i32,
     ) -> io::Result<usize> {
-        if self.life.buffered().is_none() || (flags & !(libc::RWF_DSYNC | libc::RWF_SYNC) != 0) {
-            return self.write_vector_plain(parts, offset, flags);
-        }
+        let buffered = match self.life.buffered() {
+            Some(buffered) if flags & !FLAGS_HONOURED == 0 => buffered,
+            _ => return self.write_vector_plain(parts, offset, flags),
+        };
         let whole: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let done = match offset {
+            _ if flags & libc::RWF_APPEND != 0 => {
+                self.append_vector(buffered, &whole, offset.is_none())?
+            }
             Some(offset) => self.write_at(&whole, offset)?,
             None => self.write(&whole)?,
         };
         if flags & libc::RWF_SYNC == libc::RWF_SYNC {
             self.sync(SyncKind::All)?;
-        } else if flags != 0 {
+        } else if flags & libc::RWF_DSYNC != 0 {
             self.sync(SyncKind::Data)?;
         }
         Ok(done)
+    }
+
+    /// `RWF_APPEND`: at the end, where the position then is if it counts.
+    fn append_vector(
+        &self,
+        buffered: &BufferedFile,
+        data: &[u8],
+        moves_position: bool,
+    ) -> io::Result<usize> {
+        self.file.require_writable()?;
+        let data = &data[..data.len().min(TRANSFER_BYTES_MAX)];
+        let mut position = self.file.lock_position();
+        let end = self.append_buffered(buffered, data, self.file.sync_of_writes())?;
+        if moves_position {
+            *position = end;
+        }
+        Ok(data.len())
     }
 
     fn write_vector_plain(

@@ -21,6 +21,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use crate::file::FileFacts;
 use crate::ranges::Ranges;
 use crate::shared::Shared;
 use crate::target::Target;
@@ -132,6 +133,16 @@ impl Content {
             true => self.target.backing_size(),
             false => Ok(self.target.size_bytes()),
         }
+    }
+
+    /// What `stat` is to say.
+    pub(crate) fn facts(&self) -> io::Result<FileFacts> {
+        let (modified, written) = self.target.times.told();
+        Ok(FileFacts {
+            size_bytes: self.size_bytes()?,
+            modified,
+            written,
+        })
     }
 
     /// A name of the inode went. If it was the last one, nothing of it need survive.

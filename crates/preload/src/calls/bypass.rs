@@ -88,6 +88,40 @@ pub unsafe extern "C-unwind" fn sendmsg(
     message: *const libc::msghdr,
     flags: c_int,
 ) -> isize {
+    // SAFETY: the caller's word.
+    unsafe {
+        match escape_sent(message) {
+            Ok(()) => real::sendmsg()(socket, message, flags),
+            Err(error) => answer(Err(error)),
+        }
+    }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmmsg(
+    socket: c_int,
+    messages: *mut libc::mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's word, for each message.
+    unsafe {
+        for index in 0..count as usize {
+            if let Err(error) = escape_sent(&raw const (*messages.add(index)).msg_hdr) {
+                return answer(Err(error));
+            }
+        }
+        real::sendmmsg()(socket, messages, count, flags)
+    }
+}
+
+/// The files whose descriptors a message takes along are plain from now on.
+///
+/// # Safety
+/// `message` is as `sendmsg` demands.
+unsafe fn escape_sent(message: *const libc::msghdr) -> io::Result<()> {
     // SAFETY: the caller's word: a message, whose control part is a list of whole records.
     unsafe {
         let has_control = !message.is_null() && (*message).msg_controllen > 0 && active().is_some();
@@ -103,15 +137,13 @@ pub unsafe extern "C-unwind" fn sendmsg(
                     .saturating_sub(libc::CMSG_LEN(0) as usize)
                     / size_of::<c_int>();
                 for index in 0..count {
-                    if let Err(error) = escape_descriptor(data.add(index).read_unaligned()) {
-                        return answer(Err(error));
-                    }
+                    escape_descriptor(data.add(index).read_unaligned())?;
                 }
             }
             record = libc::CMSG_NXTHDR(message, record);
         }
-        real::sendmsg()(socket, message, flags)
     }
+    Ok(())
 }
 
 /// Nothing of this program is buffered any more.
@@ -155,4 +187,76 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     turn_off("the program uses io_uring");
     // SAFETY: the caller's word.
     unsafe { real::io_uring_queue_init_params()(entries, ring, parameters) }
+}
+
+/// # Safety
+/// liburing's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn io_uring_queue_init_mem(
+    entries: c_uint,
+    ring: *mut c_void,
+    parameters: *mut c_void,
+    memory: *mut c_void,
+    len: usize,
+) -> c_int {
+    turn_off("the program uses io_uring");
+    // SAFETY: the caller's word.
+    unsafe { real::io_uring_queue_init_mem()(entries, ring, parameters, memory, len) }
+}
+
+/// # Safety
+/// liburing's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
+    turn_off("the program uses io_uring");
+    // SAFETY: the caller's word.
+    unsafe { real::io_uring_setup()(entries, parameters) }
+}
+
+/// Files whose size is limited are the kernel's: what the pool took beyond could not go back.
+///
+/// # Safety
+/// `limit` is null or points to one.
+unsafe fn before_limit(resource: c_uint, limit: *const libc::rlimit) {
+    // SAFETY: the caller's word.
+    let limit = unsafe { limit.as_ref() };
+    if let (libc::RLIMIT_FSIZE, Some(limit), Some(process)) = (resource, limit, active())
+        && limit.rlim_cur != libc::RLIM_INFINITY
+    {
+        let _inside = Inside::enter();
+        // A panic leaves the pool to recovery.
+        let _ = guarded(|| {
+            process.close_buffer();
+            Ok(())
+        });
+    }
+}
+
+macro_rules! limits {
+    ($($set:ident, $of_process:ident;)*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $set(resource: c_uint, limit: *const libc::rlimit) -> c_int {
+            // SAFETY: the caller's word.
+            unsafe {
+                before_limit(resource, limit);
+                real::setrlimit()(resource, limit)
+            }
+        }
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $of_process(id: libc::pid_t, resource: c_uint, limit: *const libc::rlimit, before: *mut libc::rlimit) -> c_int {
+            // SAFETY: the caller's word.
+            unsafe {
+                before_limit(resource, limit);
+                real::prlimit()(id, resource, limit, before)
+            }
+        }
+    )* };
+}
+limits! {
+    setrlimit, prlimit;
+    setrlimit64, prlimit64;
 }

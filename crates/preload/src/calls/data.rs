@@ -305,4 +305,4 @@ macro_rules! seeks {
         }
     )* };
 }
-seeks!(lseek, lseek64);
+seeks!(lseek, lseek64, __lseek, llseek);

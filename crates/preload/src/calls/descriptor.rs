@@ -9,8 +9,13 @@ use crate::inside::{Inside, is_inside};
 use crate::open_file::OpenFile;
 use crate::{buffering, descriptors, forks, process, table};
 
-/// ioctl(2) for sharing blocks between files: FICLONE takes the other file's descriptor.
+/// ioctl(2) for sharing blocks between files: FICLONE takes the other file's descriptor, FICLONERANGE a
+/// record that begins with it, as 64 bits.
 const FICLONE: usize = 0x4004_9409;
+const FICLONERANGE: usize = 0x4020_940d;
+/// These concern the descriptor alone.
+const FIOCLEX: usize = 0x5451;
+const FIONCLEX: usize = 0x5450;
 /// What `fcntl(F_SETFL)` can change.
 const CHANGEABLE: i32 =
     libc::O_APPEND | libc::O_DIRECT | libc::O_NOATIME | libc::O_NONBLOCK | libc::O_ASYNC;
@@ -91,6 +96,14 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     unsafe { real::close()(fd) }
 }
 
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { close(fd) }
+}
+
 /// The descriptors of ours that lie in the range stay open.
 ///
 /// # Safety
@@ -154,6 +167,7 @@ fn enter_duplicate(old: c_int, new: c_int) {
     }
     file.hold();
     if let Some(before) = table::set(new, Some(file)) {
+        drop_record_locks(before);
         let_go(before);
     }
 }
@@ -191,6 +205,14 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
         enter_duplicate(old, new);
     }
     result
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { dup2(old, new) }
 }
 
 /// # Safety
@@ -275,32 +297,31 @@ unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
     }
 }
 
-/// # Safety
-/// libc's own demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-    // SAFETY: the caller's word. The argument is read from where a variable one would be.
-    unsafe { control(fd, command, argument) }
+macro_rules! controls {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, argument: usize) -> c_int {
+            // SAFETY: the caller's word. The argument is read from where a variable one would be.
+            unsafe { control(fd, command, argument) }
+        }
+    )* };
 }
-
-/// # Safety
-/// libc's own demands.
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-    // SAFETY: as above.
-    unsafe { control(fd, command, argument) }
-}
+controls!(fcntl, fcntl64, __fcntl);
 
 /// # Safety
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize) -> c_int {
-    let source = if request & 0xffff_ffff == FICLONE {
-        argument as c_int
-    } else {
-        -1
+    let files = match request & 0xffff_ffff {
+        FIOCLEX | FIONCLEX => [-1, -1],
+        FICLONE => [fd, argument as c_int],
+        // SAFETY: the caller's word: the record that this request demands.
+        FICLONERANGE if argument != 0 => [fd, unsafe { *(argument as *const i64) } as c_int],
+        _ => [fd, -1],
     };
-    for covered in [fd, source] {
+    for covered in files {
         if let Err(error) = escape_descriptor(covered) {
             return answer(Err(error));
         }

@@ -36,52 +36,21 @@ execs! {
     execvp(file: *const c_char, arguments: Strings);
     execvpe(file: *const c_char, arguments: Strings, environment: Strings);
     fexecve(fd: c_int, arguments: Strings, environment: Strings);
-}
-
-/// The body of a naked function: calls `find` and jumps to what it returned, with every argument as it
-/// was, in registers and on the stack.
-#[cfg(target_arch = "x86_64")]
-macro_rules! jump_to_found {
-    ($find:path) => {
-        std::arch::naked_asm!(
-            "push rdi",
-            "push rsi",
-            "push rdx",
-            "push rcx",
-            "push r8",
-            "push r9",
-            "push rax",
-            "call {find}",
-            "mov r11, rax",
-            "pop rax",
-            "pop r9",
-            "pop r8",
-            "pop rcx",
-            "pop rdx",
-            "pop rsi",
-            "pop rdi",
-            "jmp r11",
-            find = sym $find,
-        )
-    };
+    execveat(base: c_int, path: *const c_char, arguments: Strings, environment: Strings, flags: c_int);
 }
 
 /// The forms that take a list of arguments.
 #[cfg(target_arch = "x86_64")]
 macro_rules! exec_lists {
-    ($($name:ident, $find:ident;)*) => { $(
-        extern "C" fn $find() -> *const c_void {
-            before_exec();
-            real::$name() as *const c_void
-        }
-        /// # Safety
-        /// libc's own demands.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C" fn $name() {
-            jump_to_found!($find)
-        }
-    )* };
+    ($($name:ident, $find:ident;)*) => {
+        $(
+            extern "C" fn $find() -> *const c_void {
+                before_exec();
+                real::$name() as *const c_void
+            }
+        )*
+        jumps! { $($name, $find;)* }
+    };
 }
 #[cfg(target_arch = "x86_64")]
 exec_lists! {
@@ -119,7 +88,7 @@ macro_rules! spawns {
         }
     )* };
 }
-spawns!(posix_spawn, posix_spawnp);
+spawns!(posix_spawn, posix_spawnp, pidfd_spawn, pidfd_spawnp);
 
 /// # Safety
 /// libc's own demands.
@@ -144,16 +113,13 @@ pub unsafe extern "C-unwind" fn popen(
 
 /// `clone` with a function: a process beside this one, or a thread that libc does not know. The child
 /// of a shared memory would use our locks.
-///
-/// # Safety
-/// libc's own demands.
 #[cfg(target_arch = "x86_64")]
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-pub unsafe extern "C" fn clone() {
-    extern "C" fn find() -> *const c_void {
-        super::bypass::turn_off("the program makes processes by clone");
-        real::clone() as *const c_void
-    }
-    jump_to_found!(find)
+extern "C" fn find_clone() -> *const c_void {
+    super::bypass::turn_off("the program makes processes by clone");
+    real::clone() as *const c_void
+}
+#[cfg(target_arch = "x86_64")]
+jumps! {
+    clone, find_clone;
+    __clone, find_clone;
 }

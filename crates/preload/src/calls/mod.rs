@@ -8,18 +8,24 @@
     reason = "this is libc's interface: raw pointers, checked as the kernel would"
 )]
 
+#[macro_use]
+mod jump;
+
+mod attributes;
 mod bypass;
 mod data;
 mod descriptor;
 mod exec;
+mod inside_libc;
 mod name;
+mod number;
 mod open;
 mod process;
 mod real;
 mod status;
 mod sync;
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,6 +48,8 @@ extern "C" fn begin() {
         return;
     };
     crate::forks::register();
+    // SAFETY: the function is of this library, which is never unloaded.
+    unsafe { __cxa_at_quick_exit(end_quickly, std::ptr::null_mut()) };
     let process = crate::process::begin(Box::leak(Box::new(settings)));
     std::panic::set_hook(Box::new(|panic| {
         process
@@ -55,6 +63,15 @@ extern "C" fn begin() {
         process.close_buffer();
         Ok(())
     });
+}
+
+extern "C" fn end_quickly(_: *mut c_void) {
+    end();
+}
+
+unsafe extern "C" {
+    /// What `at_quick_exit` calls: what was registered first is called last.
+    fn __cxa_at_quick_exit(end: extern "C" fn(*mut c_void), library: *mut c_void) -> c_int;
 }
 
 extern "C" fn end() {

@@ -92,6 +92,33 @@ unsafe fn logged(
     ))
 }
 
+/// A name that is covered was made or changed past the log, if `happened`: nothing is to be built on
+/// what is in there of its folder.
+///
+/// # Safety
+/// As [`covered_name`].
+pub unsafe fn note_unlogged(happened: bool, base: c_int, path: *const c_char) {
+    let Some(process) = active().filter(|_| happened) else {
+        return;
+    };
+    let _inside = Inside::enter();
+    // SAFETY: the caller's word.
+    if process.buffer().is_some() && unsafe { covered(process, base, path) }.is_some() {
+        process.names_unseen();
+    }
+}
+
+/// Runs the real function where the log does not take the change; it notes that it happened.
+///
+/// # Safety
+/// As [`covered_name`].
+unsafe fn unlogged(base: c_int, path: *const c_char, change: impl FnOnce() -> c_int) -> c_int {
+    let result = change();
+    // SAFETY: the caller's word.
+    unsafe { note_unlogged(result == 0, base, path) };
+    result
+}
+
 /// What had this status has lost a name, perhaps its last: then what is buffered of it goes nowhere.
 fn lost_name(process: &'static Process, before: Option<Stat>) {
     let Some(before) = before else {
@@ -159,7 +186,11 @@ unsafe fn rename_at(
         })))
     };
     // SAFETY: the caller's word.
-    logged().unwrap_or_else(|| unsafe { real::renameat2()(from_base, from, to_base, to, flags) })
+    let real = || unsafe { real::renameat2()(from_base, from, to_base, to, flags) };
+    logged().unwrap_or_else(|| {
+        // SAFETY: as above.
+        unsafe { unlogged(to_base, to, || unlogged(from_base, from, real)) }
+    })
 }
 
 /// # Safety
@@ -220,8 +251,12 @@ pub unsafe extern "C-unwind" fn linkat(
             return result;
         }
     }
-    // SAFETY: the caller's word.
-    unsafe { real::linkat()(from_base, from, to_base, to, flags) }
+    // SAFETY: the caller's word. With flags it is of a file without a name, perhaps, which no log knows.
+    unsafe {
+        unlogged(to_base, to, || {
+            real::linkat()(from_base, from, to_base, to, flags)
+        })
+    }
 }
 
 /// # Safety
@@ -251,7 +286,7 @@ pub unsafe extern "C-unwind" fn symlinkat(
             name.directory(buffer)?
                 .make_symbolic_link(&name.name, target)
         })
-        .unwrap_or_else(|| real::symlinkat()(target, base, path))
+        .unwrap_or_else(|| unlogged(base, path, || real::symlinkat()(target, base, path)))
     }
 }
 
@@ -279,7 +314,7 @@ pub unsafe extern "C-unwind" fn unlinkat(base: c_int, path: *const c_char, flags
             lost_name(process, before);
             Ok(())
         })
-        .unwrap_or_else(|| real::unlinkat()(base, path, flags))
+        .unwrap_or_else(|| unlogged(base, path, || real::unlinkat()(base, path, flags)))
     }
 }
 
@@ -315,7 +350,7 @@ pub unsafe extern "C-unwind" fn remove(path: *const c_char) -> c_int {
             lost_name(process, before);
             Ok(())
         })
-        .unwrap_or_else(|| real::remove()(path))
+        .unwrap_or_else(|| unlogged(libc::AT_FDCWD, path, || real::remove()(path)))
     }
 }
 
@@ -329,7 +364,7 @@ pub unsafe extern "C-unwind" fn mkdirat(base: c_int, path: *const c_char, mode: 
             name.directory(buffer)?
                 .make_directory(&name.name, Mode::from_raw_mode(mode))
         })
-        .unwrap_or_else(|| real::mkdirat()(base, path, mode))
+        .unwrap_or_else(|| unlogged(base, path, || real::mkdirat()(base, path, mode)))
     }
 }
 
@@ -357,7 +392,7 @@ pub unsafe extern "C-unwind" fn mknodat(
             name.directory(buffer)?
                 .make_node(&name.name, kind, Mode::from_raw_mode(mode), device)
         })
-        .unwrap_or_else(|| real::mknodat()(base, path, mode, device))
+        .unwrap_or_else(|| unlogged(base, path, || real::mknodat()(base, path, mode, device)))
     }
 }
 
@@ -375,4 +410,12 @@ pub unsafe extern "C-unwind" fn mknod(path: *const c_char, mode: c_uint, device:
 pub unsafe extern "C-unwind" fn mkfifo(path: *const c_char, mode: c_uint) -> c_int {
     // SAFETY: the caller's word.
     unsafe { mknodat(libc::AT_FDCWD, path, mode | libc::S_IFIFO, 0) }
+}
+
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn mkfifoat(base: c_int, path: *const c_char, mode: c_uint) -> c_int {
+    // SAFETY: the caller's word.
+    unsafe { mknodat(base, path, mode | libc::S_IFIFO, 0) }
 }

@@ -114,6 +114,13 @@ impl Opening<'_> {
         let (Some(own), Some(buffered)) = (&life.own, life.buffered()) else {
             return Ok(None);
         };
+        let has = rustix::fs::fcntl_getfl(own)?.bits() as i32;
+        if self.flags & (libc::O_SYNC | libc::O_DSYNC) & !has != 0 {
+            // The kernel's description would not sync when it is plain again, and cannot be told to.
+            drop(life);
+            buffering::give_way(self.process, file);
+            return Ok(None);
+        }
         self.check_access()?;
         if self.has(libc::O_TRUNC) && self.wants_to_write() {
             buffered.truncate(0)?;
@@ -162,7 +169,12 @@ impl Opening<'_> {
         };
         if rustix::fs::statat(borrowed(self.folder), self.path, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             // A symbolic link to nothing: the kernel makes what it points to, elsewhere perhaps.
-            return Ok(None);
+            let fd = rustix::fs::openat(borrowed(self.folder), self.path, flags, self.mode)?;
+            self.process.names_unseen();
+            return match self.wants_to_write() {
+                true => self.enter(fd),
+                false => Ok(Some(fd.into_raw_fd())),
+            };
         }
         let parent = rustix::fs::openat(
             borrowed(self.folder),
@@ -260,6 +272,19 @@ opens! {
     open64, openat64, __open64_2, __openat64_2, creat64;
 }
 
+macro_rules! other_names {
+    ($($name:ident),*) => { $(
+        /// # Safety
+        /// libc's own demands.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
+            // SAFETY: as above.
+            unsafe { open_at(libc::AT_FDCWD, path, flags, mode) }
+        }
+    )* };
+}
+other_names!(__open, __open64);
+
 /// Streams open files inside libc. The lease sees to files that are buffered; what a process that died
 /// left in the pool is brought back before.
 ///
@@ -277,6 +302,32 @@ unsafe fn before_stream(path: *const c_char) -> io::Result<()> {
     guarded(|| process.recover_after_owner())
 }
 
+/// A stream's file may be new: then the log does not know its name.
+///
+/// # Safety
+/// Both are null or end in a zero.
+unsafe fn making(
+    path: *const c_char,
+    mode: *const c_char,
+    open: impl FnOnce() -> *mut libc::FILE,
+) -> *mut libc::FILE {
+    let makes = || {
+        active()?.buffer()?;
+        // SAFETY: the caller's word.
+        let makes = unsafe { mode.as_ref() }.is_some_and(|letter| *letter != b'r' as c_char);
+        (makes && !path.is_null()).then_some(())?;
+        let _inside = Inside::enter();
+        // SAFETY: as above.
+        let path = unsafe { CStr::from_ptr(path) };
+        rustix::fs::access(path, Access::EXISTS).err()
+    };
+    let makes = makes().is_some();
+    let stream = open();
+    // SAFETY: as above.
+    unsafe { super::name::note_unlogged(makes && !stream.is_null(), libc::AT_FDCWD, path) };
+    stream
+}
+
 macro_rules! streams {
     ($($name:ident, $again:ident;)*) => { $(
         /// # Safety
@@ -286,7 +337,7 @@ macro_rules! streams {
             // SAFETY: the caller's word.
             unsafe {
                 match before_stream(path) {
-                    Ok(()) => real::$name()(path, mode),
+                    Ok(()) => making(path, mode, || real::$name()(path, mode)),
                     Err(error) => {
                         answer::<c_int>(Err(error));
                         std::ptr::null_mut()
@@ -301,7 +352,7 @@ macro_rules! streams {
             // SAFETY: the caller's word.
             unsafe {
                 match before_stream(path) {
-                    Ok(()) => real::$again()(path, mode, stream),
+                    Ok(()) => making(path, mode, || real::$again()(path, mode, stream)),
                     Err(error) => {
                         answer::<c_int>(Err(error));
                         std::ptr::null_mut()

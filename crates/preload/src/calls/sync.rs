@@ -7,7 +7,7 @@ use forebay_files::SyncKind;
 use rustix::fs::FallocateFlags;
 
 use super::data::{begin_buffering, covered_call};
-use super::{active, answer, borrowed, covered, guarded, os_error, real};
+use super::{active, answer, borrowed, guarded, os_error, real};
 use crate::inside::Inside;
 use crate::process::Process;
 use crate::transfer::offset_of;
@@ -42,10 +42,7 @@ fn sync_folder(fd: c_int) -> Option<io::Result<()>> {
             device: stat.st_dev,
             inode: stat.st_ino,
         };
-        if !process.knows_folder(identity) {
-            rustix::fs::fsync(fd)?;
-            process.enter_folder(identity);
-        }
+        process.settle_folder(identity, || Ok(rustix::fs::fsync(fd)?))?;
         buffer.directory(descriptors::duplicate_high(fd)?)?.sync()
     }))
 }
@@ -156,8 +153,8 @@ pub unsafe fn make_plain(
     folder: c_int,
     path: *const c_char,
 ) -> io::Result<()> {
-    // SAFETY: the caller's word.
-    if process.tracks_nothing() || unsafe { covered(process, folder, path) }.is_none() {
+    // Whatever name it is called by: the inode decides.
+    if process.tracks_nothing() || path.is_null() {
         return Ok(());
     }
     let _inside = Inside::enter();

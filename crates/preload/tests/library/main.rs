@@ -3,3 +3,4 @@
 mod killed;
 mod programs;
 mod rig;
+mod ways;
