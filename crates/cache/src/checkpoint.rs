@@ -3,22 +3,20 @@
 //! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
 //! bring back the past. The steps carry the numbers of `docs/commit-and-recovery.md`.
 
+mod touched;
+
 use crate::core::{CheckpointState, Core};
 use crate::error::{Error, Result};
-use crate::index::HOME_ENTRIES;
-use crate::layout::{CheckpointLine, LINE_BYTES, PARTIAL_TRAILER_BYTES};
+use crate::groups::numbers;
+use crate::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Element, Log, Shape};
+use crate::record::{Log, SmallRecord};
 use crate::recovery::read_record;
 use crate::sync::Ordering;
+use touched::Touched;
 
-/// What the records since the last checkpoint changed in place.
-struct Touched {
-    /// One bit for each line of the entry table.
-    table_lines: Vec<u64>,
-    /// Slots and numbers of lines in them, each as often as it was touched.
-    slot_lines: Vec<(u32, u32)>,
-}
+/// The log is brought near so far ahead of what is read.
+const READ_AHEAD_BYTES: u64 = 1024;
 
 impl Core {
     /// Makes everything published so far durable in place, then lets its log space go.
@@ -75,22 +73,20 @@ impl Core {
         if mutated(Mutant::CheckpointFlushSkipped) {
             return Ok(());
         }
-        let mut touched = Touched {
-            table_lines: vec![0; self.table_lines.len()],
-            slot_lines: Vec::new(),
-        };
+        let mut touched = Touched::new(self.table_lines.len(), self.media.trailer_offset());
         for (lane, end) in (0..).zip(ends) {
             self.mark_logged(lane, *end, &mut touched)?;
         }
         let table = self.media.geometry.entry_table;
-        for (number, (word, logged)) in self.table_lines.iter().zip(touched.table_lines).enumerate()
+        for (number, (word, logged)) in
+            (0..).zip(self.table_lines.iter().zip(touched.table_lines()))
         {
-            let mut bits = logged;
+            let mut bits = *logged;
             if word.load(Ordering::Relaxed) != 0 {
                 // AcqRel: whoever marked a line stored it before.
                 bits |= word.swap(0, Ordering::AcqRel);
             }
-            for line in crate::groups::numbers(number as u32, bits) {
+            for line in numbers(number, bits) {
                 self.media
                     .main()
                     .flush(table + u64::from(line) * LINE_BYTES, LINE_BYTES as usize);
@@ -99,27 +95,35 @@ impl Core {
         if mutated(Mutant::DeltaLinesNotFlushed) {
             return Ok(());
         }
-        let mut lines = touched.slot_lines;
-        lines.sort_unstable();
-        lines.dedup();
-        let is_next = |one: &(u32, u32), next: &(u32, u32)| (one.0, one.1 + 1) == *next;
-        for run in lines.chunk_by(is_next) {
-            let (slot, first) = run[0];
-            let offset = first as usize * LINE_BYTES as usize;
+        touched.slot_runs(|slot, first, lines| {
+            let line = LINE_BYTES as usize;
             self.media
-                .flush_slot(slot, offset, run.len() * LINE_BYTES as usize);
-        }
+                .flush_slot(slot, first as usize * line, lines * line);
+        });
         Ok(())
     }
 
-    /// Collects the lines that the lane's records below `end` touched. Committers need not keep any list of them, so nothing they do after their fence
-    /// waits for it.
+    /// Collects the lines that the lane's records below `end` touched. Committers need not keep any list
+    /// of them, so nothing they do after their fence waits for it.
     fn mark_logged(&self, lane: u32, end: u64, touched: &mut Touched) -> Result<()> {
         let lane_bytes = self.lanes.lane_bytes();
+        let base = self.media.geometry.lane_offset(lane);
+        let region = self.media.main();
         let mut position = self.lanes.tail(lane);
+        let mut small = SmallRecord::new();
         let (mut log, mut raw) = (Log::default(), Vec::new());
         while position < end {
             let offset = position % lane_bytes;
+            region.prefetch_read(base + offset + READ_AHEAD_BYTES);
+            // Nearly all are short, and a writer has the processor that this takes no longer than it must.
+            let tag = self.salt.tag(lane, position);
+            let room_bytes = lane_bytes - offset;
+            if small.read_back(region, base + offset, room_bytes, tag, self.salt)
+                && small.elements().all(|element| touched.note(element))
+            {
+                position += self.lanes.aligned(small.bytes());
+                continue;
+            }
             let found = read_record(&self.media, self.salt, lane, offset, &mut raw);
             if found != Some(position) || !log.add(lane, position, &raw) {
                 // A record that did not fit left the end of the lap alone.
@@ -132,26 +136,11 @@ impl Core {
             }
             position += self.lanes.aligned(raw.len() as u64);
             for element in log.records.iter().flat_map(|record| log.elements(record)) {
-                let line = element.index / HOME_ENTRIES;
-                touched.table_lines[line as usize / 64] |= 1 << (line % 64);
-                self.collect_slot_lines(element, &mut touched.slot_lines);
+                touched.note(Some(*element));
             }
             log.clear();
         }
         Ok(())
-    }
-
-    fn collect_slot_lines(&self, element: &Element, slot_lines: &mut Vec<(u32, u32)>) {
-        let (Some(slot), line) = (element.entry.slot(), LINE_BYTES as usize) else {
-            return;
-        };
-        let (offset, len) = match element.shape {
-            Shape::Whole => return,
-            Shape::Delta { offset, len } => (usize::from(offset), usize::from(len)),
-            Shape::Append { .. } => (self.media.trailer_offset(), PARTIAL_TRAILER_BYTES),
-        };
-        let lines = offset / line..(offset + len).div_ceil(line);
-        slot_lines.extend(lines.map(|number| (slot, number as u32)));
     }
 
     /// The log of the running life cannot be read back: nothing may be forgotten any more.

@@ -116,9 +116,13 @@ impl Element {
         out.extend_from_slice(&raw);
     }
     fn decode(raw: &[u8]) -> Option<Element> {
-        let entry = Entry::from_bits(u128::from_le_bytes(raw[..16].try_into().ok()?));
-        let word = u32::from_le_bytes(raw[16..20].try_into().ok()?);
-        let argument = u32::from_le_bytes(raw[20..24].try_into().ok()?);
+        let (words, _) = raw.as_chunks::<8>();
+        Element::from_words(&[0, 1, 2].map(|at| u64::from_le_bytes(words[at])))
+    }
+    #[inline]
+    fn from_words(words: &[u64; ELEMENT_BYTES / 8]) -> Option<Element> {
+        let entry = Entry::from_halves(words[0], words[1]);
+        let (word, argument) = (words[2] as u32, (words[2] >> 32) as u32);
         let shape = match word >> SHAPE_SHIFT {
             0 => Shape::Whole,
             1 => Shape::Delta {

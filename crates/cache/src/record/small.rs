@@ -1,11 +1,13 @@
-//! Writes a record of a few elements with little redo straight into its lane: gathered in words on the
-//! stack, no memory asked for.
+//! Writes a record of a few elements with little redo straight into its lane, and reads it back: gathered
+//! in words on the stack, no memory asked for.
 
 use forebay_pmem::Region;
 
-use super::{CRC_AT, INDEX_MASK, SHAPE_SHIFT, Shape, Stamp, padded, record_bytes};
+use super::{
+    CRC_AT, Element, INDEX_MASK, SHAPE_SHIFT, Salt, Shape, Stamp, lines_of, padded, record_bytes,
+};
 use crate::entry::Entry;
-use crate::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
+use crate::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
 
 const WORDS_OF_LINE: usize = LINE_BYTES as usize / 8;
 /// Room for three elements and two words of redo.
@@ -64,16 +66,70 @@ impl SmallRecord {
         let header = stamp.header(self.elements, lines as u64);
         self.words[..RECORD_HEADER_BYTES / 8].copy_from_slice(&header[..RECORD_HEADER_BYTES / 8]);
         let (all, _) = self.words.as_chunks_mut::<WORDS_OF_LINE>();
-        let seed = stamp.salt.crc_seed();
-        let crc = all[..lines].iter().fold(seed, |crc, line| {
-            forebay_pmem::crc32c_append_line(crc, line)
-        });
+        let crc = crc_of(stamp.salt, &all[..lines]);
         all[0][CRC_AT / 8] |= u64::from(crc);
         for (line, number) in all[..lines].iter().zip(0u64..) {
             region.stream_line(offset + number * LINE_BYTES, line);
         }
         bytes
     }
+
+    /// Reads the record with this tag that begins at `offset` into this one, if it is there and whole, is
+    /// as short as these are, and has at most `room_bytes`. In place: what is moved about is read wider
+    /// than it was written, and waits for that.
+    #[inline]
+    pub(crate) fn read_back(
+        &mut self,
+        region: &Region,
+        offset: u64,
+        room_bytes: u64,
+        tag: u64,
+        salt: Salt,
+    ) -> bool {
+        let first = region.line(offset);
+        if first.word(0) != tag {
+            return false;
+        }
+        let last = first.word(CRC_AT / 8);
+        let bytes = lines_of(last) * LINE_BYTES;
+        self.elements = usize::from((last >> 32) as u16);
+        self.used = bytes as usize / 8;
+        let is_short = bytes != 0 && bytes <= room_bytes.min(SmallRecord::BYTES_MAX);
+        if !is_short || record_bytes(self.elements, 0) > bytes {
+            return false;
+        }
+        let (lines, _) = self.words[..self.used].as_chunks_mut::<WORDS_OF_LINE>();
+        for (to, number) in lines.iter_mut().zip(0u64..) {
+            let line = region.line(offset + number * LINE_BYTES);
+            *to = std::array::from_fn(|at| line.word(at));
+        }
+        // The CRC is computed without itself.
+        let crc = lines[0][CRC_AT / 8] as u32;
+        lines[0][CRC_AT / 8] ^= u64::from(crc);
+        crc_of(salt, lines) == crc
+    }
+
+    /// Of a record that was read back: its elements, or none where one makes no sense.
+    #[inline]
+    pub(crate) fn elements(&self) -> impl Iterator<Item = Option<Element>> {
+        let (elements, _) = self.words[RECORD_HEADER_BYTES / 8..].as_chunks();
+        const _: () =
+            assert!(ELEMENT_BYTES.is_multiple_of(8) && RECORD_HEADER_BYTES.is_multiple_of(8));
+        elements[..self.elements].iter().map(Element::from_words)
+    }
+
+    /// The same: its bytes in the lane.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.used as u64 * 8
+    }
+}
+
+#[inline]
+fn crc_of(salt: Salt, lines: &[[u64; WORDS_OF_LINE]]) -> u32 {
+    lines.iter().fold(salt.crc_seed(), |crc, line| {
+        forebay_pmem::crc32c_append_line(crc, line)
+    })
 }
 
 #[cfg(test)]
@@ -127,6 +183,21 @@ mod tests {
             let mut found = vec![0; expected.len()];
             region.read(640, &mut found);
             assert_eq!(found, expected);
+            let tag = stamp.salt.tag(stamp.lane, stamp.position);
+            let mut back = SmallRecord::new();
+            let mut read =
+                |room_bytes, tag, salt| back.read_back(&region, 640, room_bytes, tag, salt);
+            assert!(!read(bytes, tag + 1, stamp.salt) && !read(bytes - 64, tag, stamp.salt));
+            assert!(!read(bytes, tag, Salt(1)) && read(bytes, tag, stamp.salt));
+            let elements: Option<Vec<Element>> = back.elements().collect();
+            assert_eq!((elements, back.bytes()), (Some(listed), bytes));
+            for bit in 64..bytes * 8 {
+                let mut flipped = found.clone();
+                flipped[bit as usize / 8] ^= 1 << (bit % 8);
+                region.store(640, &flipped);
+                let is_whole = back.read_back(&region, 640, bytes, tag, stamp.salt);
+                assert!(!is_whole, "bit {bit}");
+            }
         }
     }
 }
