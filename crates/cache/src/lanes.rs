@@ -23,6 +23,8 @@ struct Lane {
     published: AtomicU64,
     /// A lower bound of the drawn, unpublished sequence.
     in_flight: AtomicU64,
+    /// Above all sequences that were drawn for it (I5); changed by the holder.
+    next_bound: AtomicU64,
 }
 
 /// All lanes of a pool.
@@ -87,7 +89,7 @@ impl Lanes {
     pub(crate) fn new(lanes: u32, lane_bytes: u64, align: u64, last_sequence: u64) -> Lanes {
         assert!(align.is_power_of_two());
         Lanes {
-            lanes: (0..lanes).map(|_| Lane::new()).collect(),
+            lanes: (0..lanes).map(|_| Lane::new(last_sequence + 1)).collect(),
             lane_bytes,
             align,
             next_sequence: Padded(AtomicU64::new(last_sequence + 1)),
@@ -251,11 +253,17 @@ impl HeldLane<'_> {
     /// checkpoint passes it (I4).
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
-        let bound = self.lanes.next_sequence.load(Ordering::Relaxed);
-        self.lane().in_flight.store(bound, Ordering::Release);
+        let lane = self.lane();
+        // Not `next_sequence`: a look at it first would fetch its line twice where others draw too. Low as
+        // this bound may be, whoever waits for it waits for one commit of the lane, no more.
+        let bound = lane.next_bound.load(Ordering::Relaxed);
+        lane.in_flight.store(bound, Ordering::Release);
         // Release, as every draw: whoever sees this or a later sequence drawn sees the mark, or that
         // it is gone again.
-        self.lanes.next_sequence.fetch_add(1, Ordering::AcqRel)
+        let sequence = self.lanes.next_sequence.fetch_add(1, Ordering::AcqRel);
+        debug_assert!(bound <= sequence, "sequences in one lane only rise");
+        lane.next_bound.store(sequence + 1, Ordering::Relaxed);
+        sequence
     }
     /// The record of `bytes` at `position` is published.
     #[inline]
@@ -275,13 +283,14 @@ impl Drop for HeldLane<'_> {
 }
 
 impl Lane {
-    fn new() -> Lane {
+    fn new(next_bound: u64) -> Lane {
         Lane {
             busy: AtomicBool::new(false),
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
             published: AtomicU64::new(0),
             in_flight: AtomicU64::new(IDLE),
+            next_bound: AtomicU64::new(next_bound),
         }
     }
     fn used(&self) -> u64 {
@@ -312,6 +321,32 @@ mod tests {
         lanes.advance_tails(&positions);
         let lane = lanes.try_hold(192).expect("room again");
         assert_eq!((lane.position, lane.offset), (512, 0));
+    }
+
+    #[test]
+    fn a_bound_is_below_what_is_drawn_and_rises_with_it() {
+        let lanes = Lanes::new(2, 512, 64, 10);
+        let hold = |number| {
+            set_thread_hint(number);
+            lanes.try_hold(64).expect("room")
+        };
+        let bound = |number: usize| lanes.lanes[number].in_flight.load(Ordering::Relaxed);
+        let first = hold(0);
+        assert_eq!((first.draw(), bound(0)), (11, 11));
+        let second = hold(1);
+        assert_eq!((second.draw(), bound(1)), (12, 11));
+        first.publish(64);
+        lanes.refresh_acknowledged();
+        assert_eq!(
+            lanes.acknowledged(),
+            10,
+            "no more is known of the other one"
+        );
+        assert_eq!((first.draw(), bound(0)), (13, 12));
+        second.publish(64);
+        first.publish(64);
+        assert_eq!(lanes.settle(false, || false), Some(13));
+        assert_eq!((second.draw(), bound(1)), (14, 13));
     }
 
     #[test]
