@@ -1,5 +1,6 @@
 //! What a durable write of a few bytes costs: `append POOL DIRECTORY [BYTES] [COUNT] [THREADS]`. The pool
-//! is made; threads append to a private file each.
+//! is made; threads append to a private file each. The processor's time is told beside the clock's: what
+//! the writers took of it, and what the pool's own threads took meanwhile.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::time::Instant;
 
 use forebay::{Pool, PoolOptions, RuntimeOptions};
 use forebay_files::{BufferedFile, FileBuffer, FileBufferOptions, SyncKind};
+use rustix::time::{ClockId, clock_gettime};
 
 const POOL_BYTES: u64 = 512 << 20;
 
@@ -38,29 +40,35 @@ fn main() -> Result<(), Box<dyn Error>> {
         .collect::<Result<Vec<_>, _>>()?;
     let before = buffer.counters();
     let started = Instant::now();
+    let processor_before_ns = processor_ns(ClockId::ProcessCPUTime);
     let barrier = Barrier::new(threads);
-    let mut times: Vec<u64> = std::thread::scope(|scope| {
+    let written: Vec<Written> = std::thread::scope(|scope| {
         let barrier = &barrier;
         let run = |file| scope.spawn(move || append_all(file, bytes, count, barrier));
         let running: Vec<_> = files.iter().map(run).collect();
         let done = running.into_iter();
-        done.flat_map(|thread| thread.join().expect("appends work"))
+        done.map(|thread| thread.join().expect("appends work"))
             .collect()
     });
     let elapsed = started.elapsed();
+    let processor_ns = processor_ns(ClockId::ProcessCPUTime) - processor_before_ns;
+    let writers_ns: u64 = written.iter().map(|one| one.processor_ns).sum();
+    let mut times: Vec<u64> = written.into_iter().flat_map(|one| one.times_ns).collect();
     let spent = buffer.counters() - before;
     times.sort_unstable();
     let total = (count * threads) as f64;
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     println!(
         "{bytes} B x {count} x {threads}: median {} ns, p99 {} ns, mean {:.0} ns, {:.2} M/s, \
-         {:.2} lines, {:.3} fences",
+         {:.2} lines, {:.3} fences; processor: writers {:.0} ns, others {:.0} ns",
         at(0.5),
         at(0.99),
         times.iter().sum::<u64>() as f64 / total,
         total / elapsed.as_secs_f64() / 1e6,
         (spent.lines_flushed + spent.lines_streamed) as f64 / total,
         spent.fences as f64 / total,
+        writers_ns as f64 / total,
+        (processor_ns - writers_ns) as f64 / total,
     );
     drop(files);
     buffer.close()?;
@@ -82,15 +90,31 @@ fn open(buffer: &Arc<FileBuffer>, path: &Path) -> std::io::Result<Arc<BufferedFi
     Ok(file)
 }
 
-fn append_all(file: &Arc<BufferedFile>, bytes: usize, count: usize, barrier: &Barrier) -> Vec<u64> {
+/// What a thread did.
+struct Written {
+    times_ns: Vec<u64>,
+    processor_ns: u64,
+}
+
+fn append_all(file: &Arc<BufferedFile>, bytes: usize, count: usize, barrier: &Barrier) -> Written {
     let data = vec![0x5A; bytes];
-    let mut times = Vec::with_capacity(count);
+    let mut times_ns = Vec::with_capacity(count);
     barrier.wait();
+    let before_ns = processor_ns(ClockId::ThreadCPUTime);
     for _ in 0..count {
         let started = Instant::now();
         file.append(&data, false).expect("append");
         file.sync(SyncKind::Data).expect("sync");
-        times.push(started.elapsed().as_nanos() as u64);
+        times_ns.push(started.elapsed().as_nanos() as u64);
     }
-    times
+    let processor_ns = processor_ns(ClockId::ThreadCPUTime) - before_ns;
+    Written {
+        times_ns,
+        processor_ns,
+    }
+}
+
+fn processor_ns(clock: ClockId) -> u64 {
+    let time = clock_gettime(clock);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
