@@ -23,6 +23,8 @@ pub struct MountOptions {
     /// Let the kernel keep what was written until it is synced: buffered writes cost no request then,
     /// and one `write` is no longer one transaction.
     pub writeback_cache: bool,
+    /// Keep idle cores from sleeping while requests come close together, where the process may.
+    pub keeps_cores_awake: bool,
 }
 
 impl Default for MountOptions {
@@ -30,6 +32,7 @@ impl Default for MountOptions {
         MountOptions {
             threads: 2,
             writeback_cache: false,
+            keeps_cores_awake: true,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::duty::Duty;
 use crate::file_mount::MountOptions;
 use crate::relief::Relief;
 use crate::tree::{Change, Tree};
+use crate::wakefulness::Wakefulness;
 
 /// The largest write in one request; the kernel has a limit of its own, `fs.fuse.max_pages_limit`.
 const WRITE_BYTES_MAX: u32 = 1 << 20;
@@ -39,6 +40,7 @@ pub struct MountedTree {
     tree: Option<Arc<Tree>>,
     relief: Relief,
     duty: Arc<Duty>,
+    wakefulness: Option<Wakefulness>,
     has_writeback_cache: bool,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
@@ -54,6 +56,7 @@ impl MountedTree {
             tree: Some(Arc::new(tree)),
             relief: Relief::new(options.threads),
             duty,
+            wakefulness: options.keeps_cores_awake.then(Wakefulness::new),
             has_writeback_cache: options.writeback_cache,
             on_end: Some(Box::new(on_end)),
         }
@@ -65,8 +68,17 @@ impl MountedTree {
             .expect("requests end before the tree is released")
     }
 
+    /// A request has come that somebody waits for.
+    #[inline]
+    fn note_request(&self) {
+        if let Some(wakefulness) = &self.wakefulness {
+            wakefulness.note();
+        }
+    }
+
     /// Serves a request here, or has it served while something waits.
     fn serve(&self, request: impl FnOnce(&Tree) + Send + 'static) {
+        self.note_request();
         match self.relief.turn() {
             Some(_turn) => request(self.tree()),
             None => {
@@ -342,6 +354,7 @@ impl Filesystem for MountedTree {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(&error)),
         };
+        self.note_request();
         match self.relief.turn() {
             Some(_turn) => serve(self.tree(), data),
             None => {

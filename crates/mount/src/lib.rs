@@ -23,6 +23,7 @@ mod open_files;
 mod paths;
 mod relief;
 mod tree;
+mod wakefulness;
 mod xattrs;
 
 pub use file_mount::{FileMount, MountOptions};

@@ -51,6 +51,10 @@ pub struct MountArguments {
     /// blocks may then survive a crash in part.
     #[arg(long)]
     pub writeback_cache: bool,
+    /// Let idle cores sleep also while programs wait for one request after the other: saves power,
+    /// and each request is slower.
+    #[arg(long)]
+    pub cores_may_sleep: bool,
     /// Seconds that ending may take before it is done at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,

@@ -55,6 +55,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         &MountOptions {
             threads: usize::from(arguments.threads),
             writeback_cache: arguments.writeback_cache,
+            keeps_cores_awake: !arguments.cores_may_sleep,
         },
         on_end,
     )
