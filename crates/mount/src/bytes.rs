@@ -128,8 +128,9 @@ impl Tree {
         drops_privileges_of: Option<u32>,
     ) -> io::Result<()> {
         let open = self.files.get(handle)?;
-        if let Some(user) = drops_privileges_of {
-            self.drop_privileges(&open.inode, user)?;
+        match drops_privileges_of {
+            Some(user) => self.drop_privileges(&open.inode, user)?,
+            None => self.drop_capability(&open.inode)?,
         }
         told("write", &open, open.file.write_at(offset, data, durable))
     }

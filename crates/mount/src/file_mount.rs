@@ -72,10 +72,13 @@ impl FileMount {
             ..buffer.clone()
         })?;
         let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max)?;
+        let kernel = tree.kernel();
         let duty = Arc::new(Duty::new(options.threads));
         let tree = MountedTree::new(tree, options, Arc::clone(&duty), on_end);
         let session = Session::new(tree, &directory, &configuration(options)).and_then(|session| {
             duty.begin(session.as_fd().try_clone_to_owned()?);
+            // There is one session, and it has served nothing yet.
+            let _ = kernel.set(session.notifier());
             session.spawn()
         });
         let session = session.map_err(|error| {

@@ -34,6 +34,8 @@ pub struct Inode {
     pub kind: FileType,
     /// Whether a set-user-id or set-group-id bit may be there, for writes to clear.
     pub may_have_privileges: AtomicBool,
+    /// Whether a file capability may be there, for writes to remove.
+    pub may_have_capability: AtomicBool,
     handle: Option<InodeHandle>,
     hold: Mutex<Hold>,
 }
@@ -66,6 +68,7 @@ impl Inode {
             identity,
             kind,
             may_have_privileges: AtomicBool::new(true),
+            may_have_capability: AtomicBool::new(true),
             hold: Mutex::new(Hold {
                 is_pinned: handle.is_none(),
                 anchor: Some(Arc::new(anchor)),

@@ -3,16 +3,17 @@
 //! Every change of a name goes through [`forebay_files::Directory`], every byte and size of a file
 //! through [`forebay_files::BufferedFile`]; attributes are the backing's own, but for the size.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
-use fuser::{FileAttr, INodeNo, TimeOrNow};
+use fuser::{FileAttr, INodeNo, Notifier, TimeOrNow};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
+use rustix::io::Errno;
 
 use crate::anchor::Anchor;
 use crate::attributes;
@@ -59,7 +60,12 @@ pub struct Tree {
     pub(crate) inodes: Inodes,
     pub(crate) files: OpenTable<OpenFile>,
     pub(crate) directories: OpenTable<OpenDirectory>,
+    /// Tells the kernel what it does not know, once there is a session.
+    kernel: Arc<OnceLock<Notifier>>,
 }
+
+/// What a write takes from a file (`capabilities(7)`).
+const CAPABILITY: &CStr = c"security.capability";
 
 pub(crate) fn error_of(number: i32) -> io::Error {
     io::Error::from_raw_os_error(number)
@@ -82,7 +88,13 @@ impl Tree {
             inodes: Inodes::new(directory, anchors_max)?,
             files: OpenTable::default(),
             directories: OpenTable::default(),
+            kernel: Arc::default(),
         })
+    }
+
+    /// Where the session's notifier goes when there is one.
+    pub fn kernel(&self) -> Arc<OnceLock<Notifier>> {
+        Arc::clone(&self.kernel)
     }
 
     /// Opens an open inode again.
@@ -229,9 +241,10 @@ impl Tree {
         self.buffer.adopt(self.reopen(anchor.descriptor(), access)?)
     }
 
-    /// Clears the set-user-id and set-group-id bits, as a write by anyone but root does. The kernel
-    /// leaves that to us (`FUSE_HANDLE_KILLPRIV_V2`).
+    /// Before `user` changes a file's bytes: takes the set-user-id and set-group-id bits, which only
+    /// root's changes leave, and the capability. The kernel leaves that to us (`FUSE_HANDLE_KILLPRIV_V2`).
     pub(crate) fn drop_privileges(&self, inode: &Arc<Inode>, user: u32) -> io::Result<()> {
+        self.drop_capability(inode)?;
         if user == 0 || !inode.may_have_privileges.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
@@ -245,8 +258,36 @@ impl Tree {
         if left != mode {
             rustix::fs::chmod(magic_link(anchor.descriptor()), left)?;
             self.buffer.attributes_changed(inode.identity);
+            self.forget_attributes(inode);
         }
         Ok(())
+    }
+
+    /// Blocks that the pool has reach the backing late, and with them what would remove it there.
+    pub(crate) fn drop_capability(&self, inode: &Arc<Inode>) -> io::Result<()> {
+        if !inode.may_have_capability.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let anchor = self.inodes.anchor(inode)?;
+        match rustix::fs::removexattr(magic_link(anchor.descriptor()), CAPABILITY) {
+            Ok(()) => self.buffer.attributes_changed(inode.identity),
+            // None there, none possible, or not ours to remove: then no file of ours can have one.
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {}
+            Err(error) => {
+                inode.may_have_capability.store(true, Ordering::Release);
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel asks again before it next believes what it knows of the inode's attributes.
+    fn forget_attributes(&self, inode: &Inode) {
+        const ATTRIBUTES_ONLY: i64 = -1;
+        if let Some(kernel) = self.kernel.get() {
+            // It may not know the inode any more.
+            let _ = kernel.inval_inode(inode.id, ATTRIBUTES_ONLY, 0);
+        }
     }
 
     /// The backing's sizes.

@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fuser::INodeNo;
 use rustix::fs::{FileType, XattrFlags};
@@ -37,7 +38,7 @@ impl Tree {
     pub fn get_xattr(&self, inode: INodeNo, name: &OsStr, size: u32) -> io::Result<Answer> {
         let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
-            let length = rustix::fs::getxattr(&path, name, &mut [0; 0])?;
+            let length = rustix::fs::getxattr_query(&path, name)?;
             return Ok(Answer::Length(length as u32));
         }
         let mut value = vec![0; (size as usize).min(VALUE_BYTES_MAX)];
@@ -49,7 +50,7 @@ impl Tree {
     pub fn list_xattrs(&self, inode: INodeNo, size: u32) -> io::Result<Answer> {
         let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
-            let length = rustix::fs::listxattr(&path, &mut [0; 0])?;
+            let length = rustix::fs::listxattr_query(&path)?;
             return Ok(Answer::Length(length as u32));
         }
         let mut names = vec![0; (size as usize).min(VALUE_BYTES_MAX)];
@@ -68,6 +69,7 @@ impl Tree {
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         rustix::fs::setxattr(&path, name, value, flags)?;
+        inode.may_have_capability.store(true, Ordering::Release);
         self.buffer.attributes_changed(inode.identity);
         Ok(())
     }

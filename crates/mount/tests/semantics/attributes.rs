@@ -161,9 +161,77 @@ fn extended_attributes_and_access_lists_pass_through() {
         rustix::fs::getxattr(&path, "user.one", &mut value),
         Err(rustix::io::Errno::NODATA)
     );
+    assert_eq!(
+        rustix::fs::getxattr_query(&path, "user.one"),
+        Err(rustix::io::Errno::NODATA)
+    );
     let mut names = [0; 64];
     let length = rustix::fs::listxattr(&path, &mut names).unwrap();
     assert_eq!(&names[..length], b"user.two\0");
+    // What copying programs begin with.
+    assert_eq!(rustix::fs::getxattr_query(&path, "user.two"), Ok(5));
+    assert_eq!(rustix::fs::listxattr_query(&path), Ok(length));
+}
+
+#[test]
+fn writes_take_a_files_capability_at_once() {
+    let Some(place) = Mounted::new("capability") else {
+        return;
+    };
+    let path = place.path("file");
+    let name = "security.capability";
+    // Version 2, and no capability in it.
+    let mut value = [0; 20];
+    value[3] = 2;
+    let is_there = || rustix::fs::getxattr_query(place.data("file"), name) == Ok(value.len());
+    let mut file = File::create(&path).unwrap();
+    for is_synced in [false, true] {
+        match rustix::fs::setxattr(&path, name, &value, XattrFlags::empty()) {
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                return skip("capability", "none behind the mount");
+            }
+            result => result.unwrap(),
+        }
+        assert!(is_there());
+        file.write_all(b"other bytes").unwrap();
+        assert!(!is_there(), "synced before: {is_synced}");
+        file.sync_all().unwrap();
+    }
+}
+
+#[test]
+fn a_program_that_was_written_to_has_no_set_user_id_bit_when_it_runs() {
+    let Some(place) = Mounted::new("set_user_id_run") else {
+        return;
+    };
+    let everybody = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.data("").parent().unwrap(), everybody).unwrap();
+    let path = place.path("program");
+    fs::copy("/usr/bin/id", &path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o4777)).unwrap();
+    // The kernel believes the mode that it knows, and a run does not ask.
+    let ran = Command::new("setpriv")
+        .args(["--reuid", "1234", "--regid", "1234", "--clear-groups"])
+        .args([
+            "sh",
+            "-c",
+            "./program -u && printf x >> program && ./program -u",
+        ])
+        .current_dir(place.path(""))
+        .output();
+    let Ok(ran) = ran else {
+        return skip("set_user_id_run", "needs setpriv");
+    };
+    let told = String::from_utf8_lossy(&ran.stdout);
+    if told.starts_with("1234") {
+        return skip("set_user_id_run", "no such bits behind the mount");
+    }
+    assert_eq!(
+        told,
+        "0\n1234\n",
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
 }
 
 #[test]
