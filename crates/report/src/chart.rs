@@ -29,9 +29,11 @@ pub struct Chart {
     pub x_label: String,
     /// What the numbers are, with their unit.
     pub y_label: String,
-    /// The places, in order, evenly spaced.
+    /// The places, in order, evenly spaced. One without a name is a corner of a line and no more: it has
+    /// no name on the axis, no mark, no row in the table.
     pub places: Vec<String>,
-    /// At most eight: more colours nobody tells apart.
+    /// At most eight: more colours nobody tells apart. One without any number is not shown, and keeps its
+    /// colour from the others: so what is in several charts has one colour.
     pub series: Vec<Series>,
     /// Lines or bars.
     pub shape: Shape,
@@ -43,15 +45,28 @@ impl Chart {
     /// The numbers of the plot: a row for each place, a column for each series.
     #[must_use]
     pub fn table(&self) -> Table {
-        let names = self.series.iter().map(|series| series.name.clone());
+        let names = self.measured().map(|(_, series)| series.name.clone());
         let row = |(index, place): (usize, &String)| {
-            let values = self.series.iter();
-            let values = values.map(|series| series.values.get(index).copied().flatten());
+            let values = self.measured();
+            let values = values.map(|(_, series)| series.values.get(index).copied().flatten());
             (place.clone(), values.collect())
         };
         Table {
             columns: std::iter::once(self.x_label.clone()).chain(names).collect(),
-            rows: self.places.iter().enumerate().map(row).collect(),
+            rows: self.named_places().map(row).collect(),
+            ..Table::default()
         }
+    }
+
+    /// Those series that have a number, and where they stand among all.
+    pub(crate) fn measured(&self) -> impl Iterator<Item = (usize, &Series)> {
+        let series = self.series.iter().enumerate();
+        series.filter(|(_, series)| series.values.iter().any(Option::is_some))
+    }
+
+    /// Those that have a name, with their numbers.
+    pub(crate) fn named_places(&self) -> impl Iterator<Item = (usize, &String)> {
+        let places = self.places.iter().enumerate();
+        places.filter(|(_, place)| !place.is_empty())
     }
 }

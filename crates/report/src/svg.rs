@@ -15,6 +15,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 52.0;
 const LEGEND_LINE: f64 = 20.0;
+/// Between the axis' label and the legend.
+const LEGEND_GAP: f64 = 8.0;
 /// What a letter of a legend takes, about.
 const LETTER: f64 = 7.2;
 
@@ -26,7 +28,7 @@ impl Chart {
         let scale = Scale::holding(values.filter_map(|value| *value), self.is_logarithmic);
         let legend = self.legend();
         let legend_lines = legend.last().map_or(0.0, |(_, line)| line + 1.0);
-        let height = HEIGHT + legend_lines * LEGEND_LINE;
+        let height = HEIGHT + LEGEND_GAP + legend_lines * LEGEND_LINE;
         let mut svg = format!(
             "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-desc\">\
              <title id=\"{id}-title\">{}</title><desc id=\"{id}-desc\">{}</desc>",
@@ -37,16 +39,16 @@ impl Chart {
             )),
         );
         self.draw_axes(&scale, &mut svg);
-        for index in 0..self.series.len() {
+        for (turn, (index, _)) in self.measured().enumerate() {
             match self.shape {
                 Shape::Lines => self.draw_line(index, &scale, &mut svg),
-                Shape::Bars => self.draw_bars(index, &scale, &mut svg),
+                Shape::Bars => self.draw_bars(index, turn, &scale, &mut svg),
             }
         }
-        for (index, (x, line)) in legend.into_iter().enumerate() {
-            let y = HEIGHT + line * LEGEND_LINE + 6.0;
+        for ((x, line), (index, series)) in legend.into_iter().zip(self.measured()) {
+            let y = HEIGHT + LEGEND_GAP + line * LEGEND_LINE + 6.0;
             mark(index, x + 6.0, y - 4.0, "", &mut svg);
-            let name = escape(&self.series[index].name);
+            let name = escape(&series.name);
             let _ = write!(svg, "<text x=\"{}\" y=\"{y}\">{name}</text>", x + 16.0);
         }
         svg + "</svg>"
@@ -64,7 +66,7 @@ impl Chart {
             x += width;
             here
         };
-        let names = self.series.iter().map(|series| series.name.as_str());
+        let names = self.measured().map(|(_, series)| series.name.as_str());
         names.map(place).collect()
     }
 
@@ -100,10 +102,9 @@ impl Chart {
             WIDTH - RIGHT
         );
         // Names that would touch each other stand on two lines in turn.
-        let widest = self.places.iter().map(|place| place.chars().count()).max();
-        let is_tight = widest.unwrap_or(0) as f64 * LETTER > self.step();
-        for (index, place) in self.places.iter().enumerate() {
-            let down = if is_tight && index % 2 == 1 {
+        let is_tight = self.are_names_tight();
+        for (number, (index, place)) in self.named_places().enumerate() {
+            let down = if is_tight && number % 2 == 1 {
                 29.0
             } else {
                 16.0
@@ -126,6 +127,13 @@ impl Chart {
             escape(&self.x_label),
             escape(&self.y_label)
         );
+    }
+
+    fn are_names_tight(&self) -> bool {
+        let named: Vec<usize> = self.named_places().map(|(index, _)| index).collect();
+        let gap = named.windows(2).map(|pair| pair[1] - pair[0]).min();
+        let letters = self.named_places().map(|(_, place)| place.chars().count());
+        letters.max().unwrap_or(0) as f64 * LETTER > self.step() * gap.unwrap_or(1) as f64
     }
 
     /// What a mark tells.
@@ -162,14 +170,16 @@ impl Chart {
             );
         }
         for (place, point) in points.into_iter().enumerate() {
-            if let Some((x, y, value)) = point {
+            let Some((x, y, value)) = point else { continue };
+            if !self.places[place].is_empty() {
                 mark(index, x, y, &self.hint(index, place, value), svg);
             }
         }
     }
 
-    fn draw_bars(&self, index: usize, scale: &Scale, svg: &mut String) {
-        let width = self.step() * 0.8 / self.series.len() as f64;
+    /// The bars of a series that is the `turn`th of those that have any.
+    fn draw_bars(&self, index: usize, turn: usize, scale: &Scale, svg: &mut String) {
+        let width = self.step() * 0.8 / self.measured().count() as f64;
         let first = |place: usize| self.x_of(place) - self.step() * 0.4;
         let values = self.series[index].values.iter().take(self.places.len());
         for (place, value) in values.enumerate() {
@@ -181,7 +191,7 @@ impl Chart {
                 svg,
                 "<rect class=\"mark series-{index}\" x=\"{:.1}\" y=\"{y:.1}\" width=\"{:.1}\" \
                  height=\"{:.1}\"><title>{}</title></rect>",
-                first(place) + width * index as f64,
+                first(place) + width * turn as f64,
                 (width - 1.0).max(1.0),
                 (y_of(0.0) - y).max(0.5),
                 escape(&self.hint(index, place, value))
@@ -265,6 +275,34 @@ mod tests {
         assert!(svg.contains("<title>ours, 4: 40.0 IOPS</title>"), "{svg}");
         assert!(svg.contains("Reads &amp; &lt;writes&gt;"), "{svg}");
         assert!(!svg.contains("NaN"), "{svg}");
+    }
+
+    #[test]
+    fn a_place_without_a_name_is_a_corner_of_the_line_alone() {
+        let mut chart = chart(Shape::Lines);
+        chart.places[1].clear();
+        let svg = chart.to_svg("one");
+        let corners = svg
+            .split("points=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next());
+        assert_eq!(corners.expect("a line").split(' ').count(), 3);
+        // Three numbers and two names.
+        assert_eq!(svg.matches("class=\"mark").count(), 3 + 2);
+        assert_eq!(chart.table().rows.len(), 2);
+    }
+
+    #[test]
+    fn a_series_without_numbers_is_not_shown_and_the_others_keep_their_colours() {
+        let mut chart = chart(Shape::Bars);
+        chart.series[0].values = vec![None; 3];
+        let svg = chart.to_svg("one");
+        assert!(
+            !svg.contains("series-0") && svg.contains("series-1"),
+            "{svg}"
+        );
+        assert!(!svg.contains("ours"), "{svg}");
+        assert_eq!(chart.table().columns, ["jobs", "theirs"]);
     }
 
     #[test]

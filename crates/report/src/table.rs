@@ -11,6 +11,8 @@ pub struct Table {
     pub columns: Vec<String>,
     /// A text and as many numbers as there are further columns; none where nothing was measured.
     pub rows: Vec<(String, Vec<Option<f64>>)>,
+    /// What there is to say about each row: texts of a last column. None, or as many as rows.
+    pub remarks: Vec<String>,
 }
 
 impl Table {
@@ -18,15 +20,20 @@ impl Table {
     #[must_use]
     pub fn to_html(&self, caption: &str) -> String {
         let mut html = format!("<table><caption>{}</caption><thead><tr>", escape(caption));
-        for column in &self.columns {
-            let _ = write!(html, "<th scope=\"col\">{}</th>", escape(column));
+        for (index, column) in self.columns.iter().enumerate() {
+            let is_remark = !self.remarks.is_empty() && index + 1 == self.columns.len();
+            let class = if is_remark { " class=\"remark\"" } else { "" };
+            let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(column));
         }
         html.push_str("</tr></thead><tbody>");
-        for (name, values) in &self.rows {
+        for (index, (name, values)) in self.rows.iter().enumerate() {
             let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escape(name));
             for value in values {
                 let shown = value.map_or("–".into(), digits);
                 let _ = write!(html, "<td>{shown}</td>");
+            }
+            if let Some(remark) = self.remarks.get(index) {
+                let _ = write!(html, "<td class=\"remark\">{}</td>", escape(remark));
             }
             html.push_str("</tr>");
         }
@@ -38,11 +45,13 @@ impl Table {
     pub fn to_csv(&self) -> String {
         let line = |fields: Vec<String>| fields.join(",") + "\r\n";
         let mut csv = line(self.columns.iter().map(|name| quote(name)).collect());
-        for (name, values) in &self.rows {
+        for (index, (name, values)) in self.rows.iter().enumerate() {
             let numbers = values
                 .iter()
                 .map(|value| value.map_or(String::new(), |value| value.to_string()));
-            csv += &line(std::iter::once(quote(name)).chain(numbers).collect());
+            let remark = self.remarks.get(index).map(|remark| quote(remark));
+            let fields = std::iter::once(quote(name)).chain(numbers).chain(remark);
+            csv += &line(fields.collect());
         }
         csv
     }
@@ -69,6 +78,7 @@ mod tests {
                 ("one, \"two\"".into(), vec![Some(1234.5)]),
                 ("three".into(), vec![None]),
             ],
+            remarks: Vec::new(),
         };
         assert_eq!(
             table.to_csv(),
@@ -80,5 +90,23 @@ mod tests {
             "{html}"
         );
         assert!(html.contains("<td>–</td>"), "{html}");
+    }
+
+    #[test]
+    fn remarks_are_the_last_column() {
+        let table = Table {
+            columns: ["what", "measured", "verdict"].map(String::from).to_vec(),
+            rows: vec![("one".into(), vec![Some(2.0)])],
+            remarks: vec!["met, just".into()],
+        };
+        assert_eq!(
+            table.to_csv(),
+            "what,measured,verdict\r\none,2,\"met, just\"\r\n"
+        );
+        let html = table.to_html("all");
+        assert!(
+            html.contains("<td>2.00</td><td class=\"remark\">met, just</td></tr>"),
+            "{html}"
+        );
     }
 }

@@ -109,6 +109,7 @@ fn table(rows: &[CountsRow]) -> Table {
                 (name(row), values.collect())
             })
             .collect(),
+        ..Table::default()
     }
 }
 
@@ -186,6 +187,7 @@ fn standing(rows: &[CountsRow]) -> Table {
     Table {
         columns: columns.map(str::to_owned).into(),
         rows: workloads(rows).into_iter().filter_map(row).collect(),
+        ..Table::default()
     }
 }
 

@@ -143,6 +143,7 @@ fn table_of(comparisons: &[Comparison]) -> Table {
             .map(str::to_owned)
             .into(),
         rows: rows.collect(),
+        ..Table::default()
     }
 }
 
@@ -183,6 +184,7 @@ fn numbers(result: &FigureResult, metrics: &[Metric]) -> Table {
             .chain(columns)
             .collect(),
         rows,
+        ..Table::default()
     }
 }
 
