@@ -2,7 +2,7 @@
 # Real programs on a disk, in memory and on files that Forebay buffers; writes target/apps/report.json
 # and target/apps/report.html.
 #
-#   scripts/bench-apps.sh [--quick] [--only PROGRAM,…] [--rounds N] [--disk DIR]
+#   scripts/bench-apps.sh [--quick] [--only PROGRAM,…] [--rounds N] [--disk DIR] [--threads N]
 #
 # PROFILE=checked builds without the link-time pass.
 set -euo pipefail

@@ -48,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay",
             "forebay-children",
             "forebay-files",
+            "forebay-pmem",
             "forebay-report",
         ],
     ),

@@ -6,6 +6,7 @@
 
 mod cases;
 mod context;
+mod front;
 mod headline;
 mod outcome;
 mod page;
@@ -19,7 +20,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Parser;
-use forebay_children::{catch_signals, check_interrupt};
+use forebay_children::check_interrupt;
 use forebay_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -62,9 +63,15 @@ struct Arguments {
     /// How often each place has its turn [default: 3]
     #[arg(long)]
     rounds: Option<usize>,
+    /// Most threads of the small writes [default: as many as processors, 2 to 16]
+    #[arg(long)]
+    threads: Option<usize>,
     /// Everything once, briefly: shows that it works, measures little
     #[arg(long)]
     quick: bool,
+    /// Ends when its input does
+    #[arg(long, hide = true)]
+    watched: bool,
     #[command(subcommand)]
     task: Option<Own>,
 }
@@ -82,12 +89,15 @@ enum Own {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match &arguments.task {
-        Some(Own::Worker { task }) => worker::run(task).map(|()| true),
-        None => measure(&arguments),
+        Some(Own::Worker { task }) => worker::run(task).map(|()| ExitCode::SUCCESS),
+        None if arguments.watched => measure(&arguments).map(|is_well| match is_well {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        }),
+        None => front::run(),
     };
     match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("forebay-apps: {error}");
             ExitCode::FAILURE
@@ -98,7 +108,7 @@ fn main() -> ExitCode {
 /// True if no program failed.
 fn measure(arguments: &Arguments) -> Result<bool> {
     let (cases, steps) = chosen(&arguments.only)?;
-    catch_signals()?;
+    front::watch()?;
     let context = prepare(arguments)?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
@@ -142,6 +152,9 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
     let mut pace = Pace::new(arguments.quick);
     if let Some(rounds) = arguments.rounds {
         pace.rounds = rounds.max(1);
+    }
+    if let Some(threads) = arguments.threads {
+        pace.threads = threads.max(1);
     }
     if context::is_in_memory(&arguments.disk)? {
         let disk = arguments.disk.display();

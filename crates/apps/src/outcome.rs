@@ -11,6 +11,16 @@ pub const PERCENTS: [f64; 13] = [
     1.0, 5.0, 10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.99, 100.0,
 ];
 
+/// The latencies whose shares a curve gives: so many to each power of ten, from 100 ns on.
+pub const LATENCIES_PER_DECADE: usize = 10;
+/// Up to 10 s.
+const LATENCY_COUNT: usize = 8 * LATENCIES_PER_DECADE + 1;
+
+/// The latency of a point of [`Curve::shares`].
+pub fn latency_ns(point: usize) -> f64 {
+    10_f64.powf(2.0 + point as f64 / LATENCIES_PER_DECADE as f64)
+}
+
 /// How long operations took.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
@@ -18,6 +28,8 @@ pub struct Curve {
     pub name: String,
     /// The latency that this share of operations did not pass, one for each of [`PERCENTS`].
     pub latencies_ns: Vec<f64>,
+    /// The share of all operations, in percent, that took no longer than each [`latency_ns`].
+    pub shares: Vec<f64>,
 }
 
 impl Curve {
@@ -30,8 +42,16 @@ impl Curve {
             let place = (percent * latencies_ns.len() as f64 / 100.0 - 1e-6).ceil() as usize;
             f64::from(latencies_ns[place.saturating_sub(1).min(last)])
         };
-        let latencies_ns = PERCENTS.iter().map(|percent| at(*percent)).collect();
-        Some(Curve { name, latencies_ns })
+        let share = |point| {
+            let limit_ns = latency_ns(point);
+            let within = latencies_ns.partition_point(|one| f64::from(*one) <= limit_ns);
+            within as f64 * 100.0 / latencies_ns.len() as f64
+        };
+        Some(Curve {
+            name,
+            shares: (0..LATENCY_COUNT).map(share).collect(),
+            latencies_ns: PERCENTS.iter().map(|percent| at(*percent)).collect(),
+        })
     }
 
     /// The latency that this share of operations did not pass.
@@ -66,10 +86,27 @@ impl Outcome {
         self
     }
 
+    /// The same under other names; the `_p99` and the like that follow a name stay at its end.
+    pub fn renamed(mut self, new: impl Fn(&str) -> String) -> Outcome {
+        for row in &mut self.rows {
+            let curve = self.curves.iter().map(|curve| curve.name.as_str());
+            let suffix = curve
+                .filter_map(|name| row.name.strip_prefix(name))
+                .find(|suffix| suffix.starts_with('_'));
+            let suffix = suffix.unwrap_or_default().to_owned();
+            let name = &row.name[..row.name.len() - suffix.len()];
+            row.name = new(name) + &suffix;
+        }
+        for curve in &mut self.curves {
+            curve.name = new(&curve.name);
+        }
+        self
+    }
+
     /// A line for [`Outcome::from_json`].
     pub fn to_json(&self) -> String {
         let row = |row: &Row| json!([row.name, row.value, row.unit]);
-        let curve = |curve: &Curve| json!([curve.name, curve.latencies_ns]);
+        let curve = |curve: &Curve| json!([curve.name, curve.latencies_ns, curve.shares]);
         let rows: Vec<Value> = self.rows.iter().map(row).collect();
         let curves: Vec<Value> = self.curves.iter().map(curve).collect();
         json!({"rows": rows, "curves": curves}).to_string()
@@ -85,12 +122,14 @@ impl Outcome {
         let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let row = |row: Value| Row::new(text(&row[0]), row[1].as_f64(), text(&row[2]));
+        let numbers = |value: &Value| -> Vec<f64> {
+            let points = value.as_array().into_iter().flatten();
+            points.filter_map(Value::as_f64).collect()
+        };
         let curve = |curve: Value| Curve {
             name: text(&curve[0]),
-            latencies_ns: curve[1]
-                .as_array()
-                .map(|points| points.iter().filter_map(Value::as_f64).collect())
-                .unwrap_or_default(),
+            latencies_ns: numbers(&curve[1]),
+            shares: numbers(&curve[2]),
         };
         Ok(Outcome {
             rows: list("rows").into_iter().map(row).collect(),
@@ -111,7 +150,25 @@ mod tests {
         assert_eq!(curve.at(50.0), Some(500.0));
         assert_eq!(curve.at(99.9), Some(999.0));
         assert_eq!(curve.at(100.0), Some(1000.0));
+        // Up to 100 ns, 1 µs and 10 s.
+        let at = [0, LATENCIES_PER_DECADE, LATENCY_COUNT - 1];
+        assert_eq!(at.map(|point| curve.shares[point]), [10.0, 100.0, 100.0]);
+        assert_eq!(latency_ns(LATENCY_COUNT - 1), 1e10);
         assert_eq!(Curve::of("none".into(), &mut []), None);
+    }
+
+    #[test]
+    fn a_new_name_keeps_what_follows_the_old_one() {
+        let mut outcome = Outcome::rate("puts", 12.5, "puts/s");
+        outcome.rows.push(Row::new("puts_p99", 7.0, "ns"));
+        outcome.curves.extend(Curve::of("puts".into(), &mut [7]));
+        let outcome = outcome.renamed(|name| format!("{name}_shards2"));
+        let names = outcome.rows.iter().map(|row| row.name.as_str());
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            ["puts_shards2", "puts_shards2_p99"]
+        );
+        assert_eq!(outcome.curves[0].name, "puts_shards2");
     }
 
     #[test]
@@ -120,6 +177,7 @@ mod tests {
         outcome.curves = vec![Curve {
             name: "writes".into(),
             latencies_ns: vec![1.0, 2.0],
+            shares: vec![0.0, 100.0],
         }];
         let printed = format!("what a library says\n{}\n", outcome.to_json());
         assert_eq!(Outcome::from_json(&printed).expect("one"), outcome);

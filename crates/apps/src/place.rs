@@ -24,6 +24,9 @@ pub enum Place {
     DiskUnsynced,
     /// Memory.
     Tmpfs,
+    /// Memory without any file system: what is written is copied past the processor's cache, and a sync is a
+    /// fence.
+    Raw,
     /// The disk, behind a mount that does nothing but pass calls through.
     Passthrough,
     /// The disk, behind `forebay mount`.
@@ -39,6 +42,7 @@ impl Place {
             Place::Disk => "disk",
             Place::DiskUnsynced => "disk_unsynced",
             Place::Tmpfs => "tmpfs",
+            Place::Raw => "raw",
             Place::Passthrough => "passthrough",
             Place::Mount => "mount",
             Place::Preload => "preload",
@@ -49,11 +53,12 @@ impl Place {
     pub fn title(self) -> &'static str {
         match self {
             Place::Disk => "disk",
-            Place::DiskUnsynced => "disk, never synced",
+            Place::DiskUnsynced => "disk, unsynced",
             Place::Tmpfs => "tmpfs",
-            Place::Passthrough => "plain FUSE passthrough",
-            Place::Mount => "Forebay mount",
-            Place::Preload => "Forebay preload",
+            Place::Raw => "memory alone",
+            Place::Passthrough => "passthrough",
+            Place::Mount => "mount",
+            Place::Preload => "preload",
         }
     }
 
@@ -95,7 +100,8 @@ pub struct Session<'a> {
     pub place: Place,
     mount: Option<Daemon>,
     data: TempDir,
-    /// Pool, sockets, logs and the mount point, in memory.
+    pool_bytes: u64,
+    /// Pools, sockets, logs and the mount point, in memory.
     scratch: TempDir,
 }
 
@@ -105,7 +111,7 @@ impl<'a> Session<'a> {
     /// Errors: a directory cannot be made, or the mount does not come.
     pub fn open(context: &'a Context, place: Place, pool_bytes: u64) -> Result<Session<'a>> {
         let root = match place {
-            Place::Tmpfs => &context.memory,
+            Place::Tmpfs | Place::Raw => &context.memory,
             _ => &context.disk,
         };
         let mut session = Session {
@@ -113,15 +119,11 @@ impl<'a> Session<'a> {
             place,
             mount: None,
             data: directory(root)?,
+            pool_bytes,
             scratch: directory(&context.memory)?,
         };
-        if matches!(place, Place::Mount | Place::Preload) {
-            let mut create = Command::new(&context.forebay);
-            create
-                .arg("create")
-                .arg(session.pool())
-                .args(["--size", &pool_bytes.to_string()]);
-            forebay_children::output(&mut create, TOOL_DEADLINE)?;
+        if place == Place::Mount {
+            session.pool(0)?;
         }
         if place.is_mounted() {
             session.start_mount()?;
@@ -137,13 +139,18 @@ impl<'a> Session<'a> {
         let mut command = Command::new(&self.context.passthrough);
         if self.place == Place::Mount {
             command = Command::new(&self.context.forebay);
-            command.arg("mount").arg("--pool").arg(self.pool());
+            command.arg("mount").arg("--pool").arg(self.pool(0)?);
         }
         command.args([self.data.path(), &mount_point]);
         let daemon = self.mount.insert(Daemon::start(&mut command, &self.log())?);
         daemon.wait_until(START_DEADLINE, || {
             device(&mount_point).is_ok_and(|now| now != before)
         })
+    }
+
+    /// The process that serves the mount, where there is one.
+    pub fn server(&self) -> Option<u32> {
+        self.mount.as_ref().map(Daemon::id)
     }
 
     /// Where the program is to keep its files.
@@ -164,24 +171,42 @@ impl<'a> Session<'a> {
         self.scratch("log")
     }
 
-    fn pool(&self) -> PathBuf {
-        self.scratch("pool")
+    /// The pool of that number, which is made when it is first asked for.
+    fn pool(&self, number: usize) -> Result<PathBuf> {
+        let pool = self.scratch(&format!("pool-{number}"));
+        if !pool.exists() {
+            let mut create = Command::new(&self.context.forebay);
+            create.arg("create").arg(&pool);
+            create.args(["--size", &self.pool_bytes.to_string()]);
+            self.output(create)?;
+        }
+        Ok(pool)
     }
 
     /// A program whose files are those of the place.
-    pub fn command(&self, program: &Path) -> Command {
+    ///
+    /// Errors: its pool cannot be made.
+    pub fn command(&self, program: &Path) -> Result<Command> {
+        self.command_beside(program, 0)
+    }
+
+    /// As [`Session::command`], for programs that run at the same time: each has its number, and where it takes
+    /// one a pool of its own.
+    ///
+    /// Errors: its pool cannot be made.
+    pub fn command_beside(&self, program: &Path, number: usize) -> Result<Command> {
         if self.place != Place::Preload {
-            return Command::new(program);
+            return Ok(Command::new(program));
         }
         let mut command = Command::new(&self.context.forebay);
         command
             .args(["run", "--pool"])
-            .arg(self.pool())
+            .arg(self.pool(number)?)
             .arg("--cover")
             .arg(self.data.path().join("**"))
             .arg("--")
             .arg(program);
-        command
+        Ok(command)
     }
 
     /// Runs a program whose files are those of the place; what it printed.

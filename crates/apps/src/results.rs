@@ -86,19 +86,22 @@ impl Results {
         self.metrics.iter().find(|metric| metric.name == name)
     }
 
-    /// The latencies of `name` in a place: each the median of the rounds.
-    pub fn curve(&self, name: &str, place: Place) -> Option<Vec<f64>> {
+    /// The latencies of `name` in a place: each point the median of the rounds.
+    pub fn curve(&self, name: &str, place: Place) -> Option<Curve> {
         let curves = self.curves.get(&(name.to_owned(), place))?;
-        let length = curves.first()?.latencies_ns.len();
-        let point = |index| {
-            let points = curves.iter();
-            median(
-                points
-                    .filter_map(|one| one.latencies_ns.get(index).copied())
-                    .collect(),
-            )
+        let medians = |points: fn(&Curve) -> &[f64]| -> Option<Vec<f64>> {
+            let of_round = |round: &Curve, index| points(round).get(index).copied();
+            let all = |index| {
+                let rounds = curves.iter();
+                median(rounds.filter_map(|round| of_round(round, index)).collect())
+            };
+            (0..points(curves.first()?).len()).map(all).collect()
         };
-        (0..length).map(point).collect()
+        Some(Curve {
+            name: name.to_owned(),
+            latencies_ns: medians(|curve| &curve.latencies_ns)?,
+            shares: medians(|curve| &curve.shares)?,
+        })
     }
 
     /// The median of the rounds' ratios between two numbers of the same place.

@@ -16,7 +16,7 @@ pub const PLACES: &[Place] = &[
 /// Errors: the writer's.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let pace = &session.context.pace;
-    let mut command = session.command(&session.context.own);
+    let mut command = session.command(&session.context.own)?;
     command
         .args(["worker", "buffered", "--file"])
         .arg(session.data().join("buffered"))

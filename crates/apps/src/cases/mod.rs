@@ -30,6 +30,7 @@ pub struct Case {
 }
 
 const POOL_BYTES: u64 = 1 << 30;
+const SHARD_POOL_BYTES: u64 = 256 << 20;
 /// Much less than what is appended.
 const SMALL_POOL_BYTES: u64 = 64 << 20;
 
@@ -51,6 +52,14 @@ const fn case(
     }
 }
 
+/// Of programs that may have a pool each.
+const fn shards(name: &'static str, run: fn(&Session<'_>) -> Result<Outcome>) -> Case {
+    Case {
+        pool_bytes: SHARD_POOL_BYTES,
+        ..case(name, EVERYWHERE, run)
+    }
+}
+
 /// All of them.
 pub const CASES: &[Case] = &[
     case("redis", EVERYWHERE, redis::run),
@@ -62,6 +71,9 @@ pub const CASES: &[Case] = &[
     case("ycsb-redis", EVERYWHERE, ycsb::run_redis),
     case("ycsb-rocksdb", EVERYWHERE, ycsb::run_rocksdb),
     case("ycsb-wiredtiger", EVERYWHERE, ycsb::run_wiredtiger),
+    shards("shards-redis", ycsb::run_redis_shards),
+    shards("shards-rocksdb", ycsb::run_rocksdb_shards),
+    shards("shards-wiredtiger", ycsb::run_wiredtiger_shards),
     case("small-writes", small_writes::PLACES, small_writes::run),
     case("buffered", buffered::PLACES, buffered::run),
     Case {

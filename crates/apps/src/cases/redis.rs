@@ -16,17 +16,20 @@ use crate::place::Session;
 const PILOT_REQUESTS: u64 = 500;
 const REQUESTS_MAX: u64 = 1_000_000;
 
-/// A server that makes every write durable before it is acknowledged.
+/// A server that makes every write durable before it is acknowledged, and its socket. Several have numbers from
+/// 0 on.
 ///
 /// Errors: it does not come.
-pub fn start(session: &Session<'_>) -> Result<(Daemon, PathBuf)> {
-    let socket = session.scratch("redis.sock");
-    let mut command = session.command(&program("redis-server")?);
+pub fn start(session: &Session<'_>, number: usize) -> Result<(Daemon, PathBuf)> {
+    let socket = session.scratch(&format!("redis-{number}.sock"));
+    let directory = session.data().join(format!("redis-{number}"));
+    std::fs::create_dir(&directory)?;
+    let mut command = session.command_beside(&program("redis-server")?, number)?;
     command
         .args(["--port", "0", "--unixsocket"])
         .arg(&socket)
         .arg("--dir")
-        .arg(session.data())
+        .arg(directory)
         .args(["--appendonly", "yes", "--appendfsync", "always"])
         .args(["--save", ""]);
     let server = session.start(command, || UnixStream::connect(&socket).is_ok())?;
@@ -37,7 +40,7 @@ pub fn start(session: &Session<'_>) -> Result<(Daemon, PathBuf)> {
 ///
 /// Errors: a program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
-    let (server, socket) = start(session)?;
+    let (server, socket) = start(session, 0)?;
     let mut outcome = Outcome::default();
     for (clients, name) in [(1, "redis_set"), (50, "redis_set_50_clients")] {
         let measure = |requests: u64| -> Result<f64> {

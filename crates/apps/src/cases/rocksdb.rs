@@ -13,7 +13,7 @@ const KEYS: u64 = 10_000_000;
 ///
 /// Errors: the program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
-    let mut command = session.command(&program("db_bench")?);
+    let mut command = session.command(&program("db_bench")?)?;
     let seconds = session.context.pace.seconds.ceil();
     command
         .arg(format!("--db={}", session.data().join("db").display()))

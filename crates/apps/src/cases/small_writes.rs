@@ -1,5 +1,5 @@
 //! The paper's microbenchmark: threads append to, or write at random in, private files, each write durable
-//! before the next.
+//! before the next. The same bytes copied to memory without any file are the floor of all of it.
 
 use crate::Result;
 use crate::outcome::Outcome;
@@ -10,6 +10,7 @@ pub const PLACES: &[Place] = &[
     Place::Disk,
     Place::DiskUnsynced,
     Place::Tmpfs,
+    Place::Raw,
     Place::Mount,
     Place::Preload,
 ];
@@ -20,7 +21,7 @@ pub const PLACES: &[Place] = &[
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let pace = &session.context.pace;
     let counts: Vec<String> = pace.thread_counts().iter().map(usize::to_string).collect();
-    let mut command = session.command(&session.context.own);
+    let mut command = session.command(&session.context.own)?;
     command
         .args(["worker", "small-writes", "--directory"])
         .arg(session.data())
@@ -28,8 +29,13 @@ pub fn run(session: &Session<'_>) -> Result<Outcome> {
         .args(["--append-bytes", &pace.append_bytes.to_string()])
         .args(["--file-bytes", &pace.file_bytes.to_string()])
         .args(["--threads", &counts.join(",")]);
-    if session.place == Place::DiskUnsynced {
-        command.arg("--unsynced");
+    match session.place {
+        Place::DiskUnsynced => drop(command.arg("--unsynced")),
+        Place::Raw => drop(command.arg("--raw")),
+        _ => {}
+    }
+    if let Some(server) = session.server() {
+        command.args(["--server", &server.to_string()]);
     }
     Outcome::from_json(&session.output(command)?)
 }

@@ -11,7 +11,7 @@ use crate::place::Session;
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for journal in ["delete", "wal"] {
-        let mut command = session.command(&session.context.own);
+        let mut command = session.command(&session.context.own)?;
         command
             .args(["worker", "sqlite", "--journal", journal, "--file"])
             .arg(session.data().join(journal))

@@ -10,7 +10,7 @@ pub const PLACES: &[Place] = &[Place::DiskUnsynced, Place::Mount, Place::Preload
 
 /// Errors: the writer's.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
-    let mut command = session.command(&session.context.own);
+    let mut command = session.command(&session.context.own)?;
     command
         .args(["worker", "stream", "--file"])
         .arg(session.data().join("stream"))

@@ -13,6 +13,8 @@ use crate::place::Session;
 
 /// Those that insert come last, so that the others have the same records everywhere.
 const WORKLOADS: &str = "abcfde";
+/// Half updates, and updates alone: what the paper shows of shards.
+const SHARD_WORKLOADS: &str = "au";
 /// The store's part and the clients' part of the processors.
 const CLIENTS: usize = 2;
 
@@ -66,14 +68,29 @@ impl Source {
 ///
 /// Errors: a program is missing or fails, or something else than what was written is read.
 pub fn run_redis(session: &Session<'_>) -> Result<Outcome> {
-    let (server, socket) = redis::start(session)?;
-    // The server is what the place is for; its clients are not.
+    let plan = Plan::whole(session, CLIENTS, WORKLOADS);
+    run_servers(session, &plan, 1)
+}
+
+/// Redis, as many servers as shards.
+///
+/// Errors: as of [`run_redis`].
+pub fn run_redis_shards(session: &Session<'_>) -> Result<Outcome> {
+    each_count(session, |count, plan| run_servers(session, plan, count))
+}
+
+fn run_servers(session: &Session<'_>, plan: &Plan, count: usize) -> Result<Outcome> {
+    let numbers = plan.first..plan.first + count;
+    let started = numbers.map(|number| redis::start(session, number));
+    let (servers, sockets): (Vec<_>, Vec<_>) =
+        started.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+    // The servers are what the place is for; their clients are not.
     let mut command = Command::new(&session.context.own);
-    command
-        .args(["worker", "ycsb", "--store", "redis", "--at"])
-        .arg(&socket);
-    let printed = session.output(with_plan(command, session, CLIENTS, WORKLOADS))?;
-    server.end(Signal::TERM)?;
+    command.args(["worker", "ycsb", "--store", "redis"]);
+    let printed = session.output(plan.given_to(command, &sockets))?;
+    for server in servers {
+        server.end(Signal::TERM)?;
+    }
     Outcome::from_json(&printed)
 }
 
@@ -81,54 +98,116 @@ pub fn run_redis(session: &Session<'_>) -> Result<Outcome> {
 ///
 /// Errors: as of [`run_redis`].
 pub fn run_rocksdb(session: &Session<'_>) -> Result<Outcome> {
-    run_library(session, &ROCKSDB, CLIENTS, WORKLOADS)
+    let plan = Plan::whole(session, CLIENTS, WORKLOADS);
+    run_library(session, &ROCKSDB, &plan, 1)
+}
+
+/// As many databases as shards, in one process.
+///
+/// Errors: as of [`run_redis`].
+pub fn run_rocksdb_shards(session: &Session<'_>) -> Result<Outcome> {
+    each_count(session, |count, plan| {
+        run_library(session, &ROCKSDB, plan, count)
+    })
 }
 
 /// WiredTiger, in the process of its clients.
 ///
 /// Errors: as of [`run_redis`].
 pub fn run_wiredtiger(session: &Session<'_>) -> Result<Outcome> {
-    run_library(session, &WIREDTIGER, CLIENTS, WORKLOADS)
+    let plan = Plan::whole(session, CLIENTS, WORKLOADS);
+    run_library(session, &WIREDTIGER, &plan, 1)
+}
+
+/// As many databases as shards, in one process.
+///
+/// Errors: as of [`run_redis`].
+pub fn run_wiredtiger_shards(session: &Session<'_>) -> Result<Outcome> {
+    each_count(session, |count, plan| {
+        run_library(session, &WIREDTIGER, plan, count)
+    })
 }
 
 /// One client of WiredTiger that only updates.
 ///
 /// Errors: as of [`run_redis`].
 pub fn run_wiredtiger_puts(session: &Session<'_>) -> Result<Outcome> {
-    let mut outcome = run_library(session, &WIREDTIGER, 1, "u")?;
-    for row in &mut outcome.rows {
-        row.name = row.name.replace("ycsb_wiredtiger_u", "wiredtiger_put");
-    }
-    Ok(outcome)
+    let plan = Plan::whole(session, 1, "u");
+    let outcome = run_library(session, &WIREDTIGER, &plan, 1)?;
+    Ok(outcome.renamed(|name| name.replace("ycsb_wiredtiger_u", "wiredtiger_put")))
 }
 
 fn run_library(
     session: &Session<'_>,
     source: &Source,
-    clients: usize,
-    workloads: &str,
+    plan: &Plan,
+    count: usize,
 ) -> Result<Outcome> {
-    let mut command = session.command(&session.context.own);
+    let mut command = session.command(&session.context.own)?;
     command
-        .args(["worker", "ycsb", "--store", source.name, "--at"])
-        .arg(session.data().join("store"))
-        .arg("--library")
+        .args(["worker", "ycsb", "--store", source.name, "--library"])
         .arg(source.library(session)?);
-    let printed = session.output(with_plan(command, session, clients, workloads))?;
+    let numbers = plan.first..plan.first + count;
+    let stores: Vec<PathBuf> = numbers
+        .map(|number| session.data().join(format!("store-{number}")))
+        .collect();
+    let printed = session.output(plan.given_to(command, &stores))?;
     Outcome::from_json(&printed)
 }
 
-fn with_plan(
-    mut command: Command,
+/// One shard, then more, each with a client of its own.
+fn each_count(
     session: &Session<'_>,
+    mut run: impl FnMut(usize, &Plan) -> Result<Outcome>,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    let mut first = 0;
+    for count in session.context.pace.thread_counts() {
+        let mut plan = Plan::whole(session, 1, SHARD_WORKLOADS);
+        plan.first = first;
+        plan.seconds *= 0.5;
+        let measured = run(count, &plan)?;
+        outcome = outcome.and(measured.renamed(|name| format!("{name}_shards{count}")));
+        first += count;
+    }
+    Ok(outcome)
+}
+
+/// What clients are to do.
+struct Plan {
+    /// Of each shard.
     clients: usize,
-    workloads: &str,
-) -> Command {
-    let pace = &session.context.pace;
-    command
-        .args(["--records", &pace.records.to_string()])
-        .args(["--seconds", &(pace.seconds * 0.5).to_string()])
-        .args(["--clients", &clients.to_string()])
-        .args(["--workloads", workloads]);
-    command
+    /// Their letters.
+    workloads: &'static str,
+    /// For each of them.
+    seconds: f64,
+    /// Of each shard.
+    records: u64,
+    /// Shards before had smaller numbers.
+    first: usize,
+}
+
+impl Plan {
+    fn whole(session: &Session<'_>, clients: usize, workloads: &'static str) -> Plan {
+        let pace = &session.context.pace;
+        Plan {
+            clients,
+            workloads,
+            seconds: pace.seconds * 0.5,
+            records: pace.records,
+            first: 0,
+        }
+    }
+
+    fn given_to(&self, mut command: Command, shards: &[PathBuf]) -> Command {
+        command
+            .args(["--records", &self.records.to_string()])
+            .args(["--seconds", &self.seconds.to_string()])
+            .args(["--clients", &self.clients.to_string()])
+            .args(["--workloads", self.workloads]);
+        for shard in shards {
+            command.arg("--at").arg(shard);
+        }
+        command
+    }
 }

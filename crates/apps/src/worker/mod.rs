@@ -3,10 +3,12 @@
 
 mod buffered;
 mod choice;
+mod processor_time;
 mod small_writes;
 mod sqlite;
 mod stores;
 mod stream;
+mod target;
 mod ycsb;
 
 use std::path::PathBuf;
@@ -38,6 +40,12 @@ pub enum Task {
         /// Never sync
         #[arg(long)]
         unsynced: bool,
+        /// Copy to memory instead of writing to files
+        #[arg(long)]
+        raw: bool,
+        /// A process whose time counts too
+        #[arg(long)]
+        server: Option<u32>,
     },
     /// One file appended from its beginning to its end
     Stream {
@@ -107,6 +115,8 @@ pub fn run(task: &Task) -> Result<()> {
             file_bytes,
             threads,
             unsynced,
+            raw,
+            server,
         } => small_writes::run(&small_writes::Plan {
             directory: directory.clone(),
             seconds: *seconds,
@@ -114,6 +124,8 @@ pub fn run(task: &Task) -> Result<()> {
             file_bytes: *file_bytes,
             thread_counts: threads.clone(),
             is_synced: !unsynced,
+            is_raw: *raw,
+            server: *server,
         })?,
         Task::Stream {
             file,

@@ -3,9 +3,6 @@
 //! Each write is followed by `fdatasync` before the next, unless told otherwise. The clock is read once a
 //! write, so a latency includes reading it, some 20 ns.
 
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -15,6 +12,8 @@ use forebay_report::Row;
 use crate::Result;
 use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law};
+use crate::worker::processor_time::ProcessorTime;
+use crate::worker::target::Target;
 
 const UNITS: [(&str, usize); 2] = [("256b", 256), ("16k", 16 << 10)];
 const PATTERNS: [(&str, Option<Law>); 3] = [
@@ -44,6 +43,19 @@ pub struct Plan {
     pub thread_counts: Vec<usize>,
     /// Whether each write is durable before the next.
     pub is_synced: bool,
+    /// Whether memory takes the place of files.
+    pub is_raw: bool,
+    /// A process whose time is part of what a write takes.
+    pub server: Option<u32>,
+}
+
+impl Plan {
+    /// What this process has used of the processors, and the server.
+    fn processor_times(&self) -> Result<(ProcessorTime, ProcessorTime)> {
+        let server = self.server.map(ProcessorTime::of).transpose()?;
+        let own = ProcessorTime::of(std::process::id())?;
+        Ok((own, server.unwrap_or_default()))
+    }
 }
 
 /// All patterns, sizes and numbers of threads.
@@ -81,43 +93,52 @@ struct Written {
     writes: u64,
     latencies_ns: Vec<u32>,
     elapsed: Duration,
+    /// Closed when the processors' time is known: what a close does is not part of it.
+    _target: Target,
 }
 
 impl Cell<'_> {
     fn run(&self, name: &str) -> Result<Outcome> {
-        let barrier = Barrier::new(self.threads);
         let paths: Vec<PathBuf> = (0..self.threads)
             .map(|thread| self.plan.directory.join(format!("{name}-{thread}")))
             .collect();
-        let written = std::thread::scope(|scope| {
+        // One more than write: who looks at the processors' time.
+        let barrier = Barrier::new(self.threads + 1);
+        let (written, before) = std::thread::scope(|scope| {
             let work = paths.iter().enumerate().map(|(thread, path)| {
                 let barrier = &barrier;
                 scope.spawn(move || self.write(path, thread as u64, barrier))
             });
             let work: Vec<_> = work.collect();
+            barrier.wait();
+            let before = self.plan.processor_times();
             let joined = work.into_iter().map(|thread| match thread.join() {
                 Ok(written) => written,
                 Err(_) => Err("a writer panicked".into()),
             });
-            joined.collect::<Result<Vec<Written>>>()
-        })?;
+            (joined.collect::<Result<Vec<Written>>>(), before)
+        });
+        let (written, before) = (written?, before?);
+        let after = self.plan.processor_times()?;
+        let mut outcome = speed(name, &written);
+        // Of the patterns that wait for no place, where the time of a write goes.
+        if self.law.is_none() {
+            let writes: u64 = written.iter().map(|one| one.writes).sum();
+            let (own, server) = (after.0 - before.0, after.1 - before.1);
+            let mut row = |part: &str, time_ns: f64| {
+                let per_write_ns = time_ns / writes as f64;
+                let row = Row::new(format!("{name}_{part}"), per_write_ns, "ns");
+                outcome.rows.push(row);
+            };
+            row("user", own.user_ns);
+            row("kernel", own.kernel_ns);
+            if self.plan.server.is_some() {
+                row("server", server.user_ns + server.kernel_ns);
+            }
+        }
+        drop(written);
         for path in &paths {
             std::fs::remove_file(path)?;
-        }
-        // Threads end at their own times: each counts by its own clock.
-        let rate = |one: &Written| one.writes as f64 / one.elapsed.as_secs_f64();
-        let rate = written.iter().map(rate).sum();
-        let mut latencies: Vec<u32> = written
-            .into_iter()
-            .flat_map(|one| one.latencies_ns)
-            .collect();
-        let mut outcome = Outcome::rate(name, rate, "writes/s");
-        if let Some(curve) = Curve::of(name.to_owned(), &mut latencies) {
-            for (suffix, percent) in [("p50", 50.0), ("p99", 99.0)] {
-                let row = Row::new(format!("{name}_{suffix}"), curve.at(percent), "ns");
-                outcome.rows.push(row);
-            }
-            outcome.curves.push(curve);
         }
         Ok(outcome)
     }
@@ -126,7 +147,7 @@ impl Cell<'_> {
         let prepared = self.prepare(path, thread);
         // Also where something failed: the others wait.
         barrier.wait();
-        let (mut file, places) = prepared?;
+        let (mut target, places) = prepared?;
         let piece = vec![0x5a_u8.wrapping_add(thread as u8); self.unit_bytes];
         let limit = match places.is_empty() {
             true => self.plan.append_bytes / (self.unit_bytes * self.threads) as u64,
@@ -138,12 +159,10 @@ impl Cell<'_> {
         let began = Instant::now();
         let mut before = began;
         while writes < limit && before - began < length {
-            match places.get(writes as usize % PLACES) {
-                Some(place) => file.write_all_at(&piece, *place)?,
-                None => file.write_all(&piece)?,
-            }
+            let place = places.get(writes as usize % PLACES);
+            target.write(&piece, place.copied())?;
             if self.plan.is_synced {
-                file.sync_data()?;
+                target.sync(false)?;
             }
             writes += 1;
             let now = Instant::now();
@@ -157,34 +176,46 @@ impl Cell<'_> {
             writes,
             latencies_ns,
             elapsed: before - began,
+            _target: target,
         })
     }
 
-    /// The file, and where to write; nowhere is at the end.
-    fn prepare(&self, path: &Path, thread: u64) -> Result<(File, Vec<u64>)> {
-        let mut file = File::create_new(path)?;
-        let Some(law) = self.law else {
-            // The first sync of a file makes its name durable too.
-            for _ in 0..WRITES_BEFORE {
-                file.write_all(&vec![1; self.unit_bytes])?;
-                file.sync_all()?;
-            }
-            return Ok((file, Vec::new()));
-        };
+    /// What to write to, and where; nowhere is at the end.
+    fn prepare(&self, path: &Path, thread: u64) -> Result<(Target, Vec<u64>)> {
         let file_bytes = self.plan.file_bytes;
-        let piece = vec![1; 1 << 20];
-        for _ in 0..file_bytes >> 20 {
-            file.write_all(&piece)?;
-        }
+        let is_filled = self.law.is_some();
+        let mut target = Target::create(path, self.plan.is_raw, file_bytes, is_filled)?;
+        let piece = vec![1; self.unit_bytes];
+        // The first sync of a file makes its name durable too.
         for _ in 0..WRITES_BEFORE {
-            file.write_all_at(&piece[..self.unit_bytes], 0)?;
-            file.sync_all()?;
+            target.write(&piece, self.law.map(|_| 0))?;
+            target.sync(true)?;
         }
+        let Some(law) = self.law else {
+            return Ok((target, Vec::new()));
+        };
         let units = file_bytes / self.unit_bytes as u64;
         let mut choice = Choice::new(law, units, thread)?;
         let places = (0..PLACES).map(|_| choice.next(units) * self.unit_bytes as u64);
-        Ok((file, places.collect()))
+        Ok((target, places.collect()))
     }
+}
+
+/// How fast all threads together wrote, and how long each write took.
+fn speed(name: &str, written: &[Written]) -> Outcome {
+    // Threads end at their own times: each counts by its own clock.
+    let rate = |one: &Written| one.writes as f64 / one.elapsed.as_secs_f64();
+    let mut outcome = Outcome::rate(name, written.iter().map(rate).sum(), "writes/s");
+    let latencies = written.iter().flat_map(|one| &one.latencies_ns);
+    let mut latencies_ns: Vec<u32> = latencies.copied().collect();
+    if let Some(curve) = Curve::of(name.to_owned(), &mut latencies_ns) {
+        for (suffix, percent) in [("p50", 50.0), ("p99", 99.0)] {
+            let row = Row::new(format!("{name}_{suffix}"), curve.at(percent), "ns");
+            outcome.rows.push(row);
+        }
+        outcome.curves.push(curve);
+    }
+    outcome
 }
 
 #[cfg(test)]
@@ -194,24 +225,27 @@ mod tests {
     #[test]
     fn every_cell_is_measured_and_no_file_is_left() {
         let folder = tempfile::tempdir().expect("a folder");
-        let plan = Plan {
-            directory: folder.path().to_owned(),
-            seconds: 0.01,
-            append_bytes: 2 << 20,
-            file_bytes: 1 << 20,
-            thread_counts: vec![1, 2],
-            is_synced: true,
-        };
-        let outcome = run(&plan).expect("it writes");
-        // A rate, a median and a tail of 2 sizes, 3 patterns, 2 numbers of threads.
-        assert_eq!(outcome.rows.len(), 3 * 12);
-        assert_eq!(outcome.curves.len(), 12);
-        assert!(
-            outcome
-                .rows
-                .iter()
-                .any(|row| row.name == "append_256b_threads2")
-        );
-        assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 0);
+        for is_raw in [false, true] {
+            let plan = Plan {
+                directory: folder.path().to_owned(),
+                seconds: 0.01,
+                append_bytes: 2 << 20,
+                file_bytes: 1 << 20,
+                thread_counts: vec![1, 2],
+                is_synced: true,
+                is_raw,
+                server: Some(std::process::id()),
+            };
+            let outcome = run(&plan).expect("it writes");
+            // A rate, a median and a tail of 2 sizes, 3 patterns, 2 numbers of threads; of the appends
+            // three shares of time too.
+            assert_eq!(outcome.rows.len(), 3 * 12 + 3 * 4);
+            assert_eq!(outcome.curves.len(), 12);
+            for name in ["append_256b_threads2", "append_16k_threads1_server"] {
+                assert!(outcome.rows.iter().any(|row| row.name == name), "{name}");
+            }
+            let left = std::fs::read_dir(folder.path()).expect("there").count();
+            assert_eq!(left, 0);
+        }
     }
 }

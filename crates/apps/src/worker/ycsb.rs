@@ -25,7 +25,7 @@ pub struct Plan {
     pub records: u64,
     /// How long each workload runs.
     pub seconds: f64,
-    /// Clients at once.
+    /// Clients of each store at once.
     pub clients: usize,
     /// Their letters, in order.
     pub workloads: String,
@@ -61,34 +61,55 @@ fn workload(letter: char) -> Result<(Mix, Law)> {
     })
 }
 
-/// Loads the records and runs the workloads.
+/// Loads the records and runs the workloads, over all stores at once.
 ///
-/// Errors: the store's; something else than what was written is read.
+/// Errors: a store's; something else than what was written is read.
 pub fn run(plan: &Plan, arguments: &StoreArguments) -> Result<Outcome> {
-    let store = arguments.open()?;
-    let mut loader = store.client(false)?;
-    for number in 0..plan.records {
-        let key = key(number);
-        loader.put(&key, &value(&key), true)?;
-    }
-    loader.finish()?;
-    drop(loader);
-    let run = Run {
-        plan,
-        store: &*store,
-        records: AtomicU64::new(plan.records),
-        inserting: inserting(plan.clients),
-        has_failed: AtomicBool::new(false),
-    };
+    let stores = arguments.open()?;
+    let shards = stores.iter().map(|store| Shard::load(plan, &**store));
+    let shards = shards.collect::<Result<Vec<Shard<'_>>>>()?;
     let mut outcome = Outcome::default();
     for letter in plan.workloads.chars() {
         let name = format!("ycsb_{}_{letter}", arguments.name());
-        outcome = outcome.and(run.workload(letter, &name)?);
+        outcome = outcome.and(workload_over(&shards, letter, &name)?);
     }
     Ok(outcome)
 }
 
-struct Run<'a> {
+/// All clients of all shards at once.
+fn workload_over(shards: &[Shard<'_>], letter: char, name: &str) -> Result<Outcome> {
+    let (mix, law) = workload(letter)?;
+    let began = Instant::now();
+    let all = std::thread::scope(|scope| {
+        let numbered = shards
+            .iter()
+            .flat_map(|shard| (0..shard.plan.clients).map(move |number| (shard, number)));
+        let clients: Vec<_> = numbered
+            .map(|(shard, number)| scope.spawn(move || shard.client(mix, law, number)))
+            .collect();
+        let joined = clients.into_iter().map(|client| match client.join() {
+            Ok(latencies) => latencies,
+            Err(_) => Err("a client panicked".into()),
+        });
+        joined.collect::<Result<Vec<(u64, Vec<u32>)>>>()
+    })?;
+    let seconds = began.elapsed().as_secs_f64();
+    let operations: u64 = all.iter().map(|(operations, _)| operations).sum();
+    let mut latencies: Vec<u32> = all
+        .into_iter()
+        .flat_map(|(_, latencies)| latencies)
+        .collect();
+    let mut outcome = Outcome::rate(name, operations as f64 / seconds, "operations/s");
+    if let Some(curve) = Curve::of(name.to_owned(), &mut latencies) {
+        let row = Row::new(format!("{name}_p99"), curve.at(99.0), "ns");
+        outcome.rows.push(row);
+        outcome.curves.push(curve);
+    }
+    Ok(outcome)
+}
+
+/// One store and what its clients know of each other.
+struct Shard<'a> {
     plan: &'a Plan,
     store: &'a dyn Store,
     /// All that were begun.
@@ -102,33 +123,22 @@ fn inserting(clients: usize) -> Vec<AtomicU64> {
     (0..clients).map(|_| AtomicU64::new(u64::MAX)).collect()
 }
 
-impl Run<'_> {
-    fn workload(&self, letter: char, name: &str) -> Result<Outcome> {
-        let (mix, law) = workload(letter)?;
-        let began = Instant::now();
-        let all = std::thread::scope(|scope| {
-            let clients: Vec<_> = (0..self.plan.clients)
-                .map(|client| scope.spawn(move || self.client(mix, law, client)))
-                .collect();
-            let joined = clients.into_iter().map(|client| match client.join() {
-                Ok(latencies) => latencies,
-                Err(_) => Err("a client panicked".into()),
-            });
-            joined.collect::<Result<Vec<(u64, Vec<u32>)>>>()
-        })?;
-        let seconds = began.elapsed().as_secs_f64();
-        let operations: u64 = all.iter().map(|(operations, _)| operations).sum();
-        let mut latencies: Vec<u32> = all
-            .into_iter()
-            .flat_map(|(_, latencies)| latencies)
-            .collect();
-        let mut outcome = Outcome::rate(name, operations as f64 / seconds, "operations/s");
-        if let Some(curve) = Curve::of(name.to_owned(), &mut latencies) {
-            let row = Row::new(format!("{name}_p99"), curve.at(99.0), "ns");
-            outcome.rows.push(row);
-            outcome.curves.push(curve);
+impl<'a> Shard<'a> {
+    fn load(plan: &'a Plan, store: &'a dyn Store) -> Result<Shard<'a>> {
+        let mut loader = store.client(false)?;
+        for number in 0..plan.records {
+            let key = key(number);
+            loader.put(&key, &value(&key), true)?;
         }
-        Ok(outcome)
+        loader.finish()?;
+        drop(loader);
+        Ok(Shard {
+            plan,
+            store,
+            records: AtomicU64::new(plan.records),
+            inserting: inserting(plan.clients),
+            has_failed: AtomicBool::new(false),
+        })
     }
 
     fn client(&self, mix: Mix, law: Law, number: usize) -> Result<(u64, Vec<u32>)> {
@@ -252,21 +262,6 @@ mod tests {
         }
     }
 
-    fn run_over<'a>(store: &'a Memory, plan: &'a Plan) -> Run<'a> {
-        let mut loader = store;
-        for number in 0..plan.records {
-            let key = key(number);
-            loader.put(&key, &value(&key), true).expect("it fits");
-        }
-        Run {
-            plan,
-            store,
-            records: AtomicU64::new(plan.records),
-            inserting: inserting(plan.clients),
-            has_failed: AtomicBool::new(false),
-        }
-    }
-
     fn plan() -> Plan {
         Plan {
             records: 200,
@@ -278,26 +273,30 @@ mod tests {
 
     #[test]
     fn workloads_read_what_was_written_and_insert_what_they_should() {
-        let (store, plan) = (Memory::default(), plan());
-        let run = run_over(&store, &plan);
+        let (stores, plan) = ([Memory::default(), Memory::default()], plan());
+        let shards = [0, 1].map(|number| Shard::load(&plan, &stores[number]).expect("loaded"));
         for letter in plan.workloads.chars() {
-            let before = run.records.load(SeqCst);
-            let outcome = run.workload(letter, "x").expect("it runs");
+            let before = shards.each_ref().map(|shard| shard.records.load(SeqCst));
+            let outcome = workload_over(&shards, letter, "x").expect("it runs");
             assert!(outcome.rows[0].value.is_some_and(|rate| rate > 0.0));
-            let has_grown = run.records.load(SeqCst) > before;
-            assert_eq!(has_grown, "de".contains(letter), "{letter}");
+            for (shard, before) in shards.iter().zip(before) {
+                let has_grown = shard.records.load(SeqCst) > before;
+                assert_eq!(has_grown, "de".contains(letter), "{letter}");
+            }
         }
-        let there = store.0.lock().expect("whole").len() as u64;
-        assert_eq!(there, run.records.load(SeqCst));
-        assert!(run.workload('z', "x").is_err());
+        for (store, shard) in stores.iter().zip(&shards) {
+            let there = store.0.lock().expect("whole").len() as u64;
+            assert_eq!(there, shard.records.load(SeqCst));
+        }
+        assert!(workload_over(&shards, 'z', "x").is_err());
     }
 
     #[test]
     fn a_record_that_was_lost_is_a_failure() {
         let (store, plan) = (Memory::default(), plan());
-        let run = run_over(&store, &plan);
+        let shards = [Shard::load(&plan, &store).expect("loaded")];
         store.0.lock().expect("whole").clear();
-        let error = run.workload('c', "x").expect_err("nothing there");
+        let error = workload_over(&shards, 'c', "x").expect_err("nothing there");
         assert!(
             error.to_string().contains("not as it was written"),
             "{error}"

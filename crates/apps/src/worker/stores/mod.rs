@@ -3,7 +3,7 @@
 mod library;
 mod redis;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -58,9 +58,9 @@ pub struct StoreArguments {
     /// Which
     #[arg(long)]
     pub store: Kind,
-    /// The server's socket, or the directory
-    #[arg(long)]
-    pub at: PathBuf,
+    /// The server's socket, or the directory; several are shards, each a store with clients of its own
+    #[arg(long, required = true)]
+    pub at: Vec<PathBuf>,
     /// The library that joins this program and the store's
     #[arg(long)]
     pub library: Option<PathBuf>,
@@ -76,11 +76,17 @@ impl StoreArguments {
         }
     }
 
+    /// All of them.
+    ///
     /// Errors: the store's.
-    pub fn open(&self) -> Result<Box<dyn Store>> {
+    pub fn open(&self) -> Result<Vec<Box<dyn Store>>> {
+        self.at.iter().map(|at| self.open_one(at)).collect()
+    }
+
+    fn open_one(&self, at: &Path) -> Result<Box<dyn Store>> {
         match (self.store, &self.library) {
-            (Kind::Redis, _) => Ok(Box::new(redis::Redis::new(self.at.clone()))),
-            (_, Some(library)) => Ok(Box::new(library::Library::open(library, &self.at)?)),
+            (Kind::Redis, _) => Ok(Box::new(redis::Redis::new(at.to_owned()))),
+            (_, Some(library)) => Ok(Box::new(library::Library::open(library, at)?)),
             (_, None) => Err(format!("{} needs --library", self.name()).into()),
         }
     }

@@ -1,23 +1,16 @@
-//! The run as one page: programs beside each other, the workloads of each store, small writes by threads,
-//! how long they took, and what was left out.
+//! The run as one page: programs beside each other, the workloads of each store, what the paper's figures show,
+//! and what was left out.
 
-use forebay_report::{Chart, Page, Row, Section, Series, Shape, Table};
+mod draw;
+mod paper;
+
+use forebay_report::{Chart, Page, Row, Section, Table};
 
 use crate::context::Context;
 use crate::headline;
-use crate::outcome::PERCENTS;
+use crate::page::draw::{by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
-
-/// Those that are in most charts come first, which gives each the same colour there.
-const PLACES: [Place; 6] = [
-    Place::Disk,
-    Place::Tmpfs,
-    Place::Mount,
-    Place::Preload,
-    Place::DiskUnsynced,
-    Place::Passthrough,
-];
 
 /// Each program's own number.
 const PROGRAMS: [(&str, &str); 8] = [
@@ -37,13 +30,6 @@ const STORES: [(&str, &str); 3] = [
     ("wiredtiger", "WiredTiger"),
 ];
 
-const PATTERNS: [(&str, &str); 3] = [
-    ("append", "at the end"),
-    ("uniform", "anywhere"),
-    ("zipf", "by Zipf's law"),
-];
-const UNITS: [(&str, &str); 2] = [("256b", "256 B"), ("16k", "16 KiB")];
-
 /// The page.
 pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Context) -> Page {
     let pace = &context.pace;
@@ -54,15 +40,18 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
              appendfsync always, sync=1, synchronous=FULL, or fdatasync after each write.",
             pace.rounds
         ),
-        "tmpfs is what a sync costs when it costs nothing; it survives nothing.".to_owned(),
+        "Mount is “forebay mount”, preload is “forebay run”, both over the same disk as the others. tmpfs is what a \
+         sync costs when it costs nothing; it survives nothing."
+            .to_owned(),
     ];
     if pace.is_quick {
         lead.push("A quick run: it shows that everything works, and measures little.".to_owned());
     }
     let mut sections = vec![asked(rows), programs(results)];
     sections.extend(workloads(results));
-    sections.extend([small_writes(results, context), latencies(results)]);
-    sections.extend([streams(results), all(rows)]);
+    sections.push(streams(results));
+    sections.extend(paper::sections(results, context));
+    sections.push(all(rows));
     sections.retain(|section| !(section.charts.is_empty() && section.tables.is_empty()));
     if !complaints.is_empty() {
         sections.push(Section {
@@ -86,36 +75,6 @@ fn section(heading: &str, paragraph: &str, charts: Vec<Option<Chart>>) -> Sectio
         paragraphs: vec![paragraph.into()],
         charts: charts.into_iter().flatten().collect(),
         tables: Vec::new(),
-    }
-}
-
-/// A series for each place where there is any number; no chart of none.
-fn by_place(
-    mut chart: Chart,
-    names: &[String],
-    value: impl Fn(&str, Place) -> Option<f64>,
-) -> Option<Chart> {
-    for place in PLACES {
-        let values: Vec<Option<f64>> = names.iter().map(|name| value(name, place)).collect();
-        if values.iter().any(Option::is_some) {
-            chart.series.push(Series {
-                name: place.title().into(),
-                values,
-            });
-        }
-    }
-    (!chart.series.is_empty()).then_some(chart)
-}
-
-fn chart(title: &str, x_label: &str, y_label: &str, places: Vec<String>) -> Chart {
-    Chart {
-        title: title.into(),
-        x_label: x_label.into(),
-        y_label: y_label.into(),
-        places,
-        series: Vec::new(),
-        shape: Shape::Bars,
-        is_logarithmic: true,
     }
 }
 
@@ -167,67 +126,10 @@ fn workloads(results: &Results) -> Vec<Section> {
     )]
 }
 
-fn small_writes(results: &Results, context: &Context) -> Section {
-    let counts = context.pace.thread_counts();
-    let median = |name: &str, place| results.metric(name)?.median(place);
-    let mut charts = Vec::new();
-    for (unit, unit_title) in UNITS {
-        for (pattern, pattern_title) in PATTERNS {
-            let names: Vec<String> = counts
-                .iter()
-                .map(|count| format!("{pattern}_{unit}_threads{count}"))
-                .collect();
-            let mut empty = chart(
-                &format!("Writes of {unit_title} {pattern_title}"),
-                "threads, each with its own file",
-                "writes/s",
-                counts.iter().map(usize::to_string).collect(),
-            );
-            empty.shape = Shape::Lines;
-            charts.push(by_place(empty, &names, median));
-        }
-    }
-    section(
-        "Small writes",
-        "Each write durable before the next, but for the line that never syncs.",
-        charts,
-    )
-}
-
-fn latencies(results: &Results) -> Section {
-    let charts = UNITS.map(|(unit, title)| {
-        let name = format!("append_{unit}_threads1");
-        let mut chart = chart(
-            &format!("Latency of appends of {title}, one thread"),
-            "share of writes that took no longer, in %",
-            "µs",
-            PERCENTS.iter().map(f64::to_string).collect(),
-        );
-        chart.shape = Shape::Lines;
-        for place in PLACES {
-            if let Some(latencies_ns) = results.curve(&name, place) {
-                let micros = latencies_ns
-                    .iter()
-                    .map(|latency_ns| Some(latency_ns / 1000.0));
-                chart.series.push(Series {
-                    name: place.title().into(),
-                    values: micros.collect(),
-                });
-            }
-        }
-        (!chart.series.is_empty()).then_some(chart)
-    });
-    section(
-        "How long an append takes",
-        "From a write's begin to the return of its sync.",
-        charts.to_vec(),
-    )
-}
-
 fn streams(results: &Results) -> Section {
     let median = |name: &str, place| results.metric(name)?.median(place);
-    let bar = |name: &str, title: &str, unit: &str| {
-        let empty = chart(title, "", unit, vec![String::new()]);
+    let bar = |name: &str, title: &str, piece: &str, unit: &str| {
+        let empty = chart(title, "pieces", unit, vec![piece.into()]);
         by_place(empty, &[name.to_owned()], median)
     };
     section(
@@ -235,17 +137,19 @@ fn streams(results: &Results) -> Section {
         "Writes of 4 KiB that nobody syncs, and appends far past a pool of 64 MiB: the disk takes these \
          without a sync but the last, Forebay makes each of them durable.",
         vec![
-            bar("buffered_4k", "Writes of 4 KiB without a sync", "writes/s"),
-            bar("append_past_pool", "Appends past the pool", "MiB/s"),
+            bar("buffered_4k", "Writes without a sync", "4 KiB", "writes/s"),
+            bar(
+                "append_past_pool",
+                "Appends past the pool",
+                "64 KiB",
+                "MiB/s",
+            ),
         ],
     )
 }
 
 fn asked(rows: &[Row]) -> Section {
-    let table = Table {
-        columns: vec!["name".into(), "measured".into(), "asked for".into()],
-        rows: headline::judged(rows),
-    };
+    let table = headline::table(rows);
     Section {
         heading: "What is asked for".into(),
         paragraphs: Vec::new(),
@@ -259,6 +163,7 @@ fn all(rows: &[Row]) -> Section {
     let table = Table {
         columns: vec!["name".into(), "value".into()],
         rows: rows.iter().map(row).collect(),
+        remarks: Vec::new(),
     };
     Section {
         heading: "All numbers".into(),

@@ -1,0 +1,189 @@
+//! What AutoBahn's figures 11 to 15 show, here of our places: shards of key-value stores and how long their
+//! commits take; small writes by threads to private files, how long they take, and where their time goes.
+
+use forebay_report::{Chart, Section, Series, Shape};
+
+use crate::context::Context;
+use crate::page::draw::{PLACES, by_place, chart, latencies, shares};
+use crate::page::{STORES, section};
+use crate::place::Place;
+use crate::results::Results;
+
+const PATTERNS: [(&str, &str); 3] = [
+    ("append", "at the end"),
+    ("uniform", "anywhere"),
+    ("zipf", "by Zipf's law"),
+];
+const UNITS: [(&str, &str, f64); 2] = [("256b", "256 B", 256.0), ("16k", "16 KiB", 16384.0)];
+
+/// All of it.
+pub fn sections(results: &Results, context: &Context) -> Vec<Section> {
+    let counts = context.pace.thread_counts();
+    vec![
+        sharded(results, &counts),
+        commits(results, &counts),
+        speeds(results, &counts),
+        appends(results, &counts),
+        times(results, &counts),
+    ]
+}
+
+/// Figure 11.
+fn sharded(results: &Results, counts: &[usize]) -> Section {
+    let charts = STORES.map(|(store, title)| {
+        let names = names(counts, |count| format!("ycsb_{store}_a_shards{count}"));
+        by_count(title, "databases", "operations/s", counts)
+            .and_then(|empty| by_place(empty, &names, |name, place| rate(results, name, place)))
+    });
+    section(
+        "Several databases at once",
+        "YCSB's workload A, half reads and half updates, over databases with a client each: servers of their own for \
+         Redis, threads of one process for the others. The paper's figure 11.",
+        charts.into(),
+    )
+}
+
+/// Figure 12.
+fn commits(results: &Results, counts: &[usize]) -> Section {
+    let ends = ends(counts);
+    let cases = STORES.iter().flat_map(|(store, title)| {
+        ends.iter().map(move |count| {
+            let databases = match count {
+                1 => "database",
+                _ => "databases",
+            };
+            let name = format!("ycsb_{store}_u_shards{count}");
+            (name, format!("Updates of {title}, {count} {databases}"))
+        })
+    });
+    distributions(
+        results,
+        "How long a commit takes",
+        "Nothing but updates, each durable before it returns, from the client's side. The paper's figure 12.",
+        cases.collect(),
+    )
+}
+
+/// Figure 13, and of 256 bytes the lower half of figure 15.
+fn speeds(results: &Results, counts: &[usize]) -> Section {
+    let mut charts = Vec::new();
+    for (unit, unit_title, bytes) in UNITS {
+        for (pattern, pattern_title) in PATTERNS {
+            let title = format!("Writes of {unit_title} {pattern_title}");
+            let names = names(counts, |count| format!("{pattern}_{unit}_threads{count}"));
+            let mebibytes =
+                |name: &str, place| Some(rate(results, name, place)? * bytes / f64::from(1 << 20));
+            charts.push(
+                by_count(&title, "threads", "MiB/s", counts)
+                    .and_then(|empty| by_place(empty, &names, mebibytes)),
+            );
+        }
+    }
+    section(
+        "Small writes",
+        "By threads that have a file each; each write durable before the next, but where it says “unsynced”. “Memory \
+         alone” is the same bytes copied past the processor's cache and a fence, without any file: the floor. The \
+         paper's figures 13 and 15.",
+        charts,
+    )
+}
+
+/// Figure 14.
+fn appends(results: &Results, counts: &[usize]) -> Section {
+    let ends = ends(counts);
+    let cases = UNITS.iter().rev().flat_map(|(unit, title, _)| {
+        ends.iter().map(move |count| {
+            let threads = if *count == 1 { "thread" } else { "threads" };
+            let name = format!("append_{unit}_threads{count}");
+            (name, format!("Appends of {title}, {count} {threads}"))
+        })
+    });
+    distributions(
+        results,
+        "How long an append takes",
+        "From a write's begin to the return of its sync. The paper's figure 14.",
+        cases.collect(),
+    )
+}
+
+/// The upper half of figure 15; which instructions take the time no counter says here.
+fn times(results: &Results, counts: &[usize]) -> Section {
+    let charts = ends(counts).into_iter().map(|count| {
+        let has_any = |place: &Place| {
+            let name = format!("append_256b_threads{count}_user");
+            rate(results, &name, *place).is_some()
+        };
+        let places: Vec<Place> = PLACES.into_iter().filter(has_any).collect();
+        let threads = if count == 1 { "thread" } else { "threads" };
+        let mut chart = chart(
+            &format!("Processors' time of an append of 256 B, {count} {threads}"),
+            "place",
+            "ns",
+            places.iter().map(|place| place.title().into()).collect(),
+        );
+        let parts = [
+            ("user", "program"),
+            ("kernel", "kernel"),
+            ("server", "the mount's daemon"),
+        ];
+        let series = parts.map(|(part, title)| {
+            let name = format!("append_256b_threads{count}_{part}");
+            let values = places.iter().map(|place| rate(results, &name, *place));
+            Series {
+                name: title.into(),
+                values: values.collect(),
+            }
+        });
+        chart.series = series.into();
+        (!chart.places.is_empty()).then_some(chart)
+    });
+    section(
+        "Where an append's time goes",
+        "What all processors together spent for a write: in the program and the libraries in it, in the kernel for \
+         the program, and, program and kernel together, in the daemon behind a mount. Write-back that happens \
+         meanwhile is part of it, and so is the writer's own reading of the clock.",
+        charts.collect(),
+    )
+}
+
+/// The fewest and the most.
+fn ends(counts: &[usize]) -> Vec<usize> {
+    let ends = [counts.first(), counts.last()];
+    let mut ends: Vec<usize> = ends.into_iter().flatten().copied().collect();
+    ends.dedup();
+    ends
+}
+
+fn rate(results: &Results, name: &str, place: Place) -> Option<f64> {
+    results.metric(name)?.median(place)
+}
+
+fn names(counts: &[usize], name: impl Fn(usize) -> String) -> Vec<String> {
+    counts.iter().map(|count| name(*count)).collect()
+}
+
+/// Lines from one to the most.
+fn by_count(title: &str, x_label: &str, y_label: &str, counts: &[usize]) -> Option<Chart> {
+    let places = counts.iter().map(usize::to_string).collect();
+    let mut chart = chart(title, x_label, y_label, places);
+    chart.shape = Shape::Lines;
+    Some(chart)
+}
+
+/// A chart for each name with its title, and a table with what charts do not show: the slowest.
+fn distributions(
+    results: &Results,
+    heading: &str,
+    paragraph: &str,
+    cases: Vec<(String, String)>,
+) -> Section {
+    let charts = cases
+        .iter()
+        .map(|(name, title)| shares(results, name, title));
+    let mut section = section(heading, paragraph, charts.collect());
+    let table = latencies(results, &cases);
+    if !table.rows.is_empty() {
+        section.tables.push((heading.into(), table));
+    }
+    section
+}
