@@ -13,7 +13,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_files::FileIdentity;
 use rustix::fs::{OFlags, SeekFrom};
@@ -191,12 +191,20 @@ pub fn vacate(process: &Process, file: &'static OpenFile, life: &mut Life) {
     *life = Life::default();
 }
 
+static BROUGHT_BACK: AtomicU64 = AtomicU64::new(0);
+
+/// How many times a file was brought back from the pool.
+pub fn brought_back() -> u64 {
+    BROUGHT_BACK.load(Ordering::Relaxed)
+}
+
 /// Everything is plain; false if something could not be brought back. The caller holds the barrier.
 pub fn unbuffer_all(process: &'static Process) -> bool {
     let mut all_back = true;
     for file in process.all_tracked() {
         let mut life = file.write_life();
         let unbuffered = unbuffer(process, file, &mut life);
+        BROUGHT_BACK.fetch_add(1, Ordering::Relaxed);
         all_back &= unbuffered.is_ok();
         if unbuffered.is_ok()
             && let Some(identity) = life.identity
@@ -220,6 +228,10 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
     let mut life = file.write_life();
     if file.is_held() || life.identity.is_none() {
         return;
+    }
+    if let (Some(own), None, false) = (&life.own, life.shared_with_fork, life.is_escaped) {
+        // The kernel drops a description's lock (flock) with its last descriptor, which is ours here.
+        let _ = rustix::fs::flock(own, rustix::fs::FlockOperation::Unlock);
     }
     if life.is_buffered && !life.is_unlinked {
         // What the pool has nothing of is let go at once, which costs nothing.

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Our descriptors have this number or a higher one, where the hard limit allows.
 ///
@@ -50,14 +51,28 @@ pub fn forget_ours(fd: RawFd) {
     }
 }
 
+/// Held while the soft limit is raised: who raised it puts back what the program had.
+static LIMIT: Mutex<()> = Mutex::new(());
+
+/// Nobody has the limit raised, or raises it, while this lives: a child of `fork` begins with the
+/// program's limit, and with the lock free.
+pub struct LimitAsIs(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, ()>);
+
+/// Waits until the soft limit is the program's.
+pub fn keep_limit() -> LimitAsIs {
+    LimitAsIs(LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// The soft limit of descriptors, raised while this lives.
 struct RaisedLimit {
     before: libc::rlimit,
     first: RawFd,
+    _alone: LimitAsIs,
 }
 
 impl RaisedLimit {
     fn new() -> RaisedLimit {
+        let alone = keep_limit();
         let mut before = libc::rlimit {
             rlim_cur: 0,
             rlim_max: 0,
@@ -79,6 +94,7 @@ impl RaisedLimit {
         RaisedLimit {
             before,
             first: FIRST_WANTED.min(wanted / 2) as RawFd,
+            _alone: alone,
         }
     }
 }

@@ -35,6 +35,7 @@ struct Forking {
     guard: Option<RwLockWriteGuard<'static, ()>>,
     child_end: Option<OwnedFd>,
     inside: Option<Inside>,
+    limit: Option<descriptors::LimitAsIs>,
 }
 
 thread_local! {
@@ -68,6 +69,7 @@ extern "C" fn before() {
         *forking.borrow_mut() = Forking {
             guard: Some(guard),
             child_end,
+            limit: Some(descriptors::keep_limit()),
             inside: Some(inside),
         };
     });
@@ -138,6 +140,7 @@ extern "C" fn in_child() {
     if let Some(kept) = kept {
         TO_PARENT.store(Box::into_raw(Box::new(kept)), Ordering::Release);
     }
+    drop(forking.limit.take());
     // The barrier is the parent's; unlocking this copy of it would do no harm, but nobody needs it.
     std::mem::forget(forking.guard.take());
 }

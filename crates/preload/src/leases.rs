@@ -8,8 +8,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
+
+use rustix::thread::futex::{self, Timespec};
 
 use crate::{buffering, inside, process};
 
@@ -20,6 +23,14 @@ const F_OWNER_TID: i32 = 0;
 
 /// A signal may be lost when too many are queued: the leases are looked over this often anyway.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Whether the process ends: the thread is asked to bring everything back, and tells when it has.
+static CLOSING: AtomicU32 = AtomicU32::new(0);
+const ASKED: u32 = 1;
+const DONE: u32 = 2;
+/// When no file is brought back for this time, the thread waits for what it will never get: a lock of
+/// libc's, of the thread that a signal handler has interrupted. Long enough for a slow disk.
+const STUCK_AFTER_S: i64 = 10;
 
 #[repr(C)]
 struct OwnerEx {
@@ -87,6 +98,29 @@ impl LeaseThread {
         // SAFETY: a plain call; the thread has the signal blocked and waits for it.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal()) };
     }
+
+    /// Has it bring everything back and let the pool go, and waits for that as long as one file after
+    /// the other is done. Takes no lock and no memory.
+    pub fn close_buffer(&self) {
+        if self.id < 0 {
+            return;
+        }
+        CLOSING.store(ASKED, Ordering::Release);
+        self.wake();
+        let mut progress = buffering::brought_back();
+        while CLOSING.load(Ordering::Acquire) != DONE {
+            let limit = Timespec {
+                tv_sec: STUCK_AFTER_S,
+                tv_nsec: 0,
+            };
+            let waited = futex::wait(&CLOSING, futex::Flags::PRIVATE, ASKED, Some(&limit));
+            let now = buffering::brought_back();
+            if waited == Err(rustix::io::Errno::TIMEDOUT) && now == progress {
+                return;
+            }
+            progress = now;
+        }
+    }
 }
 
 /// Lets the lease go; whoever waits for it goes on.
@@ -118,6 +152,16 @@ fn serve() {
     loop {
         // SAFETY: the sets and times live across the call; the signals are blocked in this thread.
         unsafe { libc::sigtimedwait(&signals, std::ptr::null_mut(), &every) };
+        if CLOSING.load(Ordering::Acquire) == ASKED {
+            // The process ends: nothing is looked over any more. After a panic the pool is left to recovery.
+            let _ = std::panic::catch_unwind(|| {
+                if let Some(process) = process::get() {
+                    process.close_buffer();
+                }
+            });
+            CLOSING.store(DONE, Ordering::Release);
+            let _ = futex::wake(&CLOSING, futex::Flags::PRIVATE, u32::MAX);
+        }
         look_over();
     }
 }

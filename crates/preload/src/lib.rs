@@ -29,6 +29,7 @@ mod inside;
 mod leases;
 mod log;
 mod open_file;
+mod owner_mark;
 mod process;
 mod protection;
 mod record_locks;

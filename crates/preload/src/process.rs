@@ -25,7 +25,7 @@ use crate::leases::LeaseThread;
 use crate::open_file::OpenFile;
 use crate::record_locks::RecordLocks;
 use crate::settings::Settings;
-use crate::{buffering, descriptors, protection, table};
+use crate::{buffering, descriptors, owner_mark, protection, table};
 
 /// A pool that could not be had is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -136,7 +136,7 @@ impl Process {
                 log.once("keys", &format!("the pool is not protected: {error}"));
             }
             self.leases.get_or_init(LeaseThread::start);
-            std::fs::write(self.settings.owner_mark(), std::process::id().to_string())?;
+            owner_mark::make(&self.settings.owner_mark())?;
             io::Result::Ok(buffer)
         });
         match opened {
@@ -175,7 +175,7 @@ impl Process {
         }
         let log = &self.settings.log;
         for _ in 0..RECOVERY_TRIES {
-            if !self.settings.owner_mark().exists() {
+            if !owner_mark::is_there(self.settings) {
                 return Ok(());
             }
             lock(&self.session).not_before = None;

@@ -69,18 +69,21 @@ fn bring_up_to_date(pool: &Path) -> Result<(), Failure> {
         root: None,
         runtime: RuntimeOptions::default(),
     };
-    let opened = FileBuffer::open(&options).and_then(|buffer| buffer.close());
+    let opened = FileBuffer::open(&options).and_then(|buffer| {
+        // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
+        match std::fs::remove_file(owner_mark(pool)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        buffer.close()
+    });
     opened.map_err(|error| {
         let message = format!("{}: {error}", pool.display());
         match error.downcast::<forebay::Error>() {
             Ok(error) => Failure::from(error),
             Err(_) => Failure::Failed(message),
         }
-    })?;
-    match std::fs::remove_file(owner_mark(pool)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(()),
-    }
+    })
 }
 
 /// What the library puts beside the pool while a process has it.

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_long, c_uint};
 
 use super::bypass::{escape_descriptor, turn_off};
-use super::{active, answer, bypass, close_buffer, data, descriptor, real, status, sync};
+use super::{answer, bypass, data, descriptor, real, status, sync};
 use crate::inside::is_inside;
 use crate::process;
 
@@ -115,11 +115,7 @@ impl Asked {
                 turn_off("the program makes processes by system call");
             }
             libc::SYS_execve | libc::SYS_execveat => super::exec::before_exec(),
-            libc::SYS_exit_group => {
-                if let Some(process) = active() {
-                    close_buffer(process);
-                }
-            }
+            libc::SYS_exit_group => super::process::before_exit(),
             libc::SYS_mmap if self.arguments[3] as c_int & libc::MAP_ANONYMOUS == 0 => {
                 escape_descriptor(self.arguments[4] as c_int)?;
             }

@@ -9,7 +9,7 @@ use rustix::fs::{Access, AtFlags, Mode, OFlags};
 
 use super::{active, answer, borrowed, covered, guarded, os_error, real};
 use crate::inside::Inside;
-use crate::open_file::OpenFile;
+use crate::open_file::{Life, OpenFile};
 use crate::process::Process;
 use crate::{buffering, cover, descriptors, table};
 
@@ -87,7 +87,7 @@ impl Opening<'_> {
             return Ok(None);
         }
         if let Some(file) = self.process.tracked(identity)
-            && let Some(fd) = self.open_tracked(file)?
+            && let Some(fd) = self.open_tracked(file, identity)?
         {
             return Ok(Some(fd));
         }
@@ -105,10 +105,25 @@ impl Opening<'_> {
 
     /// The file is buffered already. If the program has closed it, it goes on where it was; otherwise
     /// there will be two descriptions, so it becomes plain before the kernel opens it again.
-    fn open_tracked(&self, file: &'static OpenFile) -> io::Result<Option<c_int>> {
+    fn open_tracked(
+        &self,
+        file: &'static OpenFile,
+        identity: FileIdentity,
+    ) -> io::Result<Option<c_int>> {
         let mut life = file.write_life();
+        if life.identity != Some(identity) {
+            // It was let go since we looked, and the record may be another file's by now.
+            return Ok(None);
+        }
         if file.is_held() || !life.is_buffered {
             buffering::unbuffer(self.process, file, &mut life)?;
+            return Ok(None);
+        }
+        if self.is_more_synchronous_than(&life)? {
+            buffering::unbuffer(self.process, file, &mut life)?;
+            buffering::vacate(self.process, file, &mut life);
+            drop(life);
+            self.process.give_back(file);
             return Ok(None);
         }
         let (Some(own), Some(buffered)) = (&life.own, life.buffered()) else {
@@ -139,6 +154,16 @@ impl Opening<'_> {
         file.hold();
         table::set(fd.as_raw_fd(), Some(file));
         Ok(Some(fd.into_raw_fd()))
+    }
+
+    /// Whether the program now wants each write synced, and the kernel, for which flags are those of the
+    /// first opening for ever, would not do it once the file is plain.
+    fn is_more_synchronous_than(&self, life: &Life) -> io::Result<bool> {
+        let wanted = OFlags::from_bits_retain((self.flags & libc::O_SYNC) as u32);
+        Ok(match &life.own {
+            Some(own) => !rustix::fs::fcntl_getfl(own)?.contains(wanted),
+            None => false,
+        })
     }
 
     fn check_access(&self) -> io::Result<()> {

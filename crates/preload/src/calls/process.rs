@@ -2,8 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::{active, close_buffer, real};
-use crate::inside::{self, is_inside};
+use super::{active, real};
+use crate::inside::{self, Inside, is_inside};
 
 pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -62,15 +62,24 @@ macro_rules! forks {
 }
 forks!(vfork, __vfork, _Fork);
 
+/// `_exit` may be called by a signal handler that has interrupted the allocator, so the work is left to
+/// the thread that has all the library needs. If that cannot go on either, the pool stays as after a kill.
+pub fn before_exit() {
+    if let Some(process) = active()
+        && let Some(leases) = process.leases.get()
+    {
+        let _inside = Inside::enter();
+        leases.close_buffer();
+    }
+}
+
 macro_rules! exits {
     ($($name:ident),*) => { $(
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(status: c_int) -> ! {
-            if let Some(process) = active() {
-                close_buffer(process);
-            }
+            before_exit();
             // SAFETY: the caller's word.
             unsafe { real::_exit()(status) };
             std::process::abort()

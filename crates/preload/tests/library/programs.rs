@@ -1,5 +1,7 @@
 //! Programs under the library do what they do without it.
 
+use std::os::unix::fs::MetadataExt;
+
 use crate::rig::{self, Rig};
 
 #[test]
@@ -18,7 +20,25 @@ fn calls_return_what_they_return_without_the_library() {
         buffered.log()
     );
     rig::assert_same_content(&buffered, &plain, "calls");
+    let times = buffered.path().join("times").metadata().unwrap();
+    assert_eq!(times.mtime(), 5, "a chosen time outlasts the buffer");
     assert!(!buffered.owner_mark().exists());
+}
+
+/// `_exit` is for signal handlers too, whatever they interrupted.
+#[test]
+fn a_signal_handler_may_end_the_process() {
+    let Some(program) = rig::compile("ends") else {
+        return;
+    };
+    for later_us in ["0", "137", "911"] {
+        let rig = Rig::new();
+        let found = rig.run(&program, &[later_us]);
+        assert_eq!(found.status.code(), Some(7), "{}", rig.log());
+        // The next process brings back what is left, should anything be.
+        assert_eq!(rig::text(&rig.run("cat", &["kept"]).stdout), "kept\n");
+        assert!(!rig.owner_mark().exists());
+    }
 }
 
 /// Scripts of ordinary tools, run in an empty folder.
@@ -91,7 +111,7 @@ fn sqlite_works_in_every_journal_mode() {
 }
 
 const PYTHON: &str = "
-import os, subprocess, tempfile
+import fcntl, os, subprocess, tempfile
 with open('a', 'wb', buffering=0) as f:
     for i in range(50):
         f.write(b'%d\\n' % i); os.fsync(f.fileno())
@@ -102,6 +122,10 @@ with tempfile.NamedTemporaryFile(dir='.', delete=False) as f:
     f.write(b'new'); f.flush(); os.fsync(f.fileno())
 os.replace(f.name, 'a')
 print(open('a').read())
+for i in range(20):
+    f = os.open('lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    fcntl.flock(f, fcntl.LOCK_EX); os.write(f, b'x'); os.fsync(f); os.close(f)
+    subprocess.run(['flock', '-n', 'lock', 'true'], check=True)
 ";
 
 #[test]
@@ -112,7 +136,12 @@ fn python_works() {
     }
     let rig = Rig::new();
     let found = rig.run("python3", &["-c", PYTHON]);
-    assert_eq!(rig::text(&found.stdout), "140 140\nb'50 a\\n'\nnew\n");
+    assert_eq!(
+        rig::text(&found.stdout),
+        "140 140\nb'50 a\\n'\nnew\n",
+        "{}",
+        rig::text(&found.stderr)
+    );
     assert!(rig.log().contains("has the pool"));
 }
 
