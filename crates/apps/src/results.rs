@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_report::Row;
+use forebay_report::{Row, median};
 
 use crate::outcome::{Curve, Outcome};
 use crate::place::Place;
@@ -138,16 +138,6 @@ fn ratio(values: &BTreeMap<usize, f64>, base: &BTreeMap<usize, f64>) -> Option<f
         (*base > 0.0).then(|| value / base)
     });
     median(in_both.collect())
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        even if even % 2 == 0 => Some((values[middle - 1] + values[middle]) / 2.0),
-        _ => Some(values[middle]),
-    }
 }
 
 #[cfg(test)]

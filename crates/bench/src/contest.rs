@@ -6,6 +6,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use forebay_report::median;
 use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -101,13 +102,13 @@ impl Outcome {
 
     /// The median of a contender's slices, in operations per second; none if it did not take part.
     pub fn rate(&self, name: &str) -> Option<f64> {
-        self.rates(name).map(|rates| median(rates.to_vec()))
+        median(self.rates(name)?.to_vec())
     }
 
     /// The median over the rounds of one contender's rate over another's in the same round.
     pub fn ratio(&self, name: &str, reference: &str) -> Option<f64> {
         let pairs = self.rates(name)?.iter().zip(self.rates(reference)?);
-        Some(median(pairs.map(|(ours, theirs)| ours / theirs).collect()))
+        median(pairs.map(|(ours, theirs)| ours / theirs).collect())
     }
 
     /// The faster of some contenders, by median.
@@ -159,7 +160,7 @@ pub fn run<'a>(
     }
     Ok(Outcome {
         rates,
-        processor_share: median(shares),
+        processor_share: median(shares).ok_or("no thread took part")?,
     })
 }
 
@@ -196,18 +197,6 @@ fn work(
     }
     let names = contenders.iter().map(|contender| contender.name);
     names.zip(rates).collect()
-}
-
-/// The middle of some numbers, the mean of the middle two where there are two.
-pub fn median(mut values: Vec<f64>) -> f64 {
-    assert!(!values.is_empty(), "a median of nothing");
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[middle]
-    } else {
-        (values[middle - 1] + values[middle]) / 2.0
-    }
 }
 
 #[cfg(test)]

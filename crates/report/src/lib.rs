@@ -56,6 +56,18 @@ fn escape(text: &str) -> String {
     out
 }
 
+/// The middle of some numbers, the mean of the middle two where there are two; none of none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
 /// A number for people: three significant digits, and no fraction where it says nothing.
 #[must_use]
 pub fn digits(value: f64) -> String {
@@ -85,6 +97,13 @@ fn group_thousands(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
+        assert_eq!(median(Vec::new()), None);
+    }
 
     #[test]
     fn numbers_have_the_digits_that_say_something() {

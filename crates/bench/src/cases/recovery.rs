@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Pool};
+use forebay_report::median;
 
 use super::Bench;
 use super::dram::FULL_PER_MILLE;
 use crate::Result;
-use crate::contest::median;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
 use crate::report::Row;

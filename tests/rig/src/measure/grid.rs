@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay_report::{Row, rows};
+use forebay_report::{Row, median, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::fio::{self, Outcome, Pace};
@@ -12,7 +12,7 @@ pub use super::points::Figure;
 use super::points::{FITTING_BYTES, Point};
 pub use super::stage::Contender;
 use super::stage::{DISK, Latency, NONE, Stage};
-use super::{grid_page, has_tool, median};
+use super::{grid_page, has_tool};
 use crate::{Daemon, Result, Scratch};
 
 /// What to run.

@@ -30,17 +30,6 @@ pub(crate) fn has_tool(name: &str, what: &str) -> bool {
     is_there
 }
 
-/// The middle of some numbers, the mean of the middle two where there are two; none of none.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        count if count % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
-}
-
 /// A size for people, in the largest unit that leaves it whole.
 pub(crate) fn size_name(bytes: u64) -> String {
     match bytes {
@@ -53,13 +42,6 @@ pub(crate) fn size_name(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_median_is_in_the_middle() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-        assert_eq!(median(Vec::new()), None);
-    }
 
     #[test]
     fn sizes_have_their_largest_unit() {

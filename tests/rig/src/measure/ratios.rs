@@ -7,12 +7,12 @@
 
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_report::{Row, median};
 use indicatif::ProgressBar;
 
 use super::fio::{self, Access, Engine, Job, Pace};
 use super::ours::{Door, Ours};
-use super::{KIB, MIB, fuse_loop, has_tool, median};
+use super::{KIB, MIB, fuse_loop, has_tool};
 use crate::{Daemon, Disk, Guest, GuestOptions, QemuStorageDaemon, Result, Scratch};
 
 const DISK_BYTES: u64 = 128 * MIB;
