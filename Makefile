@@ -52,7 +52,7 @@ lint: ## Formatting, clippy, licences and sources of dependencies, house rules
 	@scripts/setup.sh build lint
 	@scripts/lint.sh
 
-fuzz: ## Open mutated pool images for FUZZ_SECONDS (default 60); needs a nightly Rust
+fuzz: ## Feed mutated images, requests and files to each target for FUZZ_SECONDS (default 60)
 	@scripts/fuzz.sh
 
 loom: ## Model-check the queues, the index and the commit/read/reuse race

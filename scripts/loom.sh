@@ -6,4 +6,4 @@ export RUSTFLAGS="${RUSTFLAGS:-} --cfg loom"
 # A target folder of its own: the flag recompiles everything.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/loom
 # By name: the included files bring unit tests of their own, which loom cannot run.
-cargo test --release -j"${JOBS:-2}" -p forebay-concurrency --lib -- --nocapture --test-threads=1 all_models_hold every_mutant_is_caught
+cargo test --profile checked -j"${JOBS:-2}" -p forebay-concurrency --lib -- --nocapture --test-threads=1 all_models_hold every_mutant_is_caught
