@@ -27,7 +27,10 @@ for argument in "$@"; do
     esac
 done
 
-cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig
+# BUILT=1 is told by `make test`, which builds everything at once.
+if [ -z "${BUILT:-}" ]; then
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig
+fi
 status=0
 "$PROGRAMS/forebay-rig" cuts --forebay "$PROGRAMS/forebay" "${cuts[@]}" || status=$?
 if [ "$status" -eq 0 ]; then

@@ -1,21 +1,31 @@
 #!/usr/bin/env bash
 # Runs every step of `make test` and adds up what they say: the last line is
 # "N passed, N failed", with ", N skipped" where something could not run here.
+#
+#   scripts/test.sh
+#
+# Everything is built once, by one command: built package by package, most crates would be compiled again
+# with fewer features. Then the steps run in three rows beside each other, because some of them mostly
+# wait. What a step prints is in target/test/STEP.log, and on the screen too if it fails.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 readonly JOBS=${JOBS:-2}
 # Optimised like the release, without the link-time pass that each of the many test programs
 # would pay for again.
-readonly PROFILE=(--profile checked)
-target=${CARGO_TARGET_DIR:-target}
-logs=$PWD/target/test
-mkdir -p "$logs"
+readonly PROFILE=checked
+readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
+# A script whose programs are built.
+readonly BUILT=(env PROFILE="$PROFILE" BUILT=1)
+readonly LOGS=$PWD/target/test
+# A line for each step: its name, and how many passed, failed and were skipped.
+readonly RESULTS=$LOGS/results
+mkdir -p "$LOGS"
+rm -f "$LOGS"/*.log
+: >"$RESULTS"
 
-passed=0
-failed=0
-skipped=0
-failures=()
+# How a test says that it did not run.
+readonly SKIPPED='(^|\.\.\. )skipped '
 
 # How many lines of the log $1 match the extended expression $2.
 count_lines() { grep -cE "$2" "$1" || true; }
@@ -25,15 +35,11 @@ sum_results() {
     sed -n "s/^test result:.*[ .] *\([0-9][0-9]*\) $2;.*/\1/p" "$1" | awk '{sum += $1} END {print sum + 0}'
 }
 
-# Runs a step and adds its counts: cargo's tests, mutants caught or not, checks that said ok. A step
+# Notes what a step's log counts: cargo's tests, mutants caught or not, checks that said ok. A step
 # that counts nothing itself is one check.
-step() {
-    local name=$1 log=$logs/$1.log start=$SECONDS status=0 tests others bad skips
-    shift
-    printf '\n==> %s\n' "$name"
-    "$@" </dev/null 2>&1 | tee "$log"
-    status=${PIPESTATUS[0]}
-    skips=$(count_lines "$log" '(^|\.\.\. )skipped ')
+note() {
+    local name=$1 status=$2 seconds=$3 log=$LOGS/$1.log tests others bad skips said
+    skips=$(count_lines "$log" "$SKIPPED")
     tests=$(sum_results "$log" passed)
     others=$(($(count_lines "$log" '(^|\.\.\. )(model )?mutant .*: caught') + $(count_lines "$log" '^ +ok: ')))
     bad=$(($(sum_results "$log" failed) + $(count_lines "$log" '^(model )?mutant .*: SURVIVED')))
@@ -48,37 +54,105 @@ step() {
     if [ "$tests" -ge "$skips" ]; then
         tests=$((tests - skips))
     fi
-    [ "$bad" -eq 0 ] || failures+=("$name: see ${log#"$PWD"/}")
-    passed=$((passed + tests + others))
-    failed=$((failed + bad))
-    skipped=$((skipped + skips))
-    printf -- '--- %s: %s passed, %s failed, %s skipped in %s s\n' \
-        "$name" "$((tests + others))" "$bad" "$skips" "$((SECONDS - start))"
+    echo "$name $((tests + others)) $bad $skips" >>"$RESULTS"
+    if [ "$bad" -eq 0 ]; then
+        said=$(grep -E "$SKIPPED" "$log")
+    else
+        said=$(cat "$log")
+    fi
+    # In one piece: other steps print too.
+    printf '%s--- %s: %s passed, %s failed, %s skipped in %s s\n' \
+        "${said:+$said$'\n'}" "$name" "$((tests + others))" "$bad" "$skips" "$seconds"
 }
 
-step tests cargo test "${PROFILE[@]}" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
-step model cargo test "${PROFILE[@]}" -j"$JOBS" -p forebay-model -- --nocapture
-step loom scripts/loom.sh
-step mutants cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --seconds 240
-step crash-images cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- run --images 100000
-for engine in classic ubj tinca spindle; do
-    step "crash-images-$engine" cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- \
-        run --engine "$engine" --images 20000
-done
-step crash-images-files cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- \
-    files --images 4000 --seconds 60
-step printed cargo run "${PROFILE[@]}" -j"$JOBS" --quiet -p forebay-check -- printed
-step fuzz env FUZZ_SECONDS=10 FUZZ_SANITIZER=none scripts/fuzz.sh
-step soak env PROFILE=checked scripts/soak.sh --quick
-step torture env PROFILE=checked scripts/torture.sh --quick
-step rig env PROFILE=checked scripts/rig.sh --quick
-step ext4 env FOREBAY="$target/checked/forebay" scripts/run.sh --smoke
+# Runs a step, its name first, and notes what came of it.
+step() {
+    local name=$1 start=$SECONDS status=0
+    shift
+    echo "==> $name"
+    "$@" </dev/null >"$LOGS/$name.log" 2>&1 || status=$?
+    note "$name" "$status" "$((SECONDS - start))"
+}
+
+check() { "$LOGS/forebay-check" "$@"; }
+
+# The checker with faults in it is kept under a name of its own, and what is built last has none.
+build_all() {
+    cargo build --profile "$PROFILE" -j"$JOBS" --workspace --bin forebay-check \
+        --features forebay-check/mutants &&
+        cp "$PROGRAMS/forebay-check" "$LOGS/forebay-check-mutants" &&
+        cargo build --profile "$PROFILE" -j"$JOBS" --workspace --all-targets &&
+        cp "$PROGRAMS/forebay-check" "$LOGS/forebay-check"
+}
+
+# Kills, power cuts and load: programs that mostly wait for each other.
+waiting_steps() {
+    step rig "${BUILT[@]}" scripts/rig.sh --quick
+    step torture "${BUILT[@]}" scripts/torture.sh --quick
+    step soak "${BUILT[@]}" scripts/soak.sh --quick
+    step ext4 env FOREBAY="$PROGRAMS/forebay" scripts/run.sh --smoke
+}
+
+tests_and_images() {
+    step tests cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
+    step model cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
+    step crash-images check run --images 100000
+    for engine in classic ubj tinca spindle; do
+        step "crash-images-$engine" check run --engine "$engine" --images 20000
+    done
+    step crash-images-files check files --images 20000 --seconds 60
+    step printed check printed
+}
+
+# The two that have to build more begin with it.
+mutants_and_inputs() {
+    step fuzz scripts/fuzz.sh --quick
+    step loom scripts/loom.sh
+    step mutants "$LOGS/forebay-check-mutants" mutants --seconds 240
+}
+
+# Ctrl-C reaches this shell only: each row is a process group of its own, which ends with all it runs.
+end_rows() {
+    trap - INT TERM
+    for row in "${rows[@]}"; do
+        kill -TERM -- "-$row" 2>/dev/null
+    done
+    wait
+    echo "test: called off" >&2
+    exit 130
+}
+
+# Runs the functions named, one beside the other.
+beside() {
+    local row
+    rows=()
+    for row in "$@"; do
+        "$row" &
+        rows+=($!)
+    done
+    for row in "${rows[@]}"; do
+        # Steps that fail are noted; a row that fails ended before its last step.
+        wait "$row" || echo "rows 0 1 0" >>"$RESULTS"
+    done
+}
+
+failures() { awk '{failed += $3} END {print failed + 0}' "$RESULTS"; }
+
+build_step() { step build build_all; }
+
+rows=()
+set -m
+trap end_rows INT TERM
+beside build_step
+# What does not build leaves nothing to test.
+if [ "$(failures)" -eq 0 ]; then
+    beside waiting_steps tests_and_images mutants_and_inputs
+fi
 
 echo
-for failure in "${failures[@]}"; do
-    echo "failed: $failure"
-done
-summary="$passed passed, $failed failed"
-[ "$skipped" -eq 0 ] || summary="$summary, $skipped skipped"
-echo "$summary"
-[ "$failed" -eq 0 ]
+while read -r name _ bad _; do
+    [ "$bad" -eq 0 ] || echo "failed: $name: see target/test/$name.log"
+done <"$RESULTS"
+awk '{passed += $2; failed += $3; skipped += $4}
+    END {printf "%d passed, %d failed%s\n", passed, failed, skipped ? ", " skipped " skipped" : ""}' "$RESULTS"
+[ "$(failures)" -eq 0 ]

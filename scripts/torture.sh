@@ -11,6 +11,9 @@ cd "$(dirname "$0")/.."
 readonly PROFILE=${PROFILE:-release}
 readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
-cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload -p forebay-torture
+# BUILT=1 is told by `make test`, which builds everything at once.
+if [ -z "${BUILT:-}" ]; then
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload -p forebay-torture
+fi
 # Replaces the shell, so that Ctrl-C and the exit code are the program's own.
 exec "$PROGRAMS/forebay-torture" all --forebay "$PROGRAMS/forebay" "$@"
