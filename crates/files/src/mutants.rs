@@ -13,6 +13,10 @@ forebay::mutants! {
         FilesNotIntroduced,
         /// What recovery makes anew has its name before the log knows it.
         FilesRemadeUnrecorded,
+        /// After a mere kill names are brought to what the log says, as after a power cut.
+        FilesKillTakenForPowerCut,
+        /// After a power cut names are left as they are, as after a mere kill.
+        FilesPowerCutTakenForKill,
         /// A write's transaction does not have the size.
         FilesSizeLeftOut,
         /// What only the page cache has is not absorbed by a sync.

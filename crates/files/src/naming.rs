@@ -1,6 +1,7 @@
 //! What the data of files needs of their names: after a crash the pool's blocks must find their way
 //! back to the file they belong to.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -27,7 +28,7 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
 /// What recovery of the names tells of a file that has data in the pool.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Open for reading and writing, under its acknowledged name.
+    /// Open for reading and writing, under its acknowledged name or one that others gave it since.
     Open(OwnedFd),
     /// It was removed; its data goes too.
     Removed,
@@ -39,11 +40,11 @@ pub(crate) enum Found {
 /// Names after a crash, in the order of calls: `recover` first, `open` for each file with data, and
 /// `finish` when all of it is durable in the backing.
 pub(crate) trait NamesRecovery {
-    /// Brings all names to the acknowledged state. Idempotent.
+    /// Brings all names to the acknowledged state, and finds the files `with_data`. Idempotent.
     ///
     /// # Errors
     /// The backing's or the pool's; what cannot be brought there, in words.
-    fn recover(&mut self) -> io::Result<()>;
+    fn recover(&mut self, with_data: &HashSet<FileId>) -> io::Result<()>;
 
     /// The file with this id.
     ///

@@ -34,6 +34,9 @@ pub struct SeenIdentity {
 pub trait Observer {
     /// Who this inode is; the file system's own answer if none.
     fn identity(&self, real: FileIdentity) -> Option<SeenIdentity>;
+    /// Which mounting of the backing this is said to be: another number after each loss of what was not
+    /// synced.
+    fn mounting(&self) -> u64;
     /// The backing is about to be synced.
     fn before_sync(&self);
     /// It was.
@@ -68,6 +71,11 @@ fn observer() -> Option<Rc<dyn Observer>> {
 /// Who an inode is said to be, if somebody says so.
 pub(crate) fn identity(real: FileIdentity) -> Option<SeenIdentity> {
     observer()?.identity(real)
+}
+
+/// Which mounting of the backing this is said to be, if somebody says so.
+pub(crate) fn mounting() -> Option<u64> {
+    Some(observer()?.mounting())
 }
 
 /// `fdatasync`.

@@ -68,7 +68,7 @@ impl Recovery<'_> {
     /// # Errors
     /// The backing's and the pool's; a file that is nowhere. Everything is still in the pool then.
     pub(crate) fn run(self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
-        names.recover()?;
+        names.recover(&self.rows.iter().map(|(_, row)| row.id).collect())?;
         let mut report = FilesRecovery::default();
         let Targets { found, missing } = self.find_targets(names, &mut report)?;
         self.store.ready();

@@ -42,7 +42,8 @@ impl History {
         history
     }
 
-    fn newest(&self) -> &Arc<Tree> {
+    /// The tree as it was at the end.
+    pub fn newest(&self) -> &Arc<Tree> {
         self.trees.last().expect("there is one at least")
     }
 
@@ -166,6 +167,7 @@ impl History {
 /// The directory of one life, watched.
 pub struct Backing {
     root: PathBuf,
+    mounting: u64,
     state: Mutex<State>,
 }
 
@@ -201,10 +203,16 @@ impl Identities {
 
 impl Backing {
     /// What is under `root` is `tree`, all of it durable.
-    pub fn new(root: &Path, tree: Tree, identities: Identities) -> std::io::Result<Arc<Backing>> {
+    pub fn new(
+        root: &Path,
+        tree: Tree,
+        identities: Identities,
+        mounting: u64,
+    ) -> std::io::Result<Arc<Backing>> {
         let numbers = tree.write(root)?;
         Ok(Arc::new(Backing {
             root: root.to_path_buf(),
+            mounting,
             state: Mutex::new(State {
                 history: History::new(tree),
                 numbers,
@@ -264,6 +272,10 @@ impl Observer for Backing {
             inode: number,
             generation,
         })
+    }
+
+    fn mounting(&self) -> u64 {
+        self.mounting
     }
 
     fn before_sync(&self) {

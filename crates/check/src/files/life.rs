@@ -26,15 +26,18 @@ pub struct Image {
     pub pool: Vec<u8>,
     pub side: Sectors,
     pub tree: Tree,
+    /// Which mounting of the backing it is: another one after each power cut.
+    pub mounting: u64,
 }
 
 /// A moment at which the power may fail.
 pub struct Case {
-    pool: CrashState,
-    side: SideState,
-    history: History,
+    pub pool: CrashState,
+    pub side: SideState,
+    pub history: History,
+    pub mounting: u64,
     /// 0 during recovery; then one more than the steps that had been acknowledged.
-    done: usize,
+    pub done: usize,
 }
 
 impl Case {
@@ -55,6 +58,7 @@ impl Case {
             pool,
             side: self.side.sample(rng),
             tree: self.history.sample(rng),
+            mounting: self.mounting + 1,
         }
     }
 }
@@ -124,7 +128,7 @@ impl Machine {
         Ok(Machine {
             shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
             side: Arc::new(Side::new(place.side_bytes, image.side)),
-            backing: Backing::new(&place.root, image.tree, identities)?,
+            backing: Backing::new(&place.root, image.tree, identities, image.mounting)?,
             buffer: None,
         })
     }
@@ -216,6 +220,7 @@ impl Recorder {
             pool: shadow.crash_state(),
             side: side.crash_state(),
             history: backing.look().expect("the scratch directory is readable"),
+            mounting: backing.mounting(),
             done: self.done,
         });
     }
@@ -226,6 +231,10 @@ struct Watcher(Arc<Backing>);
 impl Observer for Watcher {
     fn identity(&self, real: FileIdentity) -> Option<observe::SeenIdentity> {
         self.0.identity(real)
+    }
+
+    fn mounting(&self) -> u64 {
+        self.0.mounting()
     }
 
     fn before_sync(&self) {

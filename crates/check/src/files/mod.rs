@@ -4,6 +4,7 @@
 //! acknowledged.
 
 mod backing;
+mod killed;
 mod life;
 mod oracle;
 mod script;
@@ -18,7 +19,7 @@ use forebay::{Pool, PoolOptions};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 use indicatif::ProgressBar;
-use life::{Image, Place, Plan};
+use life::{Case, Image, Life, Place, Plan};
 use oracle::Model;
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -147,6 +148,7 @@ fn story(
         pool: template.to_vec(),
         side: Default::default(),
         tree: Default::default(),
+        mounting: 0,
     };
     let mut identities = Identities::default();
     let mut legal = vec![Model::of(&image.tree)];
@@ -183,6 +185,14 @@ fn story(
                     next = Some((crashed, legal_now.clone()));
                 }
             }
+            let goes_on = kill(place, &life, case, seed ^ count as u64, &mut rng, tally);
+            let goes_on = goes_on.map_err(|error| {
+                let moment = case.moment();
+                format!("life {number}, case {count}, killed {moment}: {error}")
+            })?;
+            if !goes_on {
+                return Ok(());
+            }
         }
         let Some(next) = next else { return Ok(()) };
         (image, legal) = next;
@@ -191,11 +201,41 @@ fn story(
     Ok(())
 }
 
+/// Kills the process, not the kernel, lets others change names, and recovers: no name is another one
+/// afterwards, and nothing is lost. Returns whether to go on.
+fn kill(
+    place: &Place,
+    life: &Life,
+    case: &Case,
+    number: u64,
+    rng: &mut fastrand::Rng,
+    tally: &mut dyn FnMut(u64) -> bool,
+) -> Result<bool, String> {
+    if case.done == 0 {
+        // What a power cut left, half recovered.
+        return Ok(true);
+    }
+    let mut image = case.killed(rng);
+    let mut legal = life.legal_if_killed(case);
+    killed::interfere(rng, &mut image.tree, &mut legal);
+    let found = life::recover(place, &image, &life.identities, number)?;
+    life::judge(&legal, &found)?;
+    match found.paths() == image.tree.paths() {
+        true => Ok(tally(hash(&image))),
+        false => Err(format!(
+            "{:?} became {:?}",
+            image.tree.paths(),
+            found.paths()
+        )),
+    }
+}
+
 fn hash(image: &Image) -> u64 {
     let mut hasher = Fold::default();
     image.pool.hash(&mut hasher);
     image.side.hash(&mut hasher);
     image.tree.hash(&mut hasher);
+    image.mounting.hash(&mut hasher);
     hasher.finish()
 }
 

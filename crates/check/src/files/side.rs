@@ -30,6 +30,17 @@ pub struct SideState {
 }
 
 impl SideState {
+    /// What was written, whether it is durable or not.
+    pub fn newest(&self) -> Sectors {
+        let mut image = self.durable.clone();
+        for (sector, versions) in &self.pending {
+            if let Some(newest) = versions.last() {
+                put(&mut image, *sector, newest);
+            }
+        }
+        image
+    }
+
     /// A random image.
     pub fn sample(&self, rng: &mut fastrand::Rng) -> Sectors {
         let mut image = self.durable.clone();

@@ -143,6 +143,21 @@ impl Tree {
         paths
     }
 
+    /// A path as a name in a directory, which is there.
+    pub fn entry(&self, path: &Path) -> (Inode, OsString) {
+        let name = path
+            .file_name()
+            .expect("paths have a last name")
+            .to_os_string();
+        match path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+        {
+            Some(parent) => (self.names[&self.entry(parent)], name),
+            None => (ROOT, name),
+        }
+    }
+
     /// What a file holds; none if it is none.
     pub fn content(&self, inode: Inode) -> Option<&Arc<Vec<u8>>> {
         match &self.nodes.get(&inode)?.kind {

@@ -166,6 +166,7 @@ impl<S: NameSpace> Names<S> {
             }
             None => inner.new_id()?,
         };
+        self.note_mounting(inner, directory, seen, &place.name)?;
         let record = Record::Introduce {
             id,
             mode: seen.mode,
@@ -179,6 +180,25 @@ impl<S: NameSpace> Names<S> {
         }
         inner.introduced.insert(id);
         Ok(id)
+    }
+
+    /// The log is to know the mounting of every file system that it tells of. What is made lies on that
+    /// of its directory, which is known.
+    fn note_mounting(
+        &self,
+        inner: &mut Inner,
+        directory: &S::Handle,
+        seen: &Seen,
+        name: &OsStr,
+    ) -> io::Result<()> {
+        let device = seen.identity.device;
+        if inner.mountings.contains_key(&device) {
+            return Ok(());
+        }
+        let mounting = self.space.mounting(&self.space.hold(directory, name)?)?;
+        inner.mountings.insert(device, mounting);
+        let record = mounting.map(|mounting| Record::Mounted { device, mounting });
+        inner.commit(record.into_iter().collect())
     }
 }
 

@@ -1,10 +1,13 @@
 //! Where a crash left what the log speaks of: every name that any inode ever had while the log ran is
-//! looked at, from the root down.
+//! looked at, from the root down. What is under none of them somebody else has moved, or it is lost:
+//! then it is looked for by what it is (see [`super::search`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 
-use super::space::{Identity, NameSpace, PROOF_BYTES, Seen};
+use super::proof::Proof;
+use super::search::seek_moved;
+use super::space::{Identity, NameSpace, Seen};
 use super::table::{Node, Place, Table};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
@@ -27,24 +30,45 @@ pub(super) struct Located<H> {
     pub occupied: HashMap<Place, Option<FileId>>,
     /// Staged names of inodes that were made, but not recorded.
     pub unfinished: Vec<(Place, bool)>,
+    /// Inodes that are under no name the log mentions: nobody but others put them there.
+    pub elsewhere: BTreeMap<FileId, H>,
+    /// Devices, as the log calls them, that have been mounted all the time: the kernel kept everything
+    /// that was done there, and where things are now is where they belong.
+    pub unbroken: HashSet<u64>,
 }
 
-struct Search<'a, S: NameSpace> {
-    space: &'a S,
-    table: &'a Table,
+impl<H> Located<H> {
+    /// Whether the inode has a name.
+    pub fn is_found(&self, id: FileId) -> bool {
+        self.at.get(&id).is_some_and(|at| !at.is_empty()) || self.elsewhere.contains_key(&id)
+    }
+
+    /// Whether the names of an inode, whatever they are now, are what people made of them.
+    pub fn is_unbroken(&self, node: &Node) -> bool {
+        self.unbroken.contains(&node.identity().device)
+    }
+}
+
+pub(super) struct Search<'a, S: NameSpace> {
+    pub space: &'a S,
+    pub table: &'a Table,
     /// Names that the log mentions, by directory.
     mentioned: HashMap<FileId, BTreeSet<Place>>,
-    by_identity: HashMap<(u64, [u8; PROOF_BYTES]), Vec<FileId>>,
+    by_identity: HashMap<(u64, Proof), Vec<FileId>>,
     /// What a file system is called now, by what the log calls it.
     devices: HashMap<u64, u64>,
-    found: Located<S::Handle>,
+    pub found: Located<S::Handle>,
 }
 
-/// Looks for everything in the table.
+/// Looks for everything in the table that is to have a name, or is one of `with_data`.
 ///
 /// # Errors
 /// The root is another directory than the log's; the backing failed.
-pub(super) fn locate<S: NameSpace>(space: &S, table: &Table) -> io::Result<Located<S::Handle>> {
+pub(super) fn locate<S: NameSpace>(
+    space: &S,
+    table: &Table,
+    with_data: &HashSet<FileId>,
+) -> io::Result<Located<S::Handle>> {
     let mut search = Search {
         space,
         table,
@@ -56,6 +80,8 @@ pub(super) fn locate<S: NameSpace>(space: &S, table: &Table) -> io::Result<Locat
             at: BTreeMap::new(),
             occupied: HashMap::new(),
             unfinished: Vec::new(),
+            elsewhere: BTreeMap::new(),
+            unbroken: HashSet::new(),
         },
     };
     let Some(root) = table.node(FileId::ROOT) else {
@@ -74,7 +100,9 @@ pub(super) fn locate<S: NameSpace>(space: &S, table: &Table) -> io::Result<Locat
         .devices
         .insert(root.identity().device, seen.identity.device);
     search.found.handles.insert(FileId::ROOT, handle);
-    search.descend()?;
+    search.descend(FileId::ROOT)?;
+    search.compare_mountings()?;
+    seek_moved(&mut search, with_data)?;
     Ok(search.found)
 }
 
@@ -98,8 +126,33 @@ impl<S: NameSpace> Search<'_, S> {
         }
     }
 
-    fn descend(&mut self) -> io::Result<()> {
-        let mut open = VecDeque::from([FileId::ROOT]);
+    /// A directory that was found on the device, as the log calls that.
+    pub fn directory_on(&self, device: u64) -> Option<&S::Handle> {
+        let mut handles = self.found.handles.iter();
+        let on_it = |id: FileId| self.table.node(id).map(|node| node.identity().device);
+        let found = handles.find(|(id, _)| on_it(**id) == Some(device));
+        found.map(|(_, handle)| handle)
+    }
+
+    /// What the log says of a device was done in one mounting of it. If that lasts, the kernel knows all of
+    /// it, done or undone by others since.
+    fn compare_mountings(&mut self) -> io::Result<()> {
+        for (device, mounting) in &self.table.mountings {
+            let Some(directory) = self.directory_on(*device) else {
+                continue;
+            };
+            let lasts = self.space.mounting(directory)? == Some(*mounting)
+                || mutated(Mutant::FilesPowerCutTakenForKill);
+            if lasts && !mutated(Mutant::FilesKillTakenForPowerCut) {
+                self.found.unbroken.insert(*device);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the names mentioned in a directory that was found, and so on downwards.
+    pub fn descend(&mut self, from: FileId) -> io::Result<()> {
+        let mut open = VecDeque::from([from]);
         while let Some(directory) = open.pop_front() {
             let handle = self.found.handles[&directory].clone();
             let mut places = self.mentioned.remove(&directory).unwrap_or_default();
@@ -143,13 +196,19 @@ impl<S: NameSpace> Search<'_, S> {
 
     /// Which inode of the log was seen; none if it is another one, or is where it never was by us.
     fn identify(&mut self, place: &Place, seen: &Seen) -> Option<FileId> {
+        self.who_is(seen, |id, node| {
+            let staged = staged_name(id);
+            node.mentioned.contains(place) || place.name.to_str() == Some(staged.as_str())
+        })
+    }
+
+    /// Which inode was seen, of those that may be.
+    pub fn who_is(&mut self, seen: &Seen, may: impl Fn(FileId, &Node) -> bool) -> Option<FileId> {
         let ids = self.by_identity.get(&key(&seen.identity))?;
         let mut fitting: Vec<FileId> = Vec::new();
         for &id in ids {
             let node = self.table.node(id).expect("the index names nodes");
-            let is_ours = node.mentioned.contains(place)
-                || place.name.to_str() == Some(staged_name(id).as_str());
-            if is_ours && fits(&mut self.devices, node, &seen.identity) {
+            if may(id, node) && fits(&mut self.devices, node, &seen.identity) {
                 fitting.push(id);
             }
         }
@@ -176,9 +235,9 @@ fn fits(devices: &mut HashMap<u64, u64>, node: &Node, seen: &Identity) -> bool {
     }
 }
 
-fn key(identity: &Identity) -> (u64, [u8; PROOF_BYTES]) {
+fn key(identity: &Identity) -> (u64, Proof) {
     let proof = match mutated(Mutant::FilesIdentityWithoutProof) {
-        true => [0; PROOF_BYTES],
+        true => Proof::NOTHING,
         false => identity.proof,
     };
     (identity.inode, proof)

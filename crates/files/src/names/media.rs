@@ -8,12 +8,13 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use super::space::{Creation, Identity, PROOF_BYTES};
+use super::proof::{PROOF_BYTES_MAX, Proof};
+use super::space::{BOOT_BYTES, Creation, Identity, Mounting};
 use super::table::Place;
 use crate::metadata::FileId;
 
 /// First eight bytes of a half that counts.
-const MAGIC: [u8; 8] = *b"FBNAMES\x01";
+const MAGIC: [u8; 8] = *b"FBNAMES\x02";
 /// Bytes of the header of a half.
 pub(super) const HALF_HEADER_BYTES: usize = 64;
 /// Bytes of the header of a record.
@@ -22,6 +23,14 @@ pub(super) const RECORD_HEADER_BYTES: usize = 24;
 const RECORD_ALIGNMENT_BYTES: usize = 8;
 /// A record cannot be longer: two names and a symbolic link's target.
 pub(super) const RECORD_BYTES_MAX: usize = 8192;
+/// Device, number, and the proof with its sort and length, a byte each.
+const IDENTITY_BYTES_MAX: usize = 8 + 8 + 2 + PROOF_BYTES_MAX;
+/// Id, identity, mode, owner, group, device; a target of at most a page, a parent and a name.
+const CREATE_BYTES_MAX: usize =
+    RECORD_HEADER_BYTES + 8 + IDENTITY_BYTES_MAX + 4 * 3 + 8 + (2 + 4096) + (8 + 2 + 255);
+const _: () = assert!(CREATE_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
+const _: () = assert!(PROOF_BYTES_MAX <= u8::MAX as usize, "on the media");
+const _: () = assert!(BOOT_BYTES == 16, "on the media");
 
 /// What a half begins with.
 #[repr(C)]
@@ -83,6 +92,8 @@ pub(crate) enum Record {
     Remade { id: FileId, identity: Identity },
     /// Recovery has begun to change the backing: there may be staged names.
     Reconciling,
+    /// What the log says of inodes on this device was done in this mounting of it.
+    Mounted { device: u64, mounting: Mounting },
 }
 
 impl HalfHeader {
@@ -109,6 +120,13 @@ impl HalfHeader {
     pub(super) fn decode(bytes: &[u8; HALF_HEADER_BYTES]) -> Result<Option<HalfHeader>, String> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
+        }
+        if bytes[..7] == MAGIC[..7] && bytes[7] != MAGIC[7] {
+            return Err(format!(
+                "it is of format {}, and this program knows {} only: recover the pool with the \
+                 program that made it",
+                bytes[7], MAGIC[7]
+            ));
         }
         let first_sequence = u64::from_le_bytes(bytes[8..16].try_into().expect("8 bytes"));
         let header = HalfHeader::new(first_sequence);
@@ -218,6 +236,11 @@ impl Writer<'_> {
                 8
             }
             Record::Reconciling => 9,
+            Record::Mounted { device, mounting } => {
+                self.put(&device.to_le_bytes()).put(&mounting.boot);
+                self.put(&mounting.mount.to_le_bytes());
+                10
+            }
         }
     }
 
@@ -244,9 +267,11 @@ impl Writer<'_> {
     }
 
     fn identity(&mut self, identity: &Identity) -> &mut Self {
+        let (sort, bytes) = identity.proof.parts();
         self.put(&identity.device.to_le_bytes())
             .put(&identity.inode.to_le_bytes())
-            .put(&identity.proof)
+            .put(&[sort, bytes.len() as u8])
+            .put(bytes)
     }
 
     fn creation(&mut self, creation: &Creation) -> &mut Self {
@@ -298,6 +323,13 @@ impl Reader<'_> {
                 identity: self.identity()?,
             },
             9 => Record::Reconciling,
+            10 => Record::Mounted {
+                device: u64::from_le_bytes(self.array()?),
+                mounting: Mounting {
+                    boot: self.array::<BOOT_BYTES>()?,
+                    mount: u64::from_le_bytes(self.array()?),
+                },
+            },
             _ => return None,
         })
     }
@@ -333,10 +365,12 @@ impl Reader<'_> {
     }
 
     fn identity(&mut self) -> Option<Identity> {
+        let (device, inode) = (self.array()?, self.array()?);
+        let [sort, len] = self.array()?;
         Some(Identity {
-            device: u64::from_le_bytes(self.array()?),
-            inode: u64::from_le_bytes(self.array()?),
-            proof: self.array::<PROOF_BYTES>()?,
+            device: u64::from_le_bytes(device),
+            inode: u64::from_le_bytes(inode),
+            proof: Proof::from_parts(sort, self.take(usize::from(len))?)?,
         })
     }
 
@@ -367,7 +401,7 @@ mod tests {
         let identity = Identity {
             device: 3,
             inode: 99,
-            proof: [5; PROOF_BYTES],
+            proof: Proof::of_handle(1, &[5; 8], None),
         };
         let creation = Creation {
             mode: 0o120_777,
@@ -409,6 +443,13 @@ mod tests {
             Record::Abort,
             Record::Remade { id, identity },
             Record::Reconciling,
+            Record::Mounted {
+                device: 3,
+                mounting: Mounting {
+                    boot: [8; BOOT_BYTES],
+                    mount: 1 << 31,
+                },
+            },
         ]
     }
 
@@ -443,6 +484,9 @@ mod tests {
         assert_eq!(HalfHeader::decode(&bytes), Ok(Some(header)));
         bytes[9] ^= 1;
         assert!(HalfHeader::decode(&bytes).is_err());
+        bytes[7] = 1;
+        let error = HalfHeader::decode(&bytes).unwrap_err();
+        assert!(error.contains("format 1"), "{error}");
         assert_eq!(HalfHeader::decode(&[0; HALF_HEADER_BYTES]), Ok(None));
     }
 }

@@ -4,22 +4,26 @@
 //! What removes something is recorded *before* it is done (and taken back if it cannot be), everything
 //! else right after; one operation at a time, so that at most one is in flight when the power fails,
 //! and that one may have happened or not. An inode is introduced to the log, with the directories on
-//! the way to it, before anything happens to it.
+//! the way to it, before anything happens to it. After a mere kill, in the same mounting of the backing,
+//! the names are as people left them and stay so.
 
+mod handles;
 mod introduce;
 mod locate;
 mod log;
 mod media;
 mod operations;
 mod pool;
+mod proof;
 mod real;
 mod reconcile;
+mod search;
 mod space;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +37,8 @@ pub(crate) use log::LogArea;
 pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
 pub(crate) use real::RealSpace;
 use reconcile::Reconciled;
-use space::NameSpace;
 pub(crate) use space::Renaming;
+use space::{Mounting, NameSpace};
 use table::Table;
 
 use crate::metadata::FileId;
@@ -62,6 +66,8 @@ struct Inner {
     table: Table,
     /// Inodes that the current log knows, and the next one too where that is being made.
     introduced: HashSet<FileId>,
+    /// The mountings of the file systems that the current log tells of, as it says them.
+    mountings: BTreeMap<u64, Option<Mounting>>,
     /// Inodes that somebody relies on to be found after a crash.
     held: BTreeSet<FileId>,
     draw: DrawId,
@@ -96,6 +102,7 @@ impl<S: NameSpace> Names<S> {
                 log,
                 table,
                 introduced: HashSet::new(),
+                mountings: BTreeMap::new(),
                 held: BTreeSet::new(),
                 draw,
                 next_log: None,
@@ -109,19 +116,19 @@ impl<S: NameSpace> Names<S> {
         })
     }
 
-    /// Brings the backing's names to what the log says. The log still counts: when what relies on it is
-    /// saved, [`Names::begin`] is called.
+    /// Brings the backing's names to what the log says, and finds the inodes `with_data`. The log still
+    /// counts: when what relies on it is saved, [`Names::begin`] is called.
     ///
     /// # Errors
     /// The log is of another directory; the backing's or the pool's.
-    pub(crate) fn recover(&self) -> io::Result<Reconciled<S>> {
+    pub(crate) fn recover(&self, with_data: &HashSet<FileId>) -> io::Result<Reconciled<S>> {
         let mut inner = self.lock();
         let table = inner.table.clone();
         let mut record = |record: Record| match inner.log.append(&[record])? {
             true => Ok(()),
             false => Err(no_room()),
         };
-        reconcile::reconcile(&self.space, &table, &mut record)
+        reconcile::reconcile(&self.space, &table, with_data, &mut record)
     }
 
     /// Makes the backing durable and begins an empty log: nothing recovered is needed any more.
@@ -130,6 +137,7 @@ impl<S: NameSpace> Names<S> {
     /// The backing's or the pool's.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let seen = self.space.seen(&self.space.root())?;
+        let mounting = self.space.mounting(&self.space.root())?;
         let now_ns = self.space.now_ns();
         let settled_ns = self.space.settled_ns();
         let (has_changes, synced_ns) = {
@@ -143,15 +151,20 @@ impl<S: NameSpace> Names<S> {
             self.space.sync_inode(&self.space.root())?;
         }
         let mut inner = self.lock();
-        let root = introduce::root_record(&seen);
-        if !inner.log.begin(std::slice::from_ref(&root))? {
+        let device = seen.identity.device;
+        let mut records = vec![introduce::root_record(&seen)];
+        records.extend(mounting.map(|mounting| Record::Mounted { device, mounting }));
+        if !inner.log.begin(&records)? {
             return Err(no_room());
         }
         inner.broken = None;
         inner.has_changes = false;
         inner.table = Table::default();
-        inner.learn(root)?;
+        for record in records {
+            inner.learn(record)?;
+        }
         inner.introduced = HashSet::from([FileId::ROOT]);
+        inner.mountings = BTreeMap::from([(device, mounting)]);
         inner.synced_ns = match has_changes {
             true => now_ns,
             false => synced_ns,
@@ -323,6 +336,9 @@ impl Inner {
     fn prepare_next_log(&mut self) {
         let needed = self.needed();
         let mut records = Vec::new();
+        for (&device, mounting) in &self.mountings {
+            records.extend(mounting.map(|mounting| Record::Mounted { device, mounting }));
+        }
         for &id in &needed {
             let node = self.table.node(id).expect("what is needed is known");
             // A parent's id may be greater than its child's: the replay does not mind.
@@ -384,7 +400,7 @@ impl Inner {
 
 /// Whether the backing may be without what the record says.
 fn is_change(record: &Record) -> bool {
-    !matches!(record, Record::Introduce { .. })
+    !matches!(record, Record::Introduce { .. } | Record::Mounted { .. })
 }
 
 fn no_room() -> io::Error {

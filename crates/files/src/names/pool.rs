@@ -1,5 +1,6 @@
 //! The names of real directories in a pool: what the data of files needs of them.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::log::LogArea;
+use super::real::link_of;
 use super::reconcile::{Outcome, Reconciled};
 use super::{Names, RealSpace};
 use crate::directory::FileIdentity;
@@ -95,8 +97,8 @@ impl RealRecovery {
 }
 
 impl NamesRecovery for RealRecovery {
-    fn recover(&mut self) -> io::Result<()> {
-        self.reconciled = Some(self.names.recover()?);
+    fn recover(&mut self, with_data: &HashSet<FileId>) -> io::Result<()> {
+        self.reconciled = Some(self.names.recover(with_data)?);
         Ok(())
     }
 
@@ -106,8 +108,8 @@ impl NamesRecovery for RealRecovery {
         match reconciled.outcome(id) {
             Outcome::Gone => Ok(Found::Removed),
             Outcome::Missing(why) => Ok(Found::Missing(why)),
-            Outcome::There => match reconciled.place(id) {
-                Some((directory, name)) => open_for_writing(directory, &name).map(Found::Open),
+            Outcome::There => match reconciled.hold(&self.names.space, id)? {
+                Some(file) => open_for_writing(&file).map(Found::Open),
                 None => Ok(Found::Missing(format!("file {id} is in no directory"))),
             },
         }
@@ -120,19 +122,16 @@ impl NamesRecovery for RealRecovery {
 
 /// A file that its owner may not write is written all the same: what is in the pool was written when he
 /// might.
-fn open_for_writing(directory: &Arc<OwnedFd>, name: &std::ffi::OsStr) -> io::Result<OwnedFd> {
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+fn open_for_writing(held: &OwnedFd) -> io::Result<OwnedFd> {
+    let link = link_of(held.as_fd());
+    let open = || rustix::fs::open(&link, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    match open() {
         Ok(file) => Ok(file),
         Err(Errno::ACCESS) => {
-            let read_only = flags.difference(OFlags::RDWR) | OFlags::PATH;
-            let held = rustix::fs::openat(directory, name, read_only, Mode::empty())?;
             let mode = Mode::from_raw_mode(RealSpace::seen_of(held.as_fd())?.mode & 0o7777);
-            let flags = rustix::fs::AtFlags::empty();
-            rustix::fs::chmodat(directory, name, mode | Mode::WUSR | Mode::RUSR, flags)?;
-            let writable = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let file = rustix::fs::openat(directory, name, writable, Mode::empty());
-            rustix::fs::chmodat(directory, name, mode, flags)?;
+            rustix::fs::chmod(&link, mode | Mode::WUSR | Mode::RUSR)?;
+            let file = open();
+            rustix::fs::chmod(&link, mode)?;
             Ok(file?)
         }
         Err(error) => Err(error.into()),

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
@@ -13,8 +13,10 @@ use rustix::fs::{Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use super::space::{Creation, Identity, KIND_BITS, NameSpace, Renaming, Seen};
-use super::space::{PROOF_BYTES, is_directory};
+use super::handles;
+use super::proof::Proof;
+use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
+use super::space::{Seen, Sought, is_directory};
 use crate::directory::FileIdentity;
 use crate::observe;
 
@@ -23,6 +25,10 @@ pub(crate) struct RealSpace {
     root: Arc<OwnedFd>,
     /// A directory of each file system seen, open for syncing it.
     devices: Mutex<HashMap<u64, OwnedFd>>,
+    /// Which boot this is; none if the kernel does not say.
+    boot: Option<[u8; BOOT_BYTES]>,
+    /// The root of everything: too much to be looked through.
+    is_everything: bool,
 }
 
 impl fmt::Debug for RealSpace {
@@ -36,9 +42,17 @@ impl fmt::Debug for RealSpace {
 impl RealSpace {
     /// The tree under an open directory.
     pub(crate) fn new(root: OwnedFd) -> RealSpace {
+        RealSpace::of_boot(root, boot_id())
+    }
+
+    /// The same, in the boot of this id.
+    pub(super) fn of_boot(root: OwnedFd, boot: Option<[u8; BOOT_BYTES]>) -> RealSpace {
+        let path = RealSpace::absolute_path(root.as_fd());
         RealSpace {
             root: Arc::new(root),
             devices: Mutex::new(HashMap::new()),
+            boot,
+            is_everything: path.is_ok_and(|path| path == b"/"),
         }
     }
 
@@ -68,8 +82,28 @@ impl RealSpace {
     }
 }
 
+/// This boot's id, which no other has.
+fn boot_id() -> Option<[u8; BOOT_BYTES]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    Some(u128::from_str_radix(&digits, 16).ok()?.to_le_bytes())
+}
+
+/// File systems that are this kernel's alone: nothing is done that it does not know, and only it can
+/// forget.
+const OWN_FILE_SYSTEMS: [i64; 5] = [
+    libc::EXT4_SUPER_MAGIC,
+    libc::XFS_SUPER_MAGIC,
+    libc::BTRFS_SUPER_MAGIC,
+    libc::F2FS_SUPER_MAGIC,
+    libc::TMPFS_MAGIC,
+];
+
+/// `STATX_MNT_ID_UNIQUE` (since Linux 6.8): the number of a mount, which is not used again.
+const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
 /// The name by which the kernel finds an open inode again.
-fn link_of(descriptor: BorrowedFd<'_>) -> String {
+pub(super) fn link_of(descriptor: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 
@@ -91,7 +125,7 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
     let mut identity = Identity {
         device: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
         inode: stat.stx_ino,
-        proof: [0; PROOF_BYTES],
+        proof: Proof::NOTHING,
     };
     let real = FileIdentity {
         device: identity.device,
@@ -100,7 +134,7 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
     match observe::identity(real) {
         Some(said) => {
             identity.inode = said.inode;
-            identity.proof = hash(&said.generation.to_le_bytes());
+            identity.proof = Proof::hash(&said.generation.to_le_bytes());
         }
         None => identity.proof = proof(directory, name, flags, has_btime.then_some(&stat)),
     }
@@ -117,68 +151,15 @@ fn see(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> io::Result<Se
 
 /// What tells the inode from those that had its number before: the kernel's file handle, which has
 /// the inode's generation in it; else when it was made; else nothing.
-fn proof(
-    directory: BorrowedFd<'_>,
-    name: &OsStr,
-    flags: AtFlags,
-    born: Option<&Statx>,
-) -> [u8; PROOF_BYTES] {
-    if let Some(handle) = file_handle(directory, name, flags) {
-        return hash(&handle);
+fn proof(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags, born: Option<&Statx>) -> Proof {
+    let born_ns = born.map(|stat| {
+        let seconds = stat.stx_btime.tv_sec.wrapping_mul(1_000_000_000);
+        seconds.wrapping_add(i64::from(stat.stx_btime.tv_nsec))
+    });
+    match handles::handle_of(directory, name, flags) {
+        Some((kind, handle)) => Proof::of_handle(kind, &handle, born_ns),
+        None => born_ns.map_or(Proof::NOTHING, Proof::of_birth),
     }
-    let Some(stat) = born else {
-        return [0; PROOF_BYTES];
-    };
-    let time = stat.stx_btime;
-    let seconds = time.tv_sec.to_le_bytes();
-    hash(&[&seconds[..], &time.tv_nsec.to_le_bytes()].concat())
-}
-
-/// FNV-1a with 128 bits (Fowler, Noll and Vo).
-fn hash(bytes: &[u8]) -> [u8; PROOF_BYTES] {
-    let step = |hash: u128, byte: &u8| {
-        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-    };
-    let offset = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    bytes.iter().fold(offset, step).to_le_bytes()
-}
-
-/// The longest handle of any file system.
-const HANDLE_BYTES_MAX: usize = 128;
-
-/// The kernel's own struct with room behind it.
-#[repr(C)]
-struct FileHandle {
-    bytes: libc::c_uint,
-    kind: libc::c_int,
-    handle: [u8; HANDLE_BYTES_MAX],
-}
-
-#[allow(unsafe_code, reason = "rustix has no name_to_handle_at")]
-fn file_handle(directory: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> Option<Vec<u8>> {
-    let name = std::ffi::CString::new(name.as_bytes()).ok()?;
-    let mut handle = FileHandle {
-        bytes: HANDLE_BYTES_MAX as libc::c_uint,
-        kind: 0,
-        handle: [0; HANDLE_BYTES_MAX],
-    };
-    let mut mount_id = 0;
-    // SAFETY: the name ends with a zero byte, and the kernel writes at most `bytes` bytes behind the
-    // header of the handle, which is laid out as its own; all live until the call returns.
-    let result = unsafe {
-        libc::name_to_handle_at(
-            directory.as_raw_fd(),
-            name.as_ptr(),
-            std::ptr::from_mut(&mut handle).cast(),
-            &raw mut mount_id,
-            flags.bits() as libc::c_int,
-        )
-    };
-    let len = handle.bytes as usize;
-    (result == 0 && len <= HANDLE_BYTES_MAX).then(|| {
-        let kind = handle.kind.to_le_bytes();
-        [&kind[..], &handle.handle[..len]].concat()
-    })
 }
 
 fn clock_ns(clock: ClockId) -> i128 {
@@ -361,6 +342,53 @@ impl NameSpace for RealSpace {
             observe::sync_file_system(directory)?;
         }
         Ok(())
+    }
+
+    fn mounting(&self, handle: &Arc<OwnedFd>) -> io::Result<Option<Mounting>> {
+        if let Some(mount) = observe::mounting() {
+            let boot = [0; BOOT_BYTES];
+            return Ok(Some(Mounting { boot, mount }));
+        }
+        let Some(boot) = self.boot else {
+            return Ok(None);
+        };
+        if !OWN_FILE_SYSTEMS.contains(&rustix::fs::fstatfs(handle)?.f_type) {
+            return Ok(None);
+        }
+        let stat = rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE)?;
+        let is_unique = stat.stx_mask & MOUNT_ID_UNIQUE.bits() != 0;
+        Ok(is_unique.then_some(Mounting {
+            boot,
+            mount: stat.stx_mnt_id,
+        }))
+    }
+
+    fn seek(
+        &self,
+        directory: &Arc<OwnedFd>,
+        identity: &Identity,
+    ) -> io::Result<Sought<Arc<OwnedFd>>> {
+        let Some((kind, handle)) = identity.proof.handle() else {
+            return Ok(Sought::Unknown);
+        };
+        let held = match handles::open(readable(directory.as_fd())?.as_fd(), kind, handle) {
+            Ok(held) => held,
+            Err(Errno::STALE | Errno::NOENT) => return Ok(Sought::Nowhere),
+            Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::INVAL) => {
+                return Ok(Sought::Unknown);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let seen = RealSpace::seen_of(held.as_fd())?;
+        let is_it = seen.identity.inode == identity.inode && seen.identity.proof == identity.proof;
+        Ok(match is_it && seen.links > 0 {
+            true => Sought::Held(Arc::new(held)),
+            false => Sought::Nowhere,
+        })
+    }
+
+    fn is_searchable(&self) -> bool {
+        !self.is_everything
     }
 
     /// When the machine started: what is older was read from the disk.

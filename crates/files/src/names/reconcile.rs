@@ -3,12 +3,12 @@
 //! It is declarative: where each inode is now (see [`super::locate`]) is compared with where it
 //! belongs, from the root down, so a directory is in place before anything is placed in it. What is in
 //! the way is renamed to a staged name beside it, what is lost is made anew under a staged name, its
-//! identity is recorded, and only then it gets its name. Names are removed last, when every inode that
+//! identity is recorded, and only then it gets its name. What others have moved stays where it is, and
+//! where the kernel kept every change since the log began, so does everything. Names are removed last, when every inode that
 //! stays has its own. So a crash in the middle leaves nothing that the next try could not find again:
 //! under a name that the log mentions, or a staged one.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::ffi::OsString;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub(crate) struct Reconciled<S: NameSpace> {
     /// What could not be brought about, in words.
     pub complaints: Vec<String>,
     table: Table,
-    handles: HashMap<FileId, S::Handle>,
+    now: Located<S::Handle>,
     lost: BTreeMap<FileId, String>,
 }
 
@@ -49,20 +49,44 @@ impl<S: NameSpace> Reconciled<S> {
         if let Some(why) = self.lost.get(&id) {
             return Outcome::Missing(why.clone());
         }
-        match self.table.node(id) {
-            Some(node) if !node.names.is_empty() => Outcome::There,
-            Some(node) if node.displaced => {
+        let Some(node) = self.table.node(id) else {
+            return Outcome::Gone;
+        };
+        let is_unbroken = self.now.is_unbroken(node);
+        if self.now.elsewhere.contains_key(&id) || is_unbroken && self.now.is_found(id) {
+            return Outcome::There;
+        }
+        match node.names.first() {
+            Some(place) if is_unbroken => Outcome::Missing(missing(&self.table, place, REMOVED)),
+            Some(_) => Outcome::There,
+            None if node.displaced => {
                 Outcome::Missing(format!("inode {id} lost its name to another file"))
             }
-            _ => Outcome::Gone,
+            None => Outcome::Gone,
         }
     }
 
-    /// A directory and a name in it under which the inode is.
-    pub(crate) fn place(&self, id: FileId) -> Option<(&S::Handle, OsString)> {
-        let place = self.table.node(id)?.names.first()?;
-        Some((self.handles.get(&place.parent)?, place.name.clone()))
+    /// Holds an inode that is there.
+    ///
+    /// # Errors
+    /// The backing's.
+    pub(crate) fn hold(&self, space: &S, id: FileId) -> io::Result<Option<S::Handle>> {
+        if let Some(handle) = self.now.elsewhere.get(&id) {
+            return Ok(Some(handle.clone()));
+        }
+        let Some(place) = self.now.at.get(&id).and_then(|at| at.first()) else {
+            return Ok(None);
+        };
+        let directory = &self.now.handles[&place.parent];
+        space.hold(directory, &place.name).map(Some)
     }
+}
+
+/// Why something is missing that was there.
+const REMOVED: &str = "it was removed or replaced without us";
+
+fn missing(table: &Table, place: &Place, why: &str) -> String {
+    format!("{} is missing: {why}", path_of(table, place).display())
 }
 
 /// A name from the root, for people.
@@ -90,7 +114,7 @@ struct Work<'a, S: NameSpace> {
     lost: BTreeMap<FileId, String>,
 }
 
-/// Brings the backing to what the table says; `record` is called with what the log has to know before
+/// Brings the backing to what the table says, and finds the inodes `with_data`; `record` is called with what the log has to know before
 /// the work goes on. Nothing of it is durable in the backing when this returns.
 ///
 /// # Errors
@@ -98,9 +122,10 @@ struct Work<'a, S: NameSpace> {
 pub(super) fn reconcile<S: NameSpace>(
     space: &S,
     table: &Table,
+    with_data: &HashSet<FileId>,
     record: &mut dyn FnMut(Record) -> io::Result<()>,
 ) -> io::Result<Reconciled<S>> {
-    let now = locate(space, table)?;
+    let now = locate(space, table, with_data)?;
     let mut work = Work {
         space,
         table,
@@ -120,7 +145,7 @@ pub(super) fn reconcile<S: NameSpace>(
         made: work.made,
         complaints: work.complaints,
         table: table.clone(),
-        handles: work.now.handles,
+        now: work.now,
         lost: work.lost,
     })
 }
@@ -175,12 +200,19 @@ impl<'a, S: NameSpace> Work<'a, S> {
     /// Gives an inode one of its names.
     fn place(&mut self, id: FileId, place: &Place) -> io::Result<()> {
         let node = self.node(id);
-        let is_there = |at: &BTreeSet<Place>| at.contains(place);
-        if self.now.at.get(&id).is_some_and(is_there) {
+        if self.has(id, place) || self.now.is_unbroken(node) {
+            return Ok(());
+        }
+        if self.now.elsewhere.contains_key(&id) {
+            let path = path_of(self.table, place);
+            self.complaints.push(format!(
+                "{} was renamed without us: it stays where it is",
+                path.display()
+            ));
             return Ok(());
         }
         if !self.is_found(id) && node.creation.is_none() {
-            self.lose(id, place, "it was removed or replaced without us");
+            self.lose(id, place, REMOVED);
             return Ok(());
         }
         if !self.vacate(place)? {
@@ -192,7 +224,14 @@ impl<'a, S: NameSpace> Work<'a, S> {
         }
         let at = &self.now.at[&id];
         match at.iter().find(|at| !node.names.contains(at)).cloned() {
-            Some(from) => self.rename(id, &from, place),
+            Some(from) => match self.rename(id, &from, place) {
+                // Others have moved its directory into itself, as it were.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    self.lose(id, place, "its directory was renamed without us");
+                    Ok(())
+                }
+                renamed => renamed,
+            },
             None => {
                 let from = at.first().expect("it is found").clone();
                 self.change()?;
@@ -213,7 +252,8 @@ impl<'a, S: NameSpace> Work<'a, S> {
             Some(None) => return Ok(false),
             Some(Some(id)) => *id,
         };
-        if self.node(id).displaced {
+        let node = self.node(id);
+        if node.displaced || self.now.is_unbroken(node) {
             return Ok(false);
         }
         let aside = Place {
@@ -275,7 +315,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
         for (id, at) in self.now.at.clone() {
             let node = self.node(id);
             let is_complete = node.names.iter().all(|place| at.contains(place));
-            if node.displaced || !is_complete {
+            if node.displaced || !is_complete || self.now.is_unbroken(node) {
                 continue;
             }
             for place in at.difference(&node.names) {
@@ -320,8 +360,11 @@ impl<'a, S: NameSpace> Work<'a, S> {
     }
 
     fn lose(&mut self, id: FileId, place: &Place, why: &str) {
-        let path = path_of(self.table, place);
-        let text = format!("{} is missing: {why}", path.display());
+        let node = self.node(id);
+        if self.now.is_unbroken(node) || self.now.elsewhere.contains_key(&id) {
+            return;
+        }
+        let text = missing(self.table, place, why);
         self.complaints.push(text.clone());
         if !self.is_found(id) || !self.node(id).names.iter().any(|name| self.has(id, name)) {
             self.lost.insert(id, text);
@@ -339,7 +382,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
     }
 
     fn is_found(&self, id: FileId) -> bool {
-        self.now.at.get(&id).is_some_and(|at| !at.is_empty())
+        self.now.is_found(id)
     }
 
     fn appears(&mut self, id: FileId, place: &Place) {

@@ -4,8 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
-/// Bytes of [`Identity::proof`].
-pub(crate) const PROOF_BYTES: usize = 16;
+use super::proof::Proof;
 
 /// The bits of a mode that tell the kind of the inode.
 pub(crate) const KIND_BITS: u32 = libc::S_IFMT;
@@ -17,9 +16,31 @@ pub(crate) struct Identity {
     pub device: u64,
     /// The inode's number.
     pub inode: u64,
-    /// What tells it from others that had the number: a hash of the kernel's file handle, which has
-    /// the inode's generation in it, or of the time it was made; zero where there is neither.
-    pub proof: [u8; PROOF_BYTES],
+    /// What tells it from others that had the number.
+    pub proof: Proof,
+}
+
+/// Which mounting of a file system, of all that ever were. While it lasts the kernel forgets nothing
+/// that was done, whatever became of those who did it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mounting {
+    /// The boot's id.
+    pub boot: [u8; BOOT_BYTES],
+    /// The mount's, which no other of the boot has.
+    pub mount: u64,
+}
+
+/// Bytes of a boot's id.
+pub(crate) const BOOT_BYTES: usize = 16;
+
+/// Where an inode is that has none of the names it should.
+pub(crate) enum Sought<H> {
+    /// Somewhere.
+    Held(H),
+    /// It does not exist, or has no name.
+    Nowhere,
+    /// The file system cannot say, or not to us.
+    Unknown,
 }
 
 /// An inode, seen.
@@ -124,6 +145,17 @@ pub(crate) trait NameSpace {
         to: (&Self::Handle, &OsStr),
         how: Renaming,
     ) -> io::Result<()>;
+    /// Which mounting of its file system an inode is on; none where changes could be forgotten while that
+    /// lasts.
+    fn mounting(&self, handle: &Self::Handle) -> io::Result<Option<Mounting>>;
+    /// Finds an inode, by what it is, on the file system of a directory.
+    fn seek(
+        &self,
+        directory: &Self::Handle,
+        identity: &Identity,
+    ) -> io::Result<Sought<Self::Handle>>;
+    /// Whether all directories below the root may be looked through.
+    fn is_searchable(&self) -> bool;
     /// Removes a name; a directory has to be empty.
     fn remove(&self, directory: &Self::Handle, name: &OsStr, is_directory: bool) -> io::Result<()>;
     /// Makes one inode, its names and those of the directories on the way to it durable.

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::media::Record;
-use super::space::{Creation, Identity};
+use super::space::{Creation, Identity, Mounting};
 use crate::metadata::FileId;
 
 impl FileId {
@@ -59,6 +59,8 @@ pub(crate) struct Table {
     by_inode: HashMap<(u64, u64), FileId>,
     /// Recovery may have left staged names.
     pub(crate) reconciling: bool,
+    /// In which mounting of each device all of it was done.
+    pub(crate) mountings: BTreeMap<u64, Mounting>,
 }
 
 impl Table {
@@ -173,6 +175,9 @@ impl Table {
                 self.by_inode.insert((identity.device, identity.inode), *id);
             }
             Record::Reconciling => self.reconciling = true,
+            Record::Mounted { device, mounting } => {
+                self.mountings.insert(*device, *mounting);
+            }
         }
         Ok(())
     }

@@ -69,6 +69,30 @@ fn the_next_process_finds_what_was_acknowledged() {
     }
 }
 
+/// Logs are turned over between the kill and the next process: nothing is made again, nothing goes into
+/// the new log.
+#[test]
+fn what_was_renamed_after_the_kill_gets_what_was_acknowledged() {
+    if !rig::is_there("cc") {
+        println!("skipped killed: no cc here");
+        return;
+    }
+    let rig = Rig::new();
+    let acknowledged = acknowledge(&rig, 100);
+    std::fs::create_dir(rig.path().join("old")).unwrap();
+    std::fs::rename(rig.path().join("log"), rig.path().join("old/log.1")).unwrap();
+    std::fs::write(rig.path().join("log"), "new\n").unwrap();
+    let log = rig.run("cat", &["old/log.1"]);
+    assert!(!rig.owner_mark().exists());
+    let current = rig.run_plain("cat", &["current"]);
+    check(
+        &rig::text(&log.stdout),
+        &rig::text(&current.stdout),
+        acknowledged,
+    );
+    assert_eq!(rig::text(&rig.run_plain("cat", &["log"]).stdout), "new\n");
+}
+
 #[test]
 fn a_process_that_writes_on_finds_what_was_acknowledged() {
     if !rig::is_there("cc") {

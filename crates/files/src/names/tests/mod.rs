@@ -1,6 +1,7 @@
 //! Random programs, crashes at every step of them and of recovery, any part of the backing's changes
 //! kept: what recovery leaves is what was acknowledged, and the operation in flight either way.
 
+mod killed;
 mod real;
 mod tree;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use proptest::prelude::*;
 
 use super::Names;
+use super::reconcile::Reconciled;
 use super::space::{Creation, NameSpace, Renaming};
 use crate::metadata::FileId;
 use tree::{Disk, Keep, ModelSpace, Power, PoweredArea, Tree};
@@ -49,7 +51,8 @@ struct World {
     area: Arc<PoweredArea>,
     /// Who makes inodes has a number: the owner of what it makes.
     makers: u32,
-    held: Vec<FileId>,
+    /// What somebody relies on, with the inodes.
+    held: Vec<(FileId, u64)>,
     next_id: Arc<AtomicU64>,
 }
 
@@ -76,13 +79,19 @@ impl World {
     }
 
     fn recover(&self) -> io::Result<Names<ModelSpace>> {
+        let (names, found) = self.recover_with_others()?;
+        assert_eq!(found.complaints, [""; 0]);
+        Ok(names)
+    }
+
+    /// The same, where others may have changed names.
+    fn recover_with_others(&self) -> io::Result<(Names<ModelSpace>, Reconciled<ModelSpace>)> {
         let next = Arc::clone(&self.next_id);
         let draw = Box::new(move || Ok(FileId(next.fetch_add(1, Ordering::Relaxed))));
         let names = Names::open(self.area.clone(), self.space.clone(), draw)?;
-        let found = names.recover()?;
-        assert_eq!(found.complaints, [""; 0]);
+        let found = names.recover(&self.held.iter().map(|(id, _)| *id).collect())?;
         names.begin()?;
-        Ok(names)
+        Ok((names, found))
     }
 
     fn crash(&self, crash: Crash) {
@@ -184,12 +193,15 @@ impl World {
                     return Ok(());
                 };
                 let uid = self.tree().find(&path).unwrap();
-                self.held
-                    .push(names.acquire(&uid, &|| space.sync_inode(&uid))?);
+                let id = names.acquire(&uid, &|| space.sync_inode(&uid))?;
+                self.held.push((id, uid));
                 Ok(())
             }
             14 => {
-                self.held.pop().into_iter().for_each(|id| names.release(id));
+                if let Some((id, _)) = self.held.pop() {
+                    names.release(id);
+                    self.held.retain(|(held, _)| *held != id);
+                }
                 Ok(())
             }
             _ => names.checkpoint(),

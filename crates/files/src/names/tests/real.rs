@@ -1,9 +1,10 @@
 //! On real directories, in which the loss of changes is played by making them undone.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,8 @@ struct Place {
     root: tempfile::TempDir,
     area: Arc<MemoryArea>,
     ids: Arc<AtomicU64>,
+    /// Every recovery is in another boot, else all in the same.
+    boots: Option<AtomicU64>,
 }
 
 impl Place {
@@ -26,6 +29,15 @@ impl Place {
             root: tempfile::tempdir().unwrap(),
             area: MemoryArea::new(256 << 10),
             ids: Arc::new(AtomicU64::new(1)),
+            boots: Some(AtomicU64::new(0)),
+        }
+    }
+
+    /// One whose kernel loses nothing.
+    fn unbroken() -> Place {
+        Place {
+            boots: None,
+            ..Place::new()
         }
     }
 
@@ -37,13 +49,18 @@ impl Place {
         let root = open(self.root.path()).unwrap();
         let ids = Arc::clone(&self.ids);
         let draw = Box::new(move || Ok(FileId(ids.fetch_add(1, Ordering::Relaxed))));
-        Names::open(self.area.clone(), RealSpace::new(root), draw).unwrap()
+        let boot = self
+            .boots
+            .as_ref()
+            .map_or(0, |boots| boots.fetch_add(1, Ordering::Relaxed));
+        let space = RealSpace::of_boot(root, Some(u128::from(boot).to_le_bytes()));
+        Names::open(self.area.clone(), space, draw).unwrap()
     }
 
     /// As after a crash: what was recovered, and names that may change again.
     fn recover(&self) -> (Names<RealSpace>, Reconciled<RealSpace>) {
         let names = self.names();
-        let found = names.recover().unwrap();
+        let found = names.recover(&HashSet::new()).unwrap();
         names.begin().unwrap();
         (names, found)
     }
@@ -243,18 +260,91 @@ fn others_files_are_left_alone_and_told_of() {
     fs::write(place.path("made"), "somebody else's").unwrap();
 
     let names = place.names();
-    let found = names.recover().unwrap();
+    let found = names.recover(&HashSet::new()).unwrap();
     assert_eq!(
         found.complaints,
         [
             "ours is missing: it was removed or replaced without us",
-            "made is missing: another file has its name",
+            "made was renamed without us: it stays where it is",
         ]
     );
     assert!(matches!(found.outcome(ours), Outcome::Missing(_)));
     assert_eq!(found.outcome(kept), Outcome::There);
     assert_eq!(fs::read(place.path("made")).unwrap(), b"somebody else's");
     assert_eq!(place.tree(), ["elsewhere", "kept", "made"]);
+}
+
+/// Logs are turned over, directories move, files go, before anybody recovers what the pool has of them.
+fn others_at_work(place: &Place) -> [FileId; 4] {
+    fs::create_dir(place.path("logs")).unwrap();
+    fs::write(place.path("logs/old"), "old").unwrap();
+    fs::write(place.path("gone"), "gone").unwrap();
+    let (names, _) = place.recover();
+    let hold = |path: &str| names.acquire(&place.dir(path), &|| Ok(())).unwrap();
+    let old = hold("logs/old");
+    create(&names, place, "logs", "log");
+    let log = hold("logs/log");
+    let gone = hold("gone");
+    create(&names, place, "", "one");
+    let root = place.dir("");
+    let how = Renaming::NoReplace;
+    names
+        .rename((&root, os("one")), (&root, os("two")), how)
+        .unwrap();
+    let two = hold("two");
+    fs::rename(place.path("logs/log"), place.path("logs/log.1")).unwrap();
+    fs::write(place.path("logs/log"), "next").unwrap();
+    fs::rename(place.path("logs"), place.path("moved")).unwrap();
+    fs::remove_file(place.path("gone")).unwrap();
+    // A name that it had before.
+    fs::rename(place.path("two"), place.path("one")).unwrap();
+    [old, log, gone, two]
+}
+
+#[test]
+fn what_others_renamed_before_recovery_gets_its_data_where_it_is() {
+    let place = Place::unbroken();
+    let ids = others_at_work(&place);
+    let tree = place.tree();
+    let names = place.names();
+    let found = names.recover(&HashSet::from(ids)).unwrap();
+    assert_eq!((place.tree(), found.changes), (tree, 0));
+    assert_eq!(found.complaints, [""; 0]);
+    let [old, log, gone, two] = ids;
+    let inode = |path: &str| Some(fs::metadata(place.path(path)).unwrap().ino());
+    let held = |id| {
+        let handle = found.hold(&names.space, id).unwrap()?;
+        Some(RealSpace::seen_of(handle.as_fd()).unwrap().identity.inode)
+    };
+    assert_eq!(held(old), inode("moved/old"));
+    assert_eq!(held(log), inode("moved/log.1"));
+    assert_eq!(held(two), inode("one"));
+    let why = String::from("gone is missing: it was removed or replaced without us");
+    assert_eq!(found.outcome(gone), Outcome::Missing(why));
+}
+
+#[test]
+fn after_a_power_cut_what_others_renamed_stays_too_but_for_names_that_we_gave() {
+    let place = Place::new();
+    let ids = others_at_work(&place);
+    let names = place.names();
+    let found = names.recover(&HashSet::from(ids)).unwrap();
+    let expected = ["moved", "moved/log", "moved/log.1", "moved/old", "two"];
+    assert_eq!(place.tree(), expected);
+    assert_eq!(
+        found.complaints,
+        [
+            "logs was renamed without us: it stays where it is",
+            "gone is missing: it was removed or replaced without us",
+            "logs/log was renamed without us: it stays where it is",
+        ]
+    );
+    let [old, log, _, two] = ids;
+    for (id, path) in [(old, "moved/old"), (log, "moved/log.1"), (two, "two")] {
+        let handle = found.hold(&names.space, id).unwrap().unwrap();
+        let inode = RealSpace::seen_of(handle.as_fd()).unwrap().identity.inode;
+        assert_eq!(inode, fs::metadata(place.path(path)).unwrap().ino());
+    }
 }
 
 #[test]
@@ -265,7 +355,11 @@ fn a_pool_of_another_directory_is_refused() {
         area: Arc::clone(&place.area),
         ..Place::new()
     };
-    let error = other.names().recover().map(drop).unwrap_err();
+    let error = other
+        .names()
+        .recover(&HashSet::new())
+        .map(drop)
+        .unwrap_err();
     assert!(error.to_string().contains("another directory"), "{error}");
 }
 
@@ -323,7 +417,7 @@ fn names_go_on_when_the_log_is_full() {
     let before = place.tree();
     assert_eq!(before.len(), 501);
     let names = place.names();
-    let found = names.recover().unwrap();
+    let found = names.recover(&HashSet::new()).unwrap();
     assert_eq!(found.changes, 0);
     assert_eq!(found.outcome(held), Outcome::There);
     assert_eq!(place.tree(), before);
@@ -362,7 +456,7 @@ fn a_checkpoint_that_an_operation_overtakes_keeps_what_is_held() {
     let now_ns = i128::MAX;
     names.lock().switch_log(Ok(()), now_ns).unwrap();
     create(&names, &place, "", "last");
-    let found = place.names().recover().unwrap();
+    let found = place.names().recover(&HashSet::new()).unwrap();
     assert_eq!(found.outcome(held), Outcome::There);
     assert_eq!(found.changes, 0);
 }

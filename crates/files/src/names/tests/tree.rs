@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use crate::names::log::LogArea;
-use crate::names::space::{Creation, Identity, KIND_BITS, NameSpace, Renaming, Seen};
+use crate::names::proof::Proof;
+use crate::names::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace};
+use crate::names::space::{Renaming, Seen, Sought};
 
 /// Fails everything after so many steps.
 #[derive(Default)]
@@ -105,6 +107,10 @@ impl Tree {
             .iter()
             .filter(move |(_, at)| **at == inode)
             .map(|(entry, _)| entry)
+    }
+
+    pub(crate) fn has_name(&self, inode: u64) -> bool {
+        self.links(inode) > 0
     }
 
     fn links(&self, inode: u64) -> u64 {
@@ -291,6 +297,10 @@ pub(crate) struct Disk {
     next: u64,
     /// Everything that was made before is durable.
     settled: u64,
+    /// How often it was mounted: after each crash once more.
+    mounted: u64,
+    /// Inodes can be found by what they are.
+    pub(crate) can_seek: bool,
 }
 
 impl Disk {
@@ -301,6 +311,8 @@ impl Disk {
             changes: Vec::new(),
             next: ROOT + 1,
             settled: 0,
+            mounted: 0,
+            can_seek: true,
         }
     }
 
@@ -333,6 +345,8 @@ impl Disk {
             changes: Vec::new(),
             next: self.next,
             settled: self.next + 1,
+            mounted: self.mounted + 1,
+            can_seek: self.can_seek,
         };
     }
 
@@ -361,8 +375,7 @@ pub(crate) struct ModelSpace {
 impl ModelSpace {
     fn seen_in(tree: &Tree, uid: u64) -> Seen {
         let inode = &tree.inodes[&uid];
-        let mut proof = [0; 16];
-        proof[..8].copy_from_slice(&inode.generation.to_le_bytes());
+        let proof = Proof::of_handle(1, &inode.generation.to_le_bytes(), None);
         Seen {
             identity: Identity {
                 device: 7,
@@ -475,6 +488,28 @@ impl NameSpace for ModelSpace {
 
     fn remove(&self, directory: &u64, name: &OsStr, _is_directory: bool) -> io::Result<()> {
         self.change(Change::Remove(entry(*directory, name)))
+    }
+
+    fn mounting(&self, _handle: &u64) -> io::Result<Option<Mounting>> {
+        let boot = [0; BOOT_BYTES];
+        let mount = self.disk.lock().unwrap().mounted;
+        Ok(Some(Mounting { boot, mount }))
+    }
+
+    fn seek(&self, _directory: &u64, identity: &Identity) -> io::Result<Sought<u64>> {
+        let disk = self.disk.lock().unwrap();
+        if !disk.can_seek {
+            return Ok(Sought::Unknown);
+        }
+        let is_it = |uid: &u64| ModelSpace::seen_in(&disk.tree, *uid).identity == *identity;
+        let mut named = disk.tree.entries.values();
+        Ok(named
+            .find(|uid| is_it(uid))
+            .map_or(Sought::Nowhere, |uid| Sought::Held(*uid)))
+    }
+
+    fn is_searchable(&self) -> bool {
+        true
     }
 
     fn sync_inode(&self, _handle: &u64) -> io::Result<()> {

@@ -1,0 +1,140 @@
+//! Looks for inodes that are under no name that the log mentions. Only others than us can have put them
+//! where they are: there they stay, and there their data goes.
+
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::io;
+
+use super::locate::Search;
+use super::space::{NameSpace, Sought};
+use crate::metadata::FileId;
+
+/// Looks for what is not found yet and is to have a name, or is one of `with_data`: by the file
+/// system's own means, else through the directories.
+///
+/// # Errors
+/// The backing's.
+pub(super) fn seek_moved<S: NameSpace>(
+    search: &mut Search<'_, S>,
+    with_data: &HashSet<FileId>,
+) -> io::Result<()> {
+    let mut sought = BTreeSet::new();
+    let mut unsure = BTreeSet::new();
+    loop {
+        let missing: Vec<FileId> = search.missing(with_data).collect();
+        if missing.iter().all(|id| sought.contains(id)) {
+            break;
+        }
+        for id in missing {
+            // A directory that was moved has what was in it.
+            if search.found.is_found(id) || !sought.insert(id) {
+                continue;
+            }
+            match search.seek(id)? {
+                Sought::Held(handle) => search.is_elsewhere(id, handle)?,
+                Sought::Nowhere => {}
+                Sought::Unknown => drop(unsure.insert(id)),
+            }
+        }
+    }
+    let missing: HashSet<FileId> = search.missing(with_data).collect();
+    unsure.retain(|id| missing.contains(id) && search.must_exist(*id));
+    match unsure.is_empty() {
+        true => Ok(()),
+        false => search.walk(unsure),
+    }
+}
+
+impl<S: NameSpace> Search<'_, S> {
+    /// What is wanted and not found. Where the kernel kept all names, only data needs its inode.
+    fn missing(&self, with_data: &HashSet<FileId>) -> impl Iterator<Item = FileId> {
+        self.table.nodes().filter_map(move |(id, node)| {
+            let is_named = !node.names.is_empty() && !self.found.is_unbroken(node);
+            let is_wanted = is_named || with_data.contains(&id);
+            (id != FileId::ROOT && is_wanted && !self.found.is_found(id)).then_some(id)
+        })
+    }
+
+    fn seek(&self, id: FileId) -> io::Result<Sought<S::Handle>> {
+        let node = self.table.node(id).expect("only the table's are missing");
+        let mut sought = Sought::Nowhere;
+        for identity in node.identities.iter().rev() {
+            let Some(directory) = self.directory_on(identity.device) else {
+                sought = Sought::Unknown;
+                continue;
+            };
+            match self.space.seek(directory, identity)? {
+                Sought::Nowhere => {}
+                Sought::Unknown => sought = Sought::Unknown,
+                held => return Ok(held),
+            }
+        }
+        Ok(sought)
+    }
+
+    /// Whether an inode that is nowhere we know must be somewhere we do not, unless somebody removed it:
+    /// a crash can have lost what was made just before it.
+    fn must_exist(&self, id: FileId) -> bool {
+        let node = self.table.node(id).expect("only the table's are missing");
+        node.creation.is_none() || self.found.is_unbroken(node)
+    }
+
+    fn is_elsewhere(&mut self, id: FileId, handle: S::Handle) -> io::Result<()> {
+        let is_directory = self.space.seen(&handle)?.is_directory();
+        self.found.elsewhere.insert(id, handle.clone());
+        if is_directory {
+            self.found.handles.insert(id, handle);
+            self.descend(id)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at every name in the directories that were found and, where that is not everything there is,
+    /// in those below.
+    fn walk(&mut self, mut wanted: BTreeSet<FileId>) -> io::Result<()> {
+        let mut open: VecDeque<S::Handle> = self.found.handles.values().cloned().collect();
+        let mut seen_directories = HashSet::new();
+        while let Some(directory) = open.pop_front() {
+            if wanted.is_empty() {
+                break;
+            }
+            if !seen_directories.insert(self.space.seen(&directory)?.identity) {
+                continue;
+            }
+            let names = match self.space.names(&directory, "") {
+                // What is in it is not for us to see.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+                names => names?,
+            };
+            for name in names.iter().filter(|name| *name != "." && *name != "..") {
+                self.visit(&directory, name, &mut wanted, &mut open)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        directory: &S::Handle,
+        name: &OsStr,
+        wanted: &mut BTreeSet<FileId>,
+        open: &mut VecDeque<S::Handle>,
+    ) -> io::Result<()> {
+        let Some(seen) = self.space.look(directory, name)? else {
+            return Ok(());
+        };
+        let found = self.who_is(&seen, |id, _| wanted.contains(&id));
+        let goes_on = seen.is_directory() && self.space.is_searchable();
+        if found.is_none() && !goes_on {
+            return Ok(());
+        }
+        let handle = self.space.hold(directory, name)?;
+        if goes_on {
+            open.push_back(handle.clone());
+        }
+        match found.filter(|id| wanted.remove(id)) {
+            Some(id) => self.is_elsewhere(id, handle),
+            None => Ok(()),
+        }
+    }
+}
