@@ -235,8 +235,8 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
     }
     if life.is_buffered && !life.is_unlinked {
         // What the pool has nothing of is let go at once, which costs nothing.
-        let is_kept =
-            life.holds_data.load(Ordering::Relaxed) || unbuffer(process, file, &mut life).is_err();
+        let is_spared = life.holds_data.load(Ordering::Relaxed) && !is_program(&life);
+        let is_kept = is_spared || unbuffer(process, file, &mut life).is_err();
         if is_kept {
             process.enter_closed(file);
             return;
@@ -245,6 +245,20 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
     vacate(process, file, &mut life);
     drop(life);
     process.give_back(file);
+}
+
+/// Whether somebody may want to run the file, which the kernel refuses while we have it open to write.
+fn is_program(life: &Life) -> bool {
+    let stat = life.own.as_ref().map(rustix::fs::fstat);
+    stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_mode & 0o111 != 0))
+}
+
+/// The mode of a file was changed: one that was closed and may be run now is let go.
+pub fn mode_changed(process: &'static Process, file: &'static OpenFile) {
+    let is_program = is_program(&file.read_life());
+    if is_program && !file.is_held() {
+        give_way(process, file);
+    }
 }
 
 /// The identity of what a status tells of, if it is a regular file.

@@ -17,7 +17,7 @@ const RULES: MatchOptions = MatchOptions {
 /// The covered paths.
 pub struct Cover {
     patterns: Vec<Pattern>,
-    /// The pool, and what lies beside it with its name as the beginning, is never covered.
+    /// The pool, and what lies beside it with its name and a dot as the beginning, is never covered.
     pool: Vec<u8>,
 }
 
@@ -57,7 +57,9 @@ impl Cover {
 
     /// Whether the absolute, plain path is covered.
     pub fn covers(&self, path: &[u8]) -> bool {
-        if path.starts_with(&self.pool) {
+        if let Some(rest) = path.strip_prefix(&self.pool[..])
+            && (rest.is_empty() || rest.starts_with(b"."))
+        {
             return false;
         }
         let Ok(text) = std::str::from_utf8(path) else {
@@ -148,6 +150,9 @@ mod tests {
         assert!(!cover.covers(b"/ab/x"));
         let everything = Cover::new(&Cover::below(Path::new("/")), None, Path::new("/p")).0;
         assert!(everything.covers(b"/x/y"));
+        assert!(everything.covers(b"/project"), "not the pool's");
+        assert!(!everything.covers(b"/p"));
+        assert!(!everything.covers(b"/p.owner"));
     }
 
     #[test]

@@ -1,12 +1,39 @@
 //! Whether this thread is in the library already: our own calls of libc's functions pass through, and
-//! a signal handler is told that its file is busy instead of waiting for itself.
+//! a signal handler is told that its file is busy instead of waiting for itself. A thread is not
+//! cancelled inside, where it may hold locks; it is at the next point that allows it.
+
+#![allow(unsafe_code, reason = "cancellation of threads has no safe interface")]
 
 use std::cell::Cell;
+use std::ffi::c_int;
 
 use crate::protection;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// Whether the thread could be cancelled before it came in.
+    static CANCEL_STATE: Cell<c_int> = const { Cell::new(0) };
+}
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C-unwind" {
+    // POSIX; the crate `libc` lacks both for this system.
+    safe fn pthread_setcancelstate(state: c_int, before: &mut c_int) -> c_int;
+    safe fn pthread_testcancel();
+}
+
+/// Where a call that we answer may be cancelled, as libc's own may: before anything is done. The caller
+/// has nothing that must be dropped.
+#[inline]
+pub fn cancellation_point() {
+    pthread_testcancel();
+}
+
+fn set_cancel_state(state: c_int) -> c_int {
+    let mut before = 0;
+    pthread_setcancelstate(state, &mut before);
+    before
 }
 
 /// While it lives, this thread is inside.
@@ -20,6 +47,7 @@ impl Inside {
         DEPTH.set(depth + 1);
         // A signal handler within our own work counts from there, with its rights taken away.
         if depth == 0 {
+            CANCEL_STATE.set(set_cancel_state(PTHREAD_CANCEL_DISABLE));
             protection::allow();
         }
         Inside(())
@@ -33,6 +61,7 @@ impl Drop for Inside {
         DEPTH.set(depth);
         if depth == 0 {
             protection::deny();
+            set_cancel_state(CANCEL_STATE.get());
         }
     }
 }

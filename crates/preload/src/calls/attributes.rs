@@ -7,7 +7,7 @@ use rustix::fs::AtFlags;
 
 use super::sync::make_plain;
 use super::{active, answer, borrowed, real};
-use crate::buffering::identity_of;
+use crate::buffering::{self, identity_of};
 use crate::inside::Inside;
 
 /// Times that a program sets must outlast the write-back of what it wrote before: the file is plain
@@ -60,7 +60,7 @@ fn make_descriptor_plain(fd: c_int) -> std::io::Result<()> {
         return Ok(());
     };
     let _inside = Inside::enter();
-    super::guarded(|| crate::buffering::unbuffer(process, file, &mut file.write_life()))
+    super::guarded(|| buffering::unbuffer(process, file, &mut file.write_life()))
 }
 
 /// Mode, owner and attributes are changed in the backing, where the next `fsync` makes them durable.
@@ -74,6 +74,8 @@ fn note_attributes(identity: Option<FileIdentity>) {
         if let (true, Some(known)) = (life.identity == Some(identity), &life.file) {
             known.attributes_changed();
         }
+        drop(life);
+        buffering::mode_changed(process, file);
     }
 }
 

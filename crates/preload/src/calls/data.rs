@@ -20,6 +20,7 @@ pub fn covered_call<T>(
     operation: impl FnOnce(Call<'_>) -> io::Result<T>,
 ) -> Option<io::Result<T>> {
     table::get(fd)?;
+    crate::inside::cancellation_point();
     guarded(|| {
         Ok(with(fd, |file, life| {
             operation(Call {

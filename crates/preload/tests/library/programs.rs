@@ -41,6 +41,18 @@ fn a_signal_handler_may_end_the_process() {
     }
 }
 
+#[test]
+fn threads_are_cancelled_as_without_the_library() {
+    let Some(program) = rig::compile("cancelled") else {
+        return;
+    };
+    let rig = Rig::new();
+    let found = rig.run(&program, &[]);
+    assert_eq!(found.status.code(), Some(0), "{}", rig::text(&found.stderr));
+    assert!(rig.log().contains("has the pool"));
+    assert_eq!(rig.content()["cancelled"], b"workend");
+}
+
 /// Scripts of ordinary tools, run in an empty folder.
 const SCRIPTS: &[(&str, &str)] = &[
     (
@@ -126,6 +138,14 @@ for i in range(20):
     f = os.open('lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(f, fcntl.LOCK_EX); os.write(f, b'x'); os.fsync(f); os.close(f)
     subprocess.run(['flock', '-n', 'lock', 'true'], check=True)
+for i in range(20):
+    mode = 0o755 if i % 2 else 0o644
+    f = os.open('program%d' % (i % 4), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    for line in range(2):
+        os.pwrite(f, b'#!/bin/sh\\nexit 7\\n', 0); os.fsync(f)
+    os.close(f)
+    os.chmod('program%d' % (i % 4), 0o755)
+    assert subprocess.run(['./program%d' % (i % 4)]).returncode == 7
 ";
 
 #[test]
