@@ -9,9 +9,9 @@ use std::time::SystemTime;
 use forebay_files::SyncKind;
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
 use crate::answers::{
@@ -21,18 +21,11 @@ use crate::attributes;
 use crate::credentials::{Assumed, Caller};
 use crate::duty::Duty;
 use crate::file_mount::MountOptions;
+use crate::negotiation;
+use crate::opening::Opening;
 use crate::relief::Relief;
 use crate::tree::{Change, Tree};
 use crate::wakefulness::Wakefulness;
-
-/// The largest write in one request; the kernel has a limit of its own, `fs.fuse.max_pages_limit`.
-const WRITE_BYTES_MAX: u32 = 1 << 20;
-
-/// Requests the kernel may have under way in the background: read-ahead and asynchronous direct I/O.
-const BACKGROUND_REQUESTS_MAX: u16 = 64;
-
-/// The kernel's pages are never older than ours: everybody comes through the mount.
-const OPENED: FopenFlags = FopenFlags::FOPEN_KEEP_CACHE;
 
 /// The file system that the kernel talks to.
 pub struct MountedTree {
@@ -42,6 +35,7 @@ pub struct MountedTree {
     duty: Arc<Duty>,
     wakefulness: Option<Wakefulness>,
     has_writeback_cache: bool,
+    opening: Opening,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
 }
 
@@ -58,6 +52,7 @@ impl MountedTree {
             duty,
             wakefulness: options.keeps_cores_awake.then(Wakefulness::new),
             has_writeback_cache: options.writeback_cache,
+            opening: Opening::new(options.writeback_cache),
             on_end: Some(Box::new(on_end)),
         }
     }
@@ -92,30 +87,8 @@ impl MountedTree {
 
 impl Filesystem for MountedTree {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The setters only fail by answering the nearest value that would do.
-        if let Err(nearest) = config.set_max_write(WRITE_BYTES_MAX) {
-            let _ = config.set_max_write(nearest);
-        }
-        let _ = config.set_max_background(BACKGROUND_REQUESTS_MAX);
-        let mut wanted = vec![
-            InitFlags::FUSE_ASYNC_DIO,
-            InitFlags::FUSE_ATOMIC_O_TRUNC,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
-            InitFlags::FUSE_DONT_MASK,
-            InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_POSIX_ACL,
-        ];
-        if self.has_writeback_cache {
-            wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
-        }
-        // Each by itself: an older kernel lacks some and is still right without them.
-        for capability in wanted {
-            let _ = config.add_capabilities(capability);
-        }
+        negotiation::negotiate(config, self.has_writeback_cache);
+        self.opening.negotiate(config);
         Ok(())
     }
 
@@ -283,8 +256,9 @@ impl Filesystem for MountedTree {
 
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let user = request.uid();
+        let opened = self.opening.how(flags.0);
         self.serve(move |tree| match tree.open(inode, flags.0, user) {
-            Ok(handle) => reply.opened(handle, OPENED),
+            Ok(handle) => reply.opened(handle, opened),
             Err(error) => reply.error(errno(&error)),
         });
     }
@@ -300,10 +274,11 @@ impl Filesystem for MountedTree {
         reply: ReplyCreate,
     ) {
         let (caller, name) = (Caller::from(request), name.to_owned());
+        let opened = self.opening.how(flags);
         self.serve(move |tree| {
             let _assumed = Assumed::of(caller, umask);
             match tree.create(parent, &name, mode, flags) {
-                Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, OPENED),
+                Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, opened),
                 Err(error) => reply.error(errno(&error)),
             }
         });

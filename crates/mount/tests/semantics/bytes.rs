@@ -8,7 +8,7 @@ use std::process::Command;
 use forebay_mount::MountOptions;
 use rustix::fs::{FallocateFlags, SeekFrom as Seeks};
 
-use crate::fixture::Mounted;
+use crate::fixture::{Mounted, skip};
 
 fn both_caches(test: &str, check: impl Fn(&mut Mounted)) {
     for writeback_cache in [false, true] {
@@ -276,4 +276,117 @@ fn a_file_larger_than_the_pool_is_copied_through() {
     drop(file);
     place.end();
     assert_eq!(fs::metadata(place.data("large")).unwrap().len(), BYTES);
+}
+
+/// Commits of the pool so far.
+fn commits(place: &Mounted) -> u64 {
+    place.mount().buffer().stats().unwrap().sequence
+}
+
+/// Whether this kernel can keep writes from its pages.
+fn is_at_least_6_18() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
+    (numbers.next(), numbers.next()) >= (Some(6_u32), Some(18))
+}
+
+#[test]
+fn a_durable_write_is_one_transaction_wherever_it_begins() {
+    if !is_at_least_6_18() {
+        return skip("one_transaction", "needs Linux 6.18");
+    }
+    both_caches("one_transaction", |place| {
+        let open_with = |flags: rustix::fs::OFlags| {
+            let flags = flags | rustix::fs::OFlags::CREATE;
+            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            File::from(rustix::fs::open(place.path("file"), flags, mode).unwrap())
+        };
+        let synced = open_with(rustix::fs::OFlags::RDWR | rustix::fs::OFlags::DSYNC);
+        synced.write_all_at(&[1; 20_000], 0).unwrap();
+        let before = commits(place);
+        for (count, (offset, length)) in [(100, 4096), (4000, 200), (1, 12_000)].iter().enumerate()
+        {
+            // No page of it is in the cache.
+            synced.write_all_at(&vec![2; *length], *offset).unwrap();
+            assert_eq!(commits(place), before + count as u64 + 1, "at {offset}");
+        }
+        // One write of many is asked for as durable.
+        let plain = open_with(rustix::fs::OFlags::WRONLY);
+        let before = commits(place);
+        let bytes = [std::io::IoSlice::new(&[3; 5000])];
+        let durable = rustix::io::ReadWriteFlags::DSYNC;
+        let written = rustix::io::pwritev2(&plain, &bytes, 15_001, durable);
+        assert_eq!(written, Ok(5000));
+        assert_eq!(commits(place), before + 1);
+        let mut found = vec![0; 20_100];
+        let length = synced.read_at(&mut found, 0).unwrap();
+        assert_eq!(length, 20_001);
+        assert!(found[12_001..15_001].iter().all(|byte| *byte == 1));
+        assert!(found[15_001..20_001].iter().all(|byte| *byte == 3));
+    });
+}
+
+#[test]
+fn who_reads_by_the_page_cache_sees_writes_that_go_by_it() {
+    both_caches("by_the_cache", |place| {
+        let path = place.path("file");
+        fs::write(&path, [0; 512]).unwrap();
+        let mut options = OpenOptions::new();
+        for flags in [0, libc_dsync()] {
+            let writer = options.write(true).custom_flags(flags).open(&path).unwrap();
+            let is_over = std::sync::atomic::AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                // Brings the page back all the time, also while it is being written.
+                scope.spawn(|| {
+                    let file = File::open(&path).unwrap();
+                    while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                        file.read_at(&mut [0; 512], 0).unwrap();
+                    }
+                });
+                let reader = File::open(&path).unwrap();
+                let mut stale = 0;
+                for round in 0..3000_u32 {
+                    writer.write_all_at(&round.to_ne_bytes(), 100).unwrap();
+                    let mut found = [0; 4];
+                    reader.read_exact_at(&mut found, 100).unwrap();
+                    stale += u32::from(found != round.to_ne_bytes());
+                }
+                is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+                assert_eq!(stale, 0);
+            });
+        }
+    });
+}
+
+fn libc_dsync() -> i32 {
+    rustix::fs::OFlags::DSYNC.bits() as i32
+}
+
+#[test]
+fn a_file_that_is_opened_for_durable_writes_can_be_mapped() {
+    both_caches("mapped_durably", |place| {
+        let path = place.path("file");
+        fs::write(&path, [7; 8192]).unwrap();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc_dsync());
+        let file = options.open(&path).unwrap();
+        let script = "import mmap, os, sys\n\
+                      f = os.open(sys.argv[1], os.O_RDWR | os.O_DSYNC)\n\
+                      m = mmap.mmap(f, 8192)\n\
+                      m[0:3] = b'abc'\n\
+                      os.pwrite(f, b'def', 3)\n\
+                      assert m[0:7] == b'abcdef\\x07', m[0:7]\n\
+                      assert os.pread(f, 7, 0) == b'abcdef\\x07'\n";
+        let status = Command::new("python3")
+            .args(["-c", script])
+            .arg(&path)
+            .status();
+        match status {
+            Ok(status) => assert!(status.success()),
+            Err(_) => return skip("mapped_durably", "needs python3"),
+        }
+        let mut found = [0; 7];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(&found, b"abcdef\x07");
+    });
 }
