@@ -1,9 +1,10 @@
 //! The buffer as a whole: its pool, the inodes it knows, and its life.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -296,6 +297,16 @@ fn volume_name(root: Option<&Path>) -> io::Result<PathBuf> {
     Ok(name.into())
 }
 
+/// Whose a volume is, for people.
+fn owner_called(name: &Path) -> String {
+    let root = name.as_os_str().as_bytes();
+    match root.strip_prefix(VOLUME_PREFIX.as_bytes()) {
+        Some(b"") => String::from("programs that forebay run starts"),
+        Some(root) => format!("the mount of {}", OsStr::from_bytes(root).display()),
+        None => format!("the disk of {}", name.display()),
+    }
+}
+
 /// The file beside the pool; made if it is not there.
 fn open_side(pool: &Path) -> io::Result<Backing> {
     let mut path = pool.canonicalize()?.into_os_string();
@@ -332,8 +343,8 @@ fn attach(
         return refuse(format!(
             "{}: the pool belongs to {}, not to {}; use another pool, or detach that first",
             path.display(),
-            other.path.display(),
-            name.display()
+            owner_called(&other.path),
+            owner_called(&name)
         ));
     }
     let owner = cuts::read_owner(&side)?;

@@ -31,11 +31,15 @@ fn a_pool_of_another_directory_is_refused() {
     parts.root = Some(other.path().to_owned());
     let text = refusal(parts);
     let (ours, others) = (rig.directory.path(), other.path());
-    assert!(text.contains(&ours.display().to_string()), "{text}");
-    assert!(text.contains(&others.display().to_string()), "{text}");
+    let told = format!(
+        "the pool belongs to the mount of {}, not to the mount of {};",
+        ours.display(),
+        others.display()
+    );
+    assert!(text.contains(&told), "{text}");
     let mut parts = rig.parts();
     parts.root = None;
-    assert!(refusal(parts).contains("belongs to"));
+    assert!(refusal(parts).contains("not to programs that forebay run starts"));
     drop(rig.open().expect("its own directory"));
 }
 

@@ -52,6 +52,9 @@ pub(crate) trait NamesRecovery {
     /// The backing's own.
     fn open(&mut self, id: FileId) -> io::Result<Found>;
 
+    /// What the file with this id is called, for people; names are recovered.
+    fn name(&self, id: FileId) -> String;
+
     /// Every file's data is durable and forgotten, the backing is synced: the log may begin anew.
     ///
     /// # Errors

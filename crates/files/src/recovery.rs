@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,10 +45,11 @@ pub struct FilesRecovery {
 }
 
 /// The files that the tables tell of.
+#[derive(Default)]
 struct Targets {
     found: HashMap<FileId, Arc<Target>>,
-    /// Those that are nowhere, with what is known of their names.
-    missing: Vec<(FileId, String)>,
+    /// Those that cannot have their data now, and why.
+    kept: HashMap<FileId, io::Error>,
 }
 
 /// What the tables and the pool have.
@@ -66,83 +68,184 @@ impl Recovery<'_> {
     /// Does it all.
     ///
     /// # Errors
-    /// The backing's and the pool's; a file that is nowhere. Everything is still in the pool then.
+    /// The backing's and the pool's: everything is still in the pool then. A file that is nowhere or
+    /// cannot be written: its own data is, all others have theirs.
     pub(crate) fn run(self, names: &mut dyn NamesRecovery) -> io::Result<FilesRecovery> {
         names.recover(&self.rows.iter().map(|(_, row)| row.id).collect())?;
         let mut report = FilesRecovery::default();
-        let Targets { found, missing } = self.find_targets(names, &mut report)?;
+        let mut targets = self.find_targets(names, &mut report);
         self.store.ready();
-        let is_kept = |id: &FileId| missing.iter().any(|(missing, _)| missing == id);
-        let kept_segments = self.owned.iter().filter(|(_, owner)| is_kept(&owner.id));
-        let kept: HashSet<u64> = kept_segments
-            .map(|(number, _)| u64::from(*number))
-            .collect();
-        let mut blocks = Vec::new();
-        self.volume.cached_blocks(|block, is_dirty| {
-            let segment = block >> SEGMENT_BLOCKS_SHIFT;
-            if segment != 0 && !kept.contains(&segment) {
-                blocks.push(block);
-                report.blocks_written += u64::from(is_dirty);
-            }
-        });
-        let flushed = self.volume.flush_blocks(blocks.iter().copied());
-        flushed.map_err(from_pool)?;
-        for target in found.values() {
-            target.sync_all()?;
-        }
+        self.write_back(names, &mut targets, &mut report);
+        let kept = targets.kept;
+        let is_kept = |id: &FileId| kept.contains_key(id);
+        let blocks = self.blocks_without(&is_kept, |_| {});
         self.volume.forget_blocks(blocks).map_err(from_pool)?;
         self.free_tables(&is_kept)?;
-        if let Some((_, name)) = missing.first() {
-            // All others are where they belong, whatever becomes of this one.
-            return Err(gone(name));
+        if !kept.is_empty() {
+            // All others are where they belong, whatever becomes of these.
+            return Err(told_of(kept));
         }
         names.finish()?;
         Ok(report)
     }
 
     /// Opens every file that the tables tell of, with its size, and maps its segments.
-    fn find_targets(
-        &self,
-        names: &mut dyn NamesRecovery,
-        report: &mut FilesRecovery,
-    ) -> io::Result<Targets> {
-        let mut targets = HashMap::new();
-        let mut missing = Vec::new();
+    fn find_targets(&self, names: &mut dyn NamesRecovery, report: &mut FilesRecovery) -> Targets {
+        let mut targets = Targets::default();
         for (number, row) in &self.rows {
             self.store.cuts.know_epoch(row.cut.epoch);
             report.files += 1;
-            let descriptor = match names.open(row.id)? {
-                Found::Open(descriptor) => descriptor,
-                Found::Removed => {
+            let target = match names.open(row.id) {
+                Ok(Found::Removed) => {
                     report.removed += 1;
                     continue;
                 }
-                Found::Missing(name) => match &self.lost_and_found {
-                    Some(place) => save_to(place, row.id, report)?,
-                    None => {
-                        missing.push((row.id, name));
-                        continue;
-                    }
-                },
+                Ok(Found::Missing(name)) => Err(gone(&name)),
+                Ok(Found::Open(descriptor)) => self
+                    .prepared(descriptor, *number, row)
+                    .map_err(|error| refused(&names.name(row.id), &error)),
+                Err(error) => Err(refused(&names.name(row.id), &error)),
             };
-            let target = Arc::new(Target::new(descriptor)?);
-            self.bring_to_size(&target, *number, row)?;
-            targets.insert(row.id, target);
+            let target = target.or_else(|why| self.lost_target(*number, row, why, report));
+            match target {
+                Ok(target) => drop(targets.found.insert(row.id, target)),
+                Err(why) => drop(targets.kept.insert(row.id, why)),
+            }
         }
         for (segment, Owner { id, part }) in &self.owned {
-            if let Some(target) = targets.get(id) {
+            if let Some(target) = targets.found.get(id) {
                 let (target, part) = (target.clone(), *part);
                 self.store.map(*segment, Mapping { target, part });
-            } else if missing.iter().any(|(missing, _)| missing == id) {
+            } else if targets.kept.contains_key(id) {
                 self.store.keep(*segment);
             }
         }
-        Ok(Targets {
-            found: targets,
-            missing,
-        })
+        targets
     }
 
+    /// The file, cut and as long as it has to be.
+    fn prepared(&self, file: OwnedFd, number: u32, row: &Row) -> io::Result<Arc<Target>> {
+        let target = Arc::new(Target::new(file)?);
+        self.bring_to_size(&target, number, row)?;
+        Ok(target)
+    }
+
+    /// Where the data goes of a file that cannot have it, if that is wanted.
+    fn lost_target(
+        &self,
+        number: u32,
+        row: &Row,
+        why: io::Error,
+        report: &mut FilesRecovery,
+    ) -> io::Result<Arc<Target>> {
+        let Some(place) = &self.lost_and_found else {
+            return Err(why);
+        };
+        let saved = save_to(place, row.id)
+            .and_then(|(path, file)| Ok((path, self.prepared(file, number, row)?)));
+        match saved {
+            Ok((path, target)) => {
+                report.saved_to.push(path);
+                Ok(target)
+            }
+            Err(error) => Err(io::Error::new(
+                why.kind(),
+                format!("{why}; nor could it be saved: {error}"),
+            )),
+        }
+    }
+
+    /// Blocks of files but those that are kept; `visit` is called for the dirty ones.
+    fn blocks_without(
+        &self,
+        is_kept: &dyn Fn(&FileId) -> bool,
+        mut visit: impl FnMut(u64),
+    ) -> Vec<u64> {
+        let kept = self.owned.iter().filter(|(_, owner)| is_kept(&owner.id));
+        let kept: HashSet<u64> = kept.map(|(number, _)| u64::from(*number)).collect();
+        let mut blocks = Vec::new();
+        self.volume.cached_blocks(|block, is_dirty| {
+            let segment = block >> SEGMENT_BLOCKS_SHIFT;
+            if segment != 0 && !kept.contains(&segment) {
+                blocks.push(block);
+                if is_dirty {
+                    visit(block);
+                }
+            }
+        });
+        blocks
+    }
+
+    /// Writes what the pool has to the files, durably. A file that cannot be written is kept.
+    fn write_back(
+        &self,
+        names: &dyn NamesRecovery,
+        targets: &mut Targets,
+        report: &mut FilesRecovery,
+    ) {
+        let mut dirty = Vec::new();
+        let is_kept = |id: &FileId| targets.kept.contains_key(id);
+        let blocks = self.blocks_without(&is_kept, |block| dirty.push(block));
+        report.blocks_written = dirty.len() as u64;
+        let synced = |target: &Arc<Target>| target.sync_all();
+        let flushed = self.volume.flush_blocks(blocks).map_err(from_pool);
+        if flushed.is_ok() && targets.found.values().try_for_each(synced).is_ok() {
+            return;
+        }
+        // What one file refuses holds up the others: each for itself.
+        let by_file = self.by_file(&dirty);
+        for (number, row) in &self.rows {
+            let Some(target) = targets.found.get(&row.id) else {
+                continue;
+            };
+            let blocks = by_file.get(&row.id).map_or(&[][..], Vec::as_slice);
+            let Err(error) = self.write_back_one(target, blocks) else {
+                continue;
+            };
+            targets.found.remove(&row.id);
+            let why = refused(&names.name(row.id), &error);
+            let saved = self.lost_target(*number, row, why, report);
+            let saved = saved.and_then(|target| {
+                self.each_segment(row.id, |segment, part| {
+                    let target = target.clone();
+                    self.store.remap(segment, Mapping { target, part });
+                });
+                self.write_back_one(&target, blocks)
+            });
+            if let Err(why) = saved {
+                // In this order: a segment that stands for nothing swallows what is written to it.
+                self.each_segment(row.id, |segment, _| self.store.keep(segment));
+                self.each_segment(row.id, |segment, _| self.store.unmap(segment));
+                targets.kept.insert(row.id, why);
+            }
+        }
+    }
+
+    /// Writes blocks of one file to it, durably.
+    fn write_back_one(&self, target: &Target, blocks: &[u64]) -> io::Result<()> {
+        // Every file is synced here, and what others do not bring about is not to fail this one.
+        self.store.forget_touched();
+        let flushed = self.volume.flush_blocks(blocks.iter().copied());
+        flushed.map_err(from_pool)?;
+        target.sync_all()
+    }
+
+    fn by_file(&self, blocks: &[u64]) -> HashMap<FileId, Vec<u64>> {
+        let owner = |(segment, owner): &(u32, Owner)| (u64::from(*segment), owner.id);
+        let owners: HashMap<u64, FileId> = self.owned.iter().map(owner).collect();
+        let mut by_file: HashMap<FileId, Vec<u64>> = HashMap::new();
+        for block in blocks {
+            if let Some(id) = owners.get(&(block >> SEGMENT_BLOCKS_SHIFT)) {
+                by_file.entry(*id).or_default().push(*block);
+            }
+        }
+        by_file
+    }
+
+    fn each_segment(&self, id: FileId, mut visit: impl FnMut(u32, u64)) {
+        let owned = self.owned.iter().filter(|(_, owner)| owner.id == id);
+        owned.for_each(|(segment, owner)| visit(*segment, owner.part));
+    }
     /// Cuts the file unless that is known to be done, and gives it its size. The cut is known to be
     /// durable before anything is written behind it.
     fn bring_to_size(&self, target: &Target, number: u32, row: &Row) -> io::Result<()> {
@@ -197,15 +300,45 @@ fn gone(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
         format!(
-            "{name}: the pool has acknowledged data of this file, but it is gone and nobody removed it \
-             through Forebay; put it back under this name, or open the pool with force to have its \
-             data saved beside the pool"
+            "{name}: the pool has acknowledged data of this file, but it is gone and nobody removed it              through Forebay; put it back under this name, or {SAVE_LOST}"
         ),
     )
 }
 
-/// A file beside the pool for the data of one that is nowhere.
-fn save_to(lost_and_found: &Path, id: FileId, report: &mut FilesRecovery) -> io::Result<OwnedFd> {
+/// What to do with data that has no place.
+const SAVE_LOST: &str = "have its data saved beside the pool: forebay recover --save-lost POOL";
+
+/// What to say of a file that does not take what is its own.
+fn refused(name: &str, error: &io::Error) -> io::Error {
+    let cure = match error.raw_os_error() {
+        Some(libc::ETXTBSY) => "end the programs that run from it",
+        Some(libc::EPERM) => "take away what protects it (chattr -a -i)",
+        Some(libc::ENOSPC | libc::EDQUOT) => "make room",
+        Some(libc::EROFS) => "make its file system writable",
+        _ => "remove the cause",
+    };
+    io::Error::other(format!(
+        "{name}: the pool has acknowledged data of this file, but it cannot be written ({error});          {cure} and recover again, or {SAVE_LOST}"
+    ))
+}
+
+/// What to say of all files that were kept.
+fn told_of(kept: HashMap<FileId, io::Error>) -> io::Error {
+    let others = kept.len() - 1;
+    let first = kept.into_iter().min_by_key(|(id, _)| *id);
+    let (_, first) = first.expect("there is one");
+    match others {
+        0 => first,
+        _ => io::Error::new(
+            first.kind(),
+            format!("{first} (and {others} more; all other files have their data)"),
+        ),
+    }
+}
+
+/// A file beside the pool for the data of one that cannot have it. Nobody but its owner may read it, and
+/// it is nobody else's: beside a pool, everybody may be allowed to make files.
+fn save_to(lost_and_found: &Path, id: FileId) -> io::Result<(PathBuf, OwnedFd)> {
     let mut path = lost_and_found.to_path_buf().into_os_string();
     path.push(format!(".lost-{}", id.0));
     let path = PathBuf::from(path);
@@ -214,7 +347,26 @@ fn save_to(lost_and_found: &Path, id: FileId, report: &mut FilesRecovery) -> io:
         .write(true)
         .create(true)
         .truncate(false)
-        .open(&path)?;
-    report.saved_to.push(path);
-    Ok(file.into())
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(&path);
+    let whole =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let file = file.map_err(whole)?;
+    let found = file.metadata()?;
+    let is_ours = found.uid() == rustix::process::geteuid().as_raw() && found.nlink() == 1;
+    if !is_ours || !found.is_file() || found.mode() & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!(
+                "{}: somebody else's file is there; move it away",
+                path.display()
+            ),
+        ));
+    }
+    Ok((path, file.into()))
 }
+
+#[cfg(test)]
+#[path = "recovery_tests.rs"]
+mod tests;

@@ -178,6 +178,16 @@ impl VirtualStore {
         assert!(before.is_none(), "segment {segment} was given back before");
     }
 
+    /// The segment stands for a part of another file now.
+    pub(crate) fn remap(&self, segment: u32, mapping: Mapping) {
+        let mut mappings = self
+            .mappings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = mappings.insert(segment, mapping);
+        assert!(before.is_some(), "segment {segment} stood for nothing");
+    }
+
     /// The segment stands for nothing any more; what is written to it is dropped.
     pub(crate) fn unmap(&self, segment: u32) {
         let mut mappings = self
@@ -262,6 +272,14 @@ impl VirtualStore {
     fn touch(&self, target: &Arc<Target>) {
         if target.touch() {
             self.lock_touched().push(target.clone());
+        }
+    }
+
+    /// The next sync is not to cover what was written so far: whoever calls this syncs each of the files
+    /// before he relies on it.
+    pub(crate) fn forget_touched(&self) {
+        for target in std::mem::take(&mut *self.lock_touched()) {
+            target.untouch();
         }
     }
 

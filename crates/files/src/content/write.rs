@@ -4,6 +4,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 
 use super::pooled::Pooled;
 use super::{Content, State};
@@ -238,8 +239,8 @@ impl Content {
         written
     }
 
-    /// Reserves room in the backing for what the pool will write there later: a full disk is told to
-    /// whoever writes, while it can be told.
+    /// Reserves room in the backing for what the pool will write there later: a full disk, or an
+    /// end that the file cannot have, is told to whoever writes, while it can be told.
     fn reserve(&self, state: &mut State, offset: u64, len_bytes: u64) -> io::Result<()> {
         let end = offset + len_bytes;
         if end <= state.reserved_bytes || state.reserves_nothing || end <= self.target.size_bytes()
@@ -255,8 +256,8 @@ impl Content {
                     state.reserved_bytes = wanted;
                     return Ok(());
                 }
-                Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) if wanted > end => {}
-                Err(error @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT)) => {
+                Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) if wanted > end => {}
+                Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
                     return Err(error.into());
                 }
                 Err(_) => {

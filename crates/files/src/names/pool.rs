@@ -115,6 +115,11 @@ impl NamesRecovery for RealRecovery {
         }
     }
 
+    fn name(&self, id: FileId) -> String {
+        let name = self.reconciled.as_ref().and_then(|names| names.name(id));
+        name.map_or_else(|| format!("file {id}"), |name| name.display().to_string())
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         self.names.begin()
     }

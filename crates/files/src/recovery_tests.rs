@@ -1,0 +1,206 @@
+//! Files that cannot have their data, and what becomes of the others.
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::save_to;
+use crate::file::SyncKind;
+use crate::metadata::FileId;
+use crate::testing::{Rig, open_file};
+
+const POOL_BYTES: u64 = 4 << 20;
+const LINE: &[u8] = b"acknowledged\n";
+
+/// Writes a line to the middle of each file that the backing does not get; the pool is left as by a kill.
+fn write_and_die(rig: &Rig, names: &[&str]) {
+    let buffer = rig.open().expect("open");
+    for name in names {
+        let file = buffer.adopt(open_file(&rig.path(name))).expect("adopt");
+        file.sync(SyncKind::Data).expect("sync");
+        file.write_at(9000, LINE, true).expect("write");
+    }
+}
+
+fn has_line(path: &Path) -> bool {
+    let mut line = [0; LINE.len()];
+    let read = fs::File::open(path).and_then(|file| file.read_exact_at(&mut line, 9000));
+    read.is_ok() && line == LINE
+}
+
+/// A program of the tests', on its way until it is dropped.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().expect("kill");
+        self.0.wait().expect("wait");
+    }
+}
+
+fn run(path: &Path) -> Running {
+    let mut command = Command::new(path);
+    // It waits for a line that does not come.
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    Running(command.spawn().expect("run"))
+}
+
+/// A program that begins with `cat` and ends with room for a line.
+fn make_program(rig: &Rig) {
+    fs::copy("/bin/cat", rig.path("program")).expect("copy");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(rig.path("program"), mode).expect("chmod");
+}
+
+#[test]
+fn a_program_that_runs_does_not_keep_the_others_from_their_data() {
+    let rig = Rig::new(POOL_BYTES);
+    make_program(&rig);
+    fs::File::options()
+        .append(true)
+        .open(rig.path("program"))
+        .and_then(|file| file.set_len(file.metadata()?.len() + 8192))
+        .expect("longer");
+    let end = fs::metadata(rig.path("program")).expect("stat").len() - 100;
+    write_and_die(&rig, &["one", "two"]);
+    let buffer = rig.open().expect("open");
+    for name in ["program", "one", "two"] {
+        let file = buffer.adopt(open_file(&rig.path(name))).expect("adopt");
+        file.sync(SyncKind::Data).expect("sync");
+        let offset = if name == "program" { end } else { 9000 };
+        file.write_at(offset, LINE, true).expect("write");
+    }
+    drop(buffer);
+    let running = run(&rig.path("program"));
+    for _ in 0..2 {
+        let text = rig.open().expect_err("refused").to_string();
+        assert!(text.starts_with("program: "), "{text}");
+        assert!(text.contains("end the programs"), "{text}");
+        assert!(text.contains("forebay recover --save-lost"), "{text}");
+    }
+    assert!(has_line(&rig.path("one")) && has_line(&rig.path("two")));
+    drop(running);
+    let buffer = rig.open().expect("it ended");
+    assert_eq!(buffer.recovery().files, 1);
+    let mut line = [0; LINE.len()];
+    let program = fs::File::open(rig.path("program")).expect("open");
+    program.read_exact_at(&mut line, end).expect("read");
+    assert_eq!(line, *LINE);
+}
+
+/// A file system of 1 MiB of its own, if one may be mounted.
+struct Small<'a>(&'a Path);
+
+impl Small<'_> {
+    fn mount(path: &Path) -> Option<Small<'_>> {
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "forebay-test"])
+            .arg(path)
+            .stderr(Stdio::null())
+            .status();
+        mounted
+            .is_ok_and(|status| status.success())
+            .then_some(Small(path))
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(self.0).status();
+        assert!(unmounted.expect("umount").success());
+    }
+}
+
+#[test]
+fn a_file_that_there_is_no_room_for_does_not_keep_the_others_from_their_data() {
+    let rig = Rig::new(POOL_BYTES);
+    let small = rig.path("small");
+    fs::create_dir(&small).expect("mkdir");
+    let Some(_mounted) = Small::mount(&small) else {
+        println!("skipped a_file_that_there_is_no_room_for: needs root");
+        return;
+    };
+    // Overwritten holes are not reserved for.
+    let hole = fs::File::create(small.join("hole")).expect("create");
+    hole.set_len(64 << 10).expect("longer");
+    write_and_die(&rig, &["before", "small/hole", "behind"]);
+    let filler = small.join("filler");
+    fs::write(&filler, vec![1; 2 << 20]).expect_err("full");
+    for _ in 0..2 {
+        let text = rig.open().expect_err("refused").to_string();
+        assert!(text.starts_with("small/hole: "), "{text}");
+        assert!(text.contains("make room"), "{text}");
+        assert!(has_line(&rig.path("before")) && has_line(&rig.path("behind")));
+        assert!(!has_line(&small.join("hole")));
+    }
+    fs::remove_file(filler).expect("remove");
+    let buffer = rig.open().expect("there is room");
+    assert_eq!(buffer.recovery().files, 1);
+    assert!(has_line(&small.join("hole")));
+}
+
+/// The greatest size that a file of this directory can have.
+fn size_max(rig: &Rig) -> u64 {
+    let file = fs::File::create(rig.path("probe")).expect("create");
+    let (mut fits, mut too_large) = (0, i64::MAX as u64);
+    while fits + 1 < too_large {
+        let size_bytes = fits + (too_large - fits) / 2;
+        match file.set_len(size_bytes) {
+            Ok(()) => fits = size_bytes,
+            Err(_) => too_large = size_bytes,
+        }
+    }
+    fits
+}
+
+#[test]
+fn a_write_behind_what_the_backing_can_hold_is_refused() {
+    let rig = Rig::new(POOL_BYTES);
+    let size_max = size_max(&rig);
+    if size_max > 1 << 60 {
+        println!("skipped a_write_behind_what_the_backing_can_hold: nothing is too large here");
+        return;
+    }
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(open_file(&rig.path("file"))).expect("adopt");
+    file.sync(SyncKind::Data).expect("sync");
+    for durable in [true, false] {
+        let refused = file.write_at(size_max, b"x", durable).expect_err("refused");
+        assert_eq!(refused.raw_os_error(), Some(libc::EFBIG));
+    }
+    let refused = file.truncate(size_max + 1).expect_err("refused");
+    assert_eq!(refused.raw_os_error(), Some(libc::EFBIG));
+    assert_eq!(file.size_bytes().expect("size"), 0);
+    file.write_at(size_max - 1, b"x", true)
+        .expect("the last byte");
+    drop((file, buffer));
+    let buffer = rig.open().expect("recover");
+    assert_eq!(buffer.recovery().files, 1);
+    assert_eq!(
+        fs::metadata(rig.path("file")).expect("stat").len(),
+        size_max
+    );
+}
+
+#[test]
+fn saved_data_is_for_its_owner_only_and_in_nobody_elses_file() {
+    let place = tempfile::tempdir().expect("a directory");
+    let pool = place.path().join("pool");
+    let (path, _) = save_to(&pool, FileId(7)).expect("save");
+    assert_eq!(path, place.path().join("pool.lost-7"));
+    let mode = fs::metadata(&path).expect("stat").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    save_to(&pool, FileId(7)).expect("again, after a crash");
+    fs::write(place.path().join("victim"), "theirs").expect("write");
+    symlink(
+        place.path().join("victim"),
+        place.path().join("pool.lost-8"),
+    )
+    .expect("symlink");
+    let text = save_to(&pool, FileId(8)).expect_err("a trap").to_string();
+    assert!(text.contains("pool.lost-8"), "{text}");
+    fs::write(place.path().join("pool.lost-9"), "open to all").expect("write");
+    let text = save_to(&pool, FileId(9)).expect_err("a trap").to_string();
+    assert!(text.contains("move it away"), "{text}");
+}
