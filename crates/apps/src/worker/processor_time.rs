@@ -1,48 +1,82 @@
 //! How much of the processors processes have used, in their own code and in the kernel's.
 
-use std::ops::Sub;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::Result;
 
-/// Since the process began.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ProcessorTime {
-    /// In programs and libraries.
-    pub user_ns: f64,
-    /// In the kernel, on their behalf.
-    pub kernel_ns: f64,
+/// With fewer ticks than that the share of a short time says nothing.
+const TICKS_MIN: u64 = 10;
+
+/// What this process had used at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnTime {
+    /// All of its threads, those that have ended too; exact.
+    all_ns: u64,
+    /// In which hundredths of a second it was met in its own code, and in the kernel.
+    ticks: Ticks,
 }
 
-impl ProcessorTime {
-    /// All threads of a process, to a hundredth of a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Ticks {
+    user: u64,
+    kernel: u64,
+}
+
+impl OwnTime {
+    /// Until now.
     ///
-    /// Errors: there is no such process.
-    pub fn of(process: u32) -> Result<ProcessorTime> {
-        let path = format!("/proc/{process}/stat");
-        let line = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-        let tick_ns = 1e9 / rustix::param::clock_ticks_per_second() as f64;
-        parse(&line, tick_ns).ok_or_else(|| format!("{path} holds no times: {line:?}").into())
+    /// Errors: the kernel tells nothing.
+    pub fn now() -> Result<OwnTime> {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let stat = std::fs::read_to_string("/proc/self/stat")?;
+        let ticks = ticks(&stat).ok_or_else(|| format!("no times in {stat:?}"))?;
+        Ok(OwnTime {
+            all_ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+            ticks,
+        })
+    }
+
+    /// What was used since `before`, in programs and libraries, then in the kernel on their behalf, in
+    /// nanoseconds. The sum is exact; the parts are as large as the ticks were, of the whole process where the time
+    /// was short.
+    pub fn since(self, before: OwnTime) -> (f64, f64) {
+        let ticks = Ticks {
+            user: self.ticks.user - before.ticks.user,
+            kernel: self.ticks.kernel - before.ticks.kernel,
+        };
+        let told = match ticks.user + ticks.kernel {
+            few if few < TICKS_MIN => self.ticks,
+            _ => ticks,
+        };
+        let all_ns = (self.all_ns - before.all_ns) as f64;
+        let user_ns = all_ns * told.user as f64 / (told.user + told.kernel).max(1) as f64;
+        (user_ns, all_ns - user_ns)
     }
 }
 
-impl Sub for ProcessorTime {
-    type Output = ProcessorTime;
-
-    fn sub(self, before: ProcessorTime) -> ProcessorTime {
-        ProcessorTime {
-            user_ns: self.user_ns - before.user_ns,
-            kernel_ns: self.kernel_ns - before.kernel_ns,
-        }
+/// What all threads of another process have used that have not ended, in its own code and in the kernel's.
+///
+/// Errors: there is no such process.
+pub fn of_server_ns(process: u32) -> Result<u64> {
+    let path = format!("/proc/{process}/task");
+    let tasks = std::fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
+    let mut sum_ns = 0;
+    for task in tasks {
+        // A thread that has just ended has none.
+        let told = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        let first = told.split_whitespace().next();
+        sum_ns += first.and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
     }
+    Ok(sum_ns)
 }
 
 /// The 14th and the 15th field; the second is a name in brackets and may hold anything.
-fn parse(line: &str, tick_ns: f64) -> Option<ProcessorTime> {
-    let mut fields = line.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut next_ns = || Some(fields.next()?.parse::<f64>().ok()? * tick_ns);
-    Some(ProcessorTime {
-        user_ns: next_ns()?,
-        kernel_ns: next_ns()?,
+fn ticks(stat: &str) -> Option<Ticks> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse().ok();
+    Some(Ticks {
+        user: next()?,
+        kernel: next()?,
     })
 }
 
@@ -51,15 +85,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_follow_a_name_of_any_kind() {
-        let line = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 30 0 0 20";
-        let time = parse(line, 1e7).expect("two times");
-        assert_eq!((time.user_ns, time.kernel_ns), (2.5e9, 3e8));
-        assert_eq!(parse("7 (a) S 1", 1e7), None);
+    fn ticks_follow_a_name_of_any_kind() {
+        let stat = "7 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 250 30 0 0 20";
+        let wanted = Ticks {
+            user: 250,
+            kernel: 30,
+        };
+        assert_eq!(ticks(stat), Some(wanted));
+        assert_eq!(ticks("7 (a) S 1"), None);
     }
 
     #[test]
-    fn ones_own_time_can_be_read() {
-        ProcessorTime::of(std::process::id()).expect("we run");
+    fn time_is_parted_as_the_ticks_were_and_where_they_were_few_as_all_were() {
+        let at = |all_ns, user, kernel| OwnTime {
+            all_ns,
+            ticks: Ticks { user, kernel },
+        };
+        let (before, after) = (at(1000, 10, 10), at(2000, 40, 20));
+        assert_eq!(after.since(before), (750.0, 250.0));
+        let soon = at(1400, 11, 33);
+        assert_eq!(soon.since(at(1000, 10, 30)), (100.0, 300.0));
+    }
+
+    #[test]
+    fn the_time_of_a_process_that_runs_is_told() {
+        let before = OwnTime::now().expect("ours");
+        let (user_ns, kernel_ns) = OwnTime::now().expect("ours").since(before);
+        assert!(user_ns + kernel_ns > 0.0);
+        assert!(of_server_ns(std::process::id()).expect("we run") > 0);
     }
 }

@@ -12,7 +12,7 @@ use forebay_report::Row;
 use crate::Result;
 use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law};
-use crate::worker::processor_time::ProcessorTime;
+use crate::worker::processor_time::{OwnTime, of_server_ns};
 use crate::worker::target::Target;
 
 const UNITS: [(&str, usize); 2] = [("256b", 256), ("16k", 16 << 10)];
@@ -51,10 +51,9 @@ pub struct Plan {
 
 impl Plan {
     /// What this process has used of the processors, and the server.
-    fn processor_times(&self) -> Result<(ProcessorTime, ProcessorTime)> {
-        let server = self.server.map(ProcessorTime::of).transpose()?;
-        let own = ProcessorTime::of(std::process::id())?;
-        Ok((own, server.unwrap_or_default()))
+    fn processor_times(&self) -> Result<(OwnTime, u64)> {
+        let server_ns = self.server.map(of_server_ns).transpose()?;
+        Ok((OwnTime::now()?, server_ns.unwrap_or(0)))
     }
 }
 
@@ -124,16 +123,17 @@ impl Cell<'_> {
         // Of the patterns that wait for no place, where the time of a write goes.
         if self.law.is_none() {
             let writes: u64 = written.iter().map(|one| one.writes).sum();
-            let (own, server) = (after.0 - before.0, after.1 - before.1);
+            let (user_ns, kernel_ns) = after.0.since(before.0);
             let mut row = |part: &str, time_ns: f64| {
                 let per_write_ns = time_ns / writes as f64;
                 let row = Row::new(format!("{name}_{part}"), per_write_ns, "ns");
                 outcome.rows.push(row);
             };
-            row("user", own.user_ns);
-            row("kernel", own.kernel_ns);
+            row("user", user_ns);
+            row("kernel", kernel_ns);
             if self.plan.server.is_some() {
-                row("server", server.user_ns + server.kernel_ns);
+                // Threads of it that ended meanwhile take their time with them.
+                row("server", after.1.saturating_sub(before.1) as f64);
             }
         }
         drop(written);
