@@ -46,13 +46,11 @@ for target in ${1:-$(sed -n 's/^path = "fuzz_targets\/\(.*\)\.rs"/\1/p' Cargo.to
     echo "==> $target, $seconds s"
     mkdir -p "corpus/$target" "artifacts/$target"
     # Of libFuzzer's many lines the last tell how much was tried; a failure shows them all.
-    log=$(mktemp)
+    log=$CARGO_TARGET_DIR/$target.log
     if ! "$PROGRAMS/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="artifacts/$target/" "corpus/$target" >"$log" 2>&1; then
         cat "$log"
-        rm -f "$log"
         exit 1
     fi
     echo "    ok: $target, $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs"
-    rm -f "$log"
 done
