@@ -1,15 +1,19 @@
 //! Bad days: the disk is full, stops, or is gone; a file vanishes behind the mount; directories and
 //! pools do not go together. Each check says what must hold.
 
+pub mod blocks;
+mod preload;
+
 use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use forebay_report::Row;
+use rustix::process::Signal;
 
+use self::blocks::{BLOCK_BYTES, expect_blocks, fill, open_synced};
 use crate::Result;
 use crate::disk::{self, Disk};
 use crate::place::{Form, Place, memory};
@@ -19,7 +23,9 @@ use crate::settings::Settings;
 const POOL_BYTES: u64 = 16 << 20;
 const SMALL_DISK_BYTES: u64 = 24 << 20;
 const DEADLINE: Duration = Duration::from_secs(60);
-const BLOCK_BYTES: usize = 16 << 10;
+
+/// The exit code of a daemon that was made to end while it was in use.
+const EXIT_FORCED: i32 = 6;
 
 /// What must hold on one of them.
 type Check = fn(&Settings) -> Result<()>;
@@ -39,6 +45,28 @@ const CHECKS: &[(&str, Check)] = &[
     (
         "a disk that is gone loses nothing that was acknowledged",
         gone_disk,
+    ),
+    ("a mount in use at the end is served until it is not", busy),
+    ("a mount that must end while in use loses nothing", insisted),
+    (
+        "by preload: a pool belongs to one directory",
+        preload::foreign_pool,
+    ),
+    (
+        "by preload: a full disk loses nothing that was acknowledged",
+        preload::full_disk,
+    ),
+    (
+        "by preload: a disk that stops makes writers wait or fail, and loses nothing",
+        preload::stopped_disk,
+    ),
+    (
+        "by preload: a disk that is gone loses nothing that was acknowledged",
+        preload::gone_disk,
+    ),
+    (
+        "by preload: of a file that others removed the data is kept",
+        preload::removed_behind,
     ),
 ];
 
@@ -124,53 +152,6 @@ fn removed_behind(settings: &Settings) -> Result<()> {
         true => Ok(()),
         false => Err(format!("{} bytes of the other file, end: {stopped:?}", kept.len()).into()),
     }
-}
-
-/// A block that tells its number in every byte pair.
-fn block(number: usize) -> Vec<u8> {
-    let stamp = (number as u16 + 1).to_le_bytes();
-    stamp.repeat(BLOCK_BYTES / 2)
-}
-
-/// Opens for synchronous writes.
-fn open_synced(path: &Path) -> Result<File> {
-    let mut options = File::options();
-    let options = options.read(true).write(true).create(true);
-    Ok(options.custom_flags(libc::O_DSYNC).open(path)?)
-}
-
-/// Writes blocks until one fails, or `count` are there; how many were acknowledged, and why it ended.
-fn fill(file: &File, count: usize) -> (usize, Option<std::io::Error>) {
-    for number in 0..count {
-        let offset = (number * BLOCK_BYTES) as u64;
-        if let Err(error) = file.write_all_at(&block(number), offset) {
-            return (number, Some(error));
-        }
-    }
-    (count, None)
-}
-
-fn expect_blocks(path: &Path, count: usize, when: &str) -> Result<()> {
-    let found = std::fs::read(path)?;
-    for number in 0..count {
-        let start = number * BLOCK_BYTES;
-        let wanted = block(number);
-        let there = found.get(start..start + BLOCK_BYTES).unwrap_or_default();
-        if there != wanted {
-            let bad: Vec<usize> = (0..there.len())
-                .filter(|at| there[*at] != wanted[*at])
-                .collect();
-            let zeroes = bad.iter().filter(|at| there[**at] == 0).count();
-            return Err(format!(
-                "{when}: block {number} of {count}: {} of {} bytes are wrong, {zeroes} of them 0, from {:?} on",
-                bad.len(),
-                there.len(),
-                bad.first()
-            )
-            .into());
-        }
-    }
-    Ok(())
 }
 
 fn full_disk(settings: &Settings) -> Result<()> {
@@ -261,4 +242,53 @@ fn gone_disk(settings: &Settings) -> Result<()> {
         before.max(after),
         "at the end",
     )
+}
+
+fn busy(settings: &Settings) -> Result<()> {
+    end_in_use(settings, false)
+}
+
+fn insisted(settings: &Settings) -> Result<()> {
+    end_in_use(settings, true)
+}
+
+/// Tells the mount to end while a file is open, and then closes the file or insists.
+fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
+    const BLOCKS: usize = 64;
+    let mut place = mounted(settings, &settings.disk)?;
+    let path = place.files().join("filled");
+    let file = open_synced(&path)?;
+    let _ = fill(&file, BLOCKS / 2);
+    let daemon = place.take_daemon().ok_or("there is no daemon")?;
+    let id = daemon.id();
+    let end = std::thread::spawn(move || daemon.status_after(Signal::TERM));
+    let is_told = || {
+        Ok(place
+            .log_tail()
+            .contains("in use, and served")
+            .then_some(()))
+    };
+    let told = forebay_children::wait_for(DEADLINE, is_told)?;
+    told.ok_or("nobody is told that the mount is in use")?;
+    let (count, error) = fill(&file, BLOCKS);
+    if let Some(error) = error {
+        return Err(format!("block {count} while it waits to end: {error}").into());
+    }
+    let wanted = match insists {
+        true => {
+            let daemon = rustix::process::Pid::from_raw(id as i32).ok_or("no process")?;
+            rustix::process::kill_process(daemon, Signal::TERM)?;
+            EXIT_FORCED
+        }
+        false => {
+            drop(file);
+            0
+        }
+    };
+    let status = end.join().map_err(|_| "the waiting panicked")??;
+    place.unmount_dead();
+    if status.code() != Some(wanted) {
+        return Err(format!("it ended with {status}, not with {wanted}").into());
+    }
+    expect_blocks(&place.backing().join("filled"), BLOCKS, "at the end")
 }

@@ -59,6 +59,9 @@ enum Part {
     /// Does what a socket tells it, in a directory
     #[command(hide = true)]
     Work(WorkOptions),
+    /// Writes blocks to a file until no more are taken; prints how many were, and the error's number
+    #[command(hide = true)]
+    Fill(FillOptions),
     /// Makes transactions in a database until it is killed
     #[command(hide = true)]
     Ledger(LedgerOptions),
@@ -115,6 +118,15 @@ struct WorkOptions {
 }
 
 #[derive(Debug, Args)]
+struct FillOptions {
+    path: PathBuf,
+    #[arg(long)]
+    count: usize,
+    #[arg(long)]
+    pause: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 struct LedgerOptions {
     path: PathBuf,
     #[arg(long, value_enum)]
@@ -129,6 +141,10 @@ fn main() -> ExitCode {
         }
         Part::Ledger(options) => {
             database::run_ledger(&options.path, options.journal).map(|()| true)
+        }
+        Part::Fill(options) => {
+            bad_days::blocks::run(&options.path, options.count, options.pause.as_deref())
+                .map(|()| true)
         }
         Part::Database(options) => torture(&options, &[database::run]),
         Part::BadDays(options) => torture(&options, &[bad_days::run]),

@@ -165,6 +165,11 @@ impl Place {
         }
     }
 
+    /// The daemon, whose end is the caller's from now on.
+    pub fn take_daemon(&mut self) -> Option<Daemon> {
+        self.daemon.take()
+    }
+
     /// Kills the daemon, if there is one.
     ///
     /// Errors: the kernel's.

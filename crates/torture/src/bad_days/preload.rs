@@ -1,0 +1,172 @@
+//! The same by the preloaded library: a program of its own fills a file.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use forebay_children::Group;
+
+use super::blocks::{BEFORE_PAUSE, BLOCK_BYTES, Filled, Pause, expect_blocks, parse};
+use super::{DEADLINE, POOL_BYTES, SMALL_DISK_BYTES, refused};
+use crate::Result;
+use crate::disk::Disk;
+use crate::place::{Form, Place, memory};
+use crate::settings::Settings;
+
+fn preloaded(settings: &Settings, parent: &Path) -> Result<Place> {
+    Place::new(Form::Preload, &settings.forebay, parent, POOL_BYTES)
+}
+
+/// A program that writes blocks to a file of the place; with `pauses`, not all at once.
+fn filler(settings: &Settings, place: &Place, name: &str, count: usize, pauses: bool) -> Command {
+    let mut program = place.program(&settings.own);
+    program.arg("fill").arg(place.backing().join(name));
+    program.args(["--count", &count.to_string()]);
+    if pauses {
+        program.arg("--pause").arg(place.scratch("mount"));
+    }
+    program
+}
+
+/// A program that has come to its pause.
+struct Paused {
+    group: Group,
+    pause: Pause,
+    printed: std::path::PathBuf,
+}
+
+impl Paused {
+    fn start(settings: &Settings, place: &Place, count: usize) -> Result<Paused> {
+        let printed = place.scratch("printed");
+        let mut program = filler(settings, place, "filled", count, true);
+        program.stdout(File::create(&printed)?);
+        program.stderr(File::create(place.scratch("complaints"))?);
+        let mut group = Group::start(&mut program)?;
+        let pause = Pause::new(&place.scratch("mount"));
+        let is_there = || match (pause.is_reached(), group.ended()?) {
+            (true, _) => Ok(Some(())),
+            (false, None) => Ok(None),
+            (false, Some(status)) => Err(format!("it ended before: {status}").into()),
+        };
+        forebay_children::wait_for(DEADLINE, is_there)?.ok_or("it never paused")?;
+        Ok(Paused {
+            group,
+            pause,
+            printed,
+        })
+    }
+
+    /// How it ends, if it does so in time; and how many blocks were acknowledged.
+    fn wait(&mut self, limit: Duration) -> Result<Option<(ExitStatus, Filled)>> {
+        let group = &mut self.group;
+        let ended = forebay_children::wait_for(limit, || group.ended())?;
+        let Some(status) = ended else {
+            return Ok(None);
+        };
+        Ok(Some((
+            status,
+            parse(&std::fs::read_to_string(&self.printed)?)?,
+        )))
+    }
+}
+
+/// Brings the directory up to date without a program, and looks for the blocks.
+fn expect_recovered(place: &Place, count: usize) -> Result<()> {
+    place.recover()?;
+    expect_blocks(&place.backing().join("filled"), count, "at the end")
+}
+
+pub fn foreign_pool(settings: &Settings) -> Result<()> {
+    let mut mounted = super::mounted(settings, &settings.disk)?;
+    std::fs::write(mounted.files().join("a"), b"a")?;
+    mounted.stop()?;
+    let mut run = mounted.command("run");
+    run.arg("--pool").arg(mounted.pool()).arg("--cover");
+    run.arg(settings.disk.join("**")).args(["--", "true"]);
+    refused(&mut run, &["pool", "belongs"])
+}
+
+pub fn full_disk(settings: &Settings) -> Result<()> {
+    let disk = Disk::new(&memory(), SMALL_DISK_BYTES)?;
+    let place = preloaded(settings, &disk.path())?;
+    let ballast = place.backing().join("ballast");
+    std::fs::write(&ballast, vec![1; 4 << 20])?;
+    File::open(&ballast)?.sync_all()?;
+    let mut program = filler(settings, &place, "filled", 4096, false);
+    let output = forebay_children::run(&mut program, DEADLINE)?;
+    let Filled { count, error } = parse(&output.printed)?;
+    if error != libc::ENOSPC {
+        return Err(format!("{count} blocks, then error {error}: {}", output.told()).into());
+    }
+    std::fs::remove_file(&ballast)?;
+    expect_recovered(&place, count)
+}
+
+pub fn stopped_disk(settings: &Settings) -> Result<()> {
+    let mut disk = Disk::new(&memory(), 128 << 20)?;
+    let place = preloaded(settings, &disk.path())?;
+    // More than the pool has: it cannot all be taken.
+    let count = 4 * POOL_BYTES as usize / BLOCK_BYTES;
+    let mut program = Paused::start(settings, &place, count)?;
+    disk.freeze()?;
+    program.pause.end()?;
+    let early = program.wait(Duration::from_secs(5))?;
+    disk.thaw()?;
+    let outcome = match early {
+        Some(outcome) => Some(outcome),
+        None => program.wait(DEADLINE)?,
+    };
+    let (_, filled) = outcome.ok_or("the program does not end when the disk goes on")?;
+    expect_recovered(&place, filled.count.max(BEFORE_PAUSE))
+}
+
+pub fn gone_disk(settings: &Settings) -> Result<()> {
+    let disk = Disk::new(&memory(), 128 << 20)?;
+    let place = preloaded(settings, &disk.path())?;
+    let count = 2 * POOL_BYTES as usize / BLOCK_BYTES;
+    let mut program = Paused::start(settings, &place, count)?;
+    disk.cut_power()?;
+    program.pause.end()?;
+    // What is taken now is taken by the pool, or refused.
+    let ended = program.wait(DEADLINE)?;
+    let (_, filled) = ended.ok_or("the program does not end when the disk is gone")?;
+    disk.restart()?;
+    expect_recovered(&place, filled.count.max(BEFORE_PAUSE))
+}
+
+pub fn removed_behind(settings: &Settings) -> Result<()> {
+    let place = preloaded(settings, &settings.disk)?;
+    let mut program = Paused::start(settings, &place, BEFORE_PAUSE + 1)?;
+    program.group.kill()?;
+    let path = place.backing().join("filled");
+    std::fs::remove_file(&path)?;
+    // Killed is not yet gone: the pool is its until then.
+    let is_free = || {
+        let mut recover = place.command("recover");
+        let output = forebay_children::run(recover.arg(place.pool()), DEADLINE)?;
+        let is_taken = output.complaints.contains("another process");
+        Ok((!is_taken).then_some(output))
+    };
+    let output = forebay_children::wait_for(DEADLINE, is_free)?.ok_or("the pool stays in use")?;
+    let names_it = output.complaints.contains("filled") && output.complaints.contains("gone");
+    if output.status.success() || !names_it {
+        return Err(format!("nobody is told of the file: {}", output.told()).into());
+    }
+    let mut save = place.command("recover");
+    save.arg(place.pool()).arg("--save-lost");
+    forebay_children::output(&mut save, DEADLINE)?;
+    let folder = place.scratch("");
+    let mut saved = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.contains(".lost-") {
+            saved.push(path.clone());
+        }
+    }
+    match saved.as_slice() {
+        [saved] => expect_blocks(saved, BEFORE_PAUSE, "saved beside the pool"),
+        _ => Err(format!("one file is to be saved, not {saved:?}").into()),
+    }
+}
