@@ -27,6 +27,8 @@ forebay::mutants! {
         FilesBlocksKept,
         /// The last block keeps what a cut took away.
         FilesTailKept,
+        /// The backing's file is longer than ours: a cut leaves it as it was.
+        FilesBackingNotCut,
         /// Write-back does not wait until a cut is durable.
         FilesCutUnsettled,
     }

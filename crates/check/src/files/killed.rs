@@ -2,7 +2,7 @@
 //! on changing names before anybody recovers.
 
 use super::life::{Case, Image, Life};
-use super::oracle::{File, Model, Thing};
+use super::oracle::{FILE_MODE, File, Model, Thing};
 use super::script::{self, Step};
 use super::tree::{Inode, Kind, Node, Tree};
 use forebay_pmem::shadow::Distribution;
@@ -37,16 +37,16 @@ impl Life {
         let kept = |model: &Model| {
             let mut model = model.clone();
             script::apply(&Step::SyncBacking, &mut model);
+            model.sync_modes();
             model
         };
         let before = kept(&self.models[case.done - 1]);
         let mut legal = vec![before.clone()];
         legal.extend(self.models.get(case.done).map(kept));
-        legal.extend(
-            self.steps
-                .get(case.done - 1)
-                .and_then(|step| in_part(step, before)),
-        );
+        if let Some(step) = self.steps.get(case.done - 1) {
+            legal.extend(script::in_part(step, &before));
+            legal.extend(in_part(step, before));
+        }
         legal
     }
 }
@@ -117,7 +117,13 @@ fn rename(tree: &mut Tree, from: &Path, to: &Path) {
 
 fn make(tree: &mut Tree, inode: Inode, path: &Path, bytes: &[u8]) {
     let kind = Kind::File(Arc::new(bytes.to_vec()));
-    tree.nodes.insert(inode, Node { kind, mode: 0o600 });
+    tree.nodes.insert(
+        inode,
+        Node {
+            kind,
+            mode: FILE_MODE,
+        },
+    );
     let entry = tree.entry(path);
     tree.names.insert(entry, inode);
 }

@@ -5,18 +5,16 @@ use super::oracle::{Id, Model};
 use super::script::{self, Step};
 use super::side::{Sectors, Side, SideState};
 use super::tree::Tree;
+use super::worker::Worker;
 use forebay::RuntimeOptions;
 use forebay_files::observe::{self, Observer};
-use forebay_files::{BufferedFile, Directory, FileBuffer, FileBufferParts, FileIdentity};
+use forebay_files::{FileBuffer, FileBufferParts, FileIdentity};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Distribution, Shadow, ShadowModel};
-use rustix::fs::{Mode, OFlags, RenameFlags};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -72,7 +70,7 @@ pub struct Life {
     /// What the last step, if it was not acknowledged, would have made of it.
     pub steps: Vec<Step>,
     /// What a crash in the midst of each step may leave too.
-    in_part: Vec<Option<Model>>,
+    in_part: Vec<Vec<Model>>,
     /// Who is who.
     pub identities: Identities,
 }
@@ -311,15 +309,11 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
         let found = machine.backing.tree().map_err(|error| error.to_string())?;
         judge(&plan.legal, &found)?;
         life.models.push(Model::of(&found));
-        let mut worker = Worker {
-            buffer,
-            root: &place.root,
-            open: BTreeMap::new(),
-        };
+        let mut worker = Worker::new(buffer, &place.root);
         lock(&recorder).next_step();
         while life.steps.len() < plan.steps {
             let model = life.models.last().expect("there is a first one");
-            let open: Vec<Id> = worker.open.keys().copied().collect();
+            let open: Vec<Id> = worker.open();
             for step in script::draw(&mut rng, model, &open) {
                 life.take_step(&mut worker, step)?;
                 // What no moment in the pool comes between is still a change of the backing.
@@ -357,7 +351,8 @@ impl Life {
         let last = &self.models[case.done - 1];
         let mut legal = vec![last.clone()];
         legal.extend(self.models.get(case.done).cloned());
-        legal.extend(self.in_part.get(case.done - 1).cloned().flatten());
+        let in_part = self.in_part.get(case.done - 1);
+        legal.extend(in_part.into_iter().flatten().cloned());
         legal
     }
 }
@@ -372,121 +367,6 @@ pub fn judge(legal: &[Model], found: &Tree) -> Result<(), String> {
         }
     }
     Err(why.join("; or else: "))
-}
-
-/// The program.
-struct Worker<'a> {
-    buffer: Arc<FileBuffer>,
-    root: &'a Path,
-    open: BTreeMap<Id, Arc<BufferedFile>>,
-}
-
-impl Worker<'_> {
-    /// Does a step.
-    fn act(&mut self, step: &Step, opened: Option<Id>, before: &Model) -> io::Result<()> {
-        match step {
-            Step::Create(path) | Step::Open(path) => {
-                let (directory, name) = self.place(path)?;
-                let flags = match step {
-                    Step::Create(_) => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
-                    _ => OFlags::RDWR,
-                };
-                let mode = Mode::from_raw_mode(0o644);
-                let file = directory.open(name, flags | OFlags::CLOEXEC, mode)?;
-                let file = self.buffer.adopt(file.descriptor)?;
-                self.open.insert(opened.expect("it has a name"), file);
-            }
-            Step::MakeDirectory(path) => {
-                let (directory, name) = self.place(path)?;
-                directory.make_directory(name, Mode::from_raw_mode(0o755))?;
-            }
-            Step::MakeLink(path, target) => {
-                let (directory, name) = self.place(path)?;
-                directory.make_symbolic_link(name, target)?;
-            }
-            Step::Link(from, to) => {
-                let (source, from) = self.place(from)?;
-                let (directory, to) = self.place(to)?;
-                directory.link(&source, from, to)?;
-            }
-            Step::Unlink(path) => {
-                let (directory, name) = self.place(path)?;
-                directory.unlink(name)?;
-                self.forget(before.names[path], before);
-            }
-            Step::RemoveDirectory(path) => {
-                let (directory, name) = self.place(path)?;
-                directory.remove_directory(name)?;
-            }
-            Step::Rename(from, to, exchange) => self.rename(from, to, *exchange, before)?,
-            Step::Close(file) => drop(self.open.remove(file)),
-            Step::Write(file, offset, bytes, durable) => {
-                self.open[file].write_at(*offset as u64, bytes, *durable)?;
-            }
-            Step::Append(file, bytes, durable) => {
-                self.open[file].append(bytes, *durable)?;
-            }
-            Step::Truncate(file, len) => self.open[file].truncate(*len as u64)?,
-            Step::Sync(file, kind) => self.open[file].sync(*kind)?,
-            Step::Drain(file) => self.open[file].drain()?,
-            Step::Suspend(file) => self.open[file].suspend()?,
-            Step::Resume(file) => self.open[file].resume(),
-            Step::SyncBacking => self.buffer.sync_backing()?,
-            Step::Work => self.buffer.work_once()?,
-        }
-        Ok(())
-    }
-
-    /// Reads every open file; the error is what is wrong with one.
-    fn read_all(&self, model: &Model) -> Result<(), String> {
-        for (id, file) in &self.open {
-            let expected = model.content(*id);
-            let mut found = vec![0; expected.len() + 10];
-            let read = file.read_at(0, &mut found).map_err(|e| e.to_string())?;
-            let size_bytes = file.size_bytes().map_err(|e| e.to_string())?;
-            if found[..read] != *expected || size_bytes != expected.len() as u64 {
-                let first = found
-                    .iter()
-                    .zip(expected)
-                    .position(|(one, other)| one != other);
-                return Err(format!(
-                    "file {id} reads otherwise than it was written: {read} bytes of {size_bytes}, \
-                     expected {}, other from {first:?} on",
-                    expected.len()
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path, exchange: bool, before: &Model) -> io::Result<()> {
-        let (source, from) = self.place(from)?;
-        let (directory, name) = self.place(to)?;
-        let flags = match exchange {
-            true => RenameFlags::EXCHANGE,
-            false => RenameFlags::empty(),
-        };
-        source.rename(from, &directory, name, flags)?;
-        if let (false, Some(victim)) = (exchange, before.names.get(to)) {
-            self.forget(*victim, before);
-        }
-        Ok(())
-    }
-
-    /// A file that has lost its last name is not looked at again.
-    fn forget(&mut self, victim: Id, before: &Model) {
-        if before.names.values().filter(|id| **id == victim).count() == 1 {
-            self.open.remove(&victim);
-        }
-    }
-
-    /// The directory of a path, and the last name.
-    fn place<'p>(&self, path: &'p Path) -> io::Result<(Directory, &'p OsStr)> {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        let directory = File::open(self.root.join(parent))?;
-        let name = path.file_name().expect("paths have a last name");
-        Ok((self.buffer.directory(directory.into())?, name))
-    }
 }
 
 fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {

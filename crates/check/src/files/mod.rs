@@ -10,6 +10,7 @@ mod oracle;
 mod script;
 mod side;
 mod tree;
+mod worker;
 
 use crate::campaign::{default_threads, hush_panics};
 use crate::judge::Fold;

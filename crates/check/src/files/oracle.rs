@@ -8,6 +8,11 @@ use std::path::{Path, PathBuf};
 /// An inode of the model.
 pub type Id = u64;
 
+/// The mode that files are made with.
+pub const FILE_MODE: u32 = 0o644;
+/// The mode that directories are made with.
+pub const DIRECTORY_MODE: u32 = 0o755;
+
 /// What an inode must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Thing {
@@ -78,6 +83,16 @@ impl File {
         self.change(|bytes| bytes.resize(len, 0));
     }
 
+    /// A hole in what there is.
+    pub fn punch(&mut self, offset: usize, len: usize) {
+        self.change(|bytes| {
+            let end = (offset + len).min(bytes.len());
+            if let Some(hole) = bytes.get_mut(offset..end) {
+                hole.fill(0);
+            }
+        });
+    }
+
     /// Whether a crash may leave this; the error is why not.
     fn allows(&self, found: &[u8]) -> Result<(), String> {
         let versions = || std::iter::once(&self.durable).chain(&self.later);
@@ -95,6 +110,26 @@ impl File {
     }
 }
 
+/// An inode's mode: what is durable, and each later one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Modes {
+    durable: u32,
+    later: Vec<u32>,
+}
+
+impl Modes {
+    fn sync(&mut self) {
+        if let Some(newest) = self.later.pop() {
+            self.durable = newest;
+            self.later.clear();
+        }
+    }
+
+    fn allows(&self, found: u32) -> bool {
+        self.durable == found || self.later.contains(&found)
+    }
+}
+
 /// The tree as it was acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Model {
@@ -102,6 +137,8 @@ pub struct Model {
     pub names: BTreeMap<PathBuf, Id>,
     /// What has or had a name.
     pub things: BTreeMap<Id, Thing>,
+    /// Modes of files and directories.
+    modes: BTreeMap<Id, Modes>,
     next: Id,
 }
 
@@ -116,18 +153,59 @@ impl Model {
                 Kind::Link(target) => Thing::Link(target.clone()),
                 Kind::File(bytes) => Thing::File(File::new(bytes.to_vec())),
             };
+            model.set_mode_of(inode, &thing, tree.nodes[&inode].mode);
             model.things.insert(inode, thing);
             model.next = model.next.max(inode + 1);
         }
         model
     }
 
+    /// What the next new thing will be.
+    pub fn next_id(&self) -> Id {
+        self.next + 1
+    }
+
     /// Makes something new under a name.
     pub fn make(&mut self, path: &Path, thing: Thing) -> Id {
-        self.next += 1;
+        self.next = self.next_id();
         self.names.insert(path.to_path_buf(), self.next);
+        let mode = match thing {
+            Thing::Directory => DIRECTORY_MODE,
+            _ => FILE_MODE,
+        };
+        self.set_mode_of(self.next, &thing, mode);
         self.things.insert(self.next, thing);
         self.next
+    }
+
+    /// Links have no mode of their own.
+    fn set_mode_of(&mut self, id: Id, thing: &Thing, mode: u32) {
+        if !matches!(thing, Thing::Link(_)) {
+            let modes = Modes {
+                durable: mode,
+                later: Vec::new(),
+            };
+            self.modes.insert(id, modes);
+        }
+    }
+
+    /// A mode that need not survive until the next sync of it.
+    pub fn set_mode(&mut self, path: &Path, mode: u32) {
+        let id = self.names[path];
+        let modes = self.modes.get_mut(&id).expect("it is no link");
+        modes.later.push(mode);
+    }
+
+    /// The modes that all have now are durable.
+    pub fn sync_modes(&mut self) {
+        self.modes.values_mut().for_each(Modes::sync);
+    }
+
+    /// The mode that an inode has now is durable.
+    pub fn sync_mode(&mut self, id: Id) {
+        if let Some(modes) = self.modes.get_mut(&id) {
+            modes.sync();
+        }
     }
 
     /// A file of the model.
@@ -136,6 +214,11 @@ impl Model {
             Some(Thing::File(file)) => file,
             other => panic!("{id} is no file but {other:?}"),
         }
+    }
+
+    /// Whether others use a file too, or may.
+    pub fn is_shared(&self, id: Id) -> bool {
+        matches!(&self.things[&id], Thing::File(file) if file.is_shared)
     }
 
     /// What readers of a file see.
@@ -235,6 +318,14 @@ impl Model {
                 (_, found) => Err(format!("it is {found:?}")),
             };
             right.map_err(|error| format!("{}: {error}", path.display()))?;
+            let mode = found.nodes[inode].mode;
+            if self.modes.get(id).is_some_and(|modes| !modes.allows(mode)) {
+                let legal = &self.modes[id];
+                return Err(format!(
+                    "{}: mode {mode:o}, not of {legal:?}",
+                    path.display()
+                ));
+            }
         }
         let mut inodes: Vec<u64> = known.values().copied().collect();
         inodes.sort_unstable();
@@ -266,6 +357,26 @@ mod tests {
         file.sync();
         assert_eq!(file.allows(&[3, 1, 2, 2, 2, 2]), Ok(()));
         assert!(file.allows(&[3, 1, 1, 1]).is_err());
+    }
+
+    #[test]
+    fn a_mode_is_exact_from_its_sync_on() {
+        let mut model = Model::default();
+        let path = Path::new("a");
+        let id = model.make(path, Thing::Directory);
+        let allowed = |model: &Model| {
+            let legal = |mode: &u32| model.modes[&id].allows(*mode);
+            [DIRECTORY_MODE, 0o700, 0o711, 0o777]
+                .iter()
+                .copied()
+                .filter(legal)
+                .collect::<Vec<u32>>()
+        };
+        model.set_mode(path, 0o700);
+        model.set_mode(path, 0o711);
+        assert_eq!(allowed(&model), [DIRECTORY_MODE, 0o700, 0o711]);
+        model.sync_mode(id);
+        assert_eq!(allowed(&model), [0o711]);
     }
 
     #[test]

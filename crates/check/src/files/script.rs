@@ -1,6 +1,6 @@
 //! What programs do to files, at random.
 
-use super::oracle::{Id, Model, Thing};
+use super::oracle::{File, Id, Model, Thing};
 use forebay_files::SyncKind;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,12 @@ pub enum Step {
     Write(Id, usize, Vec<u8>, bool),
     Append(Id, Vec<u8>, bool),
     Truncate(Id, usize),
+    /// Room from an offset on, so many bytes.
+    Allocate(Id, Space, usize, usize),
+    /// Another mode, not by way of the buffer.
+    SetMode(PathBuf, u32),
     Sync(Id, SyncKind),
+    SyncDirectory(PathBuf),
     Drain(Id),
     /// Others use the file from now on, until `Resume`.
     Suspend(Id),
@@ -33,21 +38,85 @@ pub enum Step {
     Work,
 }
 
+/// What becomes of room in a file.
+#[derive(Clone, Copy, Debug)]
+pub enum Space {
+    /// The file is so long at least.
+    Grown,
+    /// It is kept for later.
+    Kept,
+    /// It is given back.
+    Punched,
+}
+
 /// Names are few, so that programs meet.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// Files grow up to here.
 const FILE_BYTES_MAX: usize = 6 << 10;
 
+/// A write of more than this may be split into several transactions, one after the other.
+const WHOLE_BYTES_MAX: usize = 8 << 10;
+/// Bytes of a write that is split for sure: more than an eighth of the pool.
+const SPLIT_BYTES: std::ops::Range<usize> = 64 << 10..80 << 10;
+/// Transactions of a write that is split end at multiples of this.
+const SPLIT_STEP_BYTES: usize = 512;
+const MODES: [u32; 3] = [0o600, 0o640, 0o755];
+
 /// Draws what is done next; nothing if the dice show something that cannot be.
 pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
-    match rng.u8(..12) {
-        0 => phrase(rng, model, open).unwrap_or_default(),
-        _ => one(rng, model, open).into_iter().collect(),
-    }
+    let phrase = match rng.u8(..48) {
+        0..=5 => cut_and_written(rng, model, open),
+        6 | 7 => given_back(rng, model, open),
+        8 | 9 => gathered(rng, model),
+        10 => split(rng, model, open),
+        _ => one(rng, model, open).map(|step| vec![step]),
+    };
+    phrase.unwrap_or_default()
+}
+
+/// What seldom comes about by chance: a file that the pool had is others', and shorter.
+fn given_back(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let bytes = content(rng);
+    let end = model.content(file).len() + bytes.len();
+    Some(vec![
+        Step::Append(file, bytes, true),
+        Step::Suspend(file),
+        Step::Truncate(file, rng.usize(..end)),
+        Step::Sync(file, SyncKind::Data),
+    ])
+}
+
+/// The same of a file that is new, and synced when all of it is written.
+fn gathered(rng: &mut fastrand::Rng, model: &Model) -> Option<Vec<Step>> {
+    let path = free(rng, model)?;
+    let file = model.next_id();
+    Some(vec![
+        Step::Create(path),
+        Step::Write(file, rng.usize(..600), content(rng), false),
+        Step::Sync(file, SyncKind::Data),
+        Step::Work,
+    ])
+}
+
+/// The same of a write that is more than one transaction.
+fn split(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+    let file = *rng.choice(open)?;
+    let end = model.content(file).len();
+    let byte = rng.u8(1..);
+    let bytes = (0..rng.usize(SPLIT_BYTES)).map(|at| byte ^ (at >> 9) as u8);
+    Some(vec![
+        Step::Drain(file),
+        Step::Work,
+        Step::Write(file, rng.usize(..=end), bytes.collect(), true),
+        Step::Drain(file),
+        Step::Truncate(file, rng.usize(..FILE_BYTES_MAX)),
+        Step::Work,
+    ])
 }
 
 /// What seldom comes about by chance: data that the backing has is cut away, and more is written.
-fn phrase(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
+fn cut_and_written(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Step>> {
     let file = *rng.choice(open)?;
     let end = model.content(file).len();
     let bytes = content(rng);
@@ -72,7 +141,7 @@ fn phrase(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Vec<Ste
 }
 
 fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
-    let step = match rng.u8(..41) {
+    let step = match rng.u8(..47) {
         0..=2 => Step::Create(free(rng, model)?),
         3 => Step::MakeDirectory(free(rng, model)?),
         4 => Step::MakeLink(free(rng, model)?, OsString::from("a/b")),
@@ -104,6 +173,13 @@ fn one(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Option<Step> {
         36 => Step::Suspend(*rng.choice(open)?),
         37 => Step::Resume(*rng.choice(open)?),
         38 => Step::SyncBacking,
+        39 | 40 => Step::SetMode(pick_with_mode(rng, model)?, *rng.choice(&MODES)?),
+        41 => Step::SyncDirectory(pick(rng, model, true)?),
+        42 | 43 => {
+            let spaces = [Space::Grown, Space::Kept, Space::Punched, Space::Punched];
+            let (offset, len) = (rng.usize(..FILE_BYTES_MAX), rng.usize(1..2000));
+            Step::Allocate(*rng.choice(open)?, *rng.choice(&spaces)?, offset, len)
+        }
         _ => Step::Work,
     };
     Some(step)
@@ -185,6 +261,13 @@ fn pick(rng: &mut fastrand::Rng, model: &Model, directory: bool) -> Option<PathB
     rng.choice(&paths).map(|path| path.to_path_buf())
 }
 
+fn pick_with_mode(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
+    let has_mode = |id: &Id| !matches!(model.things[id], Thing::Link(_));
+    let paths = model.names.iter().filter(|(_, id)| has_mode(id));
+    let paths: Vec<&PathBuf> = paths.map(|(path, _)| path).collect();
+    rng.choice(&paths).map(|path| path.to_path_buf())
+}
+
 fn pick_file(rng: &mut fastrand::Rng, model: &Model) -> Option<PathBuf> {
     let is_file = |id: &Id| matches!(model.things[id], Thing::File(_));
     let paths = model.names.iter().filter(|(_, id)| is_file(id));
@@ -213,7 +296,18 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
             model.file(*file).write(end, bytes, *durable);
         }
         Step::Truncate(file, len) => model.file(*file).truncate(*len),
-        Step::Sync(file, _) | Step::Drain(file) => model.file(*file).sync(),
+        Step::Allocate(file, space, offset, len) => {
+            allocate(model.file(*file), *space, *offset, *len)
+        }
+        Step::SetMode(path, mode) => model.set_mode(path, *mode),
+        Step::SyncDirectory(path) => model.sync_mode(model.names[path]),
+        Step::Sync(file, kind) => {
+            model.file(*file).sync();
+            if *kind == SyncKind::All {
+                model.sync_mode(*file);
+            }
+        }
+        Step::Drain(file) => model.file(*file).sync(),
         Step::SyncBacking => {
             for thing in model.things.values_mut() {
                 if let Thing::File(file) = thing {
@@ -228,21 +322,35 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
     None
 }
 
-/// What a crash in the midst of a step may leave beside what was before it and what is after: a file
-/// that others use is written in part.
-pub fn in_part(step: &Step, before: &Model) -> Option<Model> {
-    let (Step::Write(file, ..) | Step::Append(file, ..)) = step else {
-        return None;
-    };
-    let mut model = before.clone();
-    if !model.file(*file).is_shared {
-        return None;
+fn allocate(file: &mut File, space: Space, offset: usize, len: usize) {
+    let size_bytes = file.current().len();
+    match space {
+        Space::Grown if offset + len > size_bytes => file.truncate(offset + len),
+        Space::Punched => file.punch(offset, len),
+        Space::Grown | Space::Kept => {}
     }
-    let step = match step.clone() {
-        Step::Write(file, offset, bytes, _) => Step::Write(file, offset, bytes, false),
-        Step::Append(file, bytes, _) => Step::Append(file, bytes, false),
-        step => step,
+}
+
+/// What a crash in the midst of a step may leave beside what was before it and what is after: a file
+/// that others use is written in part, and of a large write any part up to some transaction is there.
+pub fn in_part(step: &Step, before: &Model) -> Vec<Model> {
+    let (file, offset, bytes, durable) = match step {
+        Step::Write(file, offset, bytes, durable) => (*file, *offset, bytes, *durable),
+        Step::Append(file, bytes, durable) => (*file, before.content(*file).len(), bytes, *durable),
+        _ => return Vec::new(),
     };
-    apply(&step, &mut model);
-    Some(model)
+    let written = |len: usize, durable: bool| {
+        let mut model = before.clone();
+        model.file(file).write(offset, &bytes[..len], durable);
+        model
+    };
+    let mut models = Vec::new();
+    if before.is_shared(file) {
+        models.push(written(bytes.len(), false));
+    }
+    if bytes.len() > WHOLE_BYTES_MAX {
+        let ends = (SPLIT_STEP_BYTES..bytes.len()).step_by(SPLIT_STEP_BYTES);
+        models.extend(ends.map(|len| written(len, durable)));
+    }
+    models
 }

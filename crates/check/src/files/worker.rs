@@ -1,0 +1,158 @@
+//! The program whose life it is: does steps, and reads what it has open.
+
+use super::oracle::{self, Id, Model};
+use super::script::{Space, Step};
+use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
+use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The program.
+pub struct Worker<'a> {
+    buffer: Arc<FileBuffer>,
+    root: &'a Path,
+    open: BTreeMap<Id, Arc<BufferedFile>>,
+}
+
+impl Worker<'_> {
+    /// One that has opened nothing yet.
+    pub fn new(buffer: Arc<FileBuffer>, root: &Path) -> Worker<'_> {
+        Worker {
+            buffer,
+            root,
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// What it has open.
+    pub fn open(&self) -> Vec<Id> {
+        self.open.keys().copied().collect()
+    }
+
+    /// Does a step.
+    pub fn act(&mut self, step: &Step, opened: Option<Id>, before: &Model) -> io::Result<()> {
+        match step {
+            Step::Create(path) | Step::Open(path) => {
+                let (directory, name) = self.place(path)?;
+                let flags = match step {
+                    Step::Create(_) => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+                    _ => OFlags::RDWR,
+                };
+                let mode = Mode::from_raw_mode(oracle::FILE_MODE);
+                let file = directory.open(name, flags | OFlags::CLOEXEC, mode)?;
+                let file = self.buffer.adopt(file.descriptor)?;
+                self.open.insert(opened.expect("it has a name"), file);
+            }
+            Step::MakeDirectory(path) => {
+                let (directory, name) = self.place(path)?;
+                directory.make_directory(name, Mode::from_raw_mode(oracle::DIRECTORY_MODE))?;
+            }
+            Step::MakeLink(path, target) => {
+                let (directory, name) = self.place(path)?;
+                directory.make_symbolic_link(name, target)?;
+            }
+            Step::Link(from, to) => {
+                let (source, from) = self.place(from)?;
+                let (directory, to) = self.place(to)?;
+                directory.link(&source, from, to)?;
+            }
+            Step::Unlink(path) => {
+                let (directory, name) = self.place(path)?;
+                directory.unlink(name)?;
+                self.forget(before.names[path], before);
+            }
+            Step::RemoveDirectory(path) => {
+                let (directory, name) = self.place(path)?;
+                directory.remove_directory(name)?;
+            }
+            Step::Rename(from, to, exchange) => self.rename(from, to, *exchange, before)?,
+            Step::Close(file) => drop(self.open.remove(file)),
+            Step::Write(file, offset, bytes, durable) => {
+                self.open[file].write_at(*offset as u64, bytes, *durable)?;
+            }
+            Step::Append(file, bytes, durable) => {
+                self.open[file].append(bytes, *durable)?;
+            }
+            Step::Truncate(file, len) => self.open[file].truncate(*len as u64)?,
+            Step::Allocate(file, space, offset, len) => {
+                let mode = match space {
+                    Space::Grown => FallocateFlags::empty(),
+                    Space::Kept => FallocateFlags::KEEP_SIZE,
+                    Space::Punched => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                };
+                self.open[file].allocate(mode, *offset as u64, *len as u64)?;
+            }
+            Step::SetMode(path, mode) => {
+                let file = File::open(self.root.join(path))?;
+                rustix::fs::fchmod(&file, Mode::from_raw_mode(*mode))?;
+                self.buffer.attributes_changed(FileIdentity::of(&file)?);
+            }
+            Step::SyncDirectory(path) => {
+                let directory = File::open(self.root.join(path))?;
+                self.buffer.directory(directory.into())?.sync()?;
+            }
+            Step::Sync(file, kind) => self.open[file].sync(*kind)?,
+            Step::Drain(file) => self.open[file].drain()?,
+            Step::Suspend(file) => self.open[file].suspend()?,
+            Step::Resume(file) => self.open[file].resume(),
+            Step::SyncBacking => self.buffer.sync_backing()?,
+            Step::Work => self.buffer.work_once()?,
+        }
+        Ok(())
+    }
+
+    /// Reads every open file; the error is what is wrong with one.
+    pub fn read_all(&self, model: &Model) -> Result<(), String> {
+        for (id, file) in &self.open {
+            let expected = model.content(*id);
+            let mut found = vec![0; expected.len() + 10];
+            let read = file.read_at(0, &mut found).map_err(|e| e.to_string())?;
+            let size_bytes = file.size_bytes().map_err(|e| e.to_string())?;
+            if found[..read] != *expected || size_bytes != expected.len() as u64 {
+                let first = found
+                    .iter()
+                    .zip(expected)
+                    .position(|(one, other)| one != other);
+                return Err(format!(
+                    "file {id} reads otherwise than it was written: {read} bytes of {size_bytes}, \
+                     expected {}, other from {first:?} on",
+                    expected.len()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path, exchange: bool, before: &Model) -> io::Result<()> {
+        let (source, from) = self.place(from)?;
+        let (directory, name) = self.place(to)?;
+        let flags = match exchange {
+            true => RenameFlags::EXCHANGE,
+            false => RenameFlags::empty(),
+        };
+        source.rename(from, &directory, name, flags)?;
+        if let (false, Some(victim)) = (exchange, before.names.get(to)) {
+            self.forget(*victim, before);
+        }
+        Ok(())
+    }
+
+    /// A file that has lost its last name is not looked at again.
+    fn forget(&mut self, victim: Id, before: &Model) {
+        if before.names.values().filter(|id| **id == victim).count() == 1 {
+            self.open.remove(&victim);
+        }
+    }
+
+    /// The directory of a path, and the last name.
+    fn place<'p>(&self, path: &'p Path) -> io::Result<(Directory, &'p OsStr)> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let directory = File::open(self.root.join(parent))?;
+        let name = path.file_name().expect("paths have a last name");
+        Ok((self.buffer.directory(directory.into())?, name))
+    }
+}
