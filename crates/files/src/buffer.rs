@@ -17,7 +17,9 @@ use crate::directory::{Directory, FileIdentity};
 use crate::errors::{from_pool, told};
 use crate::file::{BufferedFile, FileFacts};
 use crate::metadata::{FileIds, LOG, MetadataArea};
-use crate::names::{Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background};
+use crate::names::{
+    KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background,
+};
 use crate::recovery::{FilesRecovery, Recovery};
 use crate::registry::Registry;
 use crate::segments::SegmentTable;
@@ -178,9 +180,18 @@ impl FileBuffer {
         self.registry.attributes_changed(identity);
     }
 
-    /// Whether a directory's next sync is to be the backing's; whoever asks does it.
-    pub(crate) fn take_unsynced(&self, identity: FileIdentity) -> bool {
-        self.registry.take_unsynced(identity)
+    /// What this buffer knows of files.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// From now on every descriptor that stays open for as long as the buffer goes through `keep`, which
+    /// may give it another number; those that are open go through it now. Not those that opening made.
+    ///
+    /// # Errors
+    /// `keep`'s.
+    pub fn keep_descriptors_by(&self, keep: KeepDescriptor) -> io::Result<()> {
+        self.names.keep_descriptors_by(keep)
     }
 
     /// A directory in which names are to be changed. `descriptor` may be `O_PATH`.

@@ -6,6 +6,7 @@ use forebay::Backing;
 
 use crate::buffer::FileBuffer;
 use crate::cuts::SIDE_BYTES;
+use crate::directory::FileIdentity;
 use crate::file::SyncKind;
 use crate::testing::{Rig, open_file};
 
@@ -97,6 +98,34 @@ fn a_file_without_a_name_is_forgotten_when_it_is_closed() {
     assert_eq!(file.read_at(0, &mut out).expect("read"), 100);
     drop(file);
     assert_eq!(before - cached(), 13);
+}
+
+#[test]
+fn a_closing_that_is_told_twice_counts_once() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    write_line(&rig, &buffer, "file");
+    let file = std::fs::File::open(rig.path("file")).expect("open");
+    let identity = FileIdentity::of(&file).expect("stat");
+    // As two handles do whose last moments overlap.
+    buffer.registry().closed(identity);
+    assert_eq!(buffer.registry().closed_counts(), (1, 1));
+}
+
+#[test]
+fn a_sync_under_way_does_not_spare_another_one_its_own() {
+    let rig = Rig::new(POOL_BYTES);
+    let buffer = rig.open().expect("open");
+    let directory = std::fs::File::open(rig.path("")).expect("open");
+    let identity = FileIdentity::of(&directory).expect("stat");
+    buffer.attributes_changed(identity);
+    let first = buffer.registry().unsynced(identity).expect("changed");
+    assert_eq!(buffer.registry().unsynced(identity), Some(first));
+    buffer.attributes_changed(identity);
+    buffer.registry().synced(identity, first);
+    let second = buffer.registry().unsynced(identity).expect("changed again");
+    buffer.registry().synced(identity, second);
+    assert_eq!(buffer.registry().unsynced(identity), None);
 }
 
 #[test]

@@ -330,14 +330,18 @@ impl Directory {
     /// The backing's own.
     pub fn sync(&self) -> io::Result<()> {
         let identity = FileIdentity::of(&*self.descriptor)?;
-        let is_unsynced = self.buffer.take_unsynced(identity);
-        if !is_unsynced && !self.buffer.names().is_over() {
+        let unsynced = self.buffer.registry().unsynced(identity);
+        if unsynced.is_none() && !self.buffer.names().is_over() {
             return Ok(());
         }
         // An O_PATH descriptor cannot be synced.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let readable = rustix::fs::openat(&self.descriptor, ".", flags, Mode::empty())?;
-        observe::sync_all(readable).inspect_err(|_| self.buffer.attributes_changed(identity))
+        observe::sync_all(readable)?;
+        if let Some(change) = unsynced {
+            self.buffer.registry().synced(identity, change);
+        }
+        Ok(())
     }
 }
 

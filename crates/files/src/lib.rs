@@ -44,5 +44,6 @@ pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, VOLUME_PREFIX};
 pub use cuts::SIDE_BYTES;
 pub use directory::{Directory, FileIdentity, Opened};
 pub use file::{BufferedFile, FileFacts, SyncKind};
+pub use names::KeepDescriptor;
 pub use nvm_file::{NvmFile, NvmMode};
 pub use recovery::FilesRecovery;

@@ -3,7 +3,7 @@
 //! A closed file stays known, with its descriptor, until there are many: then the ones closed longest
 //! ago are settled.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -31,8 +31,9 @@ struct Files {
     /// How many are closed now.
     closed_count: usize,
     /// Inodes that are not known although a crash might lose some of what was done to them: files that
-    /// were let go, files and directories whose attributes changed.
-    unsynced: HashSet<FileIdentity>,
+    /// were let go, files and directories whose attributes changed; with the number of that change.
+    unsynced: HashMap<FileIdentity, u64>,
+    changes: u64,
     /// The buffer is closed: files pass through.
     is_over: bool,
 }
@@ -43,6 +44,13 @@ struct Known {
     handle: Weak<BufferedFile>,
     /// Which closing it is since; 0 while it is open.
     closing: u64,
+}
+
+impl Files {
+    fn note_unsynced(&mut self, identity: FileIdentity) {
+        self.changes += 1;
+        self.unsynced.insert(identity, self.changes);
+    }
 }
 
 /// A file that was closed, at its closing.
@@ -78,7 +86,7 @@ impl Registry {
             return Ok(handle);
         }
         let is_known =
-            shared.naming.is_new(descriptor.as_fd()) && !files.unsynced.remove(&identity);
+            shared.naming.is_new(descriptor.as_fd()) && files.unsynced.remove(&identity).is_none();
         let target = Target::new(descriptor)?;
         let content = Arc::new(Content::new(shared, target, is_known));
         if files.is_over {
@@ -120,14 +128,23 @@ impl Registry {
                 content.attributes_changed();
             }
             None => {
-                files.unsynced.insert(identity);
+                files.note_unsynced(identity);
             }
         }
     }
 
-    /// Whether the inode's next sync is to be the backing's; whoever asks does it.
-    pub(crate) fn take_unsynced(&self, identity: FileIdentity) -> bool {
-        self.lock().unsynced.remove(&identity)
+    /// The number of the inode's last change that only a sync of the backing makes durable.
+    pub(crate) fn unsynced(&self, identity: FileIdentity) -> Option<u64> {
+        self.lock().unsynced.get(&identity).copied()
+    }
+
+    /// The backing has synced the inode since that change. Until then whoever else is asked to sync it
+    /// does so too.
+    pub(crate) fn synced(&self, identity: FileIdentity, change: u64) {
+        let mut files = self.lock();
+        if files.unsynced.get(&identity) == Some(&change) {
+            files.unsynced.remove(&identity);
+        }
     }
 
     fn open_again(
@@ -155,8 +172,8 @@ impl Registry {
         let Some(known) = files.known.get_mut(&identity) else {
             return;
         };
-        if known.handle.strong_count() > 0 {
-            // Opened again meanwhile.
+        if known.handle.strong_count() > 0 || known.closing > 0 {
+            // Opened again meanwhile, and perhaps closed too.
             return;
         }
         if known.content.is_unlinked() {
@@ -170,7 +187,7 @@ impl Registry {
         }
         if known.content.is_suspended() {
             // Others may use it: no descriptor of ours stays, and what they leave unsynced is unknown.
-            files.unsynced.insert(identity);
+            files.note_unsynced(identity);
             let gone = files.known.remove(&identity);
             drop(files);
             drop(gone);
@@ -233,7 +250,7 @@ impl Registry {
             let is_same = known.is_some_and(|known| known.closing == closed.closing);
             if is_same && !closed.content.is_pooled() {
                 if closed.content.is_unsynced() {
-                    files.unsynced.insert(closed.identity);
+                    files.note_unsynced(closed.identity);
                 }
                 files.known.remove(&closed.identity);
                 files.closed_count -= 1;
@@ -265,5 +282,15 @@ impl Registry {
 
     fn lock(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl Registry {
+    /// How many closed files it says there are, and how many there are.
+    pub(crate) fn closed_counts(&self) -> (usize, usize) {
+        let files = self.lock();
+        let closed = files.known.values().filter(|known| known.closing > 0);
+        (files.closed_count, closed.count())
     }
 }

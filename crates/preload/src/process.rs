@@ -131,6 +131,7 @@ impl Process {
             protection::draw_key();
             let buffer =
                 descriptors::opening_high(&self.paths_of_ours(), || FileBuffer::open(&options))?;
+            buffer.keep_descriptors_by(descriptors::move_high)?;
             if let Err(error) = protection::protect(&options.pool) {
                 let log = &self.settings.log;
                 log.once("keys", &format!("the pool is not protected: {error}"));

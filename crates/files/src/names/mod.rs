@@ -35,6 +35,7 @@ use crate::mutants::{Mutant, mutated};
 
 pub(crate) use log::LogArea;
 pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
+pub use real::KeepDescriptor;
 pub(crate) use real::RealSpace;
 use reconcile::Reconciled;
 pub(crate) use space::Renaming;

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::log::LogArea;
-use super::real::link_of;
+use super::real::{KeepDescriptor, link_of};
 use super::reconcile::{Outcome, Reconciled};
 use super::{Names, RealSpace};
 use crate::directory::FileIdentity;
@@ -20,6 +20,16 @@ use crate::observe;
 
 /// Names of the kernel's directories.
 pub(crate) type RealNames = Names<RealSpace>;
+
+impl RealNames {
+    /// Descriptors that stay open go through `keep`.
+    ///
+    /// # Errors
+    /// `keep`'s.
+    pub(crate) fn keep_descriptors_by(&self, keep: KeepDescriptor) -> io::Result<()> {
+        self.space.keep_descriptors_by(keep)
+    }
+}
 
 impl LogArea for MetadataArea {
     fn len_bytes(&self) -> u64 {
@@ -109,7 +119,15 @@ impl NamesRecovery for RealRecovery {
             Outcome::Gone => Ok(Found::Removed),
             Outcome::Missing(why) => Ok(Found::Missing(why)),
             Outcome::There => match reconciled.hold(&self.names.space, id)? {
-                Some(file) => open_for_writing(&file).map(Found::Open),
+                Some(file) => open_for_writing(&file).map(Found::Open).map_err(|error| {
+                    let path = reconciled.path(id);
+                    let text = format!(
+                        "{}: the pool has data of it, but it cannot be opened for writing: {error}; if it \
+                         is append-only or immutable, chattr -ai it, then recover again",
+                        path.display()
+                    );
+                    io::Error::new(error.kind(), text)
+                }),
                 None => Ok(Found::Missing(format!("file {id} is in no directory"))),
             },
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Access, AtFlags, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use rustix::fs::{Statx, StatxFlags};
@@ -20,11 +20,19 @@ use super::space::{Seen, Sought, is_directory};
 use crate::directory::FileIdentity;
 use crate::observe;
 
+/// What becomes of a descriptor that stays open: programs count on low numbers being theirs.
+pub type KeepDescriptor = fn(OwnedFd) -> io::Result<OwnedFd>;
+
+/// A directory of each file system seen, open for syncing it.
+struct Devices {
+    open: HashMap<u64, OwnedFd>,
+    keep: KeepDescriptor,
+}
+
 /// A directory tree of the kernel's.
 pub(crate) struct RealSpace {
     root: Arc<OwnedFd>,
-    /// A directory of each file system seen, open for syncing it.
-    devices: Mutex<HashMap<u64, OwnedFd>>,
+    devices: Mutex<Devices>,
     /// Which boot this is; none if the kernel does not say.
     boot: Option<[u8; BOOT_BYTES]>,
     /// The root of everything: too much to be looked through.
@@ -50,7 +58,10 @@ impl RealSpace {
         let path = RealSpace::absolute_path(root.as_fd());
         RealSpace {
             root: Arc::new(root),
-            devices: Mutex::new(HashMap::new()),
+            devices: Mutex::new(Devices {
+                open: HashMap::new(),
+                keep: Ok,
+            }),
             boot,
             is_everything: path.is_ok_and(|path| path == b"/"),
         }
@@ -68,11 +79,26 @@ impl RealSpace {
     }
 
     fn know_device(&self, directory: BorrowedFd<'_>, device: u64) -> io::Result<()> {
-        let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        if let std::collections::hash_map::Entry::Vacant(entry) = devices.entry(device) {
-            entry.insert(readable(directory)?);
+        let mut devices = self.devices();
+        let keep = devices.keep;
+        if let std::collections::hash_map::Entry::Vacant(entry) = devices.open.entry(device) {
+            entry.insert(keep(readable(directory)?)?);
         }
         Ok(())
+    }
+
+    /// Descriptors that stay go through `keep`, those that are open now too.
+    pub(super) fn keep_descriptors_by(&self, keep: KeepDescriptor) -> io::Result<()> {
+        let mut devices = self.devices();
+        devices.keep = keep;
+        for descriptor in devices.open.values_mut() {
+            *descriptor = keep(descriptor.try_clone()?)?;
+        }
+        Ok(())
+    }
+
+    fn devices(&self) -> MutexGuard<'_, Devices> {
+        self.devices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where an open inode is, as the kernel says.
@@ -337,8 +363,8 @@ impl NameSpace for RealSpace {
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-        for directory in devices.values() {
+        let devices = self.devices();
+        for directory in devices.open.values() {
             observe::sync_file_system(directory)?;
         }
         Ok(())

@@ -66,6 +66,14 @@ impl<S: NameSpace> Reconciled<S> {
         }
     }
 
+    /// What an inode is called below the root, for people.
+    pub(crate) fn path(&self, id: FileId) -> PathBuf {
+        let node = self.table.node(id);
+        let at = self.now.at.get(&id).and_then(|at| at.first());
+        let place = at.or_else(|| node.and_then(|node| node.names.first()));
+        place.map_or_else(PathBuf::new, |place| path_of(&self.table, place))
+    }
+
     /// Holds an inode that is there.
     ///
     /// # Errors

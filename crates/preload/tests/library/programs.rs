@@ -176,3 +176,36 @@ fn without_a_pool_programs_run_as_ever() {
     assert!(found.status.success());
     assert_eq!(rig.content()["a"], std::fs::read("/etc/passwd").unwrap());
 }
+
+/// The buffer keeps a directory of each file system open: not under numbers that the program counts on.
+#[test]
+fn low_descriptors_are_the_programs() {
+    if !rig::is_there("python3") {
+        println!("skipped descriptors: no python3 here");
+        return;
+    }
+    let rig = Rig::new();
+    let aside = rig.pool().parent().unwrap().join("covered");
+    std::fs::create_dir(&aside).unwrap();
+    let script = "
+import os
+f = os.open('a', os.O_RDWR | os.O_CREAT)
+low = lambda: [n for n in range(600) if os.path.lexists(f'/proc/self/fd/{n}')]
+before = low()
+os.write(f, b'x'); os.fsync(f)
+os.rename('a', 'b'); os.mkdir('c')
+print(low() == before)
+";
+    let output = rig
+        .preloaded("python3", &["-c", script])
+        .current_dir(&aside)
+        .output()
+        .unwrap();
+    assert_eq!(
+        rig::text(&output.stdout),
+        "True\n",
+        "{}",
+        rig::text(&output.stderr)
+    );
+    assert!(rig.log().contains("has the pool"), "{}", rig.log());
+}
