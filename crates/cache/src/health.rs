@@ -1,17 +1,19 @@
-//! How a volume's backing has been doing, and when it is asked again after a failure.
+//! How a volume's backing has been doing, part by part, and when each is asked again after a failure.
 //!
 //! All syncs of a backing go through [`Health::sync_since`]. The system tells a failed sync to one caller
 //! and may drop what it could not write, so the next sync would succeed without it: whoever wrote
 //! before the failure must hear of it too.
 //!
-//! A backing that failed makes its volume *degraded*: dirty blocks stay in the pool and are served
-//! from there, and the backing is asked again after a pause that doubles from failure to failure.
+//! A part that failed makes its volume *degraded*: the part's dirty blocks stay in the pool and are
+//! served from there, and it is asked again after a pause that doubles from failure to failure. Nothing
+//! that happens to one part delays the blocks of another.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::backing::Backing;
+use crate::backing::{Backing, FailedParts, StorePart};
 
 /// Pause after the first failure: a path that flaps is back within milliseconds.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -21,89 +23,126 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The health of one backing.
 #[derive(Default)]
 pub(crate) struct Health {
-    trouble: Mutex<Option<Trouble>>,
-    /// Syncs that failed since the backing was attached; changed while a sync is under way.
-    failed_syncs: Mutex<u64>,
+    trouble: Mutex<BTreeMap<StorePart, Trouble>>,
+    /// Changed while a sync is under way.
+    syncs: Mutex<FailedSyncs>,
+}
+
+/// Syncs that failed since the backing was attached.
+#[derive(Default)]
+struct FailedSyncs {
+    count: u64,
+    /// The number of each part's last one; as many as ever failed.
+    last: BTreeMap<StorePart, u64>,
 }
 
 /// How many syncs had failed when a caller began to write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SyncEpoch(u64);
 
-/// What is known since the first failure after the last success.
+/// What is known of a part since the first failure after its last success.
 struct Trouble {
     failures: u32,
     retry_at: Instant,
     error: String,
 }
 
+impl Trouble {
+    fn retry_in(&self) -> Duration {
+        self.retry_at.saturating_duration_since(Instant::now())
+    }
+}
+
 impl Health {
-    fn lock(&self) -> MutexGuard<'_, Option<Trouble>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<StorePart, Trouble>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// To be taken before the writes that [`Health::sync_since`] is to make durable.
     pub(crate) fn sync_epoch(&self) -> SyncEpoch {
-        SyncEpoch(*self.lock_syncs())
+        SyncEpoch(self.lock_syncs().count)
     }
 
-    fn lock_syncs(&self) -> MutexGuard<'_, u64> {
+    fn lock_syncs(&self) -> MutexGuard<'_, FailedSyncs> {
         // Held across a sync, during which a checker may switch threads.
-        forebay_pmem::lock_or_yield(&self.failed_syncs)
+        forebay_pmem::lock_or_yield(&self.syncs)
     }
 
-    /// Makes what was written since `epoch` durable.
+    /// Makes what was written since `epoch` durable, but for the parts that it returns: their syncs
+    /// failed, be it another caller's since `epoch`.
+    pub(crate) fn sync_since(&self, epoch: SyncEpoch, backing: &Backing) -> FailedParts {
+        let mut syncs = self.lock_syncs();
+        let mut failed = backing.sync_parts();
+        if !failed.is_empty() {
+            syncs.count += 1;
+            let count = syncs.count;
+            syncs.last.extend(failed.keys().map(|part| (*part, count)));
+        }
+        for part in syncs.last.iter().filter(|(_, at)| **at > epoch.0) {
+            failed.entry(*part.0).or_insert_with(|| {
+                io::Error::other("another sync failed since these blocks were written")
+            });
+        }
+        failed
+    }
+
+    /// The same for all parts together.
     ///
     /// # Errors
-    /// The backing's, also where it was another caller's sync that failed since `epoch`.
-    pub(crate) fn sync_since(&self, epoch: SyncEpoch, backing: &Backing) -> io::Result<()> {
-        let mut failed = self.lock_syncs();
-        if let Err(error) = backing.sync() {
-            *failed += 1;
-            return Err(error);
-        }
-        if *failed != epoch.0 {
-            return Err(io::Error::other(
-                "another sync failed since these blocks were written",
-            ));
-        }
-        Ok(())
+    /// The first part's that failed.
+    pub(crate) fn sync_all_since(&self, epoch: SyncEpoch, backing: &Backing) -> io::Result<()> {
+        let first = self.sync_since(epoch, backing).into_values().next();
+        first.map_or(Ok(()), Err)
     }
 
-    /// Writes and a sync went through; true where the volume was degraded until now.
-    pub(crate) fn succeeded(&self) -> bool {
-        self.lock().take().is_some()
+    /// Writes of the part and a sync went through; true where it was in trouble until now.
+    pub(crate) fn succeeded(&self, part: StorePart) -> bool {
+        self.lock().remove(&part).is_some()
     }
 
-    /// A write or a sync failed.
-    pub(crate) fn failed(&self, error: &io::Error) {
+    /// Nothing is known against any part any more.
+    pub(crate) fn forget(&self) {
+        self.lock().clear();
+    }
+
+    /// A write or a sync of the part failed.
+    pub(crate) fn failed(&self, part: StorePart, error: &io::Error) {
         let mut trouble = self.lock();
         let failures = trouble
-            .as_ref()
+            .get(&part)
             .map_or(0, |before| before.failures)
             .saturating_add(1);
-        *trouble = Some(Trouble {
+        let now = Trouble {
             failures,
             retry_at: Instant::now() + pause(failures),
             error: error.to_string(),
-        });
+        };
+        trouble.insert(part, now);
     }
 
     pub(crate) fn is_degraded(&self) -> bool {
-        self.lock().is_some()
+        !self.lock().is_empty()
     }
 
-    /// The error of the last failure, while degraded.
-    pub(crate) fn last_error(&self) -> Option<String> {
-        self.lock().as_ref().map(|trouble| trouble.error.clone())
-    }
-
-    /// How long to leave the backing alone; `None` where it is healthy.
-    pub(crate) fn retry_in(&self) -> Option<Duration> {
+    /// The parts in trouble, and how long each is to be left alone.
+    pub(crate) fn in_trouble(&self) -> Vec<(StorePart, Duration)> {
         let trouble = self.lock();
-        trouble
-            .as_ref()
-            .map(|trouble| trouble.retry_at.saturating_duration_since(Instant::now()))
+        let retries = trouble
+            .iter()
+            .map(|(part, trouble)| (*part, trouble.retry_in()));
+        retries.collect()
+    }
+
+    /// A part in trouble, and its last error.
+    pub(crate) fn last_error(&self) -> Option<(StorePart, String)> {
+        let trouble = self.lock();
+        let (part, trouble) = trouble.first_key_value()?;
+        Some((*part, trouble.error.clone()))
+    }
+
+    /// How long until the next part is due; `None` where all are well.
+    pub(crate) fn retry_in(&self) -> Option<Duration> {
+        self.lock().values().map(Trouble::retry_in).min()
     }
 }
 
@@ -115,7 +154,10 @@ fn pause(failures: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::backing::{FaultyStore, MemoryStore};
 
     #[test]
     fn pauses_double_up_to_their_limit() {
@@ -124,19 +166,43 @@ mod tests {
         assert_eq!(pause(u32::MAX), PAUSE_MAX);
     }
 
+    const ONE: StorePart = StorePart(1);
+    const OTHER: StorePart = StorePart(2);
+
     #[test]
-    fn a_success_ends_the_trouble() {
+    fn a_success_ends_the_trouble_of_its_part_alone() {
         let health = Health::default();
-        assert!(!health.succeeded() && health.retry_in().is_none());
-        health.failed(&io::Error::from_raw_os_error(libc::EIO));
+        assert!(!health.succeeded(ONE) && health.retry_in().is_none());
+        let error = io::Error::from_raw_os_error(libc::EIO);
+        health.failed(ONE, &error);
+        health.failed(OTHER, &error);
         assert!(health.is_degraded());
         assert!(health.retry_in().is_some_and(|wait| wait <= PAUSE_FIRST));
         assert!(
             health
                 .last_error()
-                .is_some_and(|error| error.contains("os error 5"))
+                .is_some_and(|(part, error)| part == ONE && error.contains("os error 5"))
         );
-        assert!(health.succeeded());
+        assert!(health.succeeded(ONE) && !health.succeeded(ONE));
+        let in_trouble = health.in_trouble();
+        assert_eq!(in_trouble.len(), 1);
+        assert_eq!(in_trouble[0].0, OTHER);
+        assert!(health.succeeded(OTHER));
         assert!(!health.is_degraded() && health.last_error().is_none());
+    }
+
+    #[test]
+    fn whoever_wrote_before_a_failed_sync_hears_of_it_and_nobody_else() {
+        let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(4096))));
+        let backing = Backing::from_store(store.clone());
+        let health = Health::default();
+        let before = health.sync_epoch();
+        store.fail_syncs(1);
+        assert_eq!(health.sync_since(before, &backing).len(), 1);
+        let after = health.sync_epoch();
+        assert_eq!(health.sync_since(before, &backing).len(), 1);
+        assert!(health.sync_since(after, &backing).is_empty());
+        assert!(health.sync_all_since(before, &backing).is_err());
+        assert!(health.sync_all_since(after, &backing).is_ok());
     }
 }

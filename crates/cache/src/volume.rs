@@ -66,7 +66,10 @@ impl VolumeState {
             size_bytes: self.size_bytes.load(Ordering::Relaxed),
             attached: backing.is_some(),
             degraded: self.health.is_degraded(),
-            last_error: self.health.last_error(),
+            last_error: self.health.last_error().map(|(part, error)| {
+                let name = backing.and_then(|backing| backing.part_name(part));
+                name.map_or(error.clone(), |name| format!("{name}: {error}"))
+            }),
             backing: backing.map(|b| b.counters()).unwrap_or_default(),
             transport: backing.map(|b| b.transport()).unwrap_or_default(),
         }
@@ -304,7 +307,7 @@ impl Volume {
         }
         if zeroed_behind {
             let backing = self.state.backing()?;
-            let synced = self.state.health.sync_since(epoch, backing);
+            let synced = self.state.health.sync_all_since(epoch, backing);
             synced.map_err(|source| self.state.backing_error(source))?;
         }
         Ok(())

@@ -7,18 +7,20 @@
 //!
 //! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
 //! or in this module's hands (in the backlog, in the round in progress, or held back as a journal's, see
-//! `journal`), or its volume is degraded or detached, and then `announce_dirty` puts it back into the queue. One
-//! round runs at a time, so a backing never has two writes of one block in flight, and a failed sync
-//! concerns exactly the blocks of its round.
+//! `journal`), or its part of the backing is in trouble or not attached, and then it is put back into the
+//! queue when that is due (`parts`). One round runs at a time, so a backing never has two writes of one
+//! block in flight, and a failed sync concerns exactly the blocks of its round in the parts that failed.
 
 mod claim;
 mod merge;
+mod parts;
 mod pick;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
 
-use crate::backing::{AlignedBuffer, Backing, WriteRun};
+use crate::backing::{AlignedBuffer, Backing, FailedParts, StorePart, WriteRun};
 use crate::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
@@ -28,6 +30,7 @@ use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::volume::VolumeState;
 use merge::{Extent, Flight, extents};
+use parts::Serving;
 
 /// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
 const ROUND_BYTES_MAX: usize = 4 << 20;
@@ -53,8 +56,10 @@ pub(crate) struct Round {
     pub(crate) cleaned: u64,
     /// Blocks that changed during the round, and are dirty still.
     pub(crate) redirtied: u64,
-    /// Blocks whose backing failed.
+    /// Blocks whose part of the backing failed.
     pub(crate) failed: u64,
+    /// These parts, of the last volume that had any.
+    failed_parts: BTreeSet<StorePart>,
     /// Dirty blocks whose only copy does not match its check.
     pub(crate) corrupt: u64,
     /// Whether the next round has other blocks than this one had, or would treat them otherwise.
@@ -136,7 +141,7 @@ impl Core {
         let (indices, spared) = self.pick(&mut workbench.backlog);
         let rest = workbench.backlog.len();
         let started = Instant::now();
-        let mut round = self.round(&mut workbench, &indices, |volume| self.is_due(volume));
+        let mut round = self.round(&mut workbench, &indices, &Serving::Due);
         let failed = match self.options.background {
             true => 0,
             // Each round asks every backing again.
@@ -188,31 +193,19 @@ impl Core {
         // Cached: an entry may get another key while the sort is at it.
         dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
         let mut failure = None;
+        let mut failed = BTreeSet::new();
         let mut left = dirty.len();
         for chunk in dirty.chunks(self.whole_round_blocks()) {
             watch(left)?;
             left -= chunk.len();
             let mut workbench = self.begin_round();
-            let round = self.round(&mut workbench, chunk, |other| other.id == volume.id);
+            let round = self.round(&mut workbench, chunk, &Serving::Only(volume.id, &failed));
             failure = failure.or(round.error);
-            if round.failed > 0 {
-                break;
-            }
+            failed.extend(round.failed_parts);
         }
         // Dirty blocks whose entries the medium lost were not seen above.
         self.table_is_whole()?;
         failure.map_or_else(|| watch(left), Err)
-    }
-
-    /// Puts all dirty blocks of a volume into the queue, when its backing is (back) there; returns
-    /// how many there are.
-    pub(crate) fn announce_dirty(&self, id: u32) -> usize {
-        let mut count = 0;
-        for index in self.dirty_entries(id) {
-            self.dirty.insert(index);
-            count += 1;
-        }
-        count
     }
 
     /// Lets held blocks go that need not be held any more, where no round is at work, which does so
@@ -226,37 +219,6 @@ impl Core {
     /// One round at a time: whoever begins one waits for the one in progress.
     pub(crate) fn begin_round(&self) -> MutexGuard<'_, Workbench> {
         forebay_pmem::lock_or_yield(&self.write_back.workbench)
-    }
-
-    /// Whether a volume's backing may be asked now. Without background threads the caller decides
-    /// when to try again, and its call is the decision.
-    fn is_due(&self, volume: &VolumeState) -> bool {
-        !self.options.background || volume.health.retry_in().is_none_or(|wait| wait.is_zero())
-    }
-
-    /// Announces what degraded volumes hold whose backing is to be asked again.
-    fn retry_degraded(&self) {
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        let degraded = volumes
-            .iter()
-            .flatten()
-            .filter(|volume| volume.health.is_degraded());
-        for volume in degraded.filter(|volume| self.is_due(volume)) {
-            if self.announce_dirty(volume.id) == 0 {
-                // Discarded meanwhile: there is nothing left that it could refuse.
-                volume.health.succeeded();
-            }
-        }
-    }
-
-    /// How long until the next degraded volume is due.
-    pub(crate) fn next_retry(&self) -> Option<Duration> {
-        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
-        volumes
-            .iter()
-            .flatten()
-            .filter_map(|volume| volume.health.retry_in())
-            .min()
     }
 
     /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
@@ -357,14 +319,9 @@ impl Core {
         taken
     }
 
-    /// The round itself, volume by volume; blocks of volumes that `serves` refuses are dropped
-    /// here and announced again when the volume is.
-    fn round(
-        &self,
-        workbench: &mut Workbench,
-        indices: &[u32],
-        serves: impl Fn(&VolumeState) -> bool,
-    ) -> Round {
+    /// The round itself, volume by volume; blocks that it is not to serve are dropped here and announced
+    /// again when their part of the backing is due.
+    fn round(&self, workbench: &mut Workbench, indices: &[u32], serving: &Serving<'_>) -> Round {
         let mut round = Round::default();
         // Keys may change until they are claimed; that is looked at again then.
         let mut sorted: Vec<(Key, u32)> = indices
@@ -375,11 +332,11 @@ impl Core {
             .collect();
         sorted.sort_unstable();
         for group in sorted.chunk_by(|one, next| one.0.volume() == next.0.volume()) {
-            let volume = self
-                .volume(group[0].0.volume())
-                .filter(|volume| serves(volume));
-            if let Some(volume) = volume {
-                self.write_back_group(workbench, &volume, group, &mut round);
+            let Some(volume) = self.volume(group[0].0.volume()) else {
+                continue;
+            };
+            if let Some(served) = self.served(&volume, group, serving) {
+                self.write_back_group(workbench, &volume, &served, &mut round);
             }
         }
         if round.progressed() {
@@ -399,101 +356,109 @@ impl Core {
             Ok(backing) => backing,
             Err(error) => {
                 // Not attached: asked again like a backing that fails.
-                volume
-                    .health
-                    .failed(&std::io::ErrorKind::NotConnected.into());
+                let not_there = std::io::ErrorKind::NotConnected.into();
+                volume.health.failed(StorePart::default(), &not_there);
                 round.failed += group.len() as u64;
+                round.failed_parts.insert(StorePart::default());
                 return round.note(error);
             }
         };
-        let holding = &workbench.holding;
         let buffer = workbench
             .buffer
             .get_or_insert_with(|| AlignedBuffer::new(self.round_blocks() * self.block_bytes()));
         let mut flights: Vec<Flight> = Vec::with_capacity(group.len());
         let epoch = volume.health.sync_epoch();
-        let mut written = Ok(());
-        let mut claimed = 0;
-        for part in group.chunks(self.round_blocks()) {
+        let mut failed = FailedParts::new();
+        for some in group.chunks(self.round_blocks()) {
             let first = flights.len();
-            claimed += part.len();
-            self.claim_all(part, buffer, &mut flights, round);
-            let part = &flights[first..];
+            // What is not claimed is announced again with the rest of its part.
+            let goes = |(key, _): &&(Key, u32)| !failed.contains_key(&self.part_of(backing, *key));
+            let going: Vec<(Key, u32)> = some.iter().filter(goes).copied().collect();
+            round.failed += (some.len() - going.len()) as u64;
+            self.claim_all(&going, backing, buffer, &mut flights, round);
+            let claimed = &flights[first..];
             if mutated(Mutant::CleanBeforeSync) {
-                self.settle_flights(part, true, round);
+                self.settle_flights(claimed, &FailedParts::new(), round);
             }
             let writing = &self.write_back.writing_blocks;
             writing.store(flights.len(), Ordering::Relaxed);
-            written = self.write_flights(backing, part, buffer);
-            if written.is_err() {
-                // What was not claimed is announced again with the rest, when the backing is.
-                round.failed += (group.len() - claimed) as u64;
-                break;
+            for (part, error) in self.write_flights(backing, claimed, buffer) {
+                failed.entry(part).or_insert(error);
             }
         }
         if flights.is_empty() || mutated(Mutant::CleanBeforeSync) {
             return;
         }
-        // One sync for all of it, in which the first part may well be on its way already.
-        let sent = written.and_then(|()| volume.health.sync_since(epoch, backing));
-        self.write_back.writing_blocks.store(0, Ordering::Relaxed);
-        self.settle_flights(&flights, sent.is_ok(), round);
-        match sent {
-            Ok(()) => {
-                let journal = flights.iter().filter(|f| self.is_journal(holding, f.key));
-                self.tallies.mine().journal_written(journal.count() as u64);
-                if volume.health.succeeded() {
-                    // What earlier rounds dropped while the backing failed.
-                    self.announce_dirty(volume.id);
-                }
-            }
-            Err(source) => {
-                volume.health.failed(&source);
-                self.tallies.mine().write_back_errors(1);
-                round.note(volume.backing_error(source));
+        if flights
+            .iter()
+            .any(|flight| !failed.contains_key(&flight.part))
+        {
+            // One sync for all of it, in which the first blocks may well be on their way already.
+            for (part, error) in volume.health.sync_since(epoch, backing) {
+                failed.entry(part).or_insert(error);
             }
         }
+        self.write_back.writing_blocks.store(0, Ordering::Relaxed);
+        self.settle_flights(&flights, &failed, round);
+        let holding = &workbench.holding;
+        let is_written = |flight: &&Flight| !failed.contains_key(&flight.part);
+        let written = flights.iter().filter(is_written);
+        let journal = written.filter(|flight| self.is_journal(holding, flight.key));
+        self.tallies.mine().journal_written(journal.count() as u64);
+        self.note_health(volume, &flights, failed, round);
     }
 
-    /// Writes what was copied out.
-    fn write_flights(
-        &self,
-        backing: &Backing,
-        flights: &[Flight],
-        buffer: &[u8],
-    ) -> std::io::Result<()> {
+    /// Writes what was copied out; returns the parts that failed.
+    fn write_flights(&self, backing: &Backing, flights: &[Flight], buffer: &[u8]) -> FailedParts {
         let block_bytes = self.block_bytes();
         let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
         let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
-        let runs: Vec<WriteRun<'_>> = extents
-            .iter()
-            .filter(|extent| !extent.zero)
+        let data = || extents.iter().filter(|extent| !extent.zero);
+        let runs: Vec<WriteRun<'_>> = data()
             .map(|extent| WriteRun {
                 offset: offset(extent),
                 bytes: &buffer[extent.first * block_bytes..][..extent.count * block_bytes],
             })
             .collect();
         self.tallies.mine().write_back_runs(runs.len() as u64);
-        backing
-            .write_runs(&runs)
-            .into_iter()
-            .collect::<std::io::Result<()>>()?;
-        for extent in extents.iter().filter(|extent| extent.zero) {
-            backing.zero_range(offset(extent), (extent.count * block_bytes) as u64)?;
+        let mut failed = FailedParts::new();
+        let results = match runs.is_empty() {
+            true => Vec::new(),
+            false => backing.write_runs(&runs),
+        };
+        for (extent, result) in data().zip(results) {
+            if let Err(error) = result {
+                failed.entry(flights[extent.first].part).or_insert(error);
+            }
         }
-        Ok(())
+        for extent in extents.iter().filter(|extent| extent.zero) {
+            let part = flights[extent.first].part;
+            let len_bytes = (extent.count * block_bytes) as u64;
+            if !failed.contains_key(&part)
+                && let Err(error) = backing.zero_range(offset(extent), len_bytes)
+            {
+                failed.insert(part, error);
+            }
+        }
+        failed
     }
 
-    /// Marks clean what is durable behind the cache and did not change; the rest is dirty as before.
-    fn settle_flights(&self, flights: &[Flight], durable: bool, round: &mut Round) {
+    /// Marks clean what is durable behind the cache, in parts that did not fail, and did not change; the
+    /// rest is dirty as before.
+    fn settle_flights(&self, flights: &[Flight], failed: &FailedParts, round: &mut Round) {
         for flight in flights {
-            let Flight { index, key, entry } = *flight;
+            let Flight {
+                index,
+                key,
+                entry,
+                part,
+            } = *flight;
             let place = self.place(key);
             self.index.lock(place.stripe);
             let state = self.state(index);
             let changed = state & STATE_REDIRTIED != 0 && !mutated(Mutant::CleanIgnoresRedirty);
             self.set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
-            if !durable {
+            if failed.contains_key(&part) {
                 round.failed += 1;
             } else if changed {
                 round.redirtied += 1;

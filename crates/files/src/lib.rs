@@ -9,6 +9,8 @@
 //! Errors are [`std::io::Error`] with the number that a system call would give, since callers answer
 //! system calls.
 
+#[cfg(test)]
+mod bad_backing_tests;
 mod block_map;
 mod buffer;
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! For checkers that cut the power of a buffer over a real directory: tells when the backing was
-//! synced, and lets inodes be called otherwise than the file system does. Nothing here is meant for
+//! synced, lets it fail, and lets inodes be called otherwise than the file system does. Nothing here is meant for
 //! programs that keep data.
 
 use std::cell::RefCell;
@@ -41,6 +41,10 @@ pub trait Observer {
     fn before_sync(&self);
     /// It was.
     fn synced(&self, what: Synced);
+    /// What is about to be written to the file, or synced, fails with this instead.
+    fn failure(&self, _file: FileIdentity) -> Option<io::Error> {
+        None
+    }
 }
 
 /// Threads that are watched now.
@@ -78,6 +82,12 @@ pub(crate) fn mounting() -> Option<u64> {
     Some(observer()?.mounting())
 }
 
+/// Fails if a write-back to the file is to fail.
+pub(crate) fn before_write_back(file: FileIdentity) -> io::Result<()> {
+    let failure = observer().and_then(|observer| observer.failure(file));
+    failure.map_or(Ok(()), Err)
+}
+
 /// `fdatasync`.
 pub(crate) fn sync_data(file: impl AsFd) -> io::Result<()> {
     watch(
@@ -107,7 +117,13 @@ fn watch(
         return sync();
     };
     observer.before_sync();
+    let what = what()?;
+    if let Synced::Data(file) | Synced::All(file) = what
+        && let Some(error) = observer.failure(file)
+    {
+        return Err(error);
+    }
     sync()?;
-    observer.synced(what()?);
+    observer.synced(what);
     Ok(())
 }

@@ -6,15 +6,19 @@
 //! reads as zeroes: the blocks of a file that is gone never reach the disk.
 //!
 //! What a store promises (see [`BackingStore`]) holds for each file: `sync` syncs every file that was
-//! written since its last good sync, and whoever syncs waits for one that is under way.
+//! written since its last good sync, and whoever syncs waits for one that is under way. Segments are the
+//! store's parts: a file that cannot be written or synced fails those that are mapped to it and no others.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, WriteRun};
+use forebay::{
+    Backing, BackingCounters, BackingIdentity, BackingStore, FailedParts, StorePart, WriteRun,
+};
 
 use crate::cuts::Cuts;
 use crate::metadata::LOG;
@@ -24,6 +28,9 @@ use crate::target::Target;
 
 /// With more files than this to sync, each file system is synced once instead.
 const SYNCED_ONE_BY_ONE_MAX: usize = 64;
+
+/// The first segment.
+const METADATA_PART: StorePart = StorePart(0);
 
 /// A segment's place in a file.
 #[derive(Clone, Debug)]
@@ -287,28 +294,46 @@ impl VirtualStore {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Syncs what was touched; what fails is touched still.
-    fn sync_files(&self) -> io::Result<()> {
+    /// Syncs what was touched; what fails is touched still, and returned.
+    fn sync_files(&self) -> Vec<(Arc<Target>, io::Error)> {
         let files = std::mem::take(&mut *self.lock_touched());
         let failed: Vec<u64> = files.iter().map(|target| target.untouch()).collect();
         for target in &files {
             // A time that cannot be put back is no reason to keep the data from the disk.
             drop(target.times.restore(&target.descriptor()));
         }
-        let result = match files.len() > SYNCED_ONE_BY_ONE_MAX {
-            true => sync_file_systems(&files),
-            false => files.iter().try_for_each(|target| target.sync_data()),
+        // Where that fails, each file's own sync tells whether it is meant.
+        let is_done = files.len() > SYNCED_ONE_BY_ONE_MAX && sync_file_systems(&files).is_ok();
+        let sync = |(target, failed): (Arc<Target>, u64)| {
+            let mut result = match is_done {
+                true => Ok(()),
+                false => target.sync_data(),
+            };
+            if result.is_ok() && target.failed_syncs() != failed {
+                // Another sync was told of a page that may have been ours, so this one was not.
+                result = Err(io::Error::from_raw_os_error(libc::EIO));
+            }
+            let error = result.err()?;
+            self.touch(&target);
+            Some((target, error))
         };
-        let is_told = |(target, failed): (&Arc<Target>, u64)| target.failed_syncs() != failed;
-        let result = match result.is_ok() && files.iter().zip(failed).any(is_told) {
-            // Another sync was told of a page that may have been ours, so this one was not.
-            true => Err(io::Error::from_raw_os_error(libc::EIO)),
-            false => result,
-        };
-        if result.is_err() {
-            files.iter().for_each(|target| self.touch(target));
+        files.into_iter().zip(failed).filter_map(sync).collect()
+    }
+
+    /// The segments that are mapped to these files.
+    fn parts_of(&self, files: Vec<(Arc<Target>, io::Error)>) -> FailedParts {
+        if files.is_empty() {
+            return FailedParts::new();
         }
-        result
+        let mappings = self.mappings.read().unwrap_or_else(PoisonError::into_inner);
+        let failed = mappings.iter().filter_map(|(segment, mapping)| {
+            let is_mapped = |(target, _): &&(_, _)| Arc::ptr_eq(target, &mapping.target);
+            let (_, error) = files.iter().find(is_mapped)?;
+            let again = error.raw_os_error().map(io::Error::from_raw_os_error);
+            let error = again.unwrap_or_else(|| error.kind().into());
+            Some((StorePart(u64::from(*segment)), error))
+        });
+        failed.collect()
     }
 }
 
@@ -378,12 +403,31 @@ impl BackingStore for VirtualStore {
     }
 
     fn sync(&self) -> io::Result<()> {
+        self.sync_parts().into_values().next().map_or(Ok(()), Err)
+    }
+
+    fn part_at(&self, offset: u64) -> StorePart {
+        StorePart(offset / self.segment_bytes)
+    }
+
+    fn sync_parts(&self) -> FailedParts {
         // Whoever comes while others sync waits for them: what they took is synced then.
         let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        // Files first: the tables may say that a file's blocks are gone from the pool.
-        self.sync_files()?;
-        self.side.sync()
+        // Files first: the tables may say that a file's blocks are gone from the pool. One that fails now
+        // is none of these; it was synced before they went.
+        let mut failed = self.parts_of(self.sync_files());
+        if let Err(error) = self.side.sync() {
+            failed.insert(METADATA_PART, error);
+        }
+        failed
+    }
+
+    fn part_name(&self, part: StorePart) -> Option<String> {
+        let target = self.mapping(part.0)?.target;
+        let link = format!("/proc/self/fd/{}", target.descriptor().as_raw_fd());
+        let path = std::fs::read_link(link).ok()?;
+        Some(path.display().to_string())
     }
 
     fn prefers_long_rounds(&self) -> bool {

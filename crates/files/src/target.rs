@@ -180,6 +180,7 @@ impl Target {
         if self.cut().is_some() {
             return Ok(false);
         }
+        observe::before_write_back(self.identity)?;
         let inside = self.size_bytes().saturating_sub(offset);
         let len = usize::try_from(inside).map_or(bytes.len(), |inside| inside.min(bytes.len()));
         // What is not zero behind the committed size can only come from a commit.
@@ -255,9 +256,10 @@ impl Target {
         self.count_failure(observe::sync_all(&*self.descriptor()))
     }
 
-    /// `syncfs` of the file's file system.
+    /// `syncfs` of the file's file system. That it failed says nothing of this file, which is still told by
+    /// its own next sync.
     pub(crate) fn sync_file_system(&self) -> io::Result<()> {
-        self.count_failure(observe::sync_file_system(&*self.descriptor()))
+        observe::sync_file_system(&*self.descriptor())
     }
 
     pub(crate) fn sync_data(&self) -> io::Result<()> {

@@ -7,7 +7,8 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{
-    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, WriteRun, clipped_len,
+    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedParts, StorePart,
+    WriteRun, clipped_len,
 };
 
 /// The first bytes of a store.
@@ -70,6 +71,18 @@ impl BackingStore for Limited {
 
     fn sync(&self) -> io::Result<()> {
         self.inner.sync()
+    }
+
+    fn part_at(&self, offset: u64) -> StorePart {
+        self.inner.part_at(offset)
+    }
+
+    fn sync_parts(&self) -> FailedParts {
+        self.inner.sync_parts()
+    }
+
+    fn part_name(&self, part: StorePart) -> Option<String> {
+        self.inner.part_name(part)
     }
 
     fn prefers_long_rounds(&self) -> bool {

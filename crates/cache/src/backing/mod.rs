@@ -24,6 +24,7 @@ pub use holes::BackingRun;
 pub(crate) use limited::Limited;
 pub use memory::MemoryStore;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,13 @@ pub struct WriteRun<'a> {
     /// What goes there; the part beyond the end of the backing is dropped.
     pub bytes: &'a [u8],
 }
+
+/// A part of a store that fails by itself, by a number of the store's own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct StorePart(pub u64);
+
+/// What of a store failed: each part once, with its first error.
+pub type FailedParts = BTreeMap<StorePart, io::Error>;
 
 /// Slow, durable storage of a fixed size.
 pub trait BackingStore: Send + Sync {
@@ -91,6 +99,27 @@ pub trait BackingStore: Send + Sync {
     /// The device's own. The kernel may have dropped the pages it could not write, so a caller must
     /// treat every write since the last good sync as not done.
     fn sync(&self) -> io::Result<()>;
+
+    /// Which part of the store the byte at `offset` belongs to. Where writes or syncs of one part fail,
+    /// those of the others are done and reported all the same; so what cannot be written to one never
+    /// holds up another. Most stores are of one piece.
+    fn part_at(&self, _offset: u64) -> StorePart {
+        StorePart::default()
+    }
+
+    /// As [`BackingStore::sync`], part by part: returns those of which it failed.
+    fn sync_parts(&self) -> FailedParts {
+        let failed = self.sync().err();
+        failed
+            .map(|error| (StorePart::default(), error))
+            .into_iter()
+            .collect()
+    }
+
+    /// What to call a part in reports, where it has a name of its own.
+    fn part_name(&self, _part: StorePart) -> Option<String> {
+        None
+    }
 
     /// Whether write-back goes in few long rounds, each with one sync, rather than in many short ones:
     /// where writes are taken at once and syncs are what costs.

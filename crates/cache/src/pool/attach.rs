@@ -73,7 +73,7 @@ impl Pool {
         self.know_rounds(&backing);
         state.set_backing(backing, size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
-        state.health.succeeded();
+        state.health.forget();
         self.core.announce_dirty(state.id);
         self.core.bell.ring_work();
         Ok(self.volume_of(state))

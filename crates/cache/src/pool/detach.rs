@@ -72,7 +72,7 @@ impl Pool {
         core.checkpoint()?;
         if let Ok(backing) = volume.state.backing() {
             let epoch = volume.state.health.sync_epoch();
-            let synced = volume.state.health.sync_since(epoch, backing);
+            let synced = volume.state.health.sync_all_since(epoch, backing);
             synced.map_err(|source| volume.state.backing_error(source))?;
         }
         volumes::write(&core.media, place, id, &found.identity, false)?;

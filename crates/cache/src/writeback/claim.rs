@@ -1,6 +1,7 @@
 //! Claiming dirty blocks: from here to the end of the round nobody evicts them, and whoever changes them
 //! says so.
 
+use crate::backing::Backing;
 use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::Error;
@@ -22,20 +23,24 @@ impl Core {
     /// Claims blocks and copies them out one behind the other, as many as the buffer has room for.
     pub(super) fn claim_all(
         &self,
-        part: &[(Key, u32)],
+        blocks: &[(Key, u32)],
+        backing: &Backing,
         buffer: &mut [u8],
         flights: &mut Vec<Flight>,
         round: &mut Round,
     ) {
         let mut places = buffer.chunks_exact_mut(self.block_bytes());
         let mut place = places.next();
-        for &(key, index) in part {
-            let out = place
-                .as_deref_mut()
-                .expect("the buffer has room for a part");
+        for &(key, index) in blocks {
+            let out = place.as_deref_mut().expect("the buffer has room for them");
             match self.claim(key, index, out) {
                 Claim::Copied(entry) => {
-                    flights.push(Flight { index, key, entry });
+                    flights.push(Flight {
+                        index,
+                        key,
+                        entry,
+                        part: self.part_of(backing, key),
+                    });
                     place = places.next();
                 }
                 Claim::Gone => {}

@@ -1,5 +1,6 @@
 //! The blocks of a round as runs: neighbours on the disk are written together.
 
+use crate::backing::StorePart;
 use crate::entry::{Entry, Key, Kind};
 
 /// A block that was copied out.
@@ -7,9 +8,11 @@ pub(super) struct Flight {
     pub(super) index: u32,
     pub(super) key: Key,
     pub(super) entry: Entry,
+    /// Of the backing.
+    pub(super) part: StorePart,
 }
 
-/// Neighbouring blocks of one round, all data or all zero.
+/// Neighbouring blocks of one round, all data or all zero, in one part of the backing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) first: usize,
@@ -25,6 +28,7 @@ pub(super) fn extents(flights: &[Flight], blocks_max: usize) -> Vec<Extent> {
         if let Some(last) = extents.last_mut()
             && last.zero == zero
             && flights[number - 1].key.block() + 1 == flight.key.block()
+            && flights[number - 1].part == flight.part
             && (zero || last.count < blocks_max)
         {
             last.count += 1;
@@ -54,6 +58,7 @@ mod tests {
             index: 0,
             key,
             entry,
+            part: StorePart(block / 100),
         }
     }
 
@@ -80,6 +85,11 @@ mod tests {
         assert_eq!(
             merged(&data(&[3, 4, 5, 9, 11, 12]), 4),
             [(0, 3, false), (3, 1, false), (4, 2, false)]
+        );
+        assert_eq!(
+            merged(&data(&[98, 99, 100, 101]), 4),
+            [(0, 2, false), (2, 2, false)],
+            "parts of the backing"
         );
         assert_eq!(
             merged(&data(&[1, 2, 3, 4, 5]), 2),

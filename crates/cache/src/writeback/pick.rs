@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use super::Workbench;
+use super::parts::Serving;
 use crate::core::{Core, STATE_DIRTY, STATE_HELD, STATE_WRITING, STATE_YOUNG};
 use crate::sync::Ordering;
 
@@ -34,25 +35,25 @@ impl Core {
     }
 
     /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
-    /// left out. What is written stays where the queue has it, as what a flush writes.
+    /// left out, and what cannot be written now. What is written stays where the queue has it, as what a flush writes.
     pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
         self.prepare_holding(&mut workbench.holding);
-        let holding = &workbench.holding;
+        let (holding, left_alone) = (&workbench.holding, self.left_alone());
         let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
         let mut victims = Vec::new();
         self.replacement.victims(
             wanted,
             &mut |index| {
-                let is_journal = || self.is_journal(holding, self.media.load_entry(index).key());
+                let stays = |key| self.is_journal(holding, key) || left_alone.contains(self, key);
                 self.state(index) & (STATE_WRITING | STATE_HELD) == 0
-                    && !(is_dirty(&index) && is_journal())
+                    && !(is_dirty(&index) && stays(self.media.load_entry(index).key()))
             },
             &mut victims,
         );
         let dirty: Vec<u32> = victims.iter().copied().filter(is_dirty).collect();
         if !dirty.is_empty() {
             let started = Instant::now();
-            let round = self.round(workbench, &dirty, |volume| self.is_due(volume));
+            let round = self.round(workbench, &dirty, &Serving::Due);
             self.measure(&round, started);
         }
         victims

@@ -1,0 +1,176 @@
+//! Parts of backings that fail by themselves: what a round takes, and what it leaves alone.
+//!
+//! A part in trouble delays its own blocks and no others: these stay dirty and are served, rounds drop
+//! them, reclaim does not choose them, and they are announced again once the part is due or something
+//! went through to it. So a pool fills only with what cannot go.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::Round;
+use super::merge::Flight;
+use crate::backing::{Backing, FailedParts, StorePart};
+use crate::core::Core;
+use crate::entry::Key;
+use crate::volume::VolumeState;
+
+/// What a round may take.
+pub(super) enum Serving<'a> {
+    /// Of all volumes what may be asked now.
+    Due,
+    /// Of this volume everything, in trouble or not, but these parts.
+    Only(u32, &'a BTreeSet<StorePart>),
+}
+
+/// Parts that are in trouble and not due.
+pub(super) struct LeftAlone(Vec<(Arc<VolumeState>, BTreeSet<StorePart>)>);
+
+impl LeftAlone {
+    /// Whether the key's block lies in one.
+    pub(super) fn contains(&self, core: &Core, key: Key) -> bool {
+        let mut known = self.0.iter();
+        let found = known.find(|(volume, _)| volume.id == key.volume());
+        found.is_some_and(|(volume, parts)| parts.contains(&core.part_of_volume(volume, key)))
+    }
+}
+
+impl Core {
+    /// The part of the backing that the key's block lies in.
+    pub(super) fn part_of(&self, backing: &Backing, key: Key) -> StorePart {
+        backing.part_at(key.block() * self.block_bytes() as u64)
+    }
+
+    /// The same; a volume without a backing is in trouble as a whole.
+    fn part_of_volume(&self, volume: &VolumeState, key: Key) -> StorePart {
+        let backing = volume.backing();
+        backing.map_or(StorePart::default(), |backing| self.part_of(backing, key))
+    }
+
+    /// The blocks of a volume that a round is to serve; none if not the volume.
+    pub(super) fn served<'g>(
+        &self,
+        volume: &VolumeState,
+        group: &'g [(Key, u32)],
+        serving: &Serving<'_>,
+    ) -> Option<Cow<'g, [(Key, u32)]>> {
+        let left_out = match serving {
+            Serving::Due => Cow::Owned(self.left_alone_of(volume)),
+            Serving::Only(id, parts) if *id == volume.id => Cow::Borrowed(*parts),
+            Serving::Only(..) => return None,
+        };
+        if left_out.is_empty() {
+            return Some(Cow::Borrowed(group));
+        }
+        let is_served = |(key, _): &&(Key, u32)| {
+            let part = self.part_of_volume(volume, *key);
+            !left_out.contains(&part)
+        };
+        let served: Vec<(Key, u32)> = group.iter().filter(is_served).copied().collect();
+        (!served.is_empty()).then_some(Cow::Owned(served))
+    }
+
+    /// Whether a part may be asked that is to be left alone for so long. Without background threads the
+    /// caller decides when to try again, and its call is the decision.
+    fn is_due(&self, wait: Duration) -> bool {
+        !self.options.background || wait.is_zero()
+    }
+
+    fn left_alone_of(&self, volume: &VolumeState) -> BTreeSet<StorePart> {
+        let in_trouble = volume.health.in_trouble().into_iter();
+        let rest = in_trouble.filter(|(_, wait)| !self.is_due(*wait));
+        rest.map(|(part, _)| part).collect()
+    }
+
+    /// The parts of all volumes that are in trouble and not due.
+    pub(super) fn left_alone(&self) -> LeftAlone {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        let known = volumes.iter().flatten();
+        let parts = known.map(|volume| (volume.clone(), self.left_alone_of(volume)));
+        LeftAlone(parts.filter(|(_, parts)| !parts.is_empty()).collect())
+    }
+
+    /// Announces what is dirty in parts in trouble that are to be asked again.
+    pub(super) fn retry_degraded(&self) {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        for volume in volumes.iter().flatten() {
+            let in_trouble = volume.health.in_trouble().into_iter();
+            let due = in_trouble.filter(|(_, wait)| self.is_due(*wait));
+            let due: BTreeSet<StorePart> = due.map(|(part, _)| part).collect();
+            for (part, blocks) in self.announce_parts(volume, due) {
+                if blocks == 0 {
+                    // Discarded meanwhile: there is nothing left that it could refuse.
+                    volume.health.succeeded(part);
+                }
+            }
+        }
+    }
+
+    /// How long until the next part in trouble is due.
+    pub(crate) fn next_retry(&self) -> Option<Duration> {
+        let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
+        volumes
+            .iter()
+            .flatten()
+            .filter_map(|volume| volume.health.retry_in())
+            .min()
+    }
+
+    /// Puts all dirty blocks of a volume into the queue, when its backing is there.
+    pub(crate) fn announce_dirty(&self, id: u32) {
+        for index in self.dirty_entries(id) {
+            self.dirty.insert(index);
+        }
+    }
+
+    /// The same of some parts; returns how many each has.
+    fn announce_parts(
+        &self,
+        volume: &VolumeState,
+        parts: BTreeSet<StorePart>,
+    ) -> BTreeMap<StorePart, u64> {
+        let mut blocks: BTreeMap<_, _> = parts.into_iter().map(|part| (part, 0)).collect();
+        if blocks.is_empty() {
+            return blocks;
+        }
+        for index in self.dirty_entries(volume.id) {
+            let part = self.part_of_volume(volume, self.media.load_entry(index).key());
+            if let Some(count) = blocks.get_mut(&part) {
+                self.dirty.insert(index);
+                *count += 1;
+            }
+        }
+        blocks
+    }
+
+    /// Notes how the parts of a round have done. Others that the sync found failing are not asked later
+    /// for that.
+    pub(super) fn note_health(
+        &self,
+        volume: &VolumeState,
+        flights: &[Flight],
+        mut failed: FailedParts,
+        round: &mut Round,
+    ) {
+        let asked: BTreeSet<StorePart> = flights.iter().map(|flight| flight.part).collect();
+        let mut back = BTreeSet::new();
+        for part in asked {
+            let Some(error) = failed.remove(&part) else {
+                if volume.health.succeeded(part) {
+                    back.insert(part);
+                }
+                continue;
+            };
+            volume.health.failed(part, &error);
+            self.tallies.mine().write_back_errors(1);
+            round.failed_parts.insert(part);
+            round.note(volume.backing_error(error));
+        }
+        // What earlier rounds dropped while they failed.
+        self.announce_parts(volume, back);
+    }
+}
+
+#[cfg(test)]
+mod tests;
