@@ -1,7 +1,9 @@
 //! Files whose backing fails.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use crate::buffer::FileBuffer;
 use crate::directory::FileIdentity;
 use crate::file::{BufferedFile, SyncKind};
 use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
-use crate::testing::{Rig, open_file};
+use crate::testing::{Rig, SmallDisk, open_file};
 
 /// Fails what is written back to some files, or only their syncs.
 #[derive(Default)]
@@ -84,4 +86,38 @@ fn a_file_that_cannot_be_written_holds_up_no_other() {
         assert_eq!(dirty_blocks(&buffer), 0);
         set_observer(None);
     }
+}
+
+#[test]
+fn a_full_disk_is_told_at_the_write_also_in_a_hole() {
+    let rig = Rig::new(4 << 20);
+    let Some(disk) = SmallDisk::new(rig.directory.path()) else {
+        println!("skipped: nothing can be mounted here");
+        return;
+    };
+    let sparse = File::create(disk.path().join("sparse")).expect("create");
+    sparse.set_len(1 << 20).expect("length");
+    sparse.write_all_at(&[1; 4096], 0).expect("data");
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(open_file(&rig.path("sparse"))).expect("adopt");
+    file.sync(SyncKind::Data).expect("sync");
+    let other = File::create(disk.path().join("other")).expect("create");
+    let taken = (0..).take_while(|at| other.write_all_at(&[2; 4096], at * 4096).is_ok());
+    let taken = taken.count() as u64;
+    let refused = file.write_at(40_000, b"hole", true).expect_err("no room");
+    assert_eq!(refused.raw_os_error(), Some(libc::ENOSPC));
+    file.write_at(4000, b"data", true).expect("it has its room");
+    other.set_len((taken - 1) * 4096).expect("a block is free");
+    file.write_at(40_000, b"hole", true).expect("there is room");
+    // Nobody takes it away before it is written back.
+    other
+        .write_all_at(&[2; 4096], taken * 4096)
+        .expect_err("full");
+    file.drain().expect("all of it goes");
+    let found = std::fs::read(rig.path("sparse")).expect("read");
+    assert_eq!(
+        (&found[4000..4004], &found[40_000..40_004]),
+        (&b"data"[..], &b"hole"[..])
+    );
+    drop((file, buffer));
 }

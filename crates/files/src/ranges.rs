@@ -1,4 +1,5 @@
-//! Byte ranges of a file that were written past the pool and that no sync has made durable.
+//! Byte ranges of a file: those that were written past the pool and that no sync has made durable, or those
+//! for which the backing has room.
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,12 @@ impl Ranges {
     /// The ranges in order, start and end.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.by_start.iter().map(|(start, end)| (*start, *end))
+    }
+
+    /// The range that holds this byte.
+    pub(crate) fn around(&self, byte: u64) -> Option<(u64, u64)> {
+        let (start, end) = self.by_start.range(..=byte).next_back()?;
+        (byte < *end).then_some((*start, *end))
     }
 
     /// Adds a range.
@@ -121,6 +128,12 @@ mod tests {
                     last_end = Some(to);
                 }
                 prop_assert_eq!(found, model);
+                for (byte, is_in) in model.into_iter().enumerate() {
+                    let byte = byte as u64;
+                    let around = ranges.around(byte);
+                    prop_assert_eq!(around.is_some(), is_in);
+                    prop_assert!(around.is_none_or(|(from, to)| from <= byte && byte < to));
+                }
                 let bytes = model.iter().filter(|byte| **byte).count() as u64;
                 prop_assert_eq!(ranges.bytes(), bytes);
             }

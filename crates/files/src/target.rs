@@ -221,6 +221,11 @@ impl Target {
         rustix::fs::fallocate(&*self.descriptor(), mode, offset, len_bytes)
     }
 
+    /// Where the first hole of the backing's file is from `offset` on; its end counts as one.
+    pub(crate) fn first_hole(&self, offset: u64) -> rustix::io::Result<u64> {
+        rustix::fs::seek(&*self.descriptor(), rustix::fs::SeekFrom::Hole(offset))
+    }
+
     /// Reads what the backing has; zeroes behind its end and behind the file's.
     pub(crate) fn read_through(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let inside = self.size_bytes().saturating_sub(offset);

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use forebay::{Backing, Pool, PoolOptions, Region, RuntimeOptions, Volume};
@@ -76,6 +77,29 @@ impl Rig {
             root: Some(self.directory.path().to_owned()),
             runtime: quiet(),
         }
+    }
+}
+
+/// A file system of a MiB in memory; unmounted when dropped.
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None where this user may not mount.
+    pub(crate) fn new(at: &Path) -> Option<SmallDisk> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m", "none"]).arg(at);
+        let is_mounted = mount.output().is_ok_and(|output| output.status.success());
+        is_mounted.then(|| SmallDisk(at.to_owned()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("-l").arg(&self.0).status());
     }
 }
 

@@ -13,6 +13,7 @@
 mod pooled;
 mod read;
 mod resize;
+mod room;
 mod settle;
 mod sync;
 mod write;
@@ -26,6 +27,7 @@ use crate::ranges::Ranges;
 use crate::shared::Shared;
 use crate::target::Target;
 use pooled::Pooled;
+use room::Room;
 
 /// One inode's content.
 #[derive(Debug)]
@@ -56,10 +58,8 @@ struct State {
     syncs_under_way: u32,
     /// No name is left: nothing need survive.
     is_unlinked: bool,
-    /// The backing has room reserved up to here.
-    reserved_bytes: u64,
-    /// The backing cannot reserve.
-    reserves_nothing: bool,
+    /// Where the backing has room for what the pool will write.
+    room: Room,
 }
 
 /// Why every call goes straight to the backing.

@@ -155,8 +155,8 @@ impl Content {
         }
         shared.naming.settled(pooled.id);
         state.pooled = None;
-        if state.reserved_bytes > self.target.size_bytes() {
-            state.reserved_bytes = 0;
+        if state.room.reaches_behind(self.target.size_bytes()) {
+            state.room.cut(self.target.size_bytes());
             // Gives back what was reserved and not used; if that fails it is merely kept.
             drop(self.target.set_backing_size(self.target.size_bytes()));
         }

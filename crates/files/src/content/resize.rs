@@ -41,7 +41,7 @@ impl Content {
             // Whatever was there must not come back; the next sync sees to that in the backing.
             state.unsynced.everything = true;
             state.unsynced.ranges.cut(size_bytes);
-            state.reserved_bytes = 0;
+            state.room.cut(size_bytes);
         }
         let truncated = self.target.truncate(size_bytes, None);
         if truncated.is_err() {
@@ -115,7 +115,7 @@ impl Content {
         }
         transaction.commit().map_err(from_pool)?;
         pooled.size_bytes = size_bytes;
-        state.reserved_bytes = 0;
+        state.room.cut(size_bytes);
         state.unsynced.ranges.cut(size_bytes);
         let truncated = self.target.truncate(size_bytes, Some(cut));
         let first = size_bytes.div_ceil(block_bytes);
@@ -150,7 +150,7 @@ impl Content {
         if !only_reserves {
             self.target.grown_to(found);
             state.unsynced.everything = true;
-            state.reserved_bytes = 0;
+            state.room.forget();
         } else if found > self.target.size_bytes() {
             self.target.grown_to(found);
             match state.pooled.as_mut() {

@@ -71,7 +71,7 @@ impl Content {
         state.passes_through = false;
         // Others may have written what nobody synced.
         state.unsynced.everything = true;
-        state.reserved_bytes = 0;
+        state.room.forget();
         self.note_unsynced(&state);
         Ok(())
     }

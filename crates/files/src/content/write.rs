@@ -3,9 +3,6 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
-
 use super::pooled::Pooled;
 use super::{Content, State};
 use crate::errors::from_pool;
@@ -15,8 +12,6 @@ use crate::mutants::{Mutant, mutated};
 const COLD_AFTER_BYTES: u64 = 8 << 20;
 /// Blocks of the tables that ride in a transaction beside the data, and the data's ragged ends.
 const BLOCKS_BESIDE: u64 = 6;
-/// Room is reserved in the backing in steps: a file's length again, within these bounds.
-const RESERVE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
 
 impl Content {
     /// Writes at byte `offset`; `durable` if it is to survive a crash when this returns.
@@ -85,9 +80,12 @@ impl Content {
         offset: u64,
         data: &[u8],
     ) -> io::Result<()> {
-        self.reserve(state, offset, data.len() as u64)?;
         let volume = &self.shared.volume;
         let block_bytes = volume.block_size() as u64;
+        let len_bytes = data.len() as u64;
+        state
+            .room
+            .reserve(&self.target, block_bytes, offset, len_bytes)?;
         let beside = BLOCKS_BESIDE * block_bytes;
         let limit = (volume.transaction_limit_bytes().saturating_sub(beside)).max(block_bytes);
         let pooled = state.pooled.as_mut().expect("it has joined the pool");
@@ -237,35 +235,5 @@ impl Content {
             state.unsynced.size = true;
         }
         written
-    }
-
-    /// Reserves room in the backing for what the pool will write there later: a full disk, or an
-    /// end that the file cannot have, is told to whoever writes, while it can be told.
-    fn reserve(&self, state: &mut State, offset: u64, len_bytes: u64) -> io::Result<()> {
-        let end = offset + len_bytes;
-        if end <= state.reserved_bytes || state.reserves_nothing || end <= self.target.size_bytes()
-        {
-            return Ok(());
-        }
-        let start = state.reserved_bytes.max(offset);
-        let step = end.clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end());
-        let mode = FallocateFlags::KEEP_SIZE;
-        for wanted in [end + step, end] {
-            match self.target.allocate(mode, start, wanted - start) {
-                Ok(()) => {
-                    state.reserved_bytes = wanted;
-                    return Ok(());
-                }
-                Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) if wanted > end => {}
-                Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
-                    return Err(error.into());
-                }
-                Err(_) => {
-                    state.reserves_nothing = true;
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
     }
 }
