@@ -13,6 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::duty::Duty;
 use crate::filesystem::MountedTree;
 use crate::paths;
+use crate::restrictions::Restrictions;
 use crate::tree::Tree;
 
 /// How a directory is served.
@@ -65,6 +66,7 @@ impl FileMount {
         let directory = mount_point::prepare(directory)?;
         let data = paths::data_directory(data)?;
         paths::check_places(&data, &directory, &std::path::absolute(&buffer.pool)?)?;
+        let restrictions = Restrictions::of(&data)?;
         let lock = paths::lock(&data)?;
         let anchors_max = raise_descriptor_limit() / 4;
         let buffer = FileBuffer::open(&FileBufferOptions {
@@ -75,12 +77,13 @@ impl FileMount {
         let kernel = tree.kernel();
         let duty = Arc::new(Duty::new(options.threads));
         let tree = MountedTree::new(tree, options, Arc::clone(&duty), on_end);
-        let session = Session::new(tree, &directory, &configuration(options)).and_then(|session| {
-            duty.begin(session.as_fd().try_clone_to_owned()?);
-            // There is one session, and it has served nothing yet.
-            let _ = kernel.set(session.notifier());
-            session.spawn()
-        });
+        let session = Session::new(tree, &directory, &configuration(options, restrictions))
+            .and_then(|session| {
+                duty.begin(session.as_fd().try_clone_to_owned()?);
+                // There is one session, and it has served nothing yet.
+                let _ = kernel.set(session.notifier());
+                session.spawn()
+            });
         let session = session.map_err(|error| {
             io::Error::new(
                 error.kind(),
@@ -147,7 +150,7 @@ impl FileMount {
     }
 }
 
-fn configuration(options: &MountOptions) -> Config {
+fn configuration(options: &MountOptions, restrictions: Restrictions) -> Config {
     let is_root = rustix::process::geteuid().is_root();
     let mut config = Config::default();
     config.mount_options = vec![
@@ -155,11 +158,7 @@ fn configuration(options: &MountOptions) -> Config {
         MountOption::Subtype("files".to_owned()),
         MountOption::DefaultPermissions,
     ];
-    if is_root {
-        // The directory behind allows both where root put it.
-        config.mount_options.push(MountOption::Suid);
-        config.mount_options.push(MountOption::Dev);
-    }
+    config.mount_options.extend(restrictions.options(is_root));
     config.acl = if is_root {
         SessionACL::All
     } else {

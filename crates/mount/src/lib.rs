@@ -24,6 +24,7 @@ mod open_files;
 mod opening;
 mod paths;
 mod relief;
+mod restrictions;
 mod tree;
 mod wakefulness;
 mod xattrs;

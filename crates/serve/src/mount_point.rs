@@ -153,6 +153,7 @@ fn unmount_with_helper(directory: &Path, lazily: bool) -> io::Result<()> {
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     point: String,
+    options: String,
     device: String,
     file_system: String,
     source: String,
@@ -178,15 +179,31 @@ fn mounted_on(directory: &Path) -> io::Result<Option<Mount>> {
     Ok(mounts.find(|mount| Path::new(&mount.point) == resolved))
 }
 
+/// The options of each mount below `directory`, which is resolved, separated by commas.
+///
+/// # Errors
+/// The kernel does not tell what is mounted.
+pub fn options_below(directory: &Path) -> io::Result<Vec<String>> {
+    let table = fs::read_to_string("/proc/self/mountinfo")?;
+    let mounts = table.lines().filter_map(parse_mountinfo);
+    let below = mounts.filter(|mount| {
+        let point = Path::new(&mount.point);
+        point != directory && point.starts_with(directory)
+    });
+    Ok(below.map(|mount| mount.options).collect())
+}
+
 /// Parses one line of `/proc/self/mountinfo` (see proc_pid_mountinfo(5)).
 fn parse_mountinfo(line: &str) -> Option<Mount> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ').skip(2);
     let device = front.next()?.to_owned();
     let point = unescape(front.nth(1)?);
+    let options = front.next()?.to_owned();
     let mut back = back.split(' ');
     Some(Mount {
         point,
+        options,
         device,
         file_system: back.next()?.to_owned(),
         source: unescape(back.next()?),
@@ -218,6 +235,7 @@ mod tests {
             parse_mountinfo(line),
             Some(Mount {
                 point: "/mnt/a b".to_owned(),
+                options: "rw,noatime".to_owned(),
                 device: "98:0".to_owned(),
                 file_system: "fuse".to_owned(),
                 source: "forebay".to_owned(),

@@ -1,7 +1,7 @@
 //! A directory, a pool and a mount, gone when the test ends.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,7 +31,16 @@ impl Mounted {
 
     /// As [`Mounted::new`], served in another way.
     pub fn with(test: &str, options: &MountOptions) -> Option<Mounted> {
-        if !std::path::Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
+        Mounted::prepared(test, options, |_| {})
+    }
+
+    /// As [`Mounted::with`]; the directory is prepared before it is mounted.
+    pub fn prepared(
+        test: &str,
+        options: &MountOptions,
+        prepare: impl FnOnce(&Path),
+    ) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
             skip(test, "needs root and /dev/fuse");
             return None;
         }
@@ -46,6 +55,7 @@ impl Mounted {
             mount: None,
             has_ended: Arc::default(),
         };
+        prepare(&mounted.data(""));
         mounted.mount = Some(mounted.mount_with(options).unwrap());
         Some(mounted)
     }

@@ -5,3 +5,4 @@ mod bytes;
 mod ending;
 mod fixture;
 mod names;
+mod restrictions;
