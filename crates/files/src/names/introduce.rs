@@ -166,7 +166,7 @@ impl<S: NameSpace> Names<S> {
             }
             None => inner.new_id()?,
         };
-        self.note_mounting(inner, directory, seen, &place.name)?;
+        self.note_file_system(inner, directory, seen, &place.name)?;
         let record = Record::Introduce {
             id,
             mode: seen.mode,
@@ -182,9 +182,18 @@ impl<S: NameSpace> Names<S> {
         Ok(id)
     }
 
-    /// The log is to know the mounting of every file system that it tells of. What is made lies on that
-    /// of its directory, which is known.
-    fn note_mounting(
+    /// What the log says of a file system that something in it lies on.
+    pub(super) fn describe(&self, handle: &S::Handle, device: u64) -> io::Result<Vec<Record>> {
+        let mounting = self.space.mounting(handle)?;
+        let mounting = mounting.map(|mounting| Record::Mounted { device, mounting });
+        let mark = self.space.mark(handle)?;
+        let mark = mark.map(|mark| Record::FileSystem { device, mark });
+        Ok(mounting.into_iter().chain(mark).collect())
+    }
+
+    /// The log is to know every file system that it tells of. What is made lies on that of its
+    /// directory, which is known.
+    fn note_file_system(
         &self,
         inner: &mut Inner,
         directory: &S::Handle,
@@ -192,13 +201,12 @@ impl<S: NameSpace> Names<S> {
         name: &OsStr,
     ) -> io::Result<()> {
         let device = seen.identity.device;
-        if inner.mountings.contains_key(&device) {
+        if inner.file_systems.contains_key(&device) {
             return Ok(());
         }
-        let mounting = self.space.mounting(&self.space.hold(directory, name)?)?;
-        inner.mountings.insert(device, mounting);
-        let record = mounting.map(|mounting| Record::Mounted { device, mounting });
-        inner.commit(record.into_iter().collect())
+        let described = self.describe(&self.space.hold(directory, name)?, device)?;
+        inner.file_systems.insert(device, described.clone());
+        inner.commit(described)
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::io;
 
+use super::file_system::Mark;
 use super::proof::Proof;
 use super::search::seek_moved;
 use super::space::{Identity, NameSpace, Seen};
@@ -55,9 +56,17 @@ pub(super) struct Search<'a, S: NameSpace> {
     /// Names that the log mentions, by directory.
     mentioned: HashMap<FileId, BTreeSet<Place>>,
     by_identity: HashMap<(u64, Proof), Vec<FileId>>,
-    /// What a file system is called now, by what the log calls it.
-    devices: HashMap<u64, u64>,
+    devices: Devices,
     pub found: Located<S::Handle>,
+}
+
+/// Devices are called otherwise after each boot.
+#[derive(Default)]
+struct Devices {
+    /// What a file system is called now, by what the log calls it.
+    now: HashMap<u64, u64>,
+    /// Which file systems those are that were seen, by what they are called now.
+    marks: HashMap<u64, Option<Mark>>,
 }
 
 /// Looks for everything in the table that is to have a name, or is one of `with_data`.
@@ -74,7 +83,7 @@ pub(super) fn locate<S: NameSpace>(
         table,
         mentioned: HashMap::new(),
         by_identity: HashMap::new(),
-        devices: HashMap::new(),
+        devices: Devices::default(),
         found: Located {
             handles: HashMap::new(),
             at: BTreeMap::new(),
@@ -96,14 +105,33 @@ pub(super) fn locate<S: NameSpace>(
             "the pool buffers another directory; name that one, or use another pool",
         ));
     }
-    search
-        .devices
-        .insert(root.identity().device, seen.identity.device);
+    let (known, now) = (root.identity().device, seen.identity.device);
+    let mark = space.mark(&handle)?;
+    let is_needed = !with_data.is_empty() || table.nodes().any(|(id, _)| id != FileId::ROOT);
+    if let (Some(wanted), Some(found)) = (table.marks.get(&known), mark)
+        && wanted.differs(&found)
+        && is_needed
+    {
+        return Err(another_file_system(wanted, &found));
+    }
+    search.devices.now.insert(known, now);
+    search.devices.marks.insert(now, mark);
     search.found.handles.insert(FileId::ROOT, handle);
     search.descend(FileId::ROOT)?;
     search.compare_mountings()?;
     seek_moved(&mut search, with_data)?;
     Ok(search.found)
+}
+
+/// Names and numbers are the same on many: what is not in the pool any more would be lost to the right one.
+fn another_file_system(wanted: &Mark, found: &Mark) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!(
+            "the pool has data of the file system {wanted}, but another one is mounted there, {found}; \
+             mount the right one, or use another pool"
+        ),
+    )
 }
 
 /// All but the device, whose number changes from boot to boot.
@@ -167,6 +195,7 @@ impl<S: NameSpace> Search<'_, S> {
                 let Some(seen) = self.space.look(&handle, &place.name)? else {
                     continue;
                 };
+                self.know_mark(&handle, &place, &seen)?;
                 let id = self.identify(&place, &seen);
                 if id.is_none() && self.staged(&place) {
                     self.found.unfinished.push((place, seen.is_directory()));
@@ -183,6 +212,16 @@ impl<S: NameSpace> Search<'_, S> {
                 }
                 self.found.at.entry(id).or_default().insert(place);
             }
+        }
+        Ok(())
+    }
+
+    /// Which file system a directory is on that was not seen before.
+    fn know_mark(&mut self, directory: &S::Handle, place: &Place, seen: &Seen) -> io::Result<()> {
+        let device = seen.identity.device;
+        if seen.is_directory() && !self.devices.marks.contains_key(&device) {
+            let mark = self.space.mark(&self.space.hold(directory, &place.name)?)?;
+            self.devices.marks.insert(device, mark);
         }
         Ok(())
     }
@@ -208,7 +247,7 @@ impl<S: NameSpace> Search<'_, S> {
         let mut fitting: Vec<FileId> = Vec::new();
         for &id in ids {
             let node = self.table.node(id).expect("the index names nodes");
-            if may(id, node) && fits(&mut self.devices, node, &seen.identity) {
+            if may(id, node) && fits(&mut self.devices, self.table, node, &seen.identity) {
                 fitting.push(id);
             }
         }
@@ -222,17 +261,22 @@ impl<S: NameSpace> Search<'_, S> {
 }
 
 /// Whether the device is the node's. A directory that a file system is mounted on tells what that one
-/// is called now.
-fn fits(devices: &mut HashMap<u64, u64>, node: &Node, seen: &Identity) -> bool {
+/// is called now, unless it is another one.
+fn fits(devices: &mut Devices, table: &Table, node: &Node, seen: &Identity) -> bool {
     let known = node.identities.iter().find(|known| is_same(known, seen));
     let Some(known) = known else { return false };
-    match devices.get(&known.device) {
-        Some(now) => *now == seen.device,
-        None => {
-            devices.insert(known.device, seen.device);
-            true
-        }
+    if let Some(now) = devices.now.get(&known.device) {
+        return *now == seen.device;
     }
+    let marks = (
+        table.marks.get(&known.device),
+        devices.marks.get(&seen.device).copied().flatten(),
+    );
+    if matches!(marks, (Some(wanted), Some(found)) if wanted.differs(&found)) {
+        return false;
+    }
+    devices.now.insert(known.device, seen.device);
+    true
 }
 
 fn key(identity: &Identity) -> (u64, Proof) {

@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
+use super::file_system::{MARK_BYTES, Mark};
 use super::proof::{PROOF_BYTES_MAX, Proof};
 use super::space::{BOOT_BYTES, Creation, Identity, Mounting};
 use super::table::Place;
@@ -30,7 +31,7 @@ const CREATE_BYTES_MAX: usize =
     RECORD_HEADER_BYTES + 8 + IDENTITY_BYTES_MAX + 4 * 3 + 8 + (2 + 4096) + (8 + 2 + 255);
 const _: () = assert!(CREATE_BYTES_MAX <= RECORD_BYTES_MAX, "on the media");
 const _: () = assert!(PROOF_BYTES_MAX <= u8::MAX as usize, "on the media");
-const _: () = assert!(BOOT_BYTES == 16, "on the media");
+const _: () = assert!(BOOT_BYTES == 16 && MARK_BYTES == 16, "on the media");
 
 /// What a half begins with.
 #[repr(C)]
@@ -94,6 +95,8 @@ pub(crate) enum Record {
     Reconciling,
     /// What the log says of inodes on this device was done in this mounting of it.
     Mounted { device: u64, mounting: Mounting },
+    /// Which file system that is.
+    FileSystem { device: u64, mark: Mark },
 }
 
 impl HalfHeader {
@@ -241,6 +244,11 @@ impl Writer<'_> {
                 self.put(&mounting.mount.to_le_bytes());
                 10
             }
+            Record::FileSystem { device, mark } => {
+                let (sort, bytes) = mark.parts();
+                self.put(&device.to_le_bytes()).put(&[sort]).put(&bytes);
+                11
+            }
         }
     }
 
@@ -330,6 +338,12 @@ impl Reader<'_> {
                     mount: u64::from_le_bytes(self.array()?),
                 },
             },
+            11 => {
+                let device = u64::from_le_bytes(self.array()?);
+                let [sort] = self.array()?;
+                let mark = Mark::from_parts(sort, self.array::<MARK_BYTES>()?)?;
+                Record::FileSystem { device, mark }
+            }
             _ => return None,
         })
     }
@@ -449,6 +463,14 @@ mod tests {
                     boot: [8; BOOT_BYTES],
                     mount: 1 << 31,
                 },
+            },
+            Record::FileSystem {
+                device: 3,
+                mark: Mark::Uuid([9; MARK_BYTES]),
+            },
+            Record::FileSystem {
+                device: 4,
+                mark: Mark::RootBirth([1; MARK_BYTES]),
             },
         ]
     }

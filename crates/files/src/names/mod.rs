@@ -7,6 +7,7 @@
 //! the way to it, before anything happens to it. After a mere kill, in the same mounting of the backing,
 //! the names are as people left them and stay so.
 
+mod file_system;
 mod handles;
 mod introduce;
 mod locate;
@@ -38,8 +39,8 @@ pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
 pub use real::KeepDescriptor;
 pub(crate) use real::RealSpace;
 use reconcile::Reconciled;
+use space::NameSpace;
 pub(crate) use space::Renaming;
-use space::{Mounting, NameSpace};
 use table::Table;
 
 use crate::metadata::FileId;
@@ -67,8 +68,8 @@ struct Inner {
     table: Table,
     /// Inodes that the current log knows, and the next one too where that is being made.
     introduced: HashSet<FileId>,
-    /// The mountings of the file systems that the current log tells of, as it says them.
-    mountings: BTreeMap<u64, Option<Mounting>>,
+    /// What the current log says of the file systems that it tells of, by device.
+    file_systems: BTreeMap<u64, Vec<Record>>,
     /// Inodes that somebody relies on to be found after a crash.
     held: BTreeSet<FileId>,
     draw: DrawId,
@@ -103,7 +104,7 @@ impl<S: NameSpace> Names<S> {
                 log,
                 table,
                 introduced: HashSet::new(),
-                mountings: BTreeMap::new(),
+                file_systems: BTreeMap::new(),
                 held: BTreeSet::new(),
                 draw,
                 next_log: None,
@@ -138,7 +139,6 @@ impl<S: NameSpace> Names<S> {
     /// The backing's or the pool's.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let seen = self.space.seen(&self.space.root())?;
-        let mounting = self.space.mounting(&self.space.root())?;
         let now_ns = self.space.now_ns();
         let settled_ns = self.space.settled_ns();
         let (has_changes, synced_ns) = {
@@ -153,8 +153,9 @@ impl<S: NameSpace> Names<S> {
         }
         let mut inner = self.lock();
         let device = seen.identity.device;
+        let file_system = self.describe(&self.space.root(), device)?;
         let mut records = vec![introduce::root_record(&seen)];
-        records.extend(mounting.map(|mounting| Record::Mounted { device, mounting }));
+        records.extend_from_slice(&file_system);
         if !inner.log.begin(&records)? {
             return Err(no_room());
         }
@@ -165,7 +166,7 @@ impl<S: NameSpace> Names<S> {
             inner.learn(record)?;
         }
         inner.introduced = HashSet::from([FileId::ROOT]);
-        inner.mountings = BTreeMap::from([(device, mounting)]);
+        inner.file_systems = BTreeMap::from([(device, file_system)]);
         inner.synced_ns = match has_changes {
             true => now_ns,
             false => synced_ns,
@@ -337,8 +338,8 @@ impl Inner {
     fn prepare_next_log(&mut self) {
         let needed = self.needed();
         let mut records = Vec::new();
-        for (&device, mounting) in &self.mountings {
-            records.extend(mounting.map(|mounting| Record::Mounted { device, mounting }));
+        for described in self.file_systems.values() {
+            records.extend_from_slice(described);
         }
         for &id in &needed {
             let node = self.table.node(id).expect("what is needed is known");
@@ -401,7 +402,10 @@ impl Inner {
 
 /// Whether the backing may be without what the record says.
 fn is_change(record: &Record) -> bool {
-    !matches!(record, Record::Introduce { .. } | Record::Mounted { .. })
+    !matches!(
+        record,
+        Record::Introduce { .. } | Record::Mounted { .. } | Record::FileSystem { .. }
+    )
 }
 
 fn no_room() -> io::Error {

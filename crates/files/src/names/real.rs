@@ -13,6 +13,7 @@ use rustix::fs::{Statx, StatxFlags};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
+use super::file_system::{self, Mark};
 use super::handles;
 use super::proof::Proof;
 use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
@@ -387,6 +388,17 @@ impl NameSpace for RealSpace {
             boot,
             mount: stat.stx_mnt_id,
         }))
+    }
+
+    fn mark(&self, handle: &Arc<OwnedFd>) -> io::Result<Option<Mark>> {
+        // Who may not read a directory is not told; a mounted file is on no file system of its own.
+        let uuid = readable(handle.as_fd()).ok();
+        let uuid = uuid.and_then(|open| file_system::uuid_of(open.as_fd()));
+        let is_watched = observe::mounting().is_some();
+        if uuid.is_some() || is_watched || !Arc::ptr_eq(handle, &self.root) {
+            return Ok(uuid);
+        }
+        Mark::of_birth(handle.as_fd())
     }
 
     fn seek(

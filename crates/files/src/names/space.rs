@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 
+use super::file_system::Mark;
 use super::proof::Proof;
 
 /// The bits of a mode that tell the kind of the inode.
@@ -148,6 +149,8 @@ pub(crate) trait NameSpace {
     /// Which mounting of its file system an inode is on; none where changes could be forgotten while that
     /// lasts.
     fn mounting(&self, handle: &Self::Handle) -> io::Result<Option<Mounting>>;
+    /// Which file system something lies on; none if it does not tell.
+    fn mark(&self, handle: &Self::Handle) -> io::Result<Option<Mark>>;
     /// Finds an inode, by what it is, on the file system of a directory.
     fn seek(
         &self,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fmt;
 
+use super::file_system::Mark;
 use super::media::Record;
 use super::space::{Creation, Identity, Mounting};
 use crate::metadata::FileId;
@@ -61,6 +62,8 @@ pub(crate) struct Table {
     pub(crate) reconciling: bool,
     /// In which mounting of each device all of it was done.
     pub(crate) mountings: BTreeMap<u64, Mounting>,
+    /// Which file system each device is.
+    pub(crate) marks: BTreeMap<u64, Mark>,
 }
 
 impl Table {
@@ -177,6 +180,9 @@ impl Table {
             Record::Reconciling => self.reconciling = true,
             Record::Mounted { device, mounting } => {
                 self.mountings.insert(*device, *mounting);
+            }
+            Record::FileSystem { device, mark } => {
+                self.marks.insert(*device, *mark);
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 mod killed;
 mod real;
+mod swapped;
 mod tree;
 
 use std::ffi::OsStr;

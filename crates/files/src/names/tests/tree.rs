@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use crate::names::file_system::Mark;
 use crate::names::log::LogArea;
 use crate::names::proof::Proof;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace};
@@ -494,6 +495,10 @@ impl NameSpace for ModelSpace {
         let boot = [0; BOOT_BYTES];
         let mount = self.disk.lock().unwrap().mounted;
         Ok(Some(Mounting { boot, mount }))
+    }
+
+    fn mark(&self, _handle: &u64) -> io::Result<Option<Mark>> {
+        Ok(None)
     }
 
     fn seek(&self, _directory: &u64, identity: &Identity) -> io::Result<Sought<u64>> {
