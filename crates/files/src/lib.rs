@@ -22,6 +22,8 @@ mod cuts;
 mod directory;
 mod errors;
 mod file;
+#[cfg(test)]
+mod handover_tests;
 mod metadata;
 #[cfg(test)]
 mod model_tests;
@@ -30,6 +32,7 @@ mod names;
 mod naming;
 mod nvm_file;
 pub mod observe;
+mod page_cache;
 mod ranges;
 mod recovery;
 mod registry;

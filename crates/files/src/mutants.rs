@@ -31,5 +31,7 @@ forebay::mutants! {
         FilesBackingNotCut,
         /// Write-back does not wait until a cut is durable.
         FilesCutUnsettled,
+        /// What went to the page cache counts as there after that was lost.
+        FilesPageCacheTrusted,
     }
 }

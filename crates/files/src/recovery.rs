@@ -16,7 +16,9 @@ use forebay::Volume;
 
 use crate::errors::from_pool;
 use crate::metadata::FileId;
+use crate::mutants::{Mutant, mutated};
 use crate::naming::{Found, NamesRecovery};
+use crate::page_cache::PageCache;
 use crate::segments::{self, Owner, SEGMENT_BLOCKS_SHIFT, SegmentTable};
 use crate::sizes::{Row, RowCut, SizeTable};
 use crate::store::{Mapping, VirtualStore};
@@ -102,7 +104,7 @@ impl Recovery<'_> {
                 }
                 Ok(Found::Missing(name)) => Err(gone(&name)),
                 Ok(Found::Open(descriptor)) => self
-                    .prepared(descriptor, *number, row)
+                    .opened(descriptor, *number, row)
                     .map_err(|error| refused(&names.name(row.id), &error)),
                 Err(error) => Err(refused(&names.name(row.id), &error)),
             };
@@ -121,6 +123,17 @@ impl Recovery<'_> {
             }
         }
         targets
+    }
+
+    /// The file under its own name: as it is if it was handed over, else prepared.
+    fn opened(&self, file: OwnedFd, number: u32, row: &Row) -> io::Result<Arc<Target>> {
+        if !is_handed_over(row, &file) {
+            return self.prepared(file, number, row);
+        }
+        // Others may have cut it and written to it: only the disk may lack something.
+        let target = Arc::new(Target::new(file)?);
+        target.handed_over_to(u64::MAX);
+        Ok(target)
     }
 
     /// The file, cut and as long as it has to be.
@@ -293,6 +306,12 @@ impl Recovery<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the page cache has all that the pool has of the file.
+fn is_handed_over(row: &Row, file: &OwnedFd) -> bool {
+    row.handed_over != PageCache::NONE
+        && (row.handed_over == PageCache::of(file) || mutated(Mutant::FilesPageCacheTrusted))
 }
 
 /// What to say of a file that is nowhere.

@@ -15,11 +15,14 @@ use forebay::{Transaction, Volume};
 
 use crate::errors::from_pool;
 use crate::metadata::{FileId, MetadataArea, ROWS};
+use crate::page_cache::PageCache;
 
 const ROW_BYTES: u64 = 64;
 /// Rows of the table.
 pub(crate) const ROWS_MAX: u32 = ((ROWS.end - ROWS.start) / ROW_BYTES) as u32;
 const SIZE_AT: u64 = 8;
+const HANDED_OVER_AT: usize = 48;
+const _: () = assert!(HANDED_OVER_AT + PageCache::BYTES == ROW_BYTES as usize);
 
 /// What the pool knows of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +33,9 @@ pub(crate) struct Row {
     pub(crate) cut: RowCut,
     /// The shortest of those before it that were not known to be durable.
     pub(crate) earlier_cut: RowCut,
+    /// All that the pool has of the file went to this page cache, before others were let in: while it
+    /// lasts, what is there is newer.
+    pub(crate) handed_over: PageCache,
 }
 
 /// The backing's file is to be cut to this size, if the cut of this epoch is not durable there.
@@ -55,6 +61,7 @@ impl Row {
         for (place, word) in raw.chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
         }
+        raw[HANDED_OVER_AT..].copy_from_slice(&self.handed_over.0);
         raw
     }
 
@@ -71,6 +78,7 @@ impl Row {
                 size_bytes: word(32),
                 epoch: word(40),
             },
+            handed_over: PageCache(raw[HANDED_OVER_AT..].try_into().expect("the rest of a row")),
         })
     }
 }
@@ -156,6 +164,17 @@ impl SizeTable {
         (self.offset(number) + SIZE_AT, size_bytes.to_le_bytes())
     }
 
+    /// Adds to a transaction that a row's file was handed over, or was taken back.
+    pub(crate) fn write_handed_over(
+        &self,
+        transaction: &mut Transaction<'_>,
+        number: u32,
+        page_cache: PageCache,
+    ) -> forebay::Result<()> {
+        let offset = self.offset(number) + HANDED_OVER_AT as u64;
+        transaction.write_at(offset, &page_cache.0)
+    }
+
     /// Adds a row's new size to a transaction.
     pub(crate) fn write_size(
         &self,
@@ -204,6 +223,7 @@ mod tests {
             size_bytes: 9,
             cut: RowCut::default(),
             earlier_cut: RowCut::default(),
+            handed_over: PageCache([7; PageCache::BYTES]),
         };
         let mut transaction = volume.begin();
         table.write(&mut transaction, 3, Some(&row)).expect("write");

@@ -29,6 +29,9 @@ pub(crate) struct Target {
     size_bytes: AtomicU64,
     /// The size that is committed: behind it may only be zeroes yet, which are nobody's.
     committed_bytes: AtomicU64,
+    /// Up to here the page cache has what the pool has, and perhaps what others made of it since:
+    /// write-back keeps away. Changes while write-back is excluded.
+    handed_over_bytes: AtomicU64,
     /// Syncs that failed. The kernel tells of each failure once, whoever asks.
     failed_syncs: AtomicU64,
     /// The same when the file was touched since its last good sync.
@@ -58,6 +61,7 @@ impl Target {
             identity: FileIdentity::of(&file)?,
             size_bytes: AtomicU64::new(size_bytes),
             committed_bytes: AtomicU64::new(size_bytes),
+            handed_over_bytes: AtomicU64::new(0),
             failed_syncs: AtomicU64::new(0),
             failed_when_touched: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(file)),
@@ -181,6 +185,9 @@ impl Target {
             return Ok(false);
         }
         observe::before_write_back(self.identity)?;
+        let handed_over = self.handed_over_bytes.load(Ordering::Acquire);
+        let skipped = handed_over.saturating_sub(offset).min(bytes.len() as u64);
+        let (offset, bytes) = (offset + skipped, &bytes[skipped as usize..]);
         let inside = self.size_bytes().saturating_sub(offset);
         let len = usize::try_from(inside).map_or(bytes.len(), |inside| inside.min(bytes.len()));
         // What is not zero behind the committed size can only come from a commit.
@@ -193,6 +200,30 @@ impl Target {
             start_writing(&file, offset, len);
         }
         Ok(true)
+    }
+
+    /// Writes what the pool holds at `offset`, the next of ascending ones. Write-back that had read an
+    /// older version comes too late from then on.
+    pub(crate) fn hand_over(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let alone = self
+            .descriptor
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let before = self.handed_over_bytes.load(Ordering::Acquire);
+        assert!(before <= offset, "what was handed over may be others' now");
+        alone.write_all_at(bytes, offset)?;
+        let end = offset + bytes.len() as u64;
+        self.handed_over_bytes.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// All before here was handed over; nothing, if it is 0.
+    pub(crate) fn handed_over_to(&self, end: u64) {
+        let _alone = self
+            .descriptor
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.handed_over_bytes.store(end, Ordering::Release);
     }
 
     /// Writes past the pool.

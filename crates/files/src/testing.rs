@@ -69,6 +69,17 @@ impl Rig {
         FileBuffer::open_on(self.parts())
     }
 
+    /// What of the pool would survive now.
+    pub(crate) fn durable(&self) -> Vec<u8> {
+        self.shadow.crash_state().durable().to_vec()
+    }
+
+    /// The same directory, with a pool that holds this.
+    pub(crate) fn with_pool(self, image: &[u8]) -> Rig {
+        let shadow = Arc::new(Shadow::from_image(image, ShadowModel::Lines));
+        Rig { shadow, ..self }
+    }
+
     /// What it is opened from.
     pub(crate) fn parts(&self) -> FileBufferParts {
         FileBufferParts {

@@ -8,8 +8,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::thread::futex::{self, Timespec};
@@ -41,6 +41,8 @@ struct OwnerEx {
 /// The thread that is told of broken leases.
 pub struct LeaseThread {
     id: i32,
+    /// Whether files that were closed are being brought back.
+    is_tidying: AtomicBool,
 }
 
 fn signal() -> i32 {
@@ -71,6 +73,7 @@ impl LeaseThread {
         // Without it no lease is taken, and nothing is buffered.
         LeaseThread {
             id: id.unwrap_or(-1),
+            is_tidying: AtomicBool::new(false),
         }
     }
 
@@ -171,15 +174,48 @@ fn look_over() {
         return;
     };
     for file in process.all_tracked() {
-        let life = file.read_life();
+        // Who has it locked is bringing it back, or is done in a moment.
+        let Some(life) = file.try_read_life() else {
+            continue;
+        };
         let own = life.own.as_ref().filter(|_| life.is_buffered);
         let is_wanted = own.is_some_and(|own| is_broken(own.as_fd()));
         drop(life);
         if is_wanted {
-            buffering::give_way(process, file);
+            beside(move || buffering::give_way(process, file));
         }
     }
-    for file in process.closed_too_many() {
-        buffering::give_way(process, file);
+    let surplus = process.closed_too_many();
+    if let Some(thread) = process.leases.get()
+        && !surplus.is_empty()
+        && !thread.is_tidying.swap(true, Ordering::AcqRel)
+    {
+        beside(move || {
+            for file in surplus {
+                buffering::give_way(process, file);
+            }
+            thread.is_tidying.store(false, Ordering::Release);
+        });
+    }
+}
+
+/// Does it on a thread of its own: a disk that does not answer keeps nobody else waiting. Signals are
+/// blocked here, and so there.
+fn beside(work: impl FnOnce() + Send + 'static) {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let theirs = work.clone();
+    let started = std::thread::Builder::new()
+        .name("forebay-return".into())
+        .stack_size(256 << 10)
+        .spawn(move || take(&theirs));
+    if started.is_err() {
+        take(&work);
+    }
+}
+
+fn take(work: &Mutex<Option<impl FnOnce()>>) {
+    let work = process::lock(work).take();
+    if let Some(work) = work {
+        work();
     }
 }

@@ -6,7 +6,9 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use forebay_files::{BufferedFile, FileIdentity, SyncKind};
 
@@ -104,6 +106,15 @@ impl OpenFile {
 
     pub fn read_life(&self) -> RwLockReadGuard<'_, Life> {
         self.life.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None while somebody changes it.
+    pub fn try_read_life(&self) -> Option<RwLockReadGuard<'_, Life>> {
+        match self.life.try_read() {
+            Ok(life) => Some(life),
+            Err(TryLockError::Poisoned(life)) => Some(life.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub fn write_life(&self) -> RwLockWriteGuard<'_, Life> {

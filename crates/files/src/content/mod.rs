@@ -49,6 +49,8 @@ struct State {
     passes_through: bool,
     suspended: Suspended,
     is_hot: bool,
+    /// The row may say that the page cache has everything: to be taken back before the pool gets more.
+    is_handed_over: bool,
     /// Where the pool has it, if it does.
     pooled: Option<Pooled>,
     unsynced: Unsynced,

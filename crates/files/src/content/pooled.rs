@@ -10,6 +10,7 @@ use crate::block_map::BlockMap;
 use crate::errors::from_pool;
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
+use crate::page_cache::PageCache;
 use crate::segments::{self, Owner, SEGMENT_BLOCKS, SEGMENT_BLOCKS_SHIFT};
 use crate::sizes::{Row, RowCut};
 use crate::store::Mapping;
@@ -75,6 +76,7 @@ impl Content {
             size_bytes,
             cut: RowCut::default(),
             earlier_cut: RowCut::default(),
+            handed_over: PageCache::NONE,
         };
         let mut transaction = shared.volume.begin();
         let written = shared.sizes.write(&mut transaction, number, Some(&row));
@@ -159,6 +161,9 @@ impl Content {
             state.room.cut(self.target.size_bytes());
             // Gives back what was reserved and not used; if that fails it is merely kept.
             drop(self.target.set_backing_size(self.target.size_bytes()));
+        }
+        if std::mem::take(&mut state.is_handed_over) {
+            self.target.handed_over_to(0);
         }
         self.target.times.end(&self.target.descriptor());
         Ok(())

@@ -8,6 +8,7 @@ use super::pooled::Pooled;
 use super::{Content, State};
 use crate::errors::from_pool;
 use crate::mutants::{Mutant, mutated};
+use crate::page_cache::PageCache;
 use crate::sizes::{Row, RowCut};
 use crate::target::Cut;
 
@@ -21,6 +22,7 @@ impl Content {
         if state.passes_through {
             return self.target.set_backing_size(size_bytes);
         }
+        self.take_back(&mut state)?;
         let result = if state.pooled.is_none() {
             self.truncate_backing(&mut state, size_bytes)
         } else if size_bytes < self.target.size_bytes() {
@@ -102,6 +104,7 @@ impl Content {
             cut: told(cut),
             // It may be settled at any moment from here on, and be written behind.
             earlier_cut: self.target.cut().map(told).unwrap_or_default(),
+            handed_over: PageCache::NONE,
         };
         let mut transaction = shared.volume.begin();
         shared
@@ -138,6 +141,7 @@ impl Content {
         if state.passes_through {
             return Ok(self.target.allocate(mode, offset, len_bytes)?);
         }
+        self.take_back(&mut state)?;
         let only_reserves = FallocateFlags::KEEP_SIZE.contains(mode);
         if !only_reserves {
             // What is in the pool would be in the way.

@@ -2,8 +2,13 @@
 
 use std::io;
 
+use super::pooled::Pooled;
 use super::{Content, State, Suspender};
 use crate::errors::from_pool;
+use crate::page_cache::PageCache;
+
+/// Bytes that go to the page cache at once when a file is handed over.
+const HANDED_OVER_AT_ONCE: u64 = 1 << 20;
 
 impl Content {
     /// Brings the backing's file up to date and makes it durable there.
@@ -20,7 +25,9 @@ impl Content {
             let blocks = pooled.blocks.to_vec();
             let places = pooled.places(&blocks);
             self.shared.volume.flush_blocks(places).map_err(from_pool)?;
-            self.lengthen_backing()?;
+            if !state.is_handed_over {
+                self.lengthen_backing()?;
+            }
             self.shared.store.settle_cut(&self.target)?;
         }
         self.sync_backing_locked(state)
@@ -40,8 +47,11 @@ impl Content {
     pub(crate) fn suspend(&self, who: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
         if state.pooled.is_some() {
-            self.drain_locked(&mut state)?;
-            self.leave_pool(&mut state)?;
+            if let Err(error) = self.give(&mut state, who) {
+                // If this fails too, whoever writes next does it.
+                drop(self.take_back(&mut state));
+                return Err(error);
+            }
         }
         match who {
             Suspender::Caller => state.suspended.is_asked = true,
@@ -50,6 +60,76 @@ impl Content {
         }
         state.passes_through = true;
         self.note_unsynced(&state);
+        Ok(())
+    }
+
+    /// Drains the file and leaves the pool. Whoever suspends it for others brings the page cache up to date
+    /// first: they may not wait for the disk for ever, and what they read then is right all the same.
+    fn give(&self, state: &mut State, who: Suspender) -> io::Result<()> {
+        if who == Suspender::Caller {
+            self.hand_over(state)?;
+        }
+        self.drain_locked(state)?;
+        self.leave_pool(state)
+    }
+
+    /// Writes what the pool holds to the page cache, waiting for no disk and for no other file, and then
+    /// says so in the row: F10.
+    ///
+    /// A cut need not be durable before (F7): the pool keeps what is written behind it.
+    fn hand_over(&self, state: &mut State) -> io::Result<()> {
+        self.take_back(state)?;
+        state.is_handed_over = true;
+        let Some(pooled) = &state.pooled else {
+            return Ok(());
+        };
+        let block_bytes = self.shared.volume.block_size() as u64;
+        let size_bytes = self.target.size_bytes();
+        let mut held = pooled.blocks.to_vec();
+        held.retain(|block| block * block_bytes < size_bytes && self.is_held(state, *block));
+        let mut bytes = Vec::new();
+        for run in held.chunk_by(|one, next| one + 1 == *next) {
+            for part in run.chunks((HANDED_OVER_AT_ONCE / block_bytes) as usize) {
+                let offset = part[0] * block_bytes;
+                let end = (offset + part.len() as u64 * block_bytes).min(size_bytes);
+                bytes.resize((end - offset) as usize, 0);
+                self.read_inside(Some(pooled), offset, &mut bytes)?;
+                self.target.hand_over(offset, &bytes)?;
+            }
+        }
+        // Once others are there, size and times are theirs.
+        self.lengthen_backing()?;
+        if state.room.reaches_behind(size_bytes) {
+            state.room.cut(size_bytes);
+            // If what was reserved cannot be given back it is merely kept.
+            drop(self.target.set_backing_size(size_bytes));
+        }
+        self.target.handed_over_to(u64::MAX);
+        self.target.times.end(&self.target.descriptor());
+        let page_cache = PageCache::of(&*self.target.descriptor());
+        self.mark_handed_over(pooled, page_cache)
+    }
+
+    fn mark_handed_over(&self, pooled: &Pooled, page_cache: PageCache) -> io::Result<()> {
+        let shared = &self.shared;
+        let mut transaction = shared.volume.begin();
+        let added = shared
+            .sizes
+            .write_handed_over(&mut transaction, pooled.row, page_cache);
+        added.and_then(|()| transaction.commit()).map_err(from_pool)
+    }
+
+    /// The file stays in the pool, which is newer than the page cache from the next write on: the row must
+    /// not say otherwise then.
+    pub(super) fn take_back(&self, state: &mut State) -> io::Result<()> {
+        if let (true, Some(pooled)) = (state.is_handed_over, &state.pooled) {
+            self.mark_handed_over(pooled, PageCache::NONE)?;
+        }
+        if std::mem::take(&mut state.is_handed_over) {
+            state.room.forget();
+            self.target.handed_over_to(0);
+            self.target.times.begin(&self.target.descriptor())?;
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ impl Content {
             || (unsynced.attributes && kind == SyncKind::All)
             || unsynced.ranges.has_overflowed()
             || unsynced.ranges.bytes() > self.shared.absorbed_bytes_max;
-        if !is_for_backing && self.join_pool(&mut state) {
+        if !is_for_backing && self.take_back(&mut state).is_ok() && self.join_pool(&mut state) {
             let absorbed = match mutated(Mutant::FilesSyncNotAbsorbed) {
                 true => Ok(()),
                 false => self.absorb(&mut state),

@@ -52,6 +52,7 @@ impl Content {
                 false => Ok(()),
             };
         }
+        self.take_back(state)?;
         if !durable && state.is_hot {
             let len = data.len() as u64;
             let unasked = self.unasked_bytes.load(Ordering::Relaxed) + len;

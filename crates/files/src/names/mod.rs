@@ -36,8 +36,9 @@ use crate::mutants::{Mutant, mutated};
 
 pub(crate) use log::LogArea;
 pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
+pub(crate) use proof::hash;
 pub use real::KeepDescriptor;
-pub(crate) use real::RealSpace;
+pub(crate) use real::{RealSpace, mounting_of};
 use reconcile::Reconciled;
 use space::NameSpace;
 pub(crate) use space::Renaming;

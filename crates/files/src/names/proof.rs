@@ -73,14 +73,9 @@ impl Proof {
         Proof::new(Sort::Birth, &[&born_ns.to_le_bytes()])
     }
 
-    /// FNV-1a with 128 bits (Fowler, Noll and Vo) of anything.
+    /// The hash of anything.
     pub(crate) fn hash(bytes: &[u8]) -> Proof {
-        let step = |hash: u128, byte: &u8| {
-            (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-        };
-        let offset = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-        let hash: u128 = bytes.iter().fold(offset, step);
-        Proof::new(Sort::Hash, &[&hash.to_le_bytes()])
+        Proof::new(Sort::Hash, &[&hash(bytes).to_le_bytes()])
     }
 
     /// The file handle, if it is known whole: its kind and its bytes.
@@ -114,6 +109,15 @@ impl Proof {
         };
         (is_right && len <= PROOF_BYTES_MAX).then(|| Proof::new(sort, &[bytes]))
     }
+}
+
+/// FNV-1a with 128 bits (Fowler, Noll and Vo).
+pub(crate) fn hash(bytes: &[u8]) -> u128 {
+    let step = |hash: u128, byte: &u8| {
+        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    };
+    let offset = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    bytes.iter().fold(offset, step)
 }
 
 #[cfg(test)]

@@ -109,6 +109,33 @@ impl RealSpace {
     }
 }
 
+/// Which mounting of its file system a file is on; none where changes could be forgotten while it lasts.
+pub(crate) fn mounting_of(file: BorrowedFd<'_>) -> io::Result<Option<Mounting>> {
+    mounting_in(boot_id(), file)
+}
+
+fn mounting_in(
+    boot: Option<[u8; BOOT_BYTES]>,
+    file: BorrowedFd<'_>,
+) -> io::Result<Option<Mounting>> {
+    if let Some(mount) = observe::mounting() {
+        let boot = [0; BOOT_BYTES];
+        return Ok(Some(Mounting { boot, mount }));
+    }
+    let Some(boot) = boot else {
+        return Ok(None);
+    };
+    if !OWN_FILE_SYSTEMS.contains(&rustix::fs::fstatfs(file)?.f_type) {
+        return Ok(None);
+    }
+    let stat = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE)?;
+    let is_unique = stat.stx_mask & MOUNT_ID_UNIQUE.bits() != 0;
+    Ok(is_unique.then_some(Mounting {
+        boot,
+        mount: stat.stx_mnt_id,
+    }))
+}
+
 /// This boot's id, which no other has.
 fn boot_id() -> Option<[u8; BOOT_BYTES]> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -372,22 +399,7 @@ impl NameSpace for RealSpace {
     }
 
     fn mounting(&self, handle: &Arc<OwnedFd>) -> io::Result<Option<Mounting>> {
-        if let Some(mount) = observe::mounting() {
-            let boot = [0; BOOT_BYTES];
-            return Ok(Some(Mounting { boot, mount }));
-        }
-        let Some(boot) = self.boot else {
-            return Ok(None);
-        };
-        if !OWN_FILE_SYSTEMS.contains(&rustix::fs::fstatfs(handle)?.f_type) {
-            return Ok(None);
-        }
-        let stat = rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, MOUNT_ID_UNIQUE)?;
-        let is_unique = stat.stx_mask & MOUNT_ID_UNIQUE.bits() != 0;
-        Ok(is_unique.then_some(Mounting {
-            boot,
-            mount: stat.stx_mnt_id,
-        }))
+        mounting_in(self.boot, handle.as_fd())
     }
 
     fn mark(&self, handle: &Arc<OwnedFd>) -> io::Result<Option<Mark>> {

@@ -242,9 +242,10 @@ impl Opening<'_> {
             return Ok(Some(fd.into_raw_fd()));
         }
         let file = self.process.take_open_file();
-        file.write_life().identity = Some(identity);
-        file.set_status(status);
+        // First: a record that nobody holds may be emptied.
         file.hold();
+        file.set_status(status);
+        file.write_life().identity = Some(identity);
         if self.process.buffer().is_some() {
             buffering::try_buffer(self.process, fd.as_fd(), file);
         }

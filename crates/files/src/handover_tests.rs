@@ -1,0 +1,149 @@
+//! Files that are handed over to others: what these read and write, and what a crash makes of it.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::directory::FileIdentity;
+use crate::file::{BufferedFile, SyncKind};
+use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
+use crate::testing::{Rig, open_file};
+
+const POOL_BYTES: u64 = 4 << 20;
+
+/// Does something before the first sync, and says which mounting it is.
+struct Watcher<'a> {
+    mounting: u64,
+    act: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+}
+
+impl Observer for Watcher<'_> {
+    fn identity(&self, _: FileIdentity) -> Option<SeenIdentity> {
+        None
+    }
+
+    fn mounting(&self) -> u64 {
+        self.mounting
+    }
+
+    fn before_sync(&self) {
+        if let Some(act) = self.act.borrow_mut().take() {
+            act();
+        }
+    }
+
+    fn synced(&self, _: Synced) {}
+}
+
+fn watched<T>(mounting: u64, act: impl FnOnce() + 'static, work: impl FnOnce() -> T) -> T {
+    set_observer(Some(Rc::new(Watcher {
+        mounting,
+        act: RefCell::new(Some(Box::new(act))),
+    })));
+    let result = work();
+    set_observer(None);
+    result
+}
+
+fn line(byte: u8) -> Vec<u8> {
+    vec![byte; 5000]
+}
+
+/// A file that the pool has: 10,000 bytes, of which the backing has none.
+fn pooled(rig: &Rig) -> Arc<BufferedFile> {
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(open_file(&rig.path("file"))).expect("adopt");
+    file.sync(SyncKind::Data).expect("sync");
+    file.append(&line(b'a'), true).expect("append");
+    file.append(&line(b'b'), true).expect("append");
+    // The pool goes with the file's last handle.
+    std::mem::forget(buffer);
+    file
+}
+
+#[test]
+fn who_does_not_wait_for_the_disk_reads_what_was_written_all_the_same() {
+    let rig = Rig::new(POOL_BYTES);
+    let file = pooled(&rig);
+    file.drain().expect("drain");
+    // A cut that is not durable, and more behind it.
+    file.truncate(3000).expect("cut");
+    file.append(&line(b'c'), true).expect("append");
+    let seen = Rc::new(RefCell::new(None));
+    let (path, into) = (rig.path("file"), seen.clone());
+    let look = move || *into.borrow_mut() = Some(fs::read(path).expect("read"));
+    watched(1, look, || file.suspend().expect("suspend"));
+    let expected = [&line(b'a')[..3000], &line(b'c')].concat();
+    assert!(seen.take().expect("there was a sync") == expected);
+    assert!(fs::read(rig.path("file")).expect("read") == expected);
+}
+
+/// The file after a crash before the disk had it, with what another wrote to it meanwhile: the first 10
+/// bytes, and the size.
+fn crashed(mounting_of_recovery: u64) -> Vec<u8> {
+    let rig = Rc::new(Rig::new(POOL_BYTES));
+    let file = pooled(&rig);
+    let image = Rc::new(RefCell::new(Vec::new()));
+    let (there, into) = (rig.clone(), image.clone());
+    let others_write = move || {
+        *into.borrow_mut() = there.durable();
+        let other = File::from(open_file(&there.path("file")));
+        other.write_all_at(b"other", 0).expect("write");
+        other.set_len(9000).expect("cut");
+    };
+    watched(1, others_write, || file.suspend().expect("suspend"));
+    drop(file);
+    let rig = Rc::try_unwrap(rig).ok().expect("nobody else has it");
+    let rig = rig.with_pool(&image.take());
+    let nothing = || {};
+    let buffer = watched(mounting_of_recovery, nothing, || rig.open().expect("open"));
+    assert_eq!(buffer.recovery().files, 1);
+    let bytes = fs::read(rig.path("file")).expect("read");
+    buffer.close().expect("close");
+    bytes
+}
+
+#[test]
+fn what_others_wrote_after_the_handing_over_is_not_written_over_after_a_kill() {
+    let bytes = crashed(1);
+    assert_eq!((&bytes[..10], bytes.len()), (&b"otheraaaaa"[..], 9000));
+}
+
+#[test]
+fn what_was_acknowledged_comes_back_where_the_page_cache_is_lost() {
+    assert!(crashed(2) == [line(b'a'), line(b'b')].concat());
+}
+
+/// Where the disk fails the file is the pool's again, and what is written then survives a kill.
+#[test]
+fn a_file_that_cannot_be_handed_over_is_taken_back() {
+    let rig = Rig::new(POOL_BYTES);
+    let file = pooled(&rig);
+    let backing = file.backing();
+    let kept = rustix::io::dup(&*backing).expect("dup");
+    let number = backing.as_raw_fd();
+    // A sync of it fails from here on.
+    let fail = move || replace(number, &rustix::pipe::pipe().expect("pipe").0);
+    watched(1, fail, || file.suspend().expect_err("the sync fails"));
+    replace(number, &kept);
+    file.append(b"after", true).expect("append");
+    file.write_at(0, b"newer", true).expect("write");
+    drop((file, backing));
+    let buffer = watched(1, || {}, || rig.open().expect("open"));
+    let bytes = fs::read(rig.path("file")).expect("read");
+    assert_eq!(
+        (&bytes[..5], &bytes[10_000..]),
+        (&b"newer"[..], &b"after"[..])
+    );
+    buffer.close().expect("close");
+}
+
+/// The descriptor of this number stands for the other's file.
+#[allow(unsafe_code, reason = "a descriptor is replaced under its owner")]
+fn replace(number: i32, other: &impl AsRawFd) {
+    // SAFETY: plain calls on open descriptors; the number stays open.
+    assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+}
