@@ -46,12 +46,12 @@ impl Content {
     /// nothing of the file any more that recovery could write over what others do to it.
     pub(crate) fn suspend(&self, who: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
-        if state.pooled.is_some() {
-            if let Err(error) = self.give(&mut state, who) {
-                // If this fails too, whoever writes next does it.
-                drop(self.take_back(&mut state));
-                return Err(error);
-            }
+        if state.pooled.is_some()
+            && let Err(error) = self.give(&mut state, who)
+        {
+            // If this fails too, whoever writes next does it.
+            drop(self.take_back(&mut state));
+            return Err(error);
         }
         match who {
             Suspender::Caller => state.suspended.is_asked = true,
