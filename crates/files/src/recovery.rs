@@ -319,7 +319,8 @@ fn gone(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
         format!(
-            "{name}: the pool has acknowledged data of this file, but it is gone and nobody removed it              through Forebay; put it back under this name, or {SAVE_LOST}"
+            "{name}: the pool has acknowledged data of this file, but it is gone and nobody removed it \
+             through Forebay; put it back under this name, or {SAVE_LOST}"
         ),
     )
 }
@@ -331,13 +332,14 @@ const SAVE_LOST: &str = "have its data saved beside the pool: forebay recover --
 fn refused(name: &str, error: &io::Error) -> io::Error {
     let cure = match error.raw_os_error() {
         Some(libc::ETXTBSY) => "end the programs that run from it",
-        Some(libc::EPERM) => "take away what protects it (chattr -a -i)",
+        Some(libc::EPERM) => "take away what protects it (chattr -ai)",
         Some(libc::ENOSPC | libc::EDQUOT) => "make room",
         Some(libc::EROFS) => "make its file system writable",
         _ => "remove the cause",
     };
     io::Error::other(format!(
-        "{name}: the pool has acknowledged data of this file, but it cannot be written ({error});          {cure} and recover again, or {SAVE_LOST}"
+        "{name}: the pool has acknowledged data of this file, but it cannot be written ({error}); \
+         {cure} and recover again, or {SAVE_LOST}"
     ))
 }
 

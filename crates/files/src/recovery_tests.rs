@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::save_to;
+use crate::buffer::FileBuffer;
 use crate::file::SyncKind;
 use crate::metadata::FileId;
 use crate::testing::{Rig, SmallDisk, open_file};
@@ -118,6 +119,66 @@ fn a_file_that_there_is_no_room_for_does_not_keep_the_others_from_their_data() {
     let buffer = rig.open().expect("there is room");
     assert_eq!(buffer.recovery().files, 1);
     assert!(has_line(&small.join("hole")));
+}
+
+#[test]
+fn data_without_room_is_saved_beside_the_pool_if_that_is_wanted() {
+    let rig = Rig::new(POOL_BYTES);
+    let small = rig.path("small");
+    fs::create_dir(&small).expect("mkdir");
+    let Some(_mounted) = SmallDisk::new(&small) else {
+        println!("skipped data_without_room_is_saved: needs root");
+        return;
+    };
+    let hole = fs::File::create(small.join("hole")).expect("create");
+    hole.set_len(64 << 10).expect("longer");
+    write_and_die(&rig, &["before", "small/hole", "behind"]);
+    hole.set_len(0).expect("cut");
+    hole.set_len(64 << 10).expect("longer");
+    fs::write(small.join("filler"), vec![1; 2 << 20]).expect_err("full");
+    let mut parts = rig.parts();
+    parts.runtime.accept_loss = true;
+    let buffer = FileBuffer::open_on(parts).expect("with force");
+    let saved = buffer.recovery().saved_to.clone();
+    let has_its_line = saved.iter().all(|path| has_line(path));
+    saved
+        .iter()
+        .for_each(|path| fs::remove_file(path).expect("remove"));
+    assert!(saved.len() == 1 && has_its_line, "{saved:?}");
+    assert!(has_line(&rig.path("before")) && has_line(&rig.path("behind")));
+    assert!(!has_line(&small.join("hole")));
+    drop(buffer);
+    let buffer = rig.open().expect("nothing is left");
+    assert_eq!(buffer.recovery().files, 0);
+}
+
+#[test]
+fn a_protected_file_does_not_keep_the_others_from_their_data() {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let rig = Rig::new(POOL_BYTES);
+    write_and_die(&rig, &["before", "protected", "behind"]);
+    let file = fs::File::open(rig.path("protected")).expect("open");
+    let flags = ioctl_getflags(&file);
+    let protected = flags.and_then(|flags| {
+        ioctl_setflags(&file, flags | IFlags::APPEND)?;
+        Ok(flags)
+    });
+    let Ok(flags) = protected else {
+        println!("skipped a_protected_file: no append-only files here");
+        return;
+    };
+    let text = rig.open().map(drop);
+    ioctl_setflags(&file, flags).expect("as it was");
+    let text = text.expect_err("refused").to_string();
+    assert!(text.starts_with("protected: the pool has"), "{text}");
+    assert!(
+        text.contains("; take away what protects it (chattr -ai) and"),
+        "{text}"
+    );
+    assert!(has_line(&rig.path("before")) && has_line(&rig.path("behind")));
+    let buffer = rig.open().expect("it may be written");
+    assert_eq!(buffer.recovery().files, 1);
+    assert!(has_line(&rig.path("protected")));
 }
 
 /// The greatest size that a file of this directory can have.

@@ -119,23 +119,16 @@ impl NamesRecovery for RealRecovery {
             Outcome::Gone => Ok(Found::Removed),
             Outcome::Missing(why) => Ok(Found::Missing(why)),
             Outcome::There => match reconciled.hold(&self.names.space, id)? {
-                Some(file) => open_for_writing(&file).map(Found::Open).map_err(|error| {
-                    let path = reconciled.path(id);
-                    let text = format!(
-                        "{}: the pool has data of it, but it cannot be opened for writing: {error}; if it \
-                         is append-only or immutable, chattr -ai it, then recover again",
-                        path.display()
-                    );
-                    io::Error::new(error.kind(), text)
-                }),
+                Some(file) => open_for_writing(&file).map(Found::Open),
                 None => Ok(Found::Missing(format!("file {id} is in no directory"))),
             },
         }
     }
 
     fn name(&self, id: FileId) -> String {
-        let name = self.reconciled.as_ref().and_then(|names| names.name(id));
-        name.map_or_else(|| format!("file {id}"), |name| name.display().to_string())
+        let path = self.reconciled.as_ref().map(|names| names.path(id));
+        let path = path.filter(|path| !path.as_os_str().is_empty());
+        path.map_or_else(|| format!("file {id}"), |path| path.display().to_string())
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -88,12 +88,6 @@ impl<S: NameSpace> Reconciled<S> {
         let directory = &self.now.handles[&place.parent];
         space.hold(directory, &place.name).map(Some)
     }
-
-    /// A name of an inode, from the root, for people.
-    pub(crate) fn name(&self, id: FileId) -> Option<PathBuf> {
-        let place = self.table.node(id)?.names.first()?;
-        Some(path_of(&self.table, place))
-    }
 }
 
 /// Why something is missing that was there.
