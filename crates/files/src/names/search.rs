@@ -98,14 +98,13 @@ impl<S: NameSpace> Search<'_, S> {
             if wanted.is_empty() {
                 break;
             }
-            if !seen_directories.insert(self.space.seen(&directory)?.identity) {
+            let Some(seen) = unless_refused(self.space.seen(&directory))? else {
+                continue;
+            };
+            if !seen_directories.insert(seen.identity) {
                 continue;
             }
-            let names = match self.space.names(&directory, "") {
-                // What is in it is not for us to see.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-                names => names?,
-            };
+            let names = unless_refused(self.space.names(&directory, ""))?.unwrap_or_default();
             for name in names.iter().filter(|name| *name != "." && *name != "..") {
                 self.visit(&directory, name, &mut wanted, &mut open)?;
             }
@@ -120,7 +119,7 @@ impl<S: NameSpace> Search<'_, S> {
         wanted: &mut BTreeSet<FileId>,
         open: &mut VecDeque<S::Handle>,
     ) -> io::Result<()> {
-        let Some(seen) = self.space.look(directory, name)? else {
+        let Some(seen) = unless_refused(self.space.look(directory, name))?.flatten() else {
             return Ok(());
         };
         let found = self.who_is(&seen, |id, _| wanted.contains(&id));
@@ -128,7 +127,9 @@ impl<S: NameSpace> Search<'_, S> {
         if found.is_none() && !goes_on {
             return Ok(());
         }
-        let handle = self.space.hold(directory, name)?;
+        let Some(handle) = unless_refused(self.space.hold(directory, name))? else {
+            return Ok(());
+        };
         if goes_on {
             open.push_back(handle.clone());
         }
@@ -136,5 +137,14 @@ impl<S: NameSpace> Search<'_, S> {
             Some(id) => self.is_elsewhere(id, handle),
             None => Ok(()),
         }
+    }
+}
+
+/// What the system refuses is passed over: among what is looked at are things of others, a mount that is
+/// dead or a directory that is not for us to see, and they must not keep files from their data.
+fn unless_refused<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.raw_os_error().is_some() => Ok(None),
+        found => found.map(Some),
     }
 }

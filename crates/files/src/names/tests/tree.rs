@@ -12,6 +12,9 @@ use crate::names::proof::Proof;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace};
 use crate::names::space::{Renaming, Seen, Sought};
 
+/// Every directory has this too, of which nobody is told more: a mount that is dead, say.
+const UNSEEN: &str = "unseen";
+
 /// Fails everything after so many steps.
 #[derive(Default)]
 pub(crate) struct Power(Mutex<Option<u64>>);
@@ -417,6 +420,9 @@ impl NameSpace for ModelSpace {
     }
 
     fn look(&self, directory: &u64, name: &OsStr) -> io::Result<Option<Seen>> {
+        if name == UNSEEN {
+            return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
+        }
         let disk = self.disk.lock().unwrap();
         let uid = disk.tree.entries.get(&entry(*directory, name));
         Ok(uid.map(|uid| ModelSpace::seen_in(&disk.tree, *uid)))
@@ -441,6 +447,7 @@ impl NameSpace for ModelSpace {
                 parent == directory && name.to_str().unwrap().starts_with(prefix)
             })
             .map(|(_, name)| name.clone())
+            .chain(prefix.is_empty().then(|| UNSEEN.into()))
             .collect())
     }
 
