@@ -62,6 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay-pmem",
             "forebay-serve",
             "forebay-bench",
+            "forebay-preload",
         ],
     ),
 ];

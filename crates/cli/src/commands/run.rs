@@ -43,6 +43,8 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     if let Some(log) = &options.log {
         command.env("FOREBAY_LOG", std::path::absolute(log)?);
     }
+    // Before the program begins: a signal that comes then is for it too.
+    let signals = Signals::new(heard())?;
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -55,7 +57,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
             });
         }
     };
-    let status = wait(&mut child)?;
+    let status = wait(&mut child, signals)?;
     if owner_mark(&pool).exists() {
         after_killed(&pool);
     }
@@ -168,9 +170,21 @@ fn library(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
         })
 }
 
+/// The signals that are passed on. What whoever started us has us ignore (`nohup`) stays so, for the
+/// program too.
+fn heard() -> Vec<i32> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    let is_ignored = |signal: &i32| ignored.unwrap_or(0) & (1 << (signal - 1)) != 0;
+    let mut heard = vec![SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+    heard.retain(|signal| !is_ignored(signal));
+    heard
+}
+
 /// Waits for the program; signals that are meant for it are passed on.
-fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
+fn wait(child: &mut Child, mut signals: Signals) -> Result<ExitStatus, Failure> {
     let handle = signals.handle();
     let id = Pid::from_child(child);
     let forwarder = std::thread::spawn(move || {

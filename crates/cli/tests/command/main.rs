@@ -12,6 +12,7 @@ mod nbd;
 mod pages;
 mod place;
 mod pools;
+mod run;
 mod service;
 mod top;
 mod ublk;

@@ -1,0 +1,176 @@
+//! `forebay run`: exit codes, signals, and what it leaves behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus, Stdio};
+
+use rustix::process::Signal;
+
+use crate::place::Place;
+
+/// Cargo builds it before these tests, beside them.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    let folder = test.parent().unwrap();
+    let places = [folder, folder.parent().unwrap()].map(|at| at.join("libforebay_preload.so"));
+    let there = places.into_iter().filter(|place| place.exists());
+    let newest = there.max_by_key(|place| place.metadata().unwrap().modified().unwrap());
+    newest.expect("cargo builds the library")
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    place.ask(&["create", "POOL", "--size", "64M"]);
+    fs::create_dir(place.path("data")).unwrap();
+    place
+}
+
+/// The command with a program, in the folder `data`.
+fn command(place: &Place, program: &[&str]) -> std::process::Command {
+    let library = library();
+    let own = [
+        "run",
+        "--pool",
+        "POOL",
+        "--library",
+        library.to_str().unwrap(),
+        "--",
+    ];
+    let mut command = place.command(&[&own, program].concat());
+    command.current_dir(place.path("data"));
+    command
+}
+
+/// Starts a program, and waits until it has said so.
+fn start(place: &Place, program: &[&str]) -> Child {
+    let mut child = command(place, program)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    child
+}
+
+fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
+}
+
+fn code(status: ExitStatus) -> i32 {
+    assert_eq!(
+        status.signal(),
+        None,
+        "the command itself is never ended by it"
+    );
+    status.code().unwrap()
+}
+
+#[test]
+fn the_exit_code_is_the_programs_or_says_why_there_is_none() {
+    let place = place();
+    fs::write(place.path("data/text"), "no program").unwrap();
+    let mut rights = place.path("data/text").metadata().unwrap().permissions();
+    rights.set_mode(0o644);
+    fs::set_permissions(place.path("data/text"), rights).unwrap();
+    for (program, expected) in [
+        (&["true"][..], 0),
+        (&["sh", "-c", "exit 7"], 7),
+        (&["sh", "-c", "exit 255"], 255),
+        (&["sh", "-c", "kill -9 $$"], 128 + 9),
+        (&["sh", "-c", "kill -TERM $$"], 128 + 15),
+        (&["./data/text"], 126),
+        (&["/"], 126),
+        (&["./missing"], 127),
+        (&["no-program-of-this-name"], 127),
+    ] {
+        let output = command(&place, program).output().unwrap();
+        assert_eq!(code(output.status), expected, "{program:?}");
+        assert!(!place.path("pool.owner").exists());
+    }
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let place = place();
+    for (given, number) in [
+        (Signal::TERM, 15),
+        (Signal::HUP, 1),
+        (Signal::USR1, 10),
+        (Signal::USR2, 12),
+        (Signal::INT, 2),
+        (Signal::QUIT, 3),
+    ] {
+        let mut child = start(&place, &["sh", "-c", "echo ready; exec sleep 1000"]);
+        signal(&child, given);
+        assert_eq!(code(child.wait().unwrap()), 128 + number);
+        // A program that answers it ends as it likes.
+        let script = format!("trap 'exit 5' {number}; echo ready; while :; do sleep 0.05; done");
+        let mut child = start(&place, &["sh", "-c", &script]);
+        signal(&child, given);
+        assert_eq!(code(child.wait().unwrap()), 5, "{number}");
+    }
+}
+
+#[test]
+fn what_was_ignored_stays_ignored() {
+    let place = place();
+    let library = library();
+    let pool = place.path("pool");
+    let script = format!(
+        "trap '' HUP; exec {} run --pool {} --library {} -- sh -c 'kill -HUP $$; kill -HUP $PPID; exit 4'",
+        env!("CARGO_BIN_EXE_forebay"),
+        pool.display(),
+        library.display()
+    );
+    let mut shell = std::process::Command::new("sh");
+    let output = shell
+        .args(["-c", &script])
+        .current_dir(place.path("data"))
+        .output()
+        .unwrap();
+    assert_eq!(code(output.status), 4);
+}
+
+const PYTHON: &str = "
+import os, sys, time
+f = os.open('file', os.O_RDWR | os.O_CREAT)
+os.write(f, b'first ')
+os.fsync(f)
+os.write(f, b'second')
+os.fsync(f)
+print('ready', flush=True)
+time.sleep(1000)
+";
+
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    let place = place();
+    for script in [
+        PYTHON.to_string(),
+        // Ended at once, with nothing of its own run.
+        format!("import signal\nsignal.signal(2, signal.SIG_DFL)\n{PYTHON}"),
+    ] {
+        let program = ["python3", "-c", &script];
+        if std::process::Command::new("python3")
+            .arg("--version")
+            .output()
+            .is_err()
+        {
+            println!("skipped ctrl_c_leaves_nothing_behind: no python3 here");
+            return;
+        }
+        let mut child = start(&place, &program);
+        assert!(place.path("pool.owner").exists());
+        signal(&child, Signal::INT);
+        assert_eq!(code(child.wait().unwrap()), 128 + 2);
+        assert!(!place.path("pool.owner").exists());
+        assert_eq!(fs::read(place.path("data/file")).unwrap(), b"first second");
+        fs::remove_file(place.path("data/file")).unwrap();
+        place.run(&["info", "POOL"]);
+    }
+}
