@@ -58,10 +58,12 @@ impl Drop for Inside {
     #[inline]
     fn drop(&mut self) {
         let depth = DEPTH.get() - 1;
+        // Before this thread is outside: a signal handler may go in and set its own.
+        let cancel_state = CANCEL_STATE.get();
         DEPTH.set(depth);
         if depth == 0 {
             protection::deny();
-            set_cancel_state(CANCEL_STATE.get());
+            set_cancel_state(cancel_state);
         }
     }
 }

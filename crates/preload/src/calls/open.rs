@@ -129,13 +129,6 @@ impl Opening<'_> {
         let (Some(own), Some(buffered)) = (&life.own, life.buffered()) else {
             return Ok(None);
         };
-        let has = rustix::fs::fcntl_getfl(own)?.bits() as i32;
-        if self.flags & (libc::O_SYNC | libc::O_DSYNC) & !has != 0 {
-            // The kernel's description would not sync when it is plain again, and cannot be told to.
-            drop(life);
-            buffering::give_way(self.process, file);
-            return Ok(None);
-        }
         self.check_access()?;
         if self.has(libc::O_TRUNC) && self.wants_to_write() {
             buffered.truncate(0)?;

@@ -48,19 +48,34 @@ pub unsafe extern "C-unwind" fn pthread_create(
 
 macro_rules! forks {
     ($($name:ident),*) => { $(
-        /// A fork with all that belongs to it: the child of a vfork would use this process's memory, ours
-        /// with it, and a bare `_Fork` would leave the files shared.
+        /// A fork: the child of a vfork would use this process's memory, ours with it.
         ///
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() -> c_int {
-            // SAFETY: the caller's word; whoever may do either may fork.
+            // SAFETY: the caller's word; whoever may vfork may fork.
             unsafe { real::fork()() }
         }
     )* };
 }
-forks!(vfork, __vfork, _Fork);
+forks!(vfork, __vfork);
+
+/// A fork with all that belongs to it, as a bare one would leave the files shared; but from a signal
+/// handler that has interrupted us, which would wait for itself.
+///
+/// # Safety
+/// libc's own demands.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _Fork() -> c_int {
+    // SAFETY: the caller's word; whoever may do the one may do the other.
+    unsafe {
+        match is_inside() {
+            true => real::_Fork()(),
+            false => real::fork()(),
+        }
+    }
+}
 
 /// `_exit` may be called by a signal handler that has interrupted the allocator, so the work is left to
 /// the thread that has all the library needs. If that cannot go on either, the pool stays as after a kill.

@@ -25,6 +25,7 @@ fn find(address: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
 
 macro_rules! real {
     ($($name:ident($($argument:ty),*) $(-> $result:ty)?;)*) => { $(
+        #[allow(non_snake_case, reason = "libc's name")]
         pub fn $name() -> unsafe extern "C-unwind" fn($($argument),*) $(-> $result)? {
             static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
             const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -140,6 +141,7 @@ real! {
     io_uring_setup(c_uint, *mut c_void) -> c_int;
     pthread_create(*mut libc::pthread_t, *const libc::pthread_attr_t, crate::calls::process::Start, *mut c_void) -> c_int;
     fork() -> c_int;
+    _Fork() -> c_int;
     execve(Path, Strings, Strings) -> c_int;
     execv(Path, Strings) -> c_int;
     execvp(Path, Strings) -> c_int;
