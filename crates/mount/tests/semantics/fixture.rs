@@ -56,7 +56,7 @@ impl Mounted {
             has_ended: Arc::default(),
         };
         prepare(&mounted.data(""));
-        mounted.mount = Some(mounted.mount_with(options).unwrap());
+        mounted.mount = Some(mounted.mount_when_unlocked(options));
         Some(mounted)
     }
 
@@ -75,6 +75,21 @@ impl Mounted {
             options,
             move || has_ended.store(true, Ordering::SeqCst),
         )
+    }
+
+    /// The same; a program that another test starts has all our descriptors for a moment, and with them
+    /// the lock of a pool that is closed.
+    fn mount_when_unlocked(&self, options: &MountOptions) -> FileMount {
+        let mut tries = 0;
+        loop {
+            match self.mount_with(options) {
+                Ok(mount) => return mount,
+                Err(error) if tries < 500 && error.to_string().contains("another process") => {}
+                Err(error) => panic!("{error}"),
+            }
+            tries += 1;
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     /// A path as programs see it.
@@ -118,7 +133,7 @@ impl Mounted {
     /// Unmounts, closes, and mounts again.
     pub fn remount(&mut self) {
         self.end();
-        self.mount = Some(self.mount_with(&MountOptions::default()).unwrap());
+        self.mount = Some(self.mount_when_unlocked(&MountOptions::default()));
     }
 }
 

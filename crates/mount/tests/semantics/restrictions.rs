@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use forebay_mount::MountOptions;
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::fixture::Mounted;
 
@@ -27,17 +27,17 @@ fn has(options: &[String], wanted: &str) -> bool {
 }
 
 /// Mounts a small file system in memory.
-fn mount_memory(place: &Path, options: &str) {
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", options, "forebay-test"])
-        .arg(place)
-        .status();
-    assert!(status.unwrap().success(), "mount -o {options}");
+fn mount_memory(place: &Path, flags: MountFlags) {
+    mount("forebay-test", place, "tmpfs", flags, Some(c"size=1m")).unwrap();
+}
+
+fn forbidding() -> MountFlags {
+    MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC
 }
 
 #[test]
 fn nothing_is_forbidden_where_nothing_was() {
-    let prepare = |data: &Path| mount_memory(data, "size=1m");
+    let prepare = |data: &Path| mount_memory(data, MountFlags::empty());
     let Some(mut place) = Mounted::prepared("allowed", &MountOptions::default(), prepare) else {
         return;
     };
@@ -51,7 +51,7 @@ fn nothing_is_forbidden_where_nothing_was() {
 
 #[test]
 fn what_the_mount_behind_forbids_is_forbidden() {
-    let prepare = |data: &Path| mount_memory(data, "size=1m,nosuid,nodev,noexec");
+    let prepare = |data: &Path| mount_memory(data, forbidding());
     let Some(mut place) = Mounted::prepared("forbidden", &MountOptions::default(), prepare) else {
         return;
     };
@@ -71,9 +71,9 @@ fn what_the_mount_behind_forbids_is_forbidden() {
 #[test]
 fn a_mount_below_takes_privileges_from_all() {
     let prepare = |data: &Path| {
-        mount_memory(data, "size=1m");
+        mount_memory(data, MountFlags::empty());
         fs::create_dir(data.join("below")).unwrap();
-        mount_memory(&data.join("below"), "size=1m,nosuid,nodev,noexec");
+        mount_memory(&data.join("below"), forbidding());
     };
     let Some(mut place) = Mounted::prepared("below", &MountOptions::default(), prepare) else {
         return;
@@ -88,7 +88,7 @@ fn a_mount_below_takes_privileges_from_all() {
 
 #[test]
 fn what_is_read_only_behind_is_read_only() {
-    let prepare = |data: &Path| mount_memory(data, "size=1m,ro");
+    let prepare = |data: &Path| mount_memory(data, MountFlags::RDONLY);
     let Some(mut place) = Mounted::prepared("read_only", &MountOptions::default(), prepare) else {
         return;
     };
