@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) life: u64,
     pub(crate) strict: bool,
     pub(crate) options: RuntimeOptions,
+    /// Whether flusher, reclaimer and checkpointer run. Without, callers do their work.
+    pub(crate) has_background: AtomicBool,
     pub(crate) verify: AtomicBool,
     pub(crate) poisoned: AtomicBool,
     pub(crate) tallies: Tallies,
@@ -73,6 +75,18 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Whether background threads do the work that callers would otherwise have to do.
+    #[inline]
+    pub(crate) fn has_background(&self) -> bool {
+        self.has_background.load(Ordering::Relaxed)
+    }
+
+    /// They do from now on.
+    pub(crate) fn begin_background(&self) {
+        self.has_background.store(true, Ordering::Relaxed);
+        self.apply_watermarks();
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.media.path()
     }

@@ -37,7 +37,7 @@ impl Core {
     /// [`Error::NoSpace`] where nothing can move: the pool is closing, or it has no background
     /// threads and this thread's own round cleaned nothing.
     pub(crate) fn wait_for_write_back(&self, seen: u64, at_most: Duration) -> Result<()> {
-        if !self.options.background {
+        if !self.has_background() {
             loop {
                 let round = self.write_back_round();
                 if round.progressed() {

@@ -122,7 +122,7 @@ impl Core {
 
     /// Without background threads nobody would bring the level down, so nobody is delayed for it.
     pub(crate) fn apply_watermarks(&self) {
-        if self.options.background {
+        if self.has_background() {
             let marks = &self.bell.watermarks;
             self.bell.pace.set_marks(
                 self.slots_of(marks.low_per_mille()),

@@ -129,7 +129,7 @@ impl Core {
 
     /// One round over the next blocks of those that have been dirty longest.
     pub(crate) fn write_back_round(&self) -> Round {
-        if !self.options.background {
+        if !self.has_background() {
             // Otherwise a thread does that which nobody waits for.
             self.look_for_journals();
         }
@@ -142,7 +142,7 @@ impl Core {
         let rest = workbench.backlog.len();
         let started = Instant::now();
         let mut round = self.round(&mut workbench, &indices, &Serving::Due);
-        let failed = match self.options.background {
+        let failed = match self.has_background() {
             true => 0,
             // Each round asks every backing again.
             false => round.failed,
@@ -229,7 +229,7 @@ impl Core {
     /// Blocks of a background round: fewer in front of a slow backing, so that the dirty level
     /// moves in small steps.
     fn steady_round_blocks(&self) -> usize {
-        if !self.options.background {
+        if !self.has_background() {
             return self.round_blocks();
         }
         let pace = &self.bell.pace;
@@ -287,7 +287,7 @@ impl Core {
     /// watermark, or as many as writers wait for, but not a few at a time.
     fn journal_blocks_due(&self) -> u64 {
         let at_least = *ROUND_BLOCKS.start() as u64;
-        if !self.options.background {
+        if !self.has_background() {
             // Somebody asked for a round.
             return at_least;
         }

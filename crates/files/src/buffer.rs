@@ -93,18 +93,18 @@ impl FileBuffer {
     pub fn open_on(parts: FileBufferParts) -> io::Result<Arc<FileBuffer>> {
         let path = parts.regions.first().map(|region| region.path().to_owned());
         let path = path.unwrap_or_default();
+        let has_background = parts.runtime.background;
         let runtime = RuntimeOptions {
             // What is read once is in the page cache.
             fill_on_read: false,
+            // Recovery is alone: what it gives up, no other round may take for durable.
+            background: false,
             ..parts.runtime
         };
-        let has_background = runtime.background;
         let lost_and_found = runtime.accept_loss.then(|| path.clone());
-        let pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
+        let mut pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
         let (store, volume) = attach(&pool, &path, parts.side, name)?;
-        // Before the pool goes, where this fails: its threads may be waiting.
-        let _recovering = store.recovering();
         let ids = FileIds::open(&volume)?;
         let (sizes, rows) = SizeTable::open(&volume)?;
         let (segments, owned) = SegmentTable::open(&volume)?;
@@ -131,6 +131,7 @@ impl FileBuffer {
             None => CLOSED_MAX_WITHOUT_ROOT,
         };
         if has_background {
+            pool.start_background();
             checkpoint_in_background(&names)?;
         }
         Ok(Arc::new(FileBuffer {

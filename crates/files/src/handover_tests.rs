@@ -1,9 +1,11 @@
 //! Files that are handed over to others: what these read and write, and what a crash makes of it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -18,6 +20,9 @@ const POOL_BYTES: u64 = 4 << 20;
 struct Watcher<'a> {
     mounting: u64,
     act: RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+    /// Whether the sync that is begun will fail, after which nothing does.
+    is_failing: Cell<bool>,
+    fails_first: bool,
 }
 
 impl Observer for Watcher<'_> {
@@ -32,20 +37,43 @@ impl Observer for Watcher<'_> {
     fn before_sync(&self) {
         if let Some(act) = self.act.borrow_mut().take() {
             act();
+            self.is_failing.set(self.fails_first);
         }
+    }
+
+    fn failure(&self, _: FileIdentity) -> Option<io::Error> {
+        self.is_failing
+            .take()
+            .then(|| io::Error::from_raw_os_error(libc::EIO))
     }
 
     fn synced(&self, _: Synced) {}
 }
 
 fn watched<T>(mounting: u64, act: impl FnOnce() + 'static, work: impl FnOnce() -> T) -> T {
+    observed(mounting, false, act, work)
+}
+
+fn observed<T>(
+    mounting: u64,
+    fails_first: bool,
+    act: impl FnOnce() + 'static,
+    work: impl FnOnce() -> T,
+) -> T {
     set_observer(Some(Rc::new(Watcher {
         mounting,
         act: RefCell::new(Some(Box::new(act))),
+        is_failing: Cell::new(false),
+        fails_first,
     })));
     let result = work();
     set_observer(None);
     result
+}
+
+/// What a sync does that fails: the kernel drops what it could not write, and tells once.
+fn drop_pages(path: PathBuf) -> impl FnOnce() + 'static {
+    move || fs::write(&path, vec![0; 10_000]).expect("write")
 }
 
 fn line(byte: u8) -> Vec<u8> {
@@ -115,6 +143,36 @@ fn what_others_wrote_after_the_handing_over_is_not_written_over_after_a_kill() {
 #[test]
 fn what_was_acknowledged_comes_back_where_the_page_cache_is_lost() {
     assert!(crashed(2) == [line(b'a'), line(b'b')].concat());
+}
+
+/// The pool has what the page cache has dropped, whatever the next sync says.
+#[test]
+fn a_sync_that_fails_after_the_handing_over_loses_nothing() {
+    let rig = Rig::new(POOL_BYTES);
+    let file = pooled(&rig);
+    observed(1, true, drop_pages(rig.path("file")), || {
+        file.suspend().expect_err("the sync fails")
+    });
+    // The first one may be told of the failure still.
+    let again = || file.suspend().or_else(|_| file.suspend());
+    watched(1, || {}, again).expect("suspend");
+    assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+}
+
+#[test]
+fn a_sync_that_fails_at_recovery_loses_nothing_of_a_file_that_was_handed_over() {
+    let rig = Rc::new(Rig::new(POOL_BYTES));
+    let file = pooled(&rig);
+    let image = Rc::new(RefCell::new(Vec::new()));
+    let (there, into) = (rig.clone(), image.clone());
+    let look = move || *into.borrow_mut() = there.durable();
+    watched(1, look, || file.suspend().expect("suspend"));
+    drop(file);
+    let rig = Rc::try_unwrap(rig).ok().expect("nobody else has it");
+    let rig = rig.with_pool(&image.take());
+    let recovered = observed(1, true, drop_pages(rig.path("file")), || rig.open());
+    recovered.expect("open").close().expect("close");
+    assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
 }
 
 /// Where the disk fails the file is the pool's again, and what is written then survives a kill.

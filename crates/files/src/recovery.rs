@@ -206,6 +206,12 @@ impl Recovery<'_> {
             return;
         }
         // What one file refuses holds up the others: each for itself.
+        if let Err(error) = self.trust_no_page_cache(targets) {
+            let kept = targets.found.drain();
+            let why = |id| refused(&names.name(id), &error);
+            targets.kept.extend(kept.map(|(id, _)| (id, why(id))));
+            return;
+        }
         let by_file = self.by_file(&dirty);
         for (number, row) in &self.rows {
             let Some(target) = targets.found.get(&row.id) else {
@@ -234,10 +240,26 @@ impl Recovery<'_> {
         }
     }
 
+    /// A sync has failed: what was handed over may be in the page cache no more, and the next sync would
+    /// not tell. From now on, and for good, it goes to the files from the pool.
+    fn trust_no_page_cache(&self, targets: &Targets) -> io::Result<()> {
+        let handed_over = |(_, row): &&(u32, Row)| row.handed_over != PageCache::NONE;
+        for (number, row) in self.rows.iter().filter(handed_over) {
+            let mut transaction = self.volume.begin();
+            let (sizes, none) = (self.sizes, PageCache::NONE);
+            let added = sizes.write_handed_over(&mut transaction, *number, none);
+            added
+                .and_then(|()| transaction.commit())
+                .map_err(from_pool)?;
+            if let Some(target) = targets.found.get(&row.id) {
+                target.handed_over_to(0);
+            }
+        }
+        Ok(())
+    }
+
     /// Writes blocks of one file to it, durably.
     fn write_back_one(&self, target: &Target, blocks: &[u64]) -> io::Result<()> {
-        // Every file is synced here, and what others do not bring about is not to fail this one.
-        self.store.forget_touched();
         let flushed = self.volume.flush_blocks(blocks.iter().copied());
         flushed.map_err(from_pool)?;
         target.sync_all()

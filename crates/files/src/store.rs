@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use forebay::{
     Backing, BackingCounters, BackingIdentity, BackingStore, FailedParts, StorePart, WriteRun,
@@ -40,26 +40,6 @@ pub(crate) struct Mapping {
     pub(crate) part: u64,
 }
 
-/// How far recovery is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Readiness {
-    Recovering,
-    Ready,
-    /// It will never be.
-    Failed,
-}
-
-/// Recovery is under way: writes of files' blocks wait until all is mapped, and fail if it is given up.
-pub(crate) struct Recovering(Arc<VirtualStore>);
-
-impl Drop for Recovering {
-    fn drop(&mut self) {
-        if !self.0.is_ready.load(Ordering::Acquire) {
-            self.0.set_readiness(Readiness::Failed);
-        }
-    }
-}
-
 /// See the module.
 pub(crate) struct VirtualStore {
     /// What the pool is for, as its volume table shall name it.
@@ -69,8 +49,6 @@ pub(crate) struct VirtualStore {
     segment_bytes: u64,
     mappings: RwLock<HashMap<u32, Mapping>>,
     /// Whether recovery has mapped what there is: until then nothing can be written.
-    readiness: Mutex<Readiness>,
-    became_ready: Condvar,
     is_ready: AtomicBool,
     /// Segments of files that are nowhere: what is written to them must not be dropped.
     kept: RwLock<HashSet<u32>>,
@@ -109,8 +87,6 @@ impl VirtualStore {
             side,
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
             mappings: RwLock::default(),
-            readiness: Mutex::new(Readiness::Recovering),
-            became_ready: Condvar::new(),
             is_ready: AtomicBool::new(false),
             kept: RwLock::default(),
             touched: Mutex::default(),
@@ -123,45 +99,9 @@ impl VirtualStore {
         })
     }
 
-    /// Recovery begins.
-    pub(crate) fn recovering(self: &Arc<Self>) -> Recovering {
-        Recovering(self.clone())
-    }
-
     /// All segments are mapped.
     pub(crate) fn ready(&self) {
-        self.set_readiness(Readiness::Ready);
-    }
-
-    fn set_readiness(&self, readiness: Readiness) {
-        *self
-            .readiness
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = readiness;
-        let is_ready = readiness == Readiness::Ready;
-        self.is_ready.store(is_ready, Ordering::Release);
-        self.became_ready.notify_all();
-    }
-
-    /// Write-back may begin as soon as the volume is attached, before anybody knows whose the blocks
-    /// are: it would drop them.
-    fn wait_until_ready(&self) -> io::Result<()> {
-        if self.is_ready.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let readiness = self
-            .readiness
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let recovering = |readiness: &mut Readiness| *readiness == Readiness::Recovering;
-        let readiness = self
-            .became_ready
-            .wait_while(readiness, recovering)
-            .unwrap_or_else(PoisonError::into_inner);
-        match *readiness {
-            Readiness::Ready => Ok(()),
-            _ => Err(io::ErrorKind::NotConnected.into()),
-        }
+        self.is_ready.store(true, Ordering::Release);
     }
 
     /// The segment is of a file that is nowhere: writes to it fail, so that the pool keeps them.
@@ -238,7 +178,10 @@ impl VirtualStore {
             if segment == 0 {
                 return self.write_side(within, bytes);
             }
-            self.wait_until_ready()?;
+            if !self.is_ready.load(Ordering::Acquire) {
+                // Nobody knows yet whose the blocks are: they would be dropped.
+                return Err(io::ErrorKind::NotConnected.into());
+            }
             let Some(Mapping { target, part }) = self.mapping(segment) else {
                 return match self.is_kept(segment) {
                     true => Err(io::ErrorKind::NotFound.into()),
@@ -279,14 +222,6 @@ impl VirtualStore {
     fn touch(&self, target: &Arc<Target>) {
         if target.touch() {
             self.lock_touched().push(target.clone());
-        }
-    }
-
-    /// The next sync is not to cover what was written so far: whoever calls this syncs each of the files
-    /// before he relies on it.
-    pub(crate) fn forget_touched(&self) {
-        for target in std::mem::take(&mut *self.lock_touched()) {
-            target.untouch();
         }
     }
 

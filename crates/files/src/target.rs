@@ -36,6 +36,9 @@ pub(crate) struct Target {
     failed_syncs: AtomicU64,
     /// The same when the file was touched since its last good sync.
     failed_when_touched: AtomicU64,
+    /// The same when it was handed over. The page cache may have dropped what a failed sync was about, so
+    /// from then on nothing that was handed over counts as durable: it goes from the pool again.
+    failed_when_handed_over: AtomicU64,
     /// Row and epoch of a cut that is not known to be durable in the backing.
     cut: Mutex<Option<Cut>>,
     has_cut: AtomicBool,
@@ -64,6 +67,7 @@ impl Target {
             handed_over_bytes: AtomicU64::new(0),
             failed_syncs: AtomicU64::new(0),
             failed_when_touched: AtomicU64::new(0),
+            failed_when_handed_over: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(file)),
             cut: Mutex::new(None),
             has_cut: AtomicBool::new(false),
@@ -186,6 +190,7 @@ impl Target {
         }
         observe::before_write_back(self.identity)?;
         let handed_over = self.handed_over_bytes.load(Ordering::Acquire);
+        self.check_handed_over()?;
         let skipped = handed_over.saturating_sub(offset).min(bytes.len() as u64);
         let (offset, bytes) = (offset + skipped, &bytes[skipped as usize..]);
         let inside = self.size_bytes().saturating_sub(offset);
@@ -212,8 +217,7 @@ impl Target {
         let before = self.handed_over_bytes.load(Ordering::Acquire);
         assert!(before <= offset, "what was handed over may be others' now");
         alone.write_all_at(bytes, offset)?;
-        let end = offset + bytes.len() as u64;
-        self.handed_over_bytes.store(end, Ordering::Release);
+        self.set_handed_over(offset + bytes.len() as u64);
         Ok(())
     }
 
@@ -223,7 +227,40 @@ impl Target {
             .descriptor
             .write()
             .unwrap_or_else(PoisonError::into_inner);
+        self.set_handed_over(end);
+    }
+
+    /// It is the pool's again.
+    pub(crate) fn taken_back(&self) {
+        if self.has_failed_since_handed_over() {
+            // Rounds under way that kept away from the file must not take its next sync for theirs.
+            self.failed_syncs.fetch_add(1, Ordering::AcqRel);
+        }
+        self.handed_over_to(0);
+    }
+
+    /// The caller excludes write-back.
+    fn set_handed_over(&self, end: u64) {
+        if self.handed_over_bytes.load(Ordering::Acquire) == 0 {
+            let failed = self.failed_syncs();
+            self.failed_when_handed_over
+                .store(failed, Ordering::Release);
+        }
         self.handed_over_bytes.store(end, Ordering::Release);
+    }
+
+    /// The file is durable as far as its syncs tell: none has failed since it was handed over.
+    pub(crate) fn check_handed_over(&self) -> io::Result<()> {
+        match self.has_failed_since_handed_over() {
+            true => Err(io::Error::from_raw_os_error(libc::EIO)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the page cache may have dropped what was handed over.
+    fn has_failed_since_handed_over(&self) -> bool {
+        self.handed_over_bytes.load(Ordering::Acquire) > 0
+            && self.failed_syncs() != self.failed_when_handed_over.load(Ordering::Acquire)
     }
 
     /// Writes past the pool.
@@ -281,9 +318,12 @@ impl Target {
         is_new
     }
 
-    /// It is about to be synced. Returns how many syncs had failed when it was touched.
+    /// It is about to be synced. Returns how many syncs had failed when it was touched, or handed over.
     pub(crate) fn untouch(&self) -> u64 {
-        let failed = self.failed_when_touched.load(Ordering::Acquire);
+        let mut failed = self.failed_when_touched.load(Ordering::Acquire);
+        if self.has_failed_since_handed_over() {
+            failed = failed.min(self.failed_when_handed_over.load(Ordering::Acquire));
+        }
         self.is_touched.store(false, Ordering::Release);
         failed
     }

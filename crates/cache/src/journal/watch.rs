@@ -113,7 +113,7 @@ impl Core {
             return;
         }
         let started = Instant::now();
-        let is_hurried = self.options.background;
+        let is_hurried = self.has_background();
         if is_hurried && watches.rest_until.is_some_and(|until| started < until) {
             return;
         }
@@ -160,7 +160,7 @@ impl Core {
     }
 
     fn is_outdated(&self, volume: &VolumeState, watch: &Watch) -> bool {
-        if self.options.background && watch.looked_at.elapsed() < LOOK_INTERVAL {
+        if self.has_background() && watch.looked_at.elapsed() < LOOK_INTERVAL {
             return false;
         }
         let is_retry_due = watch.retry_at.is_some_and(|at| at <= Instant::now());

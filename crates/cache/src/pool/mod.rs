@@ -191,16 +191,32 @@ impl Pool {
         recovery: RecoveryReport,
         options: RuntimeOptions,
     ) -> Result<Pool> {
+        let has_background = options.background;
         let core = Arc::new(Core::start(media, strict, life, &mappings, options));
-        let background = core.options.background.then(|| Background::start(&core));
-        Ok(Pool {
+        let mut pool = Pool {
             core,
             pool_uuid,
             recovery,
             opened_at: Instant::now(),
             attach: Mutex::new(()),
-            background,
-        })
+            background: None,
+        };
+        if has_background {
+            pool.start_background();
+        }
+        Ok(pool)
+    }
+
+    /// Starts the flusher and reclaimer threads of a pool that was opened without them: whoever has to
+    /// bring order into what was found in the pool does that alone.
+    ///
+    /// # Panics
+    /// Where the system has no room for another thread.
+    pub fn start_background(&mut self) {
+        if self.background.is_none() {
+            self.core.begin_background();
+            self.background = Some(Background::start(&self.core));
+        }
     }
 
     pub(crate) fn core(&self) -> &Core {

@@ -108,6 +108,7 @@ impl Core {
                 &options,
             ),
             options,
+            has_background: AtomicBool::new(false),
             media,
         };
         core.apply_watermarks();

@@ -74,7 +74,7 @@ impl Core {
     /// Whether a part may be asked that is to be left alone for so long. Without background threads the
     /// caller decides when to try again, and its call is the decision.
     fn is_due(&self, wait: Duration) -> bool {
-        !self.options.background || wait.is_zero()
+        !self.has_background() || wait.is_zero()
     }
 
     fn left_alone_of(&self, volume: &VolumeState) -> BTreeSet<StorePart> {

@@ -16,7 +16,7 @@ impl Core {
         let wanted = self.steady_round_blocks();
         let is_pressed = self.dirty_count.load(Ordering::Relaxed) > self.bell.pace.high()
             || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
-        let spared_max = match (self.options.background, is_pressed) {
+        let spared_max = match (self.has_background(), is_pressed) {
             (false, _) => 0,
             (true, false) => usize::MAX,
             (true, true) => wanted,

@@ -70,6 +70,7 @@ impl Content {
             self.hand_over(state)?;
         }
         self.drain_locked(state)?;
+        self.target.check_handed_over()?;
         self.leave_pool(state)
     }
 
@@ -127,7 +128,7 @@ impl Content {
         }
         if std::mem::take(&mut state.is_handed_over) {
             state.room.forget();
-            self.target.handed_over_to(0);
+            self.target.taken_back();
             self.target.times.begin(&self.target.descriptor())?;
         }
         Ok(())

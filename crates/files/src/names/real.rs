@@ -421,7 +421,15 @@ impl NameSpace for RealSpace {
         let Some((kind, handle)) = identity.proof.handle() else {
             return Ok(Sought::Unknown);
         };
-        let held = match handles::open(readable(directory.as_fd())?.as_fd(), kind, handle) {
+        let directory = match readable(directory.as_fd()) {
+            Ok(directory) => directory,
+            // Any directory of the file system would do, but this one is not for us to read.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Ok(Sought::Unknown);
+            }
+            Err(error) => return Err(error),
+        };
+        let held = match handles::open(directory.as_fd(), kind, handle) {
             Ok(held) => held,
             Err(Errno::STALE | Errno::NOENT) => return Ok(Sought::Nowhere),
             Err(Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP | Errno::INVAL) => {
