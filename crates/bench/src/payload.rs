@@ -57,7 +57,7 @@ impl Payload {
         self.stamp += 1;
         let mut word = self.stamp;
         let at = self.start + line * LINE_BYTES;
-        for bytes in self.bytes[at..at + LINE_BYTES].chunks_exact_mut(8) {
+        for bytes in self.bytes[at..at + LINE_BYTES].as_chunks_mut::<8>().0 {
             word = word.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
             bytes.copy_from_slice(&word.to_le_bytes());
         }

@@ -92,8 +92,29 @@ fn the_demonstration_over_the_library_verifies() {
     assert!(!place.path("pool").exists());
 }
 
+/// The backing before the power cut.
+struct EarlierMounting;
+
+impl forebay_files::observe::Observer for EarlierMounting {
+    fn identity(
+        &self,
+        _: forebay_files::FileIdentity,
+    ) -> Option<forebay_files::observe::SeenIdentity> {
+        None
+    }
+
+    fn mounting(&self) -> u64 {
+        1
+    }
+
+    fn before_sync(&self) {}
+
+    fn synced(&self, _: forebay_files::observe::Synced) {}
+}
+
 #[test]
 fn recover_brings_a_directory_to_what_was_acknowledged() {
+    use forebay_files::observe::set_observer;
     use forebay_files::{FileBuffer, FileBufferOptions};
     use rustix::fs::{Mode, OFlags};
 
@@ -105,6 +126,8 @@ fn recover_brings_a_directory_to_what_was_acknowledged() {
         root: Some(data.clone()),
         runtime: forebay::RuntimeOptions::default(),
     };
+    // What this process sees is not the mounting that recovery finds: a power cut came between.
+    set_observer(Some(std::rc::Rc::new(EarlierMounting)));
     let buffer = FileBuffer::open(&options).unwrap();
     let directory = std::fs::File::open(&data).unwrap();
     let directory = buffer.directory(directory.into()).unwrap();
@@ -117,6 +140,7 @@ fn recover_brings_a_directory_to_what_was_acknowledged() {
     directory.rename(from, &directory, to, empty).unwrap();
     // The process ends without a word, and the power cut takes the new name.
     drop((file, directory, buffer));
+    set_observer(None);
     std::fs::remove_file(data.join("letter")).unwrap();
 
     let told = place
