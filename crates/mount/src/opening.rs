@@ -8,7 +8,8 @@ use fuser::{FopenFlags, InitFlags, KernelConfig};
 #[derive(Debug)]
 pub struct Opening {
     has_writeback_cache: bool,
-    /// The kernel keeps its pages right when writes go by them.
+    /// The kernel keeps its pages right when writes go by them. Not where it gathers pages: who goes by them
+    /// would find a file that is shorter than the kernel knows it to be, and read nothing.
     passes_pages: bool,
 }
 
@@ -26,7 +27,7 @@ impl Opening {
     /// trusted to.
     pub fn negotiate(&mut self, config: &mut KernelConfig) {
         let name = rustix::system::uname();
-        if is_at_least(&name.release().to_string_lossy(), (6, 18)) {
+        if !self.has_writeback_cache && is_at_least(&name.release().to_string_lossy(), (6, 18)) {
             let mapped = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
             self.passes_pages = mapped.is_ok();
         }
@@ -36,7 +37,7 @@ impl Opening {
     /// everybody comes through the mount.
     pub fn how(&self, flags: i32) -> FopenFlags {
         let access = flags & libc::O_ACCMODE;
-        let only_writes = access == libc::O_WRONLY && !self.has_writeback_cache;
+        let only_writes = access == libc::O_WRONLY;
         let is_durable = access != libc::O_RDONLY && flags & libc::O_DSYNC != 0;
         match self.passes_pages && (only_writes || is_durable) {
             true => FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_DIRECT_IO,
@@ -89,8 +90,5 @@ mod tests {
         opening.passes_pages = true;
         let found = flags.map(|flags| direct(&opening, flags));
         assert_eq!(found, [false, false, true, true]);
-        opening.has_writeback_cache = true;
-        let found = flags.map(|flags| direct(&opening, flags));
-        assert_eq!(found, [false, false, false, true]);
     }
 }

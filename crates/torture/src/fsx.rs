@@ -40,10 +40,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
             report.skip(&format!("fsx by {}", form.name()), lack);
             continue;
         }
-        let share = match form {
-            Form::MountWriteback => settings.fsx_operations / 4,
-            _ => settings.fsx_operations,
-        };
+        let share = settings.fsx_operations;
         for with_mappings in [false, true] {
             let name = format!(
                 "fsx_operations_{}_{}",
