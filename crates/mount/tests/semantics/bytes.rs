@@ -295,34 +295,49 @@ fn a_durable_write_is_one_transaction_wherever_it_begins() {
     if !is_at_least_6_18() {
         return skip("one_transaction", "needs Linux 6.18");
     }
-    both_caches("one_transaction", |place| {
-        let open_with = |flags: rustix::fs::OFlags| {
-            let flags = flags | rustix::fs::OFlags::CREATE;
-            let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-            File::from(rustix::fs::open(place.path("file"), flags, mode).unwrap())
-        };
-        let synced = open_with(rustix::fs::OFlags::RDWR | rustix::fs::OFlags::DSYNC);
-        synced.write_all_at(&[1; 20_000], 0).unwrap();
-        let before = commits(place);
-        for (count, (offset, length)) in [(100, 4096), (4000, 200), (1, 12_000)].iter().enumerate()
-        {
-            // No page of it is in the cache.
-            synced.write_all_at(&vec![2; *length], *offset).unwrap();
-            assert_eq!(commits(place), before + count as u64 + 1, "at {offset}");
-        }
-        // One write of many is asked for as durable.
-        let plain = open_with(rustix::fs::OFlags::WRONLY);
-        let before = commits(place);
-        let bytes = [std::io::IoSlice::new(&[3; 5000])];
-        let durable = rustix::io::ReadWriteFlags::DSYNC;
-        let written = rustix::io::pwritev2(&plain, &bytes, 15_001, durable);
-        assert_eq!(written, Ok(5000));
-        assert_eq!(commits(place), before + 1);
-        let mut found = vec![0; 20_100];
-        let length = synced.read_at(&mut found, 0).unwrap();
-        assert_eq!(length, 20_001);
-        assert!(found[12_001..15_001].iter().all(|byte| *byte == 1));
-        assert!(found[15_001..20_001].iter().all(|byte| *byte == 3));
+    let Some(place) = &Mounted::new("one_transaction") else {
+        return;
+    };
+    let open_with = |flags: rustix::fs::OFlags| {
+        let flags = flags | rustix::fs::OFlags::CREATE;
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        File::from(rustix::fs::open(place.path("file"), flags, mode).unwrap())
+    };
+    let synced = open_with(rustix::fs::OFlags::RDWR | rustix::fs::OFlags::DSYNC);
+    synced.write_all_at(&[1; 20_000], 0).unwrap();
+    let before = commits(place);
+    for (count, (offset, length)) in [(100, 4096), (4000, 200), (1, 12_000)].iter().enumerate() {
+        // No page of it is in the cache.
+        synced.write_all_at(&vec![2; *length], *offset).unwrap();
+        assert_eq!(commits(place), before + count as u64 + 1, "at {offset}");
+    }
+    // One write of many is asked for as durable.
+    let plain = open_with(rustix::fs::OFlags::WRONLY);
+    let before = commits(place);
+    let bytes = [std::io::IoSlice::new(&[3; 5000])];
+    let durable = rustix::io::ReadWriteFlags::DSYNC;
+    let written = rustix::io::pwritev2(&plain, &bytes, 15_001, durable);
+    assert_eq!(written, Ok(5000));
+    assert_eq!(commits(place), before + 1);
+    let mut found = vec![0; 20_100];
+    let length = synced.read_at(&mut found, 0).unwrap();
+    assert_eq!(length, 20_001);
+    assert!(found[12_001..15_001].iter().all(|byte| *byte == 1));
+    assert!(found[15_001..20_001].iter().all(|byte| *byte == 3));
+}
+
+/// Where the kernel gathers pages it knows of an end that we do not know yet.
+#[test]
+fn who_writes_durably_reads_holes_before_an_end_that_is_gathered() {
+    both_caches("holes", |place| {
+        let file = File::create(place.path("file")).unwrap();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc_dsync());
+        let synced = options.open(place.path("file")).unwrap();
+        file.write_all_at(b"far", 500_000).unwrap();
+        let mut found = [1; 100];
+        assert_eq!(synced.read_at(&mut found, 100_000).unwrap(), 100);
+        assert_eq!(found, [0; 100]);
     });
 }
 
