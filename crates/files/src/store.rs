@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use forebay::{
     Backing, BackingCounters, BackingIdentity, BackingStore, FailedParts, StorePart, WriteRun,
@@ -117,31 +117,25 @@ impl VirtualStore {
 
     /// From now on the segment stands for a part of that file.
     pub(crate) fn map(&self, segment: u32, mapping: Mapping) {
-        let mut mappings = self
-            .mappings
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let before = mappings.insert(segment, mapping);
+        let before = self.write_mappings().insert(segment, mapping);
         assert!(before.is_none(), "segment {segment} was given back before");
     }
 
     /// The segment stands for a part of another file now.
     pub(crate) fn remap(&self, segment: u32, mapping: Mapping) {
-        let mut mappings = self
-            .mappings
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let before = mappings.insert(segment, mapping);
+        let before = self.write_mappings().insert(segment, mapping);
         assert!(before.is_some(), "segment {segment} stood for nothing");
     }
 
     /// The segment stands for nothing any more; what is written to it is dropped.
     pub(crate) fn unmap(&self, segment: u32) {
-        let mut mappings = self
-            .mappings
+        self.write_mappings().remove(&segment);
+    }
+
+    fn write_mappings(&self) -> RwLockWriteGuard<'_, HashMap<u32, Mapping>> {
+        self.mappings
             .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        mappings.remove(&segment);
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn mapping(&self, segment: u64) -> Option<Mapping> {

@@ -52,7 +52,7 @@ impl MountedTree {
             duty,
             wakefulness: options.keeps_cores_awake.then(Wakefulness::new),
             has_writeback_cache: options.writeback_cache,
-            opening: Opening::new(options.writeback_cache),
+            opening: Opening::default(),
             on_end: Some(Box::new(on_end)),
         }
     }
@@ -88,7 +88,7 @@ impl MountedTree {
 impl Filesystem for MountedTree {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         negotiation::negotiate(config, self.has_writeback_cache);
-        self.opening.negotiate(config);
+        self.opening.negotiate(config, self.has_writeback_cache);
         Ok(())
     }
 

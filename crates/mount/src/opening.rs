@@ -5,29 +5,20 @@
 use fuser::{FopenFlags, InitFlags, KernelConfig};
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Opening {
-    has_writeback_cache: bool,
     /// The kernel keeps its pages right when writes go by them. Not where it gathers pages: who goes by them
     /// would find a file that is shorter than the kernel knows it to be, and read nothing.
     passes_pages: bool,
 }
 
 impl Opening {
-    /// By the pages nothing goes before the kernel was asked.
-    pub fn new(has_writeback_cache: bool) -> Opening {
-        Opening {
-            has_writeback_cache,
-            passes_pages: false,
-        }
-    }
-
     /// Asks the kernel for what it takes: mappings must work as ever, and pages that somebody read while
     /// they were being written must go. Linux 6.18 drops them, as the tests see; older ones are not
     /// trusted to.
-    pub fn negotiate(&mut self, config: &mut KernelConfig) {
+    pub fn negotiate(&mut self, config: &mut KernelConfig, has_writeback_cache: bool) {
         let name = rustix::system::uname();
-        if !self.has_writeback_cache && is_at_least(&name.release().to_string_lossy(), (6, 18)) {
+        if !has_writeback_cache && is_at_least(&name.release().to_string_lossy(), (6, 18)) {
             let mapped = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
             self.passes_pages = mapped.is_ok();
         }
@@ -85,7 +76,7 @@ mod tests {
             libc::O_WRONLY | libc::O_APPEND,
             libc::O_RDWR | libc::O_SYNC,
         ];
-        let mut opening = Opening::new(false);
+        let mut opening = Opening::default();
         assert_eq!(flags.map(|flags| direct(&opening, flags)), [false; 4]);
         opening.passes_pages = true;
         let found = flags.map(|flags| direct(&opening, flags));

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
 
-use super::{active, answer, guarded, os_error, real};
+use super::{active, answer, close_buffer, guarded, os_error, real};
 use crate::inside::Inside;
 use crate::{forks, table};
 
@@ -223,12 +223,7 @@ unsafe fn before_limit(resource: c_uint, limit: *const libc::rlimit) {
     if let (libc::RLIMIT_FSIZE, Some(limit), Some(process)) = (resource, limit, active())
         && limit.rlim_cur != libc::RLIM_INFINITY
     {
-        let _inside = Inside::enter();
-        // A panic leaves the pool to recovery.
-        let _ = guarded(|| {
-            process.close_buffer();
-            Ok(())
-        });
+        close_buffer(process);
     }
 }
 

@@ -46,6 +46,12 @@ fn check(log: &str, current: &str, acknowledged: usize) {
     );
 }
 
+/// The same of the log that a program has read, and of the other file as it is.
+fn check_files(rig: &Rig, log: &[u8], acknowledged: usize) {
+    let current = rig.run_plain("cat", &["current"]);
+    check(&rig::text(log), &rig::text(&current.stdout), acknowledged);
+}
+
 #[test]
 fn the_next_process_finds_what_was_acknowledged() {
     if !rig::is_there("cc") {
@@ -59,12 +65,7 @@ fn the_next_process_finds_what_was_acknowledged() {
         // This one opens it inside libc, by a stream.
         let log = rig.run("sort", &["log"]);
         assert!(!rig.owner_mark().exists());
-        let current = rig.run_plain("cat", &["current"]);
-        check(
-            &rig::text(&log.stdout),
-            &rig::text(&current.stdout),
-            acknowledged,
-        );
+        check_files(&rig, &log.stdout, acknowledged);
         assert_eq!(rig.run_plain("cat", &["log"]).stdout, log.stdout);
     }
 }
@@ -84,12 +85,7 @@ fn what_was_renamed_after_the_kill_gets_what_was_acknowledged() {
     std::fs::write(rig.path().join("log"), "new\n").unwrap();
     let log = rig.run("cat", &["old/log.1"]);
     assert!(!rig.owner_mark().exists());
-    let current = rig.run_plain("cat", &["current"]);
-    check(
-        &rig::text(&log.stdout),
-        &rig::text(&current.stdout),
-        acknowledged,
-    );
+    check_files(&rig, &log.stdout, acknowledged);
     assert_eq!(rig::text(&rig.run_plain("cat", &["log"]).stdout), "new\n");
 }
 
