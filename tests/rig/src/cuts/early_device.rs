@@ -28,6 +28,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<(u64, Vec<u8>)>,
+    /// Writes are put off until this is over.
+    is_held: bool,
     is_ending: bool,
 }
 
@@ -49,6 +51,12 @@ impl EarlyDevice {
         }
     }
 
+    /// From here on nothing is written, or what waits is.
+    pub fn hold(&self, is_held: bool) {
+        self.shared.lock().is_held = is_held;
+        self.shared.changed.notify_one();
+    }
+
     fn inner(&self) -> &dyn BlockDevice {
         &*self.shared.inner
     }
@@ -62,7 +70,7 @@ impl Shared {
     fn work(&self) {
         loop {
             let mut state = self.lock();
-            while state.waiting.is_empty() && !state.is_ending {
+            while (state.waiting.is_empty() || state.is_held) && !state.is_ending {
                 let waited = self.changed.wait(state);
                 state = waited.unwrap_or_else(PoisonError::into_inner);
             }
@@ -72,7 +80,10 @@ impl Shared {
             drop(state);
             std::thread::sleep(DELAY);
             // Nobody reads or writes meanwhile. An error has nobody left to hear of it.
-            let _ = self.settle(&mut self.lock());
+            let mut state = self.lock();
+            if !state.is_held || state.is_ending {
+                let _ = self.settle(&mut state);
+            }
         }
     }
 
@@ -166,5 +177,21 @@ mod tests {
         drop(early);
         inner.read_at(128, &mut seen).unwrap();
         assert_eq!((seen[0], seen[127], seen[128], seen[511]), (1, 1, 2, 2));
+    }
+
+    #[test]
+    fn held_writes_are_not_done() {
+        let inner = Arc::new(MemoryDevice::new(8192, 4096));
+        let early = EarlyDevice::new(inner.clone());
+        early.hold(true);
+        early.write_at(0, &[1; 512]).unwrap();
+        std::thread::sleep(DELAY * 2);
+        let mut seen = [7; 512];
+        inner.read_at(0, &mut seen).unwrap();
+        assert_eq!(seen, [0; 512]);
+        early.hold(false);
+        drop(early);
+        inner.read_at(0, &mut seen).unwrap();
+        assert_eq!(seen, [1; 512]);
     }
 }

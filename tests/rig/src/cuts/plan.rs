@@ -84,6 +84,14 @@ pub struct Round {
 }
 
 impl Session {
+    /// The same again, with other steps.
+    pub fn attempt(&self, attempt: u64) -> Session {
+        Session {
+            seed: self.seed.wrapping_add(attempt),
+            ..self.clone()
+        }
+    }
+
     /// In words.
     pub fn name(&self) -> String {
         let (kind, file_system) = (self.kind.name(), self.file_system.name());

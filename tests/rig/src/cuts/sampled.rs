@@ -136,8 +136,15 @@ fn take_cuts(
         forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
         let (of_load, shared) = (*load, guest.shared().to_path_buf());
         let reported = move || of_load.acknowledged_in(&shared);
-        let (before, cut, after) = machine.cut(rng.u64(..EVENTS_MAX), reported)?;
-        let between = before?.into_iter().zip(after?);
+        let (before, cut, after) = if is_early {
+            let first = reported()?;
+            let is_due = || Ok(has_gone_on(&first, &reported()?));
+            machine.cut_early(is_due, &reported)?
+        } else {
+            let (before, cut, after) = machine.cut(rng.u64(..EVENTS_MAX), reported)?;
+            (before?, cut, after?)
+        };
+        let between = before.into_iter().zip(after);
         let acknowledged = between.map(|(least, most)| Acknowledged { least, most });
         cuts.push(Taken {
             cut,
@@ -146,6 +153,11 @@ fn take_cuts(
     }
     guest.cut_power()?;
     Ok(cuts)
+}
+
+/// Whether every thread has reported a step that it began after `first` was reported.
+fn has_gone_on(first: &[u64], now: &[u64]) -> bool {
+    first.iter().zip(now).all(|(first, now)| *now >= first + 2)
 }
 
 /// While it lives, commits do without their fence, if that is what the kind is.

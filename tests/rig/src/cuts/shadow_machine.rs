@@ -32,6 +32,7 @@ pub struct Machine {
     _pool: Option<Pool>,
     store: Arc<VolatileStore>,
     shadow: Option<Arc<Shadow>>,
+    early: Option<Arc<EarlyDevice>>,
 }
 
 /// What a power cut could leave.
@@ -133,8 +134,9 @@ impl Machine {
         socket: &Path,
         is_early: bool,
     ) -> Result<Machine> {
-        if is_early {
-            device = Arc::new(EarlyDevice::new(device));
+        let early = is_early.then(|| Arc::new(EarlyDevice::new(Arc::clone(&device))));
+        if let Some(early) = &early {
+            device = Arc::clone(early) as _;
         }
         let server = VhostUserServer::start(device, socket, VhostUserOptions::default())?;
         Ok(Machine {
@@ -142,7 +144,33 @@ impl Machine {
             _pool: pool,
             store,
             shadow,
+            early,
         })
+    }
+
+    /// What the power failing could leave once `is_due` says so, of a server that answers early: it has done
+    /// nothing since the call, whatever it answered. `reported` is as for [`Machine::cut`].
+    ///
+    /// # Errors
+    /// Of `is_due` and `reported`; it is not due for too long; a signal came.
+    ///
+    /// # Panics
+    /// Of a machine that does not answer early.
+    pub fn cut_early<R>(
+        &self,
+        mut is_due: impl FnMut() -> Result<bool>,
+        reported: impl Fn() -> Result<R>,
+    ) -> Result<(R, Cut, R)> {
+        let early = self.early.as_ref().expect("it answers early");
+        let shadow = self.shadow.as_ref().expect("only shadow memory is cut");
+        early.hold(true);
+        let due = forebay_children::wait_for(CUT_LIMIT, || Ok(is_due()?.then_some(())));
+        let before = reported();
+        let (media, store) = shadow.crash_state_with(|| self.store.crash_state());
+        let after = reported();
+        early.hold(false);
+        due?.ok_or("nothing was answered early within a minute")?;
+        Ok((before?, Cut { media, store }, after?))
     }
 
     /// What the power failing could leave of pool and backing, both at the same moment: in the midst

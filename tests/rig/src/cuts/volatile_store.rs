@@ -67,9 +67,18 @@ impl VolatileState {
 
     /// One of the stores that the cut could leave. It has the identity that the one before had.
     pub fn sample(&self, rng: &mut Rng) -> VolatileStore {
-        let mut content = self.synced.clone();
         // Nothing of the cache survives, all of it, or anything.
         let kind = rng.u32(..4);
+        self.sample_kind(kind, rng)
+    }
+
+    /// As [`VolatileState::sample`], where each sector of the cache survives or does not by itself.
+    pub fn sample_apart(&self, rng: &mut Rng) -> VolatileStore {
+        self.sample_kind(u32::MAX, rng)
+    }
+
+    fn sample_kind(&self, kind: u32, rng: &mut Rng) -> VolatileStore {
+        let mut content = self.synced.clone();
         for (&sector, versions) in &self.unsynced {
             let survivor = match kind {
                 0 => 0,

@@ -1,8 +1,9 @@
-//! A disk that notes how writes reach it: in pieces of which sizes, and whether those cut pages.
+//! A disk that notes how writes reach it: in pieces of which sizes, and whether those cut pages. It can also
+//! be stopped when a page is there in part.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use forebay_serve::{BlockDevice, DeviceError};
 
@@ -21,11 +22,25 @@ pub struct Notes {
     pub aligned: u64,
 }
 
+/// What is called once, at the moment that was waited for.
+pub type Call = Box<dyn FnOnce() + Send>;
+
+/// A call that waits for a page that is there in part.
+struct Waiting {
+    call: Call,
+    /// The page that came last and its version, with how many bytes of that version have come.
+    last: Option<(u64, u64)>,
+    come_bytes: usize,
+}
+
 /// See the [module](self).
 pub struct Arrivals {
     inner: Arc<dyn BlockDevice>,
     page_bytes: usize,
     notes: Mutex<Notes>,
+    /// Held by every write, and alone by those that may leave a page in part while a call waits for it.
+    writes: RwLock<()>,
+    waiting: Mutex<Option<Waiting>>,
 }
 
 impl Arrivals {
@@ -35,7 +50,49 @@ impl Arrivals {
             inner,
             page_bytes,
             notes: Mutex::default(),
+            writes: RwLock::new(()),
+            waiting: Mutex::new(None),
         }
+    }
+
+    /// Has `call` called when a write has brought a first part of a page and the rest has not begun: until it
+    /// returns nothing else is written.
+    pub fn call_within_a_page(&self, call: Call) {
+        let waiting = Waiting {
+            call,
+            last: None,
+            come_bytes: 0,
+        };
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
+    }
+
+    /// A write that begins or ends within a page. While a call waits such writes come one by one, so that the
+    /// first piece of a page leaves it in part.
+    fn write_piece(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let _alone = self.writes.write().unwrap_or_else(PoisonError::into_inner);
+        self.inner.write_at(offset, data)?;
+        let mut place = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(waiting) = place.as_mut() else {
+            return Ok(());
+        };
+        let piece = pages::page_and_version(data);
+        if waiting.last != piece {
+            waiting.last = piece;
+            waiting.come_bytes = 0;
+        }
+        waiting.come_bytes += data.len();
+        if piece.is_some()
+            && waiting.come_bytes < self.page_bytes
+            && let Some(waiting) = place.take()
+        {
+            (waiting.call)();
+        }
+        Ok(())
+    }
+
+    fn is_waited_for(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.is_some()
     }
 
     /// What came since the last time.
@@ -62,13 +119,18 @@ impl BlockDevice for Arrivals {
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
+        let cuts_a_page = pages::cuts_a_page(data, self.page_bytes);
         let mut notes = self.lock();
         *notes.sizes.entry(data.len() as u64).or_default() += 1;
-        notes.cutting += u64::from(pages::cuts_a_page(data, self.page_bytes));
+        notes.cutting += u64::from(cuts_a_page);
         let page_bytes = self.page_bytes as u64;
         let end = offset + data.len() as u64;
         notes.aligned += u64::from([offset, end].iter().all(|at| at.is_multiple_of(page_bytes)));
         drop(notes);
+        if cuts_a_page && self.is_waited_for() {
+            return self.write_piece(offset, data);
+        }
+        let _together = self.writes.read().unwrap_or_else(PoisonError::into_inner);
         self.inner.write_at(offset, data)
     }
 

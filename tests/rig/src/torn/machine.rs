@@ -2,7 +2,7 @@
 //! to compare with, that backing alone.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -11,7 +11,8 @@ use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowModel};
 use forebay_serve::{BlockDevice, DeviceError, VolumeDevice};
 
-use super::arrivals::Arrivals;
+use super::arrivals::{Arrivals, Call};
+use super::pages;
 use crate::Result;
 use crate::cuts::volatile_store::{VolatileState, VolatileStore};
 
@@ -20,6 +21,13 @@ pub struct Machine {
     /// The disk.
     pub device: Arc<Arrivals>,
     pool: Option<Pool>,
+    parts: Parts,
+    plain: Option<Arc<Plain>>,
+}
+
+/// What loses something when the power fails.
+#[derive(Clone)]
+struct Parts {
     store: Arc<VolatileStore>,
     shadow: Option<Arc<Shadow>>,
 }
@@ -32,14 +40,20 @@ pub struct Cut {
 
 /// How long a write of the disk alone takes; most moments are then in one.
 const PLAIN_WRITE: Duration = Duration::from_millis(10);
+/// How long a cut waits for a page that is there in part; writers write pages all the time.
+const PAGE_LIMIT: Duration = Duration::from_secs(120);
 
 /// The backing as a disk of its own: a write is durable when it is answered, and until then any of its
 /// sectors may be there.
-struct Plain(Arc<VolatileStore>);
+struct Plain {
+    store: Arc<VolatileStore>,
+    /// Called in the middle of the next write of a page.
+    waiting: Mutex<Option<Call>>,
+}
 
 impl BlockDevice for Plain {
     fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
+        self.store.size_bytes()
     }
 
     fn block_size(&self) -> u32 {
@@ -47,18 +61,26 @@ impl BlockDevice for Plain {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::result::Result<(), DeviceError> {
-        Ok(self.0.read_at(offset, buffer)?)
+        Ok(self.store.read_at(offset, buffer)?)
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> std::result::Result<(), DeviceError> {
-        let results = self.0.write_runs(&[WriteRun { offset, bytes }]);
+        let results = self.store.write_runs(&[WriteRun { offset, bytes }]);
         results.into_iter().collect::<std::io::Result<()>>()?;
+        if pages::page_and_version(bytes).is_some() {
+            let call = self
+                .waiting
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            call.into_iter().for_each(|call| call());
+        }
         std::thread::sleep(PLAIN_WRITE);
-        Ok(self.0.sync()?)
+        Ok(self.store.sync()?)
     }
 
     fn write_zeroes(&self, offset: u64, length: u64) -> std::result::Result<(), DeviceError> {
-        Ok(self.0.zero_range(offset, length)?)
+        Ok(self.store.zero_range(offset, length)?)
     }
 
     fn discard(&self, offset: u64, length: u64) -> std::result::Result<(), DeviceError> {
@@ -66,7 +88,7 @@ impl BlockDevice for Plain {
     }
 
     fn flush(&self) -> std::result::Result<(), DeviceError> {
-        Ok(self.0.sync()?)
+        Ok(self.store.sync()?)
     }
 }
 
@@ -96,10 +118,12 @@ impl Machine {
     /// # Errors
     /// Recovery refuses what it finds.
     pub fn recover(cut: &Cut, rng: &mut Rng, pool: &Path) -> Result<Machine> {
-        let store = Arc::new(cut.store.sample(rng));
         let Some(media) = &cut.media else {
+            // A control: it has to tear, so no sector waits for another.
+            let store = Arc::new(cut.store.sample_apart(rng));
             return Ok(Self::without_pool(store, 0));
         };
+        let store = Arc::new(cut.store.sample(rng));
         std::fs::write(pool, media.sample(rng))?;
         let pool = Pool::open_with(&[pool], RuntimeOptions::default())?;
         Self::over(pool, store, None, 0)
@@ -116,18 +140,24 @@ impl Machine {
         Ok(Machine {
             device: Arc::new(Arrivals::new(device, page_bytes)),
             pool: Some(pool),
-            store,
-            shadow,
+            parts: Parts { store, shadow },
+            plain: None,
         })
     }
 
     fn without_pool(store: Arc<VolatileStore>, page_bytes: usize) -> Machine {
-        let device = Arc::new(Plain(Arc::clone(&store)));
+        let plain = Arc::new(Plain {
+            store: Arc::clone(&store),
+            waiting: Mutex::new(None),
+        });
         Machine {
-            device: Arc::new(Arrivals::new(device, page_bytes)),
+            device: Arc::new(Arrivals::new(Arc::clone(&plain) as _, page_bytes)),
             pool: None,
-            store,
-            shadow: None,
+            parts: Parts {
+                store,
+                shadow: None,
+            },
+            plain: Some(plain),
         }
     }
 
@@ -136,8 +166,41 @@ impl Machine {
     /// # Panics
     /// Of a recovered pool, whose memory keeps everything.
     pub fn cut(&self) -> Cut {
+        assert!(
+            self.pool.is_none() || self.parts.shadow.is_some(),
+            "only shadow memory is cut"
+        );
+        self.parts.cut()
+    }
+
+    /// What the power failing could leave while a page is there in part: of a disk that tears pages, such a
+    /// moment comes with every page that is written, and is waited for, not hoped for.
+    ///
+    /// # Errors
+    /// No page comes, or all come whole.
+    pub fn cut_within_a_page(&self) -> Result<Cut> {
+        let (sender, receiver) = mpsc::channel();
+        let parts = self.parts.clone();
+        let call = Box::new(move || {
+            // Nobody listens any more only after the limit.
+            let _ = sender.send(parts.cut());
+        });
+        match &self.plain {
+            Some(plain) => {
+                *plain.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+            }
+            None => self.device.call_within_a_page(call),
+        }
+        receiver.recv_timeout(PAGE_LIMIT).map_err(|_| {
+            let limit_s = PAGE_LIMIT.as_secs();
+            format!("no page came in parts within {limit_s} s: the control tears nothing").into()
+        })
+    }
+}
+
+impl Parts {
+    fn cut(&self) -> Cut {
         let Some(shadow) = &self.shadow else {
-            assert!(self.pool.is_none(), "only shadow memory is cut");
             return Cut {
                 media: None,
                 store: self.store.crash_state(),

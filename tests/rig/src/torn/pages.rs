@@ -138,6 +138,17 @@ pub fn cuts_a_page(data: &[u8], page_bytes: usize) -> bool {
     first.is_some_and(|place| place != 0) || last.is_some_and(|place| place + 1 != sectors)
 }
 
+/// The page that the first sector of a write belongs to, and its version.
+pub fn page_and_version(data: &[u8]) -> Option<(u64, u64)> {
+    let word = |at: usize| {
+        Some(u64::from_le_bytes(
+            data.get(at * 8..)?.get(..8)?.try_into().ok()?,
+        ))
+    };
+    (word(0)? == MAGIC).then_some(())?;
+    Some((word(1)?, word(3)?))
+}
+
 fn open(path: &Path, way: Way) -> Result<File> {
     let flags = match way {
         Way::Direct => OFlags::DIRECT,

@@ -44,9 +44,9 @@ const QUEUE: &[&str] = &[
     "atomic_write_unit_max_bytes",
 ];
 
-/// Cuts, and images of each. A control has to see something.
-fn numbers(case: &Case, is_quick: bool) -> (usize, usize) {
-    match is_quick && case.expectation != Expectation::Torn {
+/// Cuts, and images of each.
+fn numbers(is_quick: bool) -> (usize, usize) {
+    match is_quick {
         true => (3, 2),
         false => (12, 4),
     }
@@ -80,7 +80,7 @@ impl Trial {
             scratch,
             folder: &folder,
         };
-        let (cuts, images) = numbers(case, is_quick);
+        let (cuts, images) = numbers(is_quick);
         let trial = match case.door {
             Door::Loop { is_direct } => {
                 let (cuts, arrived, queue) = place.cut_loop(&machine, is_direct, cuts, &mut rng)?;
@@ -168,7 +168,7 @@ impl Place<'_> {
         machine.device.take();
         let writing = self.pages(&self.case.write_arguments(&place, rng.u64(..)))?;
         let writing = Running({ writing }.spawn()?);
-        let taken = take_cuts(machine, cuts, rng)?;
+        let taken = self.take_cuts(machine, cuts, rng)?;
         let arrived = machine.device.take();
         drop(writing);
         let queue = QUEUE
@@ -176,6 +176,20 @@ impl Place<'_> {
             .map(|name| format!("{name} {}", looped.queue(name)));
         let queue = queue.collect::<Vec<_>>().join(", ");
         Ok((taken, arrived, queue))
+    }
+
+    /// Cuts at random moments; of a control, when a page is there in part.
+    fn take_cuts(&self, machine: &Machine, cuts: usize, rng: &mut Rng) -> Result<Vec<Cut>> {
+        forebay_children::sleep(WARM_UP)?;
+        let mut taken = Vec::new();
+        for _ in 0..cuts {
+            forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+            taken.push(match self.case.expectation {
+                Expectation::Torn => machine.cut_within_a_page()?,
+                Expectation::Whole | Expectation::Open => machine.cut(),
+            });
+        }
+        Ok(taken)
     }
 
     fn judge_loop(&self, cuts: &[Cut], images: usize, rng: &mut Rng) -> Result<u64> {
@@ -238,7 +252,7 @@ impl Place<'_> {
         machine.device.take();
         let arguments = self.case.write_arguments("/mnt/a", rng.u64(..));
         guest.start(&format!("exec $GUEST {arguments}"))?;
-        let taken = take_cuts(machine, cuts, rng)?;
+        let taken = self.take_cuts(machine, cuts, rng)?;
         let arrived = machine.device.take();
         guest.cut_power()?;
         Ok((taken, arrived, queue))
@@ -274,16 +288,6 @@ impl Place<'_> {
         }
         Ok(torn)
     }
-}
-
-fn take_cuts(machine: &Machine, cuts: usize, rng: &mut Rng) -> Result<Vec<Cut>> {
-    forebay_children::sleep(WARM_UP)?;
-    let mut taken = Vec::new();
-    for _ in 0..cuts {
-        forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
-        taken.push(machine.cut());
-    }
-    Ok(taken)
 }
 
 /// How many pages the program of pages found torn.
