@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 
 use crate::failure::Failure;
-use crate::size;
+use crate::{json_path, size};
 
 /// Connects to the daemon that serves the pool with this first member.
 ///
@@ -57,14 +57,14 @@ pub fn called_off_flag() -> Result<Arc<AtomicBool>, Failure> {
 
 /// How far a drain is, as the daemon and the bar tell it.
 pub fn drain_report(drain: &DrainProgress) -> Value {
-    json!({
+    let report = json!({
         "stage": "draining",
-        "backing": drain.path,
         "dirty_blocks": drain.dirty_blocks,
         "written_blocks": drain.written_blocks,
         "bytes_left": drain.dirty_blocks * u64::from(drain.block_bytes),
         "bytes_per_s": drain.bytes_per_second(),
-    })
+    });
+    json_path::with(report, "backing", drain.path.as_ref())
 }
 
 /// A bar on standard error, where that is a terminal: how much of what was dirty has gone.

@@ -1,8 +1,11 @@
-//! What goes to the terminal: colours there and nowhere else, JSON where a script asked.
+//! What goes to the terminal: colours there and nowhere else, JSON where a script asked. What comes
+//! from elsewhere, such as a file's name, stays in its line and moves no cursor.
 
 use std::io::Write;
 
 use serde_json::Value;
+
+use crate::plain::{plain, plain_json};
 
 const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[31m";
@@ -12,19 +15,30 @@ const RESET: &str = "\x1b[0m";
 
 /// An error, on standard error.
 pub fn error(message: &str) {
+    let message = plain(message);
     let _ = writeln!(anstream::stderr(), "{RED}{BOLD}forebay:{RESET} {message}");
 }
 
 /// One line of result for a person.
 pub fn line(text: &str) {
+    text_of_ours(&plain(text));
+}
+
+/// Lines that are ours to the last letter, or that their maker has made plain.
+pub fn text_of_ours(text: &str) {
     let _ = writeln!(anstream::stdout(), "{text}");
+}
+
+/// A line of JSON for a program.
+pub fn json(value: &Value) {
+    text_of_ours(&plain_json(&value.to_string()));
 }
 
 /// A JSON object as it is, or for a person: a name and a value a line, nested names indented, shares
 /// in percent.
 pub fn object(value: &Value, as_json: bool) {
     if as_json {
-        line(&value.to_string());
+        json(value);
     } else {
         print_indented(value, 0);
     }
@@ -44,7 +58,7 @@ fn print_indented(value: &Value, depth: usize) {
                 match in_one_line(field, is_share) {
                     Some(text) => line(&format!("{indent}{label:<width$}  {text}")),
                     None => {
-                        line(&format!("{indent}{BOLD}{label}{RESET}"));
+                        text_of_ours(&format!("{indent}{BOLD}{}{RESET}", plain(&label)));
                         print_indented(field, depth + 1);
                     }
                 }
@@ -58,7 +72,7 @@ fn print_indented(value: &Value, depth: usize) {
                 print_indented(item, depth);
             }
         }
-        other => line(&format!("{indent}{}", plain(other, false))),
+        other => line(&format!("{indent}{}", shown(other, false))),
     }
 }
 
@@ -70,18 +84,18 @@ fn in_one_line(value: &Value, is_share: bool) -> Option<String> {
             if items.iter().any(|item| item.is_object() || item.is_array()) {
                 return None;
             }
-            let texts: Vec<String> = items.iter().map(|item| plain(item, is_share)).collect();
+            let texts: Vec<String> = items.iter().map(|item| shown(item, is_share)).collect();
             Some(if texts.is_empty() {
                 "none".to_owned()
             } else {
                 texts.join(", ")
             })
         }
-        other => Some(plain(other, is_share)),
+        other => Some(shown(other, is_share)),
     }
 }
 
-fn plain(value: &Value, is_share: bool) -> String {
+fn shown(value: &Value, is_share: bool) -> String {
     match value {
         Value::String(text) if text.is_empty() => "none".to_owned(),
         Value::String(text) => text.clone(),

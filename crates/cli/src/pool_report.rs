@@ -6,6 +6,8 @@ use forebay::{BackingCounters, Counters, Engine, Pool, TallySums, VolumeStats};
 use forebay_lab::engines::EngineName;
 use serde_json::{Value, json};
 
+use crate::json_path;
+
 /// How the pool stands and what it did since it was opened.
 pub fn stat(pool: &Pool) -> Value {
     let stats = pool.stats();
@@ -72,16 +74,16 @@ fn totals(totals: &TallySums) -> Value {
 }
 
 fn volume(volume: &VolumeStats) -> Value {
-    json!({
+    let report = json!({
         "id": volume.id,
-        "path": volume.path,
         "size_bytes": volume.size_bytes,
         "attached": volume.attached,
         "degraded": volume.degraded,
         "last_error": volume.last_error,
         "transport": volume.transport,
         "backing": backing(&volume.backing),
-    })
+    });
+    json_path::with(report, "path", &volume.path)
 }
 
 fn memory(counters: &Counters) -> Value {
@@ -108,6 +110,12 @@ fn backing(counters: &BackingCounters) -> Value {
 /// The same of a published design over the disk at `path`, as far as it has it.
 pub fn design(engine: &dyn Engine, path: &Path) -> Value {
     let stats = engine.stats();
+    let disk = json!({
+        "id": 0,
+        "size_bytes": engine.size_bytes(),
+        "attached": true,
+        "backing": backing(&stats.backing),
+    });
     json!({
         "engine": engine.name(),
         "block_bytes": engine.block_bytes(),
@@ -124,13 +132,7 @@ pub fn design(engine: &dyn Engine, path: &Path) -> Value {
             "read_misses": stats.read_misses,
             "evictions": stats.evictions,
         },
-        "volumes": [{
-            "id": 0,
-            "path": path,
-            "size_bytes": engine.size_bytes(),
-            "attached": true,
-            "backing": backing(&stats.backing),
-        }],
+        "volumes": [json_path::with(disk, "path", path)],
     })
 }
 

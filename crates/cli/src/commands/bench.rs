@@ -159,7 +159,7 @@ fn measure(
         (count(&after) - count(&before)) as f64 / commits.operations as f64
     };
     Ok(json!({
-        "directory": options.directory,
+        "directory": options.directory.to_string_lossy(),
         "commit_1x4k_per_second": commits.per_second().round(),
         "raw_write_and_fence_per_second": streams.per_second().round(),
         "commit_1x4k_vs_raw": commits.per_second() / streams.per_second(),

@@ -1,5 +1,8 @@
 //! `forebay create`: a new pool, and plain words about what its medium survives.
 
+use std::borrow::Cow;
+use std::path::PathBuf;
+
 use forebay::{FormatOptions, Pool, PoolOptions};
 use forebay_lab::engines::EngineName;
 use serde_json::json;
@@ -37,7 +40,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     pool.close()?;
     if options.json {
         let result = json!({
-            "pool": pool_options.paths,
+            "pool": shown(&pool_options.paths),
             "survives": survives,
             "block_bytes": stats.block_bytes,
             "slots": stats.slots,
@@ -80,7 +83,7 @@ fn run_design(options: &CreateOptions) -> Result<(), Failure> {
     let survives = kind.survives();
     if options.json {
         let result = json!({
-            "pool": [region],
+            "pool": shown(std::slice::from_ref(region)),
             "engine": name.as_str(),
             "survives": survives,
             "block_bytes": block_bytes,
@@ -96,4 +99,9 @@ fn run_design(options: &CreateOptions) -> Result<(), Failure> {
     ));
     output::line(&format!("what is acknowledged there {survives}"));
     Ok(())
+}
+
+/// Paths as people and JSON take them; whoever made the pool knows their bytes.
+fn shown(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
+    paths.iter().map(|path| path.to_string_lossy()).collect()
 }

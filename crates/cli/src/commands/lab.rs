@@ -43,7 +43,7 @@ fn list(options: &LabListOptions) {
             .iter()
             .map(|figure| json!({"figure": figure.name, "title": figure.heading(), "about": figure.about}))
             .collect();
-        return output::line(&Value::from(list).to_string());
+        return output::json(&Value::from(list));
     }
     let width = figures.iter().map(|figure| figure.name.len()).max();
     let width = width.unwrap_or(0);
@@ -146,8 +146,8 @@ fn replay(options: &LabTraceOptions) -> Result<(), Failure> {
     measure_cells(&mut laboratory, cells, &is_called_off)?;
     let rows = run.rows(&laboratory);
     match options.json {
-        true => output::line(&json!(rows).to_string()),
-        false => output::line(figures::rows_to_text(&rows).trim()),
+        true => output::json(&json!(rows)),
+        false => output::text_of_ours(figures::rows_to_text(&rows).trim()),
     }
     no_failures(&laboratory)
 }
@@ -157,9 +157,9 @@ fn no_failures(laboratory: &Laboratory) -> Result<(), Failure> {
     match laboratory.failures() {
         [] => Ok(()),
         failures => Err(Failure::Failed(format!(
-            "{} measurements failed:\n  {}",
+            "{} measurements failed: {}",
             failures.len(),
-            failures.join("\n  ")
+            failures.join("; ")
         ))),
     }
 }
@@ -200,10 +200,10 @@ fn print(options: &LabRunOptions, report: &Report<'_>) -> Result<(), Failure> {
         report.write(out)?;
     }
     if options.json {
-        output::line(&report.to_json().to_string());
+        output::text_of_ours(&report.to_json().to_string());
         return Ok(());
     }
-    output::line(&report.to_text());
+    output::text_of_ours(&report.to_text());
     if let Some(out) = out {
         output::line(&format!("The report: {}", out.join("lab.html").display()));
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
 use crate::failure::Failure;
-use crate::{idle_pool, output, pool_report};
+use crate::{idle_pool, json_path, output, pool_report};
 
 /// Recovers the pool, or says what that would find.
 pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
@@ -27,7 +27,7 @@ pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
         pool.close()?;
     }
     if let Some(directory) = directory {
-        report["directory"] = json!(directory);
+        json_path::put(&mut report, "directory", Some(&directory));
         if !options.dry_run {
             report["files"] = recover_files(options, directory)?;
         }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::answers::{core_refusal, refusal, watch};
 use super::service::{Doors, Served, Service};
 use crate::config::UblkNumber;
+use crate::json_path;
 
 /// How long the requests of a removed export may take before their connection is cut.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
@@ -69,7 +70,8 @@ pub(super) fn detach(
         service.remember(Arc::clone(&served));
         return Err(refusal);
     }
-    Ok(json!({"detached": served.name, "backing": served.backing}))
+    let result = json!({"detached": served.name});
+    Ok(json_path::with(result, "backing", &served.backing))
 }
 
 fn close_doors(service: &Service, served: &Arc<Served>) -> Result<Closed, Refusal> {

@@ -12,6 +12,9 @@ use crate::failure::Failure;
 /// How long unmounting may take when the deadline has passed.
 const INSIST_TIME: Duration = Duration::from_secs(1);
 
+/// How long a panic may take to be told.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(2);
+
 /// What the daemon waits for.
 #[derive(Debug)]
 pub enum Event {
@@ -41,6 +44,11 @@ pub fn forward_signals(sender: Sender<Event>) -> io::Result<()> {
 pub fn end_on_panic() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        // Standard error may be a pipe that nobody reads.
+        let _ = std::thread::Builder::new().spawn(|| {
+            std::thread::sleep(LAST_WORDS_TIME);
+            std::process::abort();
+        });
         default_hook(panic);
         std::process::abort();
     }));

@@ -9,6 +9,7 @@ mod answers;
 mod detach;
 mod end;
 mod faults;
+mod log_writer;
 mod logging;
 pub mod mount;
 mod notify;

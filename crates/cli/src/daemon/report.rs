@@ -9,9 +9,10 @@ use forebay_serve::latency::{DeviceSnapshot, RequestSnapshot};
 use forebay_serve::nbd::{NbdServer, NbdStats};
 use serde_json::{Value, json};
 
+use super::log_writer;
 use super::service::{Served, Service, lock};
 use super::store::{Core, Store};
-use crate::pool_report;
+use crate::{json_path, pool_report};
 
 /// How the pool stands, every disk, every door.
 pub fn stat(service: &Service) -> Value {
@@ -38,6 +39,7 @@ pub fn stat(service: &Service) -> Value {
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "uptime_s": service.started.elapsed().as_secs(),
+        "log_lines_dropped": log_writer::dropped(),
     });
     report
 }
@@ -46,9 +48,9 @@ pub fn stat(service: &Service) -> Value {
 pub fn volume(service: &Service, served: &Arc<Served>) -> Value {
     let mut report = json!({
         "id": id_of(served),
-        "backing": served.backing,
         "size_bytes": served.disk.size_bytes(),
     });
+    json_path::put(&mut report, "backing", Some(&served.backing));
     describe(service, served, &mut report);
     report
 }
@@ -63,8 +65,9 @@ fn id_of(served: &Served) -> u32 {
 
 fn describe(service: &Service, served: &Served, report: &mut Value) {
     report["name"] = served.name.clone().into();
-    report["mounted_on"] = json!(served.mounted_on());
-    report["vhost_user_socket"] = json!(service.vhost.path_of(&served.name));
+    json_path::put(report, "mounted_on", served.mounted_on().as_deref());
+    let socket = service.vhost.path_of(&served.name);
+    json_path::put(report, "vhost_user_socket", socket.as_deref());
     report["nbd_connections"] = json!(service.exports.connections(&served.name));
 }
 
@@ -73,7 +76,8 @@ pub fn doors(service: &Service) -> Value {
     let mut doors: Vec<Value> = lock(&service.servers).iter().map(nbd_door).collect();
     for served in service.served() {
         if let Some(directory) = served.mounted_on() {
-            doors.push(json!({"kind": "fuse", "address": directory, "volume": served.name}));
+            let door = json!({"kind": "fuse", "volume": served.name});
+            doors.push(json_path::with(door, "address", &directory));
         }
     }
     doors.extend(service.ublk.report());

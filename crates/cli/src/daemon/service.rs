@@ -25,6 +25,7 @@ use super::unmounter::Unmounter;
 use super::vhost::VhostDoors;
 use crate::config::{UblkNumber, VolumeSettings};
 use crate::failure::Failure;
+use crate::plain::plain_path;
 
 /// The longest name of a disk.
 const NAME_BYTES_MAX: usize = 255;
@@ -263,7 +264,7 @@ impl Service {
             )?;
             *lock(&served.mount) = Some(Mounted { number, mount });
         }
-        let description = served.backing.display().to_string();
+        let description = plain_path(&served.backing);
         let exported = self
             .exports
             .add(&served.name, &description, served.disk.clone());

@@ -14,6 +14,7 @@ use super::service::{Served, lock};
 use super::store::{Core, Store};
 use crate::config::UblkNumber;
 use crate::failure::Failure;
+use crate::json_path;
 
 /// Every queue is a thread; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;
@@ -129,12 +130,8 @@ impl UblkDoors {
     pub fn report(&self) -> Vec<Value> {
         let doors = lock(&self.0);
         let describe = |(name, server): &Door| {
-            json!({
-                "kind": "ublk",
-                "address": server.path(),
-                "volume": name,
-                "is_gone": server.is_gone(),
-            })
+            let door = json!({"kind": "ublk", "volume": name, "is_gone": server.is_gone()});
+            json_path::with(door, "address", server.path())
         };
         doors.iter().map(describe).collect()
     }

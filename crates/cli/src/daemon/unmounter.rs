@@ -106,8 +106,7 @@ pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
             device: device.clone(),
         })
         .collect();
-    for request in io::stdin().lock().lines() {
-        let request = request?;
+    for request in io::stdin().lock().lines().map_while(Result::ok) {
         let answer = match parse(&request, &mounts) {
             None => "not a request".to_owned(),
             Some((mount, lazily)) => match mount.unmount(lazily) {
@@ -117,7 +116,10 @@ pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
                 Err(error) => error.to_string().replace('\n', " "),
             },
         };
-        println!("{answer}");
+        if writeln!(io::stdout(), "{answer}").is_err() {
+            // The daemon is gone; what it mounted is still to be seen to.
+            break;
+        }
     }
     for mount in &mounts {
         if mount_point::is_dead(&mount.directory) {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::service::{Served, lock};
 use crate::failure::Failure;
+use crate::json_path;
 
 /// Every queue is a thread while a guest uses it; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;
@@ -129,9 +130,8 @@ fn describe((name, server): &(String, VhostUserServer)) -> Value {
         errors,
         notifications,
     } = server.stats();
-    json!({
+    let door = json!({
         "kind": "vhost-user",
-        "address": server.path(),
         "volume": name,
         "connections_open": connected,
         "connections_total": connections_total,
@@ -148,5 +148,6 @@ fn describe((name, server): &(String, VhostUserServer)) -> Value {
         "others": others,
         "errors": errors,
         "notifications": notifications,
-    })
+    });
+    json_path::with(door, "address", server.path())
 }

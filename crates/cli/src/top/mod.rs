@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::TopOptions;
 use crate::failure::Failure;
+use crate::plain::plain_path;
 use crate::{control, output};
 use sample::Screen;
 
@@ -73,13 +74,13 @@ fn once(options: &TopOptions) -> Result<(), Failure> {
         output::object(&screen.to_json(now), true);
         return Ok(());
     }
-    output::line(&text_of(options, &screen));
+    output::text_of_ours(&text_of(options, &screen));
     Ok(())
 }
 
 /// The screen as text, without what is empty at its end.
 fn text_of(options: &TopOptions, screen: &Screen) -> String {
-    let pool = options.pool.display().to_string();
+    let pool = plain_path(&options.pool);
     let Ok(mut terminal) = Terminal::new(TestBackend::new(ONCE_COLUMNS, ONCE_ROWS));
     let Ok(_) = terminal.draw(|frame| view::draw(frame, &pool, Some(screen), Some("")));
     let content = &terminal.backend().buffer().content;
@@ -103,7 +104,7 @@ fn watch(options: &TopOptions, terminal: &mut DefaultTerminal) -> Result<(), Fai
     }
     let (sender, news) = channel();
     spawn_asker(options, sender)?;
-    let pool = options.pool.display().to_string();
+    let pool = plain_path(&options.pool);
     let mut display = Display::default();
     let mut is_stale = true;
     while !is_ending.load(Ordering::SeqCst) {

@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::plain::plain;
+
 /// Requests of one kind in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Kind {
@@ -123,7 +125,7 @@ fn number(value: &Value, path: &str) -> u64 {
 
 fn text(value: &Value, path: &str) -> String {
     let found = value.pointer(path).and_then(Value::as_str);
-    found.unwrap_or_default().to_owned()
+    plain(found.unwrap_or_default()).into_owned()
 }
 
 impl Screen {

@@ -105,8 +105,13 @@ impl Place {
     }
 
     /// Starts a daemon and waits until it is ready. Its log is the file `log`.
-    pub fn start(&self, mut command: Command) -> Daemon {
+    pub fn start(&self, command: Command) -> Daemon {
         let log = File::create(self.path("log")).unwrap();
+        self.start_logging_to(command, log.into())
+    }
+
+    /// As `start`, with its log somewhere else.
+    pub fn start_logging_to(&self, mut command: Command, log: Stdio) -> Daemon {
         let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let stdout = process.stdout.take().unwrap();
         let lines = BufReader::new(stdout).lines().map(Result::unwrap);
@@ -128,7 +133,7 @@ impl Place {
     }
 
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.path("log")).unwrap()
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
     pub fn open_disk(&self) -> File {
