@@ -124,6 +124,7 @@ impl Core {
             .collect();
         changes.sort_unstable_by_key(|change| change.key);
         changes.dedup_by_key(|change| change.key);
+        crate::sync::look_hint();
         if mutated(Mutant::EvictWithoutRecord) {
             return Ok(self.evict_without_record(&changes));
         }

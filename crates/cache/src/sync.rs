@@ -17,3 +17,11 @@ pub(crate) fn spin_hint() {
     #[cfg(not(loom))]
     forebay_pmem::yield_point();
 }
+
+/// Between a look without a lock and the one that decides. The crash checker's scheduler may switch threads
+/// here; on no path that writers or readers of cached blocks take often.
+#[cfg(not(loom))]
+#[inline]
+pub(crate) fn look_hint() {
+    forebay_pmem::look_point();
+}

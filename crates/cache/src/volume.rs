@@ -346,6 +346,7 @@ impl Volume {
             .clone()
             .map(|block| core.place(self.key(block)).stripe)
             .collect();
+        crate::sync::look_hint();
         core.lock_stripes(&mut stripes);
         let crept_in: Vec<u64> = blocks
             .clone()

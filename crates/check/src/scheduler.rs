@@ -1,6 +1,7 @@
 //! Lets real threads run one at a time, and decides at every point where the order of stores can
 //! matter which one goes on. The same policy and seed give the same run.
 
+use forebay_pmem::Pause;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -114,7 +115,11 @@ impl Scheduler {
         };
         SEAT.with(|slot| *slot.borrow_mut() = Some(Rc::new(seat)));
         let yielder = Arc::clone(self);
-        forebay_pmem::set_yield_hook(Some(Box::new(move || yielder.point(actor, Point::Yield))));
+        let pause = move |pause| match pause {
+            Pause::Wait => yielder.point(actor, Point::Yield),
+            Pause::Look => yielder.point(actor, Point::Look),
+        };
+        forebay_pmem::set_yield_hook(Some(Box::new(pause)));
         self.wait_for_turn(actor, self.lock());
         work();
     }
@@ -212,6 +217,8 @@ pub enum Point {
     Event,
     /// It is about to fence: what others do now, they do before it.
     Fence,
+    /// It is about to look at something without a lock, and will see later whether that still holds.
+    Look,
     /// It waits for another one.
     Yield,
 }
@@ -245,21 +252,25 @@ impl State {
     /// must yield and there is another.
     fn next(&mut self, current: Option<usize>, point: Point) -> usize {
         let must_yield = point == Point::Yield;
-        let alive = |actor: &usize| self.alive[*actor];
-        let others: Vec<usize> = (0..self.alive.len())
-            .filter(alive)
-            .filter(|&actor| Some(actor) != current)
-            .collect();
-        let Some(&first) = others.first() else {
+        let State { alive, policy, .. } = self;
+        let others = (0..alive.len()).filter(|&actor| alive[actor] && Some(actor) != current);
+        let Some(first) = others.clone().next() else {
             return current.expect("somebody is alive");
         };
         let step = self.steps;
-        match &mut self.policy {
+        match policy {
             Policy::Random { rng, switches } => {
-                let weight = if point == Point::Fence { 4 } else { 1 };
+                let weight = match point {
+                    Point::Fence => 8,
+                    Point::Look => 1,
+                    Point::Event | Point::Yield => 2,
+                };
                 match current {
-                    Some(current) if !must_yield && rng.u32(..256) >= weight * *switches => current,
-                    _ => others[rng.usize(..others.len())],
+                    Some(current) if !must_yield && rng.u32(..512) >= weight * *switches => current,
+                    _ => {
+                        let number = rng.usize(..others.clone().count());
+                        others.clone().nth(number).unwrap_or(first)
+                    }
                 }
             }
             Policy::Priorities { priorities, drops } => {
@@ -268,19 +279,19 @@ impl State {
                 {
                     priorities[current] = priorities.iter().min().expect("there are actors") - 1;
                 }
-                let all = others.into_iter().chain(current);
+                let all = others.chain(current);
                 all.max_by_key(|&actor| priorities[actor]).unwrap_or(first)
             }
             Policy::Preemptions(list) => {
                 let asked = list.iter().find(|preemption| preemption.0 == step);
                 match (asked, current) {
-                    (Some(&(_, to)), _) if !must_yield && others.contains(&to) => to,
+                    (Some(&(_, to)), _) if !must_yield && others.clone().any(|one| one == to) => to,
                     (_, Some(current)) if !must_yield => current,
                     // Round robin from the one that waits.
-                    (_, Some(current)) => *others
-                        .iter()
-                        .find(|&&actor| actor > current)
-                        .unwrap_or(&first),
+                    (_, Some(current)) => others
+                        .clone()
+                        .find(|&actor| actor > current)
+                        .unwrap_or(first),
                     (_, None) => first,
                 }
             }

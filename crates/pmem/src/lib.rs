@@ -32,7 +32,7 @@ pub use error::{PmemError, PmemErrorKind};
 pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
 pub use region::{Line, Region};
-pub use yield_point::{lock_or_yield, set_yield_hook, yield_point};
+pub use yield_point::{Pause, lock_or_yield, look_point, set_yield_hook, yield_point};
 
 /// Bytes of a cache line: the unit of flushes, streams and [`Counters`].
 pub const LINE_BYTES: usize = 64;

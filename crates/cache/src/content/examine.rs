@@ -194,6 +194,7 @@ impl Core {
         let left = Left::of(entry)?;
         let references = &self.content.references;
         let stripe = self.place(entry.key()).stripe;
+        crate::sync::look_hint();
         // Not worth a wait: its holder may be in the midst of a fence.
         if !self.index.try_lock(stripe) {
             return None;
@@ -242,6 +243,7 @@ impl Core {
             return None;
         };
         let patches = self.patches(slot, block, pieces);
+        crate::sync::look_hint();
         Some(Finding::Patches(patches, version))
     }
 

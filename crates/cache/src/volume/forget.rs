@@ -72,6 +72,7 @@ impl Volume {
             });
             changes.sort_unstable_by_key(|change| change.key);
             changes.dedup_by_key(|change| change.key);
+            crate::sync::look_hint();
             core.commit_mappings(&changes)?;
             core.bell.ring_space();
             if flow.is_continue() {

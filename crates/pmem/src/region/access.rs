@@ -78,8 +78,21 @@ impl Region {
     #[inline]
     pub fn load_u128(&self, offset: u64) -> u128 {
         let address = self.aligned_address(offset, 16);
-        // SAFETY: aligned and inside the mapping; the flag is from the detection.
+        if self.has_plain_loads {
+            // SAFETY: aligned and inside the mapping; the flag is from the detection.
+            return u128::from_le(unsafe { arch::load_u128(true, address) });
+        }
+        self.look();
+        // SAFETY: as above.
         u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
+    }
+
+    /// In a shadow others may go on before each load, so that a checker sees what happens between two.
+    #[cold]
+    fn look(&self) {
+        if self.shadow_state().is_some() {
+            crate::look_point();
+        }
     }
 
     /// The eight words of a line, to be loaded one by one. The offset is a multiple of 64.
@@ -95,30 +108,27 @@ impl Region {
     #[inline]
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         let address = self.address(offset, out.len());
+        self.before_read(offset, out.len());
         // SAFETY: both sides are valid for the length; `out` is the caller's own.
         unsafe { (self.kernels.read)(out.as_mut_ptr(), address, out.len()) };
-        self.delay_read(offset, out.len());
     }
 
     /// Copies bytes out and returns the CRC-32C of what was copied, in one pass.
     #[inline]
     pub fn read_crc32c(&self, offset: u64, out: &mut [u8]) -> u32 {
         let address = self.address(offset, out.len());
+        self.before_read(offset, out.len());
         // SAFETY: as in `read`.
-        let state =
-            unsafe { (self.kernels.read_with_crc)(out.as_mut_ptr(), address, out.len(), !0) };
-        self.delay_read(offset, out.len());
-        !state
+        !unsafe { (self.kernels.read_with_crc)(out.as_mut_ptr(), address, out.len(), !0) }
     }
 
     /// The CRC-32C of bytes of the region.
     #[inline]
     pub fn crc32c(&self, offset: u64, len: usize) -> u32 {
         let address = self.address(offset, len);
+        self.before_read(offset, len);
         // SAFETY: valid for the length.
-        let state = unsafe { (self.kernels.crc)(address, len, !0) };
-        self.delay_read(offset, len);
-        !state
+        !unsafe { (self.kernels.crc)(address, len, !0) }
     }
 
     /// Has the line that holds `offset` brought near for a load. A hint: beyond the end it does
@@ -139,12 +149,18 @@ impl Region {
     }
 
     #[inline]
-    fn delay_read(&self, offset: u64, len: usize) {
-        if self.is_special
-            && let Some(delays) = &self.delays
-        {
+    fn before_read(&self, offset: u64, len: usize) {
+        if self.is_special {
+            self.before_special_read(offset, len);
+        }
+    }
+
+    #[cold]
+    fn before_special_read(&self, offset: u64, len: usize) {
+        if let Some(delays) = &self.delays {
             delays.spin_read(lines_of(offset, len));
         }
+        self.look();
     }
 
     /// Copies whole lines in with non-temporal stores; this thread's next fence makes them

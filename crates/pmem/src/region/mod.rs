@@ -40,6 +40,8 @@ pub struct Region {
     /// Shadow, page domain or emulated delays: whatever costs more than one branch.
     is_special: bool,
     has_wide_atomics: bool,
+    /// Loads of 16 bytes are one instruction and nothing else: no shadow.
+    has_plain_loads: bool,
     domain: PersistenceDomain,
     flush_kind: FlushKind,
     kernels: &'static Kernels,
@@ -180,6 +182,7 @@ impl Region {
             len,
             is_special: is_shadow || domain == PersistenceDomain::Page || delays.is_some(),
             has_wide_atomics: arch::has_wide_atomics(),
+            has_plain_loads: arch::has_wide_atomics() && !is_shadow,
             domain,
             flush_kind: arch::detect_flush_kind(),
             kernels: arch::kernels(),
