@@ -1,5 +1,6 @@
 //! Many scenarios on all processors, until there are enough images or a violation.
 
+use crate::expected;
 use crate::explore::{Explorer, Scenario, Tally, Violation};
 use crate::report::{self, Entry, progress_bar};
 use crate::subject::{Subject, Templates};
@@ -37,10 +38,14 @@ pub struct Limits {
 pub struct Outcome {
     /// Images that differ from each other.
     pub distinct: u64,
+    /// Of these, images with a killed process in their history.
+    pub killed: u64,
     /// Images recovered.
     pub recovered: u64,
     /// Scenarios run.
     pub scenarios: u64,
+    /// Violations that are on the list of what is known.
+    pub expected: u64,
     /// At most one for each worker.
     pub violations: Vec<Violation>,
 }
@@ -55,8 +60,10 @@ struct Campaign<'a> {
     started: Instant,
     seen: Vec<Mutex<HashSet<u64>>>,
     distinct: AtomicU64,
+    killed: AtomicU64,
     recovered: AtomicU64,
     scenarios: AtomicU64,
+    expected: AtomicU64,
     next_seed: AtomicU64,
     next_systematic: AtomicU64,
     stopped: AtomicBool,
@@ -71,8 +78,10 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
         started: Instant::now(),
         seen: (0..SHARDS).map(|_| Mutex::default()).collect(),
         distinct: AtomicU64::new(0),
+        killed: AtomicU64::new(0),
         recovered: AtomicU64::new(0),
         scenarios: AtomicU64::new(0),
+        expected: AtomicU64::new(0),
         next_seed: AtomicU64::new(limits.seed),
         next_systematic: AtomicU64::new(limits.seed.wrapping_mul(7919)),
         stopped: AtomicBool::new(false),
@@ -91,8 +100,10 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
     });
     Outcome {
         distinct: campaign.distinct.into_inner(),
+        killed: campaign.killed.into_inner(),
         recovered: campaign.recovered.into_inner(),
         scenarios: campaign.scenarios.into_inner(),
+        expected: campaign.expected.into_inner(),
         violations: campaign
             .violations
             .into_inner()
@@ -118,6 +129,9 @@ impl Campaign<'_> {
                     .err()
             };
             if let Some(violation) = violation {
+                if self.is_expected(&violation) {
+                    continue;
+                }
                 self.stopped.store(true, Ordering::Relaxed);
                 let mut all = self
                     .violations
@@ -126,6 +140,15 @@ impl Campaign<'_> {
                 all.push(violation);
             }
         }
+    }
+
+    /// Whether what was found is known: then the campaign is about everything else.
+    fn is_expected(&self, violation: &Violation) -> bool {
+        let is_known = self.limits.subject == Subject::Pool
+            && expected::fault_of(&violation.scenario).is_some();
+        self.expected
+            .fetch_add(u64::from(is_known), Ordering::Relaxed);
+        is_known
     }
 
     fn explorer<'a>(&'a self, templates: &'a mut Templates) -> Explorer<'a, &'a Self> {
@@ -183,7 +206,7 @@ impl Campaign<'_> {
 }
 
 impl Tally for &Campaign<'_> {
-    fn image(&self, hash: u64) -> bool {
+    fn image(&self, hash: u64, is_killed: bool) -> bool {
         self.recovered.fetch_add(1, Ordering::Relaxed);
         let shard = &self.seen[(hash >> 56) as usize % SHARDS];
         let is_new = shard
@@ -192,6 +215,8 @@ impl Tally for &Campaign<'_> {
             .insert(hash);
         if is_new {
             self.distinct.fetch_add(1, Ordering::Relaxed);
+            self.killed
+                .fetch_add(u64::from(is_killed), Ordering::Relaxed);
             self.bar.inc(1);
         }
         self.goes_on()
@@ -227,13 +252,17 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
         println!("VIOLATION: {text}\n  replay with: forebay-check replay{flags} {scenario}");
     }
     println!(
-        "{} distinct crash images recovered and judged in {:.1} s ({} recoveries, {} scenarios), {} violations",
+        "{} distinct crash images ({} after a kill) recovered and judged in {:.1} s ({} recoveries, {} scenarios), {} violations",
         outcome.distinct,
+        outcome.killed,
         started.elapsed().as_secs_f64(),
         outcome.recovered,
         outcome.scenarios,
         outcome.violations.len()
     );
+    if outcome.expected > 0 {
+        println!("{} expected failures", outcome.expected);
+    }
     if let Some(path) = json {
         let violations = outcome.violations.len() as u64;
         report::write(
@@ -242,6 +271,11 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
                 Entry {
                     name: limits.subject.row("crash_images"),
                     value: outcome.distinct,
+                    unit: "images",
+                },
+                Entry {
+                    name: limits.subject.row("images_killed"),
+                    value: outcome.killed,
                     unit: "images",
                 },
                 Entry {
@@ -259,9 +293,22 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
 struct NoTally;
 
 impl Tally for NoTally {
-    fn image(&self, _hash: u64) -> bool {
+    fn image(&self, _hash: u64, _is_killed: bool) -> bool {
         true
     }
+}
+
+/// Whether a scenario shows that something is wrong.
+#[cfg(test)]
+pub fn is_violated(subject: Subject, scenario: &Scenario) -> bool {
+    let mut explorer = Explorer {
+        subject,
+        templates: &mut Templates::default(),
+        recovered: HashMap::new(),
+        tally: NoTally,
+        verbose: false,
+    };
+    explorer.run(scenario).is_err()
 }
 
 /// `forebay-check replay`.
@@ -320,6 +367,7 @@ mod tests {
         let outcome = run_alone(2_000);
         assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
         assert!(outcome.distinct >= 2_000);
+        assert!(outcome.killed > 0, "images after kills");
         assert_eq!(outcome.recovered, run_alone(2_000).recovered);
     }
 }

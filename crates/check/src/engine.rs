@@ -3,6 +3,7 @@
 use crate::engine_scenario::{EngineShape, INODE_BYTES};
 use crate::scenario::Shape;
 use crate::store::CrashStore;
+use crate::subject::Refusal;
 #[cfg(test)]
 use crate::toy;
 use crate::world::{Image, World};
@@ -107,7 +108,7 @@ pub fn open(
     life: u64,
     (region, backing): (Region, Backing),
     anew: bool,
-) -> Result<OpenEngine, String> {
+) -> Result<OpenEngine, Refusal> {
     repeat_choices(life);
     let options = options(shape, engine);
     let made = if anew {
@@ -115,7 +116,7 @@ pub fn open(
     } else {
         engine.maker.open(region, backing, &options)
     };
-    let made = made.map_err(|error| error.to_string())?;
+    let made = made.map_err(|error| Refusal::new("open", &error))?;
     let disk_bytes = (shape.volume_blocks * shape.block_bytes) as u64;
     if (made.size_bytes(), made.block_bytes()) != (disk_bytes, shape.block_bytes) {
         return Err(format!(
@@ -123,7 +124,8 @@ pub fn open(
             made.size_bytes(),
             made.block_bytes(),
             shape.block_bytes
-        ));
+        )
+        .into());
     }
     Ok(OpenEngine {
         engine: made,
@@ -164,7 +166,7 @@ pub fn template(
         }
         region_bytes += REGION_STEP_BYTES;
         if region_bytes > REGION_BYTES_MAX {
-            let refusal = made.err().unwrap_or_default();
+            let refusal = made.err().map(|refusal| refusal.text).unwrap_or_default();
             return Err(format!("create {} of {shape:?}: {refusal}", engine.maker));
         }
     }

@@ -2,10 +2,11 @@
 //! each crash could leave, and goes on from some of them.
 
 use crate::judge::{Found, image_hash, judge, recover};
-use crate::life::{Begins, Kill, Life, Plan, live};
-use crate::oracle::{BlockStates, Contents, Oracle};
+use crate::life::{Life, Plan, live};
+use crate::oracle::{BlockStates, Contents, Event, Oracle};
+use crate::process::{Begins, Process};
 use crate::scenario::{Script, Shape, random_script};
-use crate::scheduler::Policy;
+use crate::scheduler::{Kill, Policy};
 use crate::subject::{Subject, Templates};
 use crate::world::{Capture, CrashCase, Image};
 use forebay_pmem::shadow::Distribution;
@@ -43,8 +44,9 @@ pub struct Violation {
 
 /// Who is told of each image: its hash.
 pub trait Tally {
-    /// An image was recovered and judged. Returns whether to go on.
-    fn image(&self, hash: u64) -> bool;
+    /// An image was recovered and judged; a process had been killed on the way to it or not. Returns
+    /// whether to go on.
+    fn image(&self, hash: u64, is_killed: bool) -> bool;
 }
 
 /// One scenario under way.
@@ -82,6 +84,15 @@ struct Chapter {
     /// What a pool that this one is made over may hold: until it is gone it is still there.
     replaced: HashSet<BlockStates>,
     number: usize,
+    /// A process was killed in a life before.
+    is_killed: bool,
+}
+
+/// What is known of an image besides its bytes.
+#[derive(Clone, Copy)]
+struct Past {
+    is_made: bool,
+    is_killed: bool,
 }
 
 impl<T: Tally> Explorer<'_, T> {
@@ -114,6 +125,7 @@ impl<T: Tally> Explorer<'_, T> {
             begins: Begins::Opened,
             replaced: HashSet::new(),
             number: 0,
+            is_killed: false,
         };
         self.live_and_crash(&mut story, chapter).map_err(violation)
     }
@@ -127,6 +139,7 @@ impl<T: Tally> Explorer<'_, T> {
             begins,
             replaced,
             number,
+            is_killed,
         } = chapter;
         let capture = Capture {
             rng: story.rng.fork(),
@@ -134,18 +147,25 @@ impl<T: Tally> Explorer<'_, T> {
             limit: CRASHES_MAX,
         };
         let seed = story.rng.u64(..);
-        let kill = story.kill();
+        let first = Process {
+            begins,
+            script,
+            policy,
+            kill: None,
+            closes: seed.is_multiple_of(3),
+            is_spared: true,
+        };
+        let processes = story.processes(first);
+        if self.verbose {
+            story.tell(&processes);
+        }
         let life = live(Plan {
             shape: &story.shape,
             start: &start,
-            script: &script,
-            policy,
+            processes,
             capture,
             name: story.name.clone(),
-            begins,
             number,
-            kill,
-            closes: seed.is_multiple_of(3),
             seed,
             traced: self.verbose,
         });
@@ -165,6 +185,9 @@ impl<T: Tally> Explorer<'_, T> {
         let mut seen = 0;
         for case in &record.cases {
             for event in events.by_ref().take(case.events - seen) {
+                if matches!(event, Event::HalfMade) {
+                    oracle.allow(&replaced);
+                }
                 let advanced = oracle.advance(*event, &record.operations, &mut story.contents);
                 if !advanced.map_err(|error| format!("life {number}: {error}"))? {
                     return Ok(steps);
@@ -181,7 +204,12 @@ impl<T: Tally> Explorer<'_, T> {
                     case.moment
                 )
             };
-            self.crash(story, case, &legal, number).map_err(context)?;
+            let past = Past {
+                is_made: case.is_made,
+                is_killed: is_killed || case.is_killed,
+            };
+            self.crash(story, case, &legal, (number, past))
+                .map_err(context)?;
             if story.images >= IMAGES_MAX {
                 break;
             }
@@ -195,7 +223,7 @@ impl<T: Tally> Explorer<'_, T> {
         story: &mut Story,
         case: &CrashCase,
         legal: &HashSet<BlockStates>,
-        number: usize,
+        (number, past): (usize, Past),
     ) -> Result<(), String> {
         let mut image = Image::default();
         let limit = if story.is_exhaustive { 256 } else { 16 };
@@ -207,7 +235,7 @@ impl<T: Tally> Explorer<'_, T> {
                     image.media[0].clear();
                     image.media[0].extend_from_slice(bytes);
                     case.sample_stores(&mut story.rng, &mut image);
-                    verdict = self.judge_image(story, &image, legal, case.is_made);
+                    verdict = self.judge_image(story, &image, legal, past);
                 }
             });
             verdict?;
@@ -215,7 +243,7 @@ impl<T: Tally> Explorer<'_, T> {
             let samples = if number == 0 { 3 } else { 2 };
             for _ in 0..samples {
                 case.sample(&mut story.rng, &mut image);
-                self.judge_image(story, &image, legal, case.is_made)?;
+                self.judge_image(story, &image, legal, past)?;
             }
         }
         if number < LIVES_MAX && case.is_made && story.rng.u8(..) < if number == 0 { 6 } else { 3 }
@@ -241,6 +269,7 @@ impl<T: Tally> Explorer<'_, T> {
                 begins,
                 replaced,
                 number: number + 1,
+                is_killed: past.is_killed,
             };
             self.live_and_crash(story, chapter)?;
         }
@@ -252,21 +281,21 @@ impl<T: Tally> Explorer<'_, T> {
         story: &mut Story,
         image: &Image,
         legal: &HashSet<BlockStates>,
-        is_made: bool,
+        past: Past,
     ) -> Result<(), String> {
         let hash = image_hash(image);
         story.images += 1;
         if let Entry::Vacant(entry) = self.recovered.entry(hash) {
             // By the hash: what was recovered before must not change what comes after.
             entry.insert(recover(&story.shape, image, hash.is_multiple_of(8)));
-            if !self.tally.image(hash) {
+            if !self.tally.image(hash, past.is_killed) {
                 // Time is up; what was judged until now was right.
                 story.images = IMAGES_MAX;
             }
         }
         match &self.recovered[&hash] {
             Ok(found) => judge(&story.shape, found, legal, &story.contents),
-            Err(refusal) if !is_made && !refusal.starts_with("panic") => Ok(()),
+            Err(refusal) if !past.is_made && !refusal.starts_with("panic") => Ok(()),
             Err(error) => Err(format!("recovery: {error}")),
         }
     }
@@ -282,17 +311,51 @@ impl Story {
         }
     }
 
-    /// In every other life an engine's process is killed, somewhere in its first operations.
-    fn kill(&mut self) -> Option<Kill> {
-        if self.is_exhaustive || self.shape.engine.is_none() || self.rng.bool() {
-            return None;
+    /// The processes of a life: in half of the lives others follow on `first`, mostly because it was
+    /// killed.
+    fn processes(&mut self, mut first: Process) -> Vec<Process> {
+        let rng = &mut self.rng;
+        if self.is_exhaustive || rng.bool() {
+            return vec![first];
         }
-        let script = random_script(&mut self.rng, &self.shape);
-        Some(Kill {
-            step: self.rng.u64(1..150),
-            policy: Policy::random(&mut self.rng, script.len(), 100),
-            script,
-        })
+        let count = [2, 2, 2, 3, 3, 4][rng.usize(..6)];
+        first.kill = kill(rng);
+        let mut all = vec![first];
+        for number in 1..count {
+            let script = random_script(rng, &self.shape);
+            let begins = match self.shape.grows && rng.bool() {
+                true => Begins::Grown,
+                false => Begins::Opened,
+            };
+            all.push(Process {
+                begins,
+                policy: Policy::random(rng, script.len(), 100),
+                script,
+                kill: kill(rng).filter(|_| number + 1 < count),
+                closes: rng.bool(),
+                is_spared: rng.u8(..4) > 0,
+            });
+        }
+        all
+    }
+
+    /// Says in words what the processes after the first one do.
+    fn tell(&self, processes: &[Process]) {
+        for (number, process) in processes.iter().enumerate() {
+            let Process {
+                begins,
+                kill,
+                closes,
+                is_spared,
+                ..
+            } = process;
+            println!(
+                "process {number}: {begins:?}, kill {kill:?}, closes {closes}, spared {is_spared}"
+            );
+            if number > 0 {
+                println!("{:#?}\n{:?}", process.script, process.policy);
+            }
+        }
     }
 
     /// The state before the first operation: what the backings hold.
@@ -308,6 +371,17 @@ impl Story {
                     .intern(bytes, || String::from("the beginning"))
             })
             .collect()
+    }
+}
+
+/// Where a process is killed: while it brings the cache to life, somewhere, or it comes to its end.
+fn kill(rng: &mut fastrand::Rng) -> Option<Kill> {
+    match rng.u8(..16) {
+        0..=1 => None,
+        2..=4 => Some(Kill::Step(rng.u64(1..60))),
+        5..=7 => Some(Kill::Step(rng.u64(1..300))),
+        8..=11 => Some(Kill::Fence(rng.u64(1..8))),
+        _ => Some(Kill::Fence(rng.u64(1..40))),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Recovers an image and says which state it holds.
 
-use crate::life::{Begins, caught};
+use crate::life::caught;
 use crate::oracle::{BlockStates, Contents};
+use crate::process::Begins;
 use crate::scenario::Shape;
 use crate::store::CrashStore;
 use crate::subject;
@@ -78,7 +79,8 @@ fn recover_once(
         .collect();
     let cache = subject::open(shape, Begins::Opened, life, regions, |volume| {
         Backing::from_store(stores[volume].clone())
-    })?;
+    });
+    let cache = cache.map_err(|refusal| refusal.text)?;
     let mut found = Vec::with_capacity(shape.blocks());
     for volume in 0..shape.volumes {
         for block in 0..shape.volume_blocks {

@@ -92,7 +92,9 @@ pub enum Event {
     /// It came back.
     Return(usize, Outcome),
     /// The process ended: operations under way took effect or never will.
-    Kill,
+    Ended,
+    /// A cache is opened that was not made to its end.
+    HalfMade,
 }
 
 /// States with, for each, the calls under way that have taken effect in it.
@@ -129,7 +131,7 @@ impl Oracle {
                     return Ok(false);
                 }
             }
-            Event::Kill => {
+            Event::Ended => {
                 self.under_way.clear();
                 let kept = std::mem::take(&mut self.kept);
                 self.kept = kept
@@ -137,6 +139,8 @@ impl Oracle {
                     .map(|(state, _)| (state, Vec::new()))
                     .collect();
             }
+            // The caller knows what else it may be, and says so.
+            Event::HalfMade => {}
             Event::Return(call, outcome) => {
                 if outcome == Outcome::Unknown {
                     return Ok(true);
@@ -158,13 +162,19 @@ impl Oracle {
         if self.kept.is_empty() {
             let operation = match event {
                 Event::Call(call) | Event::Return(call, _) => operations.get(call),
-                Event::Kill => None,
+                Event::Ended | Event::HalfMade => None,
             };
             return Err(format!(
                 "no order of effects explains {event:?}, operation {operation:?}"
             ));
         }
         Ok(true)
+    }
+
+    /// Any of `states` may be the truth as well. Nothing is under way.
+    pub fn allow(&mut self, states: &HashSet<BlockStates>) {
+        let states = states.iter().cloned();
+        self.kept.extend(states.map(|state| (state, Vec::new())));
     }
 
     /// Every state that a recovery at this moment may find.
@@ -313,7 +323,7 @@ mod tests {
     fn after_a_kill_what_was_under_way_is_done_or_never_will_be() {
         let mut run = Run::new();
         run.write(&[(0, 0, "aa")]);
-        run.event(Event::Kill).unwrap();
+        run.event(Event::Ended).unwrap();
         assert_eq!(run.legal(), ["....", "aa.."]);
         let later = run.write(&[(0, 0, "bb")]);
         run.event(Event::Return(later, Outcome::Done)).unwrap();

@@ -1,6 +1,7 @@
 //! The calls that the checker makes into the core, and the images that pools start from.
 
 use crate::scenario::Shape;
+use crate::subject::Refusal;
 use crate::world::{Capture, Image, World};
 use forebay::Backing;
 use forebay::{Pool, PoolOptions, ReplacementPolicy, Volume};
@@ -49,9 +50,10 @@ pub fn open(
     life: u64,
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, String> {
+) -> Result<OpenPool, Refusal> {
     repeat_choices(life);
-    let pool = Pool::open_on(regions, options(shape).runtime).map_err(|error| error.to_string())?;
+    let pool = Pool::open_on(regions, options(shape).runtime);
+    let pool = pool.map_err(|error| Refusal::new("open", &error))?;
     attach(shape, pool, backing)
 }
 
@@ -67,7 +69,7 @@ pub fn open_grown(
     life: u64,
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, String> {
+) -> Result<OpenPool, Refusal> {
     repeat_choices(life);
     let mut by_name = |path: &Path| {
         let mut all = (0..shape.volumes).map(&backing);
@@ -81,7 +83,7 @@ pub fn open_grown(
         &mut |_| ControlFlow::Continue(()),
         options(shape).runtime,
     );
-    let pool = pool.map_err(|error| format!("grow: {error}"))?;
+    let pool = pool.map_err(|error| Refusal::new("grow", &error))?;
     attach(shape, pool, backing)
 }
 
@@ -91,9 +93,10 @@ pub fn create_over(
     life: u64,
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, String> {
+) -> Result<OpenPool, Refusal> {
     repeat_choices(life);
-    let pool = Pool::create_on(regions, &options(shape)).map_err(|error| error.to_string())?;
+    let pool = Pool::create_on(regions, &options(shape));
+    let pool = pool.map_err(|error| Refusal::new("create", &error))?;
     attach(shape, pool, backing)
 }
 
@@ -101,10 +104,10 @@ fn attach(
     shape: &Shape,
     pool: Pool,
     backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, String> {
+) -> Result<OpenPool, Refusal> {
     let volumes = (0..shape.volumes).map(|volume| pool.attach(backing(volume)));
     let volumes: Result<Vec<Volume>, _> = volumes.collect();
-    let volumes = volumes.map_err(|error| format!("attach: {error}"))?;
+    let volumes = volumes.map_err(|error| Refusal::new("attach", &error))?;
     Ok(OpenPool {
         pool,
         volumes: volumes.into_iter().map(Mutex::new).collect(),
@@ -232,7 +235,8 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     let pool = Pool::create_on(regions, &options(shape))
         .map_err(|error| format!("create a pool of {shape:?}: {error}"))?;
     if shape.starts_attached {
-        drop(attach(shape, pool, |volume| world.backing(volume))?);
+        let attached = attach(shape, pool, |volume| world.backing(volume));
+        drop(attached.map_err(|refusal| refusal.text)?);
     }
     let media = shadows.iter().map(|shadow| {
         let mut bytes = shadow.crash_state().durable().to_vec();

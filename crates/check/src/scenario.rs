@@ -68,8 +68,8 @@ impl Shape {
         };
         let volumes = rng.usize(1..=2);
         let volume_blocks = rng.usize(3..=(slots * 3 / 2 / volumes).min(20));
-        let starts_attached = rng.u8(..8) > 0;
-        let has_small_volumes = starts_attached && rng.u8(..4) == 0;
+        let starts_attached = rng.u8(..4) > 0;
+        let has_small_volumes = starts_attached && rng.u8(..3) == 0;
         Shape {
             block_bytes,
             strict: !checksums || rng.u8(..4) == 0,
@@ -281,13 +281,21 @@ pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     // Few hot blocks, so that actors meet.
     let hot = rng.usize(1..=shape.volume_blocks);
     let flavour = Flavour::random(rng);
+    let chores = Chores::random(rng, shape);
+    // One keeps house, or all of them do, so that what takes long meets all else.
+    let keeper = (actors > 1 && rng.bool()).then_some(actors - 1);
+    let share = if keeper.is_some() {
+        1
+    } else {
+        [1, 2, 4][rng.usize(..3)]
+    };
     (0..actors)
         .map(|actor| {
-            let keeps_house = actors > 1 && actor == actors - 1 && rng.u8(..4) > 0;
+            let share = if keeper == Some(actor) { 7 } else { share };
             (0..rng.usize(1..=steps))
                 .map(|_| {
-                    if rng.u8(..8) < if keeps_house { 7 } else { 1 } {
-                        housekeeping(rng, shape)
+                    if rng.u8(..8) < share {
+                        chores.step(rng, shape)
                     } else {
                         work(rng, shape, hot, &flavour)
                     }
@@ -324,15 +332,8 @@ impl Flavour {
     }
 
     fn change(&self, rng: &mut fastrand::Rng, block_bytes: usize) -> Change {
-        let sum: u8 = self.changes.iter().sum();
-        let mut roll: u8 = rng.u8(..sum);
-        let kind = self.changes.iter().position(|&weight| {
-            let here = roll < weight;
-            roll = roll.saturating_sub(weight);
-            here
-        });
         let seed = rng.u64(..);
-        match kind.unwrap_or(0) {
+        match draw(rng, &self.changes) {
             0 => Change::Whole(seed),
             1 => Change::Similar(seed),
             2 => {
@@ -400,24 +401,63 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -
     }
 }
 
-fn housekeeping(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
-    let volume = rng.usize(..shape.volumes);
-    match rng.u8(..48) {
-        0..=15 => Step::WriteBack,
-        16..=27 => Step::Reclaim(rng.usize(1..4)),
-        // Only the first time does something.
-        28..=33 if shape.first_blocks < shape.volume_blocks => Step::GrowVolume(volume),
-        28..=38 => Step::Checkpoint,
-        39..=42 => Step::Flush(volume),
-        43 if rng.bool() => Step::Detach(volume),
-        44 if rng.bool() => Step::SwitchReplacement,
-        43 => Step::FailFence {
-            after: rng.u32(..6),
-        },
-        _ => Step::FailStore {
-            volume,
-            writes: rng.u32(..2),
-            syncs: rng.u32(..3),
-        },
+/// What those who keep house do.
+struct Chores {
+    /// How likely each chore is, out of their sum.
+    weights: [u8; CHORES],
+}
+
+/// Kinds of chores.
+const CHORES: usize = 9;
+
+impl Chores {
+    fn random(rng: &mut fastrand::Rng, shape: &Shape) -> Chores {
+        let mut weights = match rng.u8(..8) {
+            // Volumes come, go and grow, and are drained.
+            0 | 1 => [8, 6, 2, 6, 8, 6, 1, 2, 0],
+            // Backings fail.
+            2 => [12, 4, 2, 4, 2, 4, 1, 10, 0],
+            // A fence fails.
+            3 => [8, 6, 4, 3, 2, 2, 1, 1, 4],
+            _ => [32, 24, 20, 8, 1, 10, 1, 8, 1],
+        };
+        if shape.first_blocks == shape.volume_blocks {
+            weights[5] = 0;
+        }
+        Chores { weights }
     }
+
+    fn step(&self, rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+        let volume = rng.usize(..shape.volumes);
+        match draw(rng, &self.weights) {
+            0 => Step::WriteBack,
+            1 => Step::Reclaim(rng.usize(1..4)),
+            2 => Step::Checkpoint,
+            3 => Step::Flush(volume),
+            4 => Step::Detach(volume),
+            // Only the first time does something.
+            5 => Step::GrowVolume(volume),
+            6 => Step::SwitchReplacement,
+            7 => Step::FailStore {
+                volume,
+                writes: rng.u32(..2),
+                syncs: rng.u32(..3),
+            },
+            _ => Step::FailFence {
+                after: rng.u32(..6),
+            },
+        }
+    }
+}
+
+/// The number of a weight, as likely as it says.
+fn draw(rng: &mut fastrand::Rng, weights: &[u8]) -> usize {
+    let sum: u8 = weights.iter().sum();
+    let mut roll = rng.u8(..sum);
+    let drawn = weights.iter().position(|&weight| {
+        let here = roll < weight;
+        roll = roll.saturating_sub(weight);
+        here
+    });
+    drawn.expect("a roll is less than the sum")
 }

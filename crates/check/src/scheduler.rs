@@ -51,12 +51,23 @@ struct State {
     running: usize,
     alive: Vec<bool>,
     steps: u64,
+    /// Of these, fences.
+    fences: u64,
     yields: u32,
     /// Somebody gave up; nobody goes on.
     stopped: bool,
-    /// At this step everybody stops.
-    kill_step: Option<u64>,
+    /// Here everybody stops.
+    kill: Option<Kill>,
     has_killed: bool,
+}
+
+/// Where a process is killed, counted in points that it has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kill {
+    /// At this point.
+    Step(u64),
+    /// Before this fence: whatever it is to order has been stored.
+    Fence(u64),
 }
 
 /// The baton.
@@ -81,21 +92,17 @@ thread_local! {
 }
 
 impl Scheduler {
-    /// A scheduler of `actors` actors, all of them ready, who are unwound at `kill_step`.
-    pub fn new(
-        policy: Policy,
-        actors: usize,
-        name: String,
-        kill_step: Option<u64>,
-    ) -> Arc<Scheduler> {
+    /// A scheduler of `actors` actors, all of them ready, who are unwound at `kill`.
+    pub fn new(policy: Policy, actors: usize, name: String, kill: Option<Kill>) -> Arc<Scheduler> {
         let mut state = State {
             policy,
             running: 0,
             alive: vec![true; actors],
             steps: 0,
+            fences: 0,
             yields: 0,
             stopped: false,
-            kill_step,
+            kill,
             has_killed: false,
         };
         state.running = state.next(None, Point::Event);
@@ -140,6 +147,11 @@ impl Scheduler {
         self.lock().steps
     }
 
+    /// Of these, fences.
+    pub fn fences(&self) -> u64 {
+        self.lock().fences
+    }
+
     fn point(&self, actor: usize, point: Point) {
         if std::thread::panicking() {
             return;
@@ -157,8 +169,14 @@ impl Scheduler {
         } else {
             state.yields = 0;
             state.steps += 1;
+            state.fences += u64::from(point == Point::Fence);
         }
-        if state.kill_step == Some(state.steps) && !state.stopped {
+        let is_due = match state.kill {
+            Some(Kill::Step(step)) => step == state.steps,
+            Some(Kill::Fence(fence)) => fence == state.fences,
+            None => false,
+        };
+        if is_due && !state.stopped {
             state.has_killed = true;
             state.stopped = true;
             self.turns.iter().for_each(Condvar::notify_all);

@@ -5,14 +5,14 @@ use crate::content::noise;
 use crate::engine::{self, Maker, OpenEngine};
 use crate::engine_actor::EngineActor;
 use crate::engine_scenario::{self, EngineShape};
-use crate::life::Begins;
 use crate::pool::{self, OpenPool};
 use crate::pool_actor::PoolActor;
+use crate::process::Begins;
 use crate::scenario::{Script, Shape, Step};
 use crate::store::CrashStore;
 use crate::systematic;
 use crate::world::{Image, World};
-use forebay::Backing;
+use forebay::{Backing, Error};
 use forebay_lab::engines::EngineName;
 use forebay_pmem::Region;
 use std::collections::HashMap;
@@ -122,7 +122,7 @@ impl FromStr for Subject {
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {
                 Ok(name) => Ok(Subject::engine(name, false)),
-                Err(error) => Err(forebay::Error::to_string(&error)),
+                Err(error) => Err(Error::to_string(&error)),
             },
         }
     }
@@ -136,6 +136,48 @@ pub enum OpenCache {
     Engine(OpenEngine),
 }
 
+/// Why a cache did not come to life.
+pub struct Refusal {
+    /// In words.
+    pub text: String,
+    /// What kind of thing it was.
+    pub cause: Cause,
+}
+
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A fence.
+    Fence,
+    /// A backing.
+    Backing,
+    /// Neither.
+    Other,
+}
+
+impl Refusal {
+    /// A refusal of `what` because of `error`.
+    pub fn new(what: &str, error: &Error) -> Refusal {
+        Refusal {
+            text: format!("{what}: {error}"),
+            cause: match error {
+                Error::Media(_) | Error::Poisoned { .. } => Cause::Fence,
+                Error::Backing { .. } => Cause::Backing,
+                _ => Cause::Other,
+            },
+        }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Refusal {
+        Refusal {
+            text,
+            cause: Cause::Other,
+        }
+    }
+}
+
 /// Brings what `regions` hold to life. Lives of one medium need different `life` numbers: what they
 /// leave to chance is made of them.
 pub fn open(
@@ -144,9 +186,9 @@ pub fn open(
     life: u64,
     mut regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
-) -> Result<OpenCache, String> {
+) -> Result<OpenCache, Refusal> {
     if let Some(engine) = &shape.engine {
-        let region = regions.pop().ok_or("an engine has one region")?;
+        let region = regions.pop().expect("an engine has one region");
         let anew = begins == Begins::Created;
         let opened = engine::open(shape, engine, life, (region, backing(0)), anew)?;
         return Ok(OpenCache::Engine(opened));

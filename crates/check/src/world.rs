@@ -5,6 +5,7 @@ use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
 use crate::store::{CrashStore, StoreCrashState, StoreEvent};
+use crate::subject::{Cause, Refusal};
 use forebay::{Backing, BackingStore};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
@@ -34,6 +35,8 @@ pub struct CrashCase {
     pub moment: String,
     /// The pool had been made. Before that, recovery may refuse what it finds.
     pub is_made: bool,
+    /// A process had been killed since the power failed last.
+    pub is_killed: bool,
 }
 
 /// Which moments are noted.
@@ -70,6 +73,7 @@ pub struct World {
     has_failed_fences: AtomicBool,
     has_failing_stores: AtomicBool,
     is_made: AtomicBool,
+    is_killed: AtomicBool,
 }
 
 /// What a life leaves behind.
@@ -116,6 +120,7 @@ impl World {
             has_failed_fences: AtomicBool::new(false),
             has_failing_stores: AtomicBool::new(false),
             is_made: AtomicBool::new(true),
+            is_killed: AtomicBool::new(false),
         }
     }
 
@@ -159,6 +164,30 @@ impl World {
     /// Whether backings were made to fail.
     pub fn has_failing_stores(&self) -> bool {
         self.has_failing_stores.load(Ordering::Relaxed)
+    }
+
+    /// From here on nothing fails any more.
+    pub fn fail_no_more(&self) {
+        for shadow in &self.shadows {
+            shadow.set_fence_failure(FenceFailure::Never);
+        }
+        self.stores.iter().for_each(|store| store.fail_next(0, 0));
+        self.has_failed_fences.store(false, Ordering::Relaxed);
+        self.has_failing_stores.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether it was asked for that a cache does not open.
+    pub fn excuses(&self, refusal: &Refusal) -> bool {
+        match refusal.cause {
+            Cause::Fence => self.has_failed_fences(),
+            Cause::Backing => self.has_failing_stores(),
+            Cause::Other => false,
+        }
+    }
+
+    /// Whether the pool has been made.
+    pub fn is_made(&self) -> bool {
+        self.is_made.load(Ordering::Relaxed)
     }
 
     /// Says whether the pool has been made.
@@ -246,7 +275,8 @@ impl World {
                 .collect(),
             events,
             moment,
-            is_made: self.is_made.load(Ordering::Relaxed),
+            is_made: self.is_made(),
+            is_killed: self.is_killed.load(Ordering::Relaxed),
         }
     }
 
@@ -312,17 +342,29 @@ impl World {
         done
     }
 
-    /// Notes that the process was killed: what it was asked and did not answer is done or never will
-    /// be.
-    pub fn note_kill(&self) {
+    /// Notes that a process ended: what it was asked and did not answer is done or never will be.
+    pub fn note_end(&self, is_killed: bool) {
         self.shadows.iter().for_each(|shadow| shadow.end_threads());
+        self.is_killed.fetch_or(is_killed, Ordering::Relaxed);
         let mut recorder = self.lock();
-        recorder.events.push(Event::Kill);
+        recorder.events.push(Event::Ended);
         recorder.open_for_good = 0;
         recorder.is_news = true;
         if let Some(trace) = &mut recorder.trace {
-            trace.push(String::from("-- the process is killed"));
+            let how = if is_killed { "is killed" } else { "ends" };
+            trace.push(format!("-- the process {how}"));
         }
+    }
+
+    /// Notes that a pool is opened whose making a kill ended: it may still be the one that it was to
+    /// replace.
+    pub fn note_half_made(&self) {
+        self.lock().events.push(Event::HalfMade);
+    }
+
+    /// Chances in 256 for each moment from here on.
+    pub fn set_chances(&self, chances: u32) {
+        self.lock().capture.chances = chances;
     }
 
     /// What happened.

@@ -175,12 +175,16 @@ impl Pending {
         });
     }
 
-    /// Streamed stores are like cached ones from now on.
+    /// Streamed stores are like cached ones from now on, and what was flushed and not fenced has to be
+    /// flushed again, even if a thread with a number that was there before does it.
     pub fn end_threads(&mut self) {
-        let units = self.units.values_mut();
-        for store in units.flat_map(|unit| &mut unit.stores) {
-            store.streamed = false;
+        for unit in self.units.values_mut() {
+            unit.captures.clear();
+            for store in &mut unit.stores {
+                store.streamed = false;
+            }
         }
+        self.to_fence.clear();
     }
 
     pub fn crash_state(&self) -> CrashState {

@@ -1,0 +1,221 @@
+//! One process of a life: it brings the cache to life, its actors work, it ends, and anywhere on the
+//! way it may be killed.
+
+use crate::scenario::{Script, Shape};
+use crate::scheduler::{Kill, Policy, Scheduler, Stopped};
+use crate::subject::{self, OpenCache};
+use crate::world::World;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+/// A process.
+pub struct Process {
+    /// How the cache comes to life.
+    pub begins: Begins,
+    /// What its actors do.
+    pub script: Script,
+    /// Who of them goes on.
+    pub policy: Policy,
+    /// Where it is killed; what it passes while it comes to life, and while it closes, counts.
+    pub kill: Option<Kill>,
+    /// Whether it closes the cache in the end, or just leaves it.
+    pub closes: bool,
+    /// Whether what was made to fail before works again.
+    pub is_spared: bool,
+}
+
+/// How a cache comes to life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// It is opened.
+    Opened,
+    /// It grows to all of its medium.
+    Grown,
+    /// It is made anew over what was there.
+    Created,
+}
+
+/// How a process ended.
+pub struct Ended {
+    /// It was killed.
+    pub is_killed: bool,
+    /// Points that were passed while its actors worked.
+    pub steps: u64,
+}
+
+/// A process under way.
+struct Running<'a> {
+    world: &'a Arc<World>,
+    shape: &'a Shape,
+    name: &'a str,
+    kill: Option<Kill>,
+}
+
+/// Runs `process`, which leaves to chance what `life` says. The error says what went wrong alive.
+pub fn run(
+    process: Process,
+    (world, shape): (&Arc<World>, &Shape),
+    name: &str,
+    life: u64,
+) -> Result<Ended, String> {
+    let Process {
+        begins,
+        script,
+        policy,
+        kill,
+        closes,
+        ..
+    } = process;
+    let mut running = Running {
+        world,
+        shape,
+        name,
+        kill,
+    };
+    let mut ended = Ended {
+        is_killed: true,
+        steps: 0,
+    };
+    let Some(opened) = running.open(begins, life)? else {
+        return Ok(ended);
+    };
+    let Some(cache) = opened else {
+        ended.is_killed = false;
+        return Ok(ended);
+    };
+    let is_killed = running.work(&cache, &script, policy, &mut ended.steps)?;
+    if !is_killed {
+        world.note_crash("the end");
+        ended.is_killed = running.close(cache, closes)?;
+        world.note_crash("the very end");
+    }
+    Ok(ended)
+}
+
+impl Running<'_> {
+    /// So much less is left until the kill.
+    fn note_passed(&mut self, scheduler: &Scheduler) {
+        self.kill = self.kill.map(|kill| match kill {
+            Kill::Step(step) => Kill::Step(step.saturating_sub(scheduler.steps())),
+            Kill::Fence(fence) => Kill::Fence(fence.saturating_sub(scheduler.fences())),
+        });
+    }
+
+    /// Does something with nobody beside it; none if the process is killed meanwhile.
+    fn alone<T>(&mut self, work: impl FnOnce() -> T) -> Result<Option<T>, String> {
+        let policy = Policy::Preemptions(Vec::new());
+        let scheduler = Scheduler::new(policy, 1, self.name.to_string(), self.kill);
+        let mut result = None;
+        let run = AssertUnwindSafe(|| scheduler.enter(0, || result = Some(work())));
+        let done = catch_unwind(run);
+        self.note_passed(&scheduler);
+        match done {
+            Err(panic) if !panic.is::<Stopped>() => Err(format!("panic: {}", message_of(&*panic))),
+            _ => Ok(result),
+        }
+    }
+
+    /// Brings the cache to life. None if the process is killed meanwhile, none within if it is refused
+    /// for a reason.
+    fn open(&mut self, begins: Begins, life: u64) -> Result<Option<Option<OpenCache>>, String> {
+        let (world, shape) = (self.world, self.shape);
+        let is_half_made = begins != Begins::Created && !world.is_made();
+        if is_half_made {
+            world.note_half_made();
+        }
+        let backing = |volume| world.backing(volume);
+        let opened = self.alone(|| subject::open(shape, begins, life, world.regions(), backing))?;
+        match opened {
+            None => Ok(None),
+            Some(Ok(cache)) => {
+                world.set_made(true);
+                Ok(Some(Some(cache)))
+            }
+            Some(Err(refusal)) if is_half_made || world.excuses(&refusal) => Ok(Some(None)),
+            Some(Err(refusal)) => Err(format!("it did not open: {}", refusal.text)),
+        }
+    }
+
+    /// Runs every actor of `script` on a thread of its own, one at a time. Returns whether the process
+    /// was killed.
+    fn work(
+        &mut self,
+        cache: &OpenCache,
+        script: &Script,
+        policy: Policy,
+        steps: &mut u64,
+    ) -> Result<bool, String> {
+        let scheduler = Scheduler::new(policy, script.len(), self.name.into(), self.kill);
+        let failure = act(self.world, self.shape, cache, script, &scheduler);
+        *steps = scheduler.steps();
+        self.note_passed(&scheduler);
+        failure.map_or_else(|| Ok(scheduler.has_killed()), Err)
+    }
+
+    /// Checks a cache that nobody works on any more, and leaves it, in order or not. Returns whether the
+    /// process was killed.
+    fn close(&mut self, cache: OpenCache, in_order: bool) -> Result<bool, String> {
+        let world = self.world;
+        let closed = self.alone(|| {
+            cache.check()?;
+            if in_order { cache.close(world) } else { Ok(()) }
+        })?;
+        closed.map_or(Ok(true), |done| done.map(|()| false))
+    }
+}
+
+fn act(
+    world: &World,
+    shape: &Shape,
+    cache: &OpenCache,
+    script: &Script,
+    scheduler: &Arc<Scheduler>,
+) -> Option<String> {
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for (number, actor_steps) in script.iter().enumerate() {
+            let failures = &failures;
+            let actor = move || {
+                let run = AssertUnwindSafe(|| {
+                    scheduler.enter(number, || {
+                        forebay::testing::set_thread_hint(number);
+                        let mut actor = cache.actor(world, shape);
+                        for step in actor_steps {
+                            if let Err(error) = actor.act(step) {
+                                panic!("{error}, at {step:?}");
+                            }
+                        }
+                    });
+                });
+                if let Err(panic) = catch_unwind(run)
+                    && !panic.is::<Stopped>()
+                {
+                    let message = format!("actor {number}: {}", message_of(&*panic));
+                    failures.lock().expect("nobody panics here").push(message);
+                    scheduler.stop();
+                }
+            };
+            std::thread::Builder::new()
+                .name(format!("actor {number}"))
+                .spawn_scoped(scope, actor)
+                .expect("a thread can be started");
+        }
+    });
+    failures
+        .into_inner()
+        .expect("nobody panics here")
+        .into_iter()
+        .next()
+}
+
+/// What a panic says.
+pub fn message_of(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        String::from("a panic without words")
+    }
+}
