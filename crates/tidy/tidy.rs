@@ -315,3 +315,28 @@ fn links_in_the_documentation_lead_somewhere() {
     }
     assert_none("broken links", &offenders);
 }
+
+/// The one function that syncs a backing for the cache tells every round of write-back that its sync
+/// failed; a sync beside it would keep the failure to itself.
+#[test]
+fn one_function_of_the_cache_syncs_backings() {
+    let cache = root().join("crates/cache/src");
+    let may_sync = [cache.join("health.rs"), cache.join("backing")];
+    let is_bound = |path: &PathBuf| {
+        path.starts_with(&cache)
+            && !path.ends_with("tests.rs")
+            && !may_sync.iter().any(|allowed| path.starts_with(allowed))
+    };
+    let mut offenders = Vec::new();
+    for path in rust_files().into_iter().filter(is_bound) {
+        for (number, line) in read(&path).lines().enumerate() {
+            if [".sync()", ".sync_parts()", "::sync(", "::sync_parts("]
+                .iter()
+                .any(|call| line.contains(call))
+            {
+                offenders.push(format!("{}:{}", shown(&path), number + 1));
+            }
+        }
+    }
+    assert_none("sync backings through `Health::sync_since`", &offenders);
+}

@@ -12,6 +12,7 @@ use crate::lanes::Lanes;
 use crate::live::LiveVolumes;
 use crate::media::Media;
 use crate::options::RuntimeOptions;
+use crate::pins::Pins;
 use crate::record::Salt;
 use crate::replace::Switchable;
 use crate::slots::{Slots, Stock};
@@ -59,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) replacement: Switchable,
     pub(crate) volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
     pub(crate) live: LiveVolumes,
+    /// Blocks that stay while somebody reads around them.
+    pub(crate) pins: Pins,
     pub(crate) salt: Salt,
     pub(crate) life: u64,
     pub(crate) strict: bool,

@@ -9,7 +9,7 @@
 //! An entry is free or in one chain (I6). A key's entry lies in the key's home line if that had
 //! room, which is where readers look before they follow the chain.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, spin_hint};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, held_stripes, spin_hint};
 
 /// Chain heads that fit a cache line beside the word.
 pub(crate) const HEADS: usize = 14;
@@ -150,10 +150,14 @@ impl Index {
     pub(crate) fn try_lock(&self, stripe: u32) -> bool {
         let word = self.word(stripe);
         let seen = word.load(Ordering::Relaxed);
-        seen & LOCKED == 0
+        let is_ours = seen & LOCKED == 0
             && word
                 .compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+                .is_ok();
+        if is_ours {
+            held_stripes::lock();
+        }
+        is_ours
     }
     /// Releases the lock without a change.
     #[inline]
@@ -161,6 +165,7 @@ impl Index {
         let word = self.word(stripe);
         let seen = word.load(Ordering::Relaxed);
         debug_assert!(seen & LOCKED != 0 && seen & CHANGING == 0);
+        held_stripes::unlock();
         word.store(seen & !LOCKED, Ordering::Release);
     }
     /// Returns when everybody who holds a stripe's lock now has released it.
@@ -192,6 +197,7 @@ impl Index {
         let seen = word.load(Ordering::Relaxed);
         debug_assert!(seen & LOCKED != 0 && seen & CHANGING != 0);
         let version = (seen & !(LOCKED | CHANGING)).wrapping_add(VERSION);
+        held_stripes::unlock();
         word.store(version, Ordering::Release);
         Version(version)
     }

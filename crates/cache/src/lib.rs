@@ -43,6 +43,7 @@ mod media;
 pub mod mutants;
 mod options;
 mod pace;
+mod pins;
 mod pipeline;
 mod plan;
 mod pool;

@@ -98,5 +98,7 @@ mutants! {
         SharedWithoutHold,
         ReferencesNotRebuilt,
         BasesNotHeld,
+        GrowSyncSwallowed,
+        ZeroingsForgotten,
     }
 }

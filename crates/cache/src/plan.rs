@@ -146,7 +146,7 @@ impl Core {
                 let still = current.is_some_and(|(index, now)| {
                     now == *entry && self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
                 });
-                if !still {
+                if !still || self.pins.holds(change.key) {
                     return Ok(None);
                 }
                 Entry::tombstone(change.key)
@@ -157,6 +157,9 @@ impl Core {
                 };
                 let is_writing = self.state(index) & STATE_WRITING != 0;
                 assert!(!is_writing, "whoever forgets a block has ended write-back");
+                if self.pins.holds(change.key) {
+                    return Ok(Some(Outcome::Stale));
+                }
                 Entry::tombstone(change.key)
             }
             Action::Delta { patches, crc } => match old {

@@ -25,3 +25,39 @@ pub(crate) fn spin_hint() {
 pub(crate) fn look_hint() {
     forebay_pmem::look_point();
 }
+
+/// How many stripes the thread has locked, which is asserted where a slow device is asked. Only where
+/// tests look: on the way of every commit it would not be free.
+#[cfg(all(not(loom), any(debug_assertions, test, feature = "mutants")))]
+pub(crate) mod held_stripes {
+    use std::cell::Cell;
+
+    thread_local! {
+        static HELD: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[inline]
+    pub(crate) fn lock() {
+        HELD.set(HELD.get() + 1);
+    }
+    #[inline]
+    pub(crate) fn unlock() {
+        HELD.set(HELD.get() - 1);
+    }
+    /// No slow device is asked under a stripe's lock: others spin for it.
+    #[track_caller]
+    pub(crate) fn assert_none() {
+        assert_eq!(HELD.get(), 0, "stripes are locked while a backing is asked");
+    }
+}
+
+/// The same, of which nothing is left.
+#[cfg(not(all(not(loom), any(debug_assertions, test, feature = "mutants"))))]
+pub(crate) mod held_stripes {
+    #[inline(always)]
+    pub(crate) fn lock() {}
+    #[inline(always)]
+    pub(crate) fn unlock() {}
+    #[inline(always)]
+    pub(crate) fn assert_none() {}
+}

@@ -1,9 +1,10 @@
 //! Volumes: what is cached, and how it is read.
 
+mod around;
+mod discard;
 mod forget;
 mod misses;
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -24,10 +25,6 @@ use crate::zeroings::Zeroings;
 
 /// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;
-/// Blocks that one bulk discard handles at once. Their stripes are locked while the backing zeroes
-/// them, and writers of other blocks may share a stripe: no more than it does quickly.
-const DISCARD_BLOCKS_MAX: u64 = 32;
-
 /// What the pool knows of a volume.
 pub(crate) struct VolumeState {
     pub(crate) id: u32,
@@ -198,31 +195,7 @@ impl Volume {
                 return Ok(());
             }
         }
-        self.read_locked(block, out)
-    }
-
-    /// Under the stripes' locks, which writers take too; misses are not brought in.
-    fn read_locked(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        let count = (out.len() / self.block_size()) as u64;
-        let mut stripes: Vec<u32> = (block..block + count)
-            .map(|number| self.core.place(self.key(number)).stripe)
-            .collect();
-        self.core.lock_stripes(&mut stripes);
-        let result = (block..)
-            .zip(out.chunks_exact_mut(self.block_size()))
-            .try_for_each(|(number, bytes)| {
-                let key = self.key(number);
-                match self.core.find(self.core.place(key), key) {
-                    Some((_, entry)) if self.core.copy_out(entry, true, bytes) => Ok(()),
-                    Some(_) => Err(self.core.corrupt(key)),
-                    None => {
-                        self.core.table_is_whole()?;
-                        self.read_backing(number, bytes)
-                    }
-                }
-            });
-        self.core.unlock_stripes(&stripes);
-        result
+        self.read_around(block, out)
     }
 
     /// Reads one block under the pool's policy; returns the stripe's version it was read at.
@@ -246,7 +219,10 @@ impl Volume {
         for _ in 0..READ_ATTEMPTS_MAX {
             let version = core.index.read_begin(place.stripe);
             let Some((index, entry)) = core.find(place, key) else {
+                // Who builds on a block that is being zeroed behind the cache builds on the zeroes.
+                let waits = || for_update && self.state.zeroings.wait(block..block + 1);
                 if core.index.read_valid(place.stripe, version)
+                    && !waits()
                     && self.read_miss(key, place, version, out, !for_update)?
                 {
                     return Ok((version, out.len()));
@@ -275,111 +251,9 @@ impl Volume {
             }
         }
         // So many writers that no look was quiet: wait in their line.
-        self.read_locked(block, out)?;
+        self.read_around(block, out)?;
         // The bytes are right, but whoever builds on them must look again.
         Ok((Version::NEVER, out.len()))
-    }
-
-    /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
-    /// cache. Not atomic as a whole: a crash may leave part of it done.
-    ///
-    /// Errors: outside the volume; the backing cannot zero.
-    pub fn discard(&self, blocks: Range<u64>) -> Result<()> {
-        let count = blocks.end.saturating_sub(blocks.start);
-        let len = count.saturating_mul(self.block_size() as u64);
-        self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
-        self.core.writable()?;
-        // Until the sync, the zeroes that a reader finds behind the cache may go again in a crash.
-        let zeroing = self.state.zeroings.begin(blocks.clone());
-        let result = self.discard_all(blocks);
-        self.state.zeroings.end(zeroing, result.is_ok());
-        result
-    }
-
-    fn discard_all(&self, blocks: Range<u64>) -> Result<()> {
-        let mut start = blocks.start;
-        let mut zeroed_behind = false;
-        let epoch = self.state.health.sync_epoch();
-        while start < blocks.end {
-            let end = (start + DISCARD_BLOCKS_MAX).min(blocks.end);
-            zeroed_behind |= self.discard_some(start..end)?;
-            start = end;
-        }
-        if zeroed_behind {
-            let backing = self.state.backing()?;
-            let synced = self.state.health.sync_all_since(epoch, backing);
-            synced.map_err(|source| self.state.backing_error(source))?;
-        }
-        Ok(())
-    }
-
-    /// Cached blocks become zero entries, a record each; runs between them are zeroed behind the
-    /// cache while their stripes are locked, so that no fill installs what was there before.
-    fn discard_some(&self, blocks: Range<u64>) -> Result<bool> {
-        let core = &*self.core;
-        let mut zeroed_behind = false;
-        let mut run_start = blocks.start;
-        for block in blocks.start..=blocks.end {
-            let cached = block < blocks.end && {
-                let key = self.key(block);
-                core.peek(core.place(key), key).1.is_some()
-            };
-            if !cached && block < blocks.end {
-                continue;
-            }
-            if run_start < block {
-                zeroed_behind |= self.zero_uncached(run_start..block)?;
-            }
-            if cached {
-                let mut transaction = self.begin();
-                transaction.discard(block..block + 1)?;
-                transaction.commit()?;
-            }
-            run_start = block + 1;
-        }
-        Ok(zeroed_behind)
-    }
-
-    fn zero_uncached(&self, blocks: Range<u64>) -> Result<bool> {
-        let core = &*self.core;
-        let mut stripes: Vec<u32> = blocks
-            .clone()
-            .map(|block| core.place(self.key(block)).stripe)
-            .collect();
-        crate::sync::look_hint();
-        core.lock_stripes(&mut stripes);
-        let crept_in: Vec<u64> = blocks
-            .clone()
-            .filter(|block| {
-                let key = self.key(*block);
-                core.find(core.place(key), key).is_some()
-            })
-            .collect();
-        let block_bytes = self.block_size() as u64;
-        let result = if crept_in.is_empty() {
-            let attached = core.attached(self.key(blocks.start));
-            attached
-                .and_then(|()| core.table_is_whole())
-                .and_then(|()| self.state.backing())
-                .and_then(|backing| {
-                    let len = (blocks.end - blocks.start) * block_bytes;
-                    backing
-                        .zero_range(blocks.start * block_bytes, len)
-                        .map_err(|source| self.state.backing_error(source))
-                })
-        } else {
-            Ok(())
-        };
-        for stripe in &stripes {
-            core.index.begin_change(*stripe);
-            core.index.end_change_and_unlock(*stripe);
-        }
-        result?;
-        if !crept_in.is_empty() {
-            // Somebody wrote or filled one meanwhile: now it is cached, so look again.
-            return self.discard_some(blocks);
-        }
-        Ok(true)
     }
 
     /// Writes every block that is dirty now to the backing and syncs it. Not needed for durability:

@@ -375,7 +375,7 @@ impl Core {
             let goes = |(key, _): &&(Key, u32)| !failed.contains_key(&self.part_of(backing, *key));
             let going: Vec<(Key, u32)> = some.iter().filter(goes).copied().collect();
             round.failed += (some.len() - going.len()) as u64;
-            self.claim_all(&going, backing, buffer, &mut flights, round);
+            self.claim_all(volume, &going, backing, buffer, &mut flights, round);
             let claimed = &flights[first..];
             if mutated(Mutant::CleanBeforeSync) {
                 self.settle_flights(claimed, &FailedParts::new(), round);

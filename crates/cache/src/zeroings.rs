@@ -2,15 +2,28 @@
 //!
 //! A crash may take such zeroes back, so nothing is brought in from there: a clean block would stand
 //! on them (I7). After a failed sync nobody knows what the backing has; the range stays listed until
-//! a later discard of it succeeds, or the volume is attached anew.
+//! a later discard of it succeeds, or the volume is attached anew, which drops what the system keeps in
+//! memory of the backing, and lists what stays there.
+//!
+//! The blocks that the backing zeroes at a moment are *under way*. No lock is held meanwhile, so a block
+//! may be written into the pool. Its write-back waits, or the zeroes could come after it; so does
+//! who reads it from the backing to change part of it.
 
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Failed ranges that are kept apart; beyond that they become one that spans them all.
 const FAILED_MAX: usize = 64;
+
+/// Blocks that the backing is zeroing at this moment.
+struct UnderWay {
+    number: u64,
+    blocks: Range<u64>,
+    /// Held by the thread that zeroes them.
+    turn: Arc<Mutex<()>>,
+}
 
 struct Zeroing {
     number: u64,
@@ -22,6 +35,7 @@ struct Zeroing {
 struct List {
     begun: u64,
     zeroings: Vec<Zeroing>,
+    under_way: Vec<UnderWay>,
 }
 
 /// The ranges of one volume.
@@ -29,6 +43,8 @@ struct List {
 pub(crate) struct Zeroings {
     /// As many as are listed, so that readers need not lock where there are none.
     count: AtomicUsize,
+    /// The same of what is under way.
+    under_way_count: AtomicUsize,
     list: Mutex<List>,
 }
 
@@ -70,6 +86,65 @@ impl Zeroings {
         self.count.store(list.zeroings.len(), Ordering::SeqCst);
     }
 
+    /// Lists a range of which nobody knows what the medium has.
+    pub(crate) fn distrust(&self, blocks: Range<u64>) {
+        let number = self.begin(blocks);
+        self.end(number, false);
+    }
+
+    /// Runs `work`, which has the backing zero the blocks, with no lock held that others could spin for:
+    /// who would write them to the backing, or build on what it has of them, waits for its end
+    /// ([`Zeroings::wait`]).
+    pub(crate) fn zero<T>(&self, blocks: Range<u64>, work: impl FnOnce() -> T) -> T {
+        let turn = Arc::new(Mutex::new(()));
+        // Nobody else knows of it yet.
+        let _ours = forebay_pmem::lock_or_yield(&turn);
+        let _listed = self.list_under_way(blocks, &turn);
+        work()
+    }
+
+    fn list_under_way(&self, blocks: Range<u64>, turn: &Arc<Mutex<()>>) -> Listed<'_> {
+        let mut list = self.lock();
+        list.begun += 1;
+        let number = list.begun;
+        list.under_way.push(UnderWay {
+            number,
+            blocks,
+            turn: turn.clone(),
+        });
+        self.under_way_count
+            .store(list.under_way.len(), Ordering::SeqCst);
+        Listed {
+            zeroings: self,
+            number,
+        }
+    }
+
+    /// Whether a block is being zeroed behind the cache now.
+    pub(crate) fn is_under_way(&self, block: u64) -> bool {
+        self.turn_of(&(block..block + 1)).is_some()
+    }
+
+    fn turn_of(&self, blocks: &Range<u64>) -> Option<Arc<Mutex<()>>> {
+        if self.under_way_count.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        let list = self.lock();
+        let mut listed = list.under_way.iter();
+        let met = listed.find(|one| meet(&one.blocks, blocks))?;
+        Some(met.turn.clone())
+    }
+
+    /// Waits until none of the blocks is being zeroed; whether it had to. The caller holds no lock.
+    pub(crate) fn wait(&self, blocks: Range<u64>) -> bool {
+        let mut has_waited = false;
+        while let Some(turn) = self.turn_of(&blocks) {
+            drop(forebay_pmem::lock_or_yield(&turn));
+            has_waited = true;
+        }
+        has_waited
+    }
+
     /// Whether what the backing has of a block will still be there after a crash.
     pub(crate) fn is_settled(&self, block: u64) -> bool {
         self.count.load(Ordering::SeqCst) == 0
@@ -79,6 +154,25 @@ impl Zeroings {
                 .iter()
                 .any(|one| one.blocks.contains(&block))
     }
+}
+
+/// A range that is under way, until this is dropped.
+struct Listed<'a> {
+    zeroings: &'a Zeroings,
+    number: u64,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        let mut list = self.zeroings.lock();
+        list.under_way.retain(|one| one.number != self.number);
+        let count = &self.zeroings.under_way_count;
+        count.store(list.under_way.len(), Ordering::SeqCst);
+    }
+}
+
+fn meet(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {

@@ -8,6 +8,7 @@
 use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,6 +23,8 @@ pub enum StoreEvent {
     Sync,
     /// After a sync that succeeded.
     Synced,
+    /// Before it forgets what it has of failed syncs.
+    Forget,
 }
 
 /// What is called around everything a store does.
@@ -205,6 +208,25 @@ impl State {
     }
 }
 
+impl State {
+    /// What a failed sync left in memory alone goes; the medium has any version of it.
+    fn forget_failed(&mut self, sector_bytes: usize) {
+        for (sector, versions) in std::mem::take(&mut self.failed) {
+            if self.crash.versions.contains_key(&sector) {
+                // Written since, and not synced: that stays in memory.
+                self.failed.insert(sector, versions);
+                continue;
+            }
+            let start = sector * sector_bytes;
+            let end = (start + sector_bytes).min(self.current.len());
+            if let Some(version) = versions.get(self.rng.usize(..=versions.len())) {
+                self.crash.durable[start..end].copy_from_slice(version);
+            }
+            self.current[start..end].copy_from_slice(&self.crash.durable[start..end]);
+        }
+    }
+}
+
 impl BackingStore for CrashStore {
     fn size_bytes(&self) -> u64 {
         self.lock().current.len() as u64
@@ -261,6 +283,13 @@ impl BackingStore for CrashStore {
         }
         self.call_hook(StoreEvent::Synced);
         Ok(())
+    }
+
+    fn forget_cached(&self) -> Vec<Range<u64>> {
+        self.call_hook(StoreEvent::Forget);
+        self.lock().forget_failed(self.sector_bytes);
+        self.call_hook(StoreEvent::Read);
+        Vec::new()
     }
 
     fn counters(&self) -> BackingCounters {
@@ -330,6 +359,21 @@ mod tests {
         write(&store, 0, &[3; 4]).unwrap();
         store.sync().unwrap();
         assert_eq!(outcomes(&store), all(&[[3; 4]]));
+    }
+
+    #[test]
+    fn what_a_failed_sync_left_in_memory_is_forgotten_for_what_the_medium_has() {
+        for seed in 0..20 {
+            let store = CrashStore::new("test", vec![0; 4], 2, seed);
+            write(&store, 0, &[1; 4]).unwrap();
+            store.fail_next(0, 1);
+            assert!(store.sync().is_err());
+            store.sync().unwrap();
+            assert!(store.forget_cached().is_empty());
+            let mut out = vec![9; 4];
+            store.read_at(0, &mut out).unwrap();
+            assert_eq!(outcomes(&store), BTreeSet::from([out]));
+        }
     }
 
     #[test]

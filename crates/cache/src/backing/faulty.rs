@@ -2,6 +2,7 @@
 //! about it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -158,6 +159,10 @@ impl BackingStore for FaultyStore {
             return Err(self.failure());
         }
         self.inner.sync()
+    }
+
+    fn forget_cached(&self) -> Vec<Range<u64>> {
+        self.inner.forget_cached()
     }
 
     fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {

@@ -7,6 +7,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +18,7 @@ use super::counters::LiveCounters;
 use super::uring::{Ring, RingWrite};
 use super::{
     BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, WriteRun,
-    clipped_len, holes,
+    clipped_len, holes, page_cache,
 };
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
@@ -350,6 +351,10 @@ impl BackingStore for FileStore {
         self.buffered.sync_data()?;
         // Only what is still there afterwards has what was written before.
         self.check_presence()
+    }
+
+    fn forget_cached(&self) -> Vec<Range<u64>> {
+        page_cache::forget(&self.buffered, self.size_bytes())
     }
 
     fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {

@@ -4,7 +4,10 @@
 //! beyond the volume's end is somebody else's until then, and no write-back may touch it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sync::held_stripes;
 
 use super::{
     Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedParts, StorePart,
@@ -46,12 +49,14 @@ impl BackingStore for Limited {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        held_stripes::assert_none();
         let (inside, beyond) = out.split_at_mut(clipped_len(self.size_bytes(), offset, out.len()));
         beyond.fill(0);
         self.inner.read_at(offset, inside)
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        held_stripes::assert_none();
         let size_bytes = self.size_bytes();
         let is_inside = |run: &WriteRun<'_>| run.offset + run.bytes.len() as u64 <= size_bytes;
         if runs.iter().all(is_inside) {
@@ -65,11 +70,13 @@ impl BackingStore for Limited {
     }
 
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        held_stripes::assert_none();
         let inside = len_bytes.min(self.size_bytes().saturating_sub(offset));
         self.inner.zero_range(offset, inside)
     }
 
     fn sync(&self) -> io::Result<()> {
+        held_stripes::assert_none();
         self.inner.sync()
     }
 
@@ -78,6 +85,7 @@ impl BackingStore for Limited {
     }
 
     fn sync_parts(&self) -> FailedParts {
+        held_stripes::assert_none();
         self.inner.sync_parts()
     }
 
@@ -87,6 +95,10 @@ impl BackingStore for Limited {
 
     fn prefers_long_rounds(&self) -> bool {
         self.inner.prefers_long_rounds()
+    }
+
+    fn forget_cached(&self) -> Vec<Range<u64>> {
+        self.inner.forget_cached()
     }
 
     fn run_at(&self, offset: u64, len_bytes: u64) -> BackingRun {

@@ -14,6 +14,7 @@ mod file;
 mod holes;
 mod limited;
 mod memory;
+mod page_cache;
 mod uring;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES};
@@ -26,7 +27,7 @@ pub use memory::MemoryStore;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -125,6 +126,14 @@ pub trait BackingStore: Send + Sync {
     /// where writes are taken at once and syncs are what costs.
     fn prefers_long_rounds(&self) -> bool {
         false
+    }
+
+    /// Forgets what the store keeps in memory of bytes that are synced already, so that reads show what
+    /// the medium has: after a sync that failed in an earlier life the two may differ. Returns the byte
+    /// ranges of which it may keep something all the same. Called when the store is attached, after a
+    /// sync.
+    fn forget_cached(&self) -> Vec<Range<u64>> {
+        Vec::new()
     }
 
     /// What is known of the bytes from `offset` on without reading them: a run of at least one and at

@@ -1,5 +1,6 @@
 //! Volumes come: a backing is attached as the volume that it was before, or as a new one.
 
+use std::ops::Range;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 use crate::backing::{Backing, BackingIdentity, Limited};
@@ -7,6 +8,7 @@ use crate::core::Core;
 use crate::entry::BLOCK_BITS;
 use crate::error::{Error, Result};
 use crate::health::Health;
+use crate::mutants::{Mutant, mutated};
 use crate::pool::Pool;
 use crate::sync::{AtomicU64, Ordering};
 use crate::volume::{Volume, VolumeState};
@@ -39,11 +41,12 @@ impl Pool {
                     core.media.geometry.volumes
                 ))
             })?;
-        sync_backing(&backing, &identity)?;
         let id = volumes::next_id(place, before.as_ref());
-        volumes::write(&core.media, place, id, &identity, true)?;
         let state = Arc::new(VolumeState::new(id, &identity));
+        state.settle(&backing)?;
+        volumes::write(&core.media, place, id, &identity, true)?;
         self.know_rounds(&backing);
+        self.distrust_cached(&state, &backing, 0..identity.size_bytes);
         state.set_backing(backing, identity.size_bytes)?;
         self.set_volume(place, Some(state.clone()));
         core.live.add(id);
@@ -69,14 +72,41 @@ impl Pool {
         let state = self.core.volume(known.id).ok_or_else(|| {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
-        sync_backing(&backing, &identity)?;
+        if state.backing.get().is_some() {
+            return Err(state.attached_already());
+        }
+        state.settle(&backing)?;
         self.know_rounds(&backing);
+        self.distrust_cached(&state, &backing, 0..size_bytes);
         state.set_backing(backing, size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         state.health.forget();
         self.core.announce_dirty(state.id);
         self.core.bell.ring_work();
         Ok(self.volume_of(state))
+    }
+
+    /// What the system keeps in memory of these bytes of the backing may be what an earlier life could
+    /// not sync: zeroes of a discard that failed, of which only that process knew. They are dropped, so
+    /// that what is read and brought in is what the medium has (I7), and what stays is not brought in.
+    /// The caller has synced the backing; nobody has written to these bytes since.
+    pub(super) fn distrust_cached(
+        &self,
+        state: &VolumeState,
+        backing: &Backing,
+        bytes: Range<u64>,
+    ) {
+        if mutated(Mutant::ZeroingsForgotten) {
+            return;
+        }
+        let block_bytes = self.core.block_bytes() as u64;
+        for kept in backing.forget_cached() {
+            let (start, end) = (kept.start.max(bytes.start), kept.end.min(bytes.end));
+            if start < end {
+                let blocks = start / block_bytes..end.div_ceil(block_bytes);
+                state.zeroings.distrust(blocks);
+            }
+        }
     }
 
     fn know_rounds(&self, backing: &Backing) {
@@ -140,13 +170,24 @@ impl VolumeState {
         }
     }
 
+    fn attached_already(&self) -> Error {
+        Error::Volume(format!("{}: it is attached already", self.path.display()))
+    }
+
+    /// A killed process, ours or another, may have written what it did not sync; a clean block stands on
+    /// durable bytes only (I7).
+    fn settle(&self, backing: &Backing) -> Result<()> {
+        let synced = self
+            .health
+            .sync_all_since(self.health.sync_epoch(), backing);
+        synced.map_err(|source| self.backing_error(source))
+    }
+
     fn set_backing(&self, backing: Backing, size_bytes: u64) -> Result<()> {
         let limited = Arc::new(Limited::new(backing, size_bytes));
-        let attached_already =
-            |_| Error::Volume(format!("{}: it is attached already", self.path.display()));
         self.limited
             .set(limited.clone())
-            .map_err(attached_already)?;
+            .map_err(|_| self.attached_already())?;
         let backing = Backing::from_store(limited);
         self.backing
             .set(backing)
@@ -164,15 +205,6 @@ impl Core {
             volumes[known.place as usize] = Some(Arc::new(state));
         }
     }
-}
-
-/// A killed process, ours or another, may have written what it did not sync; a clean block stands on
-/// durable bytes only (I7).
-fn sync_backing(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
-    backing.sync().map_err(|source| Error::Backing {
-        path: identity.path.clone(),
-        source,
-    })
 }
 
 pub(super) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {

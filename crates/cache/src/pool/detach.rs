@@ -47,6 +47,8 @@ impl Pool {
         let found = self.description(&volume)?;
         core.live.remove(found.id);
         core.index.wait_for_holders();
+        // Nor is its backing changed behind the cache: who saw it alive has listed what it zeroes.
+        volume.state.zeroings.wait(0..u64::MAX);
         let gone = self.forget(&volume, &found, &mut drain);
         if gone.is_err() {
             core.live.add(found.id);

@@ -6,6 +6,7 @@
 use crate::backing::BackingIdentity;
 use crate::core::STATE_DIRTY;
 use crate::error::{Error, Result};
+use crate::health::Health;
 use crate::mutants::{Mutant, mutated};
 use crate::pool::Pool;
 use crate::pool::attach::check_size;
@@ -46,8 +47,16 @@ impl Pool {
             ..found.identity
         };
         check_size(&identity, core.block_bytes())?;
-        // That it grew must be durable before what is written there can be clean.
-        backing.sync().map_err(failed)?;
+        // That it grew must be durable before what is written there can be clean. Rounds of write-back
+        // that have written and not synced yet hear of a failure.
+        let no_round_hears = Health::default();
+        let health = match mutated(Mutant::GrowSyncSwallowed) {
+            true => &no_round_hears,
+            false => &state.health,
+        };
+        let epoch = health.sync_epoch();
+        health.sync_all_since(epoch, backing).map_err(failed)?;
+        self.distrust_cached(state, backing, old_bytes..size_bytes);
         self.let_use(volume, old_bytes, size_bytes)?;
         if !mutated(Mutant::SizeWithoutItsLine) {
             volumes::write(&core.media, found.place, found.id, &identity, true)?;

@@ -17,6 +17,7 @@ use crate::live::LiveVolumes;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::options::{RuntimeOptions, VerifyPolicy};
+use crate::pins::Pins;
 use crate::recovery::NewLife;
 use crate::replace::Switchable;
 use crate::slots::Slots;
@@ -95,6 +96,7 @@ impl Core {
             replacement: Switchable::new(options.replacement, geometry.entries as usize),
             volumes: RwLock::new(vec![None; geometry.volumes as usize]),
             live: LiveVolumes::new(geometry.volumes),
+            pins: Pins::default(),
             salt: life.salt,
             life: life.life,
             strict,

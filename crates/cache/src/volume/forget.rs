@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::change::{Action, Change};
+use crate::change::{Action, Change, Outcome};
 use crate::core::STATE_DIRTY;
 use crate::error::Result;
 use crate::reclaim::EVICT_BATCH_MAX;
@@ -73,7 +73,10 @@ impl Volume {
             changes.sort_unstable_by_key(|change| change.key);
             changes.dedup_by_key(|change| change.key);
             crate::sync::look_hint();
-            core.commit_mappings(&changes)?;
+            while core.commit_mappings(&changes)? == Outcome::Stale {
+                // Somebody reads around one of them.
+                crate::sync::spin_hint();
+            }
             core.bell.ring_space();
             if flow.is_continue() {
                 return core.table_is_whole();

@@ -13,7 +13,28 @@ use crate::mutants::{Mutant, mutated};
 /// Blocks that one request to the backing brings: enough for a slow device to stream.
 const MISSING_RUN_BLOCKS_MAX: usize = 256;
 
+/// A block that was not cached.
+#[derive(Clone, Copy)]
+struct Missing {
+    place: Place,
+    /// Of the stripe, when that was seen.
+    version: Version,
+    /// Whether what the backing has of it may be brought in.
+    may_fill: bool,
+}
+
 impl Volume {
+    /// A block that was seen not to be cached at this version, before the backing is asked for it. Whoever
+    /// zeroes it there lists that first, then gives the stripe a new version: what was settled now and is
+    /// brought in at this version was not zeroed in between.
+    fn missing(&self, block: u64, place: Place, version: Version, fill: bool) -> Missing {
+        Missing {
+            place,
+            version,
+            may_fill: fill && self.state.zeroings.is_settled(block),
+        }
+    }
+
     /// Reads the block at the start of `out`, and those after it as far as none of them is cached.
     /// Returns how many it read, at least one.
     pub(super) fn read_on(&self, block: u64, out: &mut [u8]) -> Result<usize> {
@@ -28,15 +49,15 @@ impl Volume {
         Ok(1)
     }
 
-    /// The places and versions of the first blocks from `block` on, at most `count`, that are not
-    /// cached and that nobody is changing.
-    fn missing_run(&self, block: u64, count: usize) -> Vec<(Place, Version)> {
+    /// The first blocks from `block` on, at most `count`, that are not cached and that nobody is changing.
+    fn missing_run(&self, block: u64, count: usize) -> Vec<Missing> {
         let core = &*self.core;
         let missing = |number| {
             let key = self.key(number);
             let place = core.place(key);
             let version = core.index.try_read_begin(place.stripe)?;
-            core.find(place, key).is_none().then_some((place, version))
+            let missing = || self.missing(number, place, version, true);
+            core.find(place, key).is_none().then(missing)
         };
         let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
         (block..).map_while(missing).take(run_max).collect()
@@ -44,18 +65,13 @@ impl Volume {
 
     /// Reads blocks that were not cached with one request to the backing. One that somebody changed
     /// meanwhile is read again by itself.
-    fn read_missing(
-        &self,
-        block: u64,
-        missing: &mut [(Place, Version)],
-        out: &mut [u8],
-    ) -> Result<()> {
+    fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
         self.core.table_is_whole()?;
         self.read_backing(block, out)?;
         let blocks = out.chunks_exact_mut(self.block_size());
         for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
-            let (place, version) = missing[index];
-            let Some(after) = self.take_miss(self.key(number), place, version, bytes, true) else {
+            let Missing { place, version, .. } = missing[index];
+            let Some(after) = self.take_miss(self.key(number), missing[index], bytes) else {
                 self.read_versioned(number, bytes, false)?;
                 continue;
             };
@@ -64,10 +80,10 @@ impl Volume {
             }
             // If bringing this block in is all that happened to the stripe, what was seen of the later
             // ones still holds.
-            let same_stripe = |seen: &&mut (Place, Version)| seen.0.stripe == place.stripe;
-            for (_, seen) in missing[index + 1..].iter_mut().filter(same_stripe) {
-                if *seen == version {
-                    *seen = after;
+            let same_stripe = |seen: &&mut Missing| seen.place.stripe == place.stripe;
+            for seen in missing[index + 1..].iter_mut().filter(same_stripe) {
+                if seen.version == version {
+                    seen.version = after;
                 }
             }
         }
@@ -93,29 +109,27 @@ impl Volume {
         fill: bool,
     ) -> Result<bool> {
         self.core.table_is_whole()?;
+        let missing = self.missing(key.block(), place, version, fill);
         self.read_backing(key.block(), out)?;
-        let taken = self.take_miss(key, place, version, out, fill);
+        let taken = self.take_miss(key, missing, out);
         Ok(taken.is_some())
     }
 
     /// Counts what the backing gave for a block that was not cached at `version`, and brings it in.
     /// Returns the stripe's version if that is all that happened to it since; otherwise `version`, or
     /// none if something had happened before: the bytes are not to be used.
-    fn take_miss(
-        &self,
-        key: Key,
-        place: Place,
-        version: Version,
-        bytes: &[u8],
-        fill: bool,
-    ) -> Option<Version> {
+    fn take_miss(&self, key: Key, missing: Missing, bytes: &[u8]) -> Option<Version> {
         let core = &*self.core;
+        let Missing {
+            place,
+            version,
+            may_fill,
+        } = missing;
         if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
             return None;
         }
         core.tallies.mine().read_misses(1);
-        let is_settled = self.state.zeroings.is_settled(key.block());
-        if !(fill && is_settled && core.options.fill_on_read && core.writable().is_ok()) {
+        if !(may_fill && core.options.fill_on_read && core.writable().is_ok()) {
             return Some(version);
         }
         // A failed fence has poisoned the pool, which every writer hears of. The bytes that the

@@ -5,6 +5,7 @@ use crate::backing::Backing;
 use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::Error;
+use crate::volume::VolumeState;
 use crate::writeback::Round;
 use crate::writeback::merge::Flight;
 
@@ -23,6 +24,7 @@ impl Core {
     /// Claims blocks and copies them out one behind the other, as many as the buffer has room for.
     pub(super) fn claim_all(
         &self,
+        volume: &VolumeState,
         blocks: &[(Key, u32)],
         backing: &Backing,
         buffer: &mut [u8],
@@ -33,7 +35,7 @@ impl Core {
         let mut place = places.next();
         for &(key, index) in blocks {
             let out = place.as_deref_mut().expect("the buffer has room for them");
-            match self.claim(key, index, out) {
+            match self.claim(volume, key, index, out) {
                 Claim::Copied(entry) => {
                     flights.push(Flight {
                         index,
@@ -56,9 +58,17 @@ impl Core {
     }
 
     /// Claims a dirty block and copies it out as it stands published.
-    fn claim(&self, key: Key, index: u32, out: &mut [u8]) -> Claim {
+    fn claim(&self, volume: &VolumeState, key: Key, index: u32, out: &mut [u8]) -> Claim {
         let place = self.place(key);
         self.index.lock(place.stripe);
+        // Whoever zeroes it behind the cache has listed that before it took this lock to see that it is
+        // not cached: either it sees this block, or this sees the listing. What is claimed is written to
+        // the backing, and stays cached until it is synced.
+        while volume.zeroings.is_under_way(key.block()) {
+            self.index.unlock(place.stripe);
+            volume.zeroings.wait(key.block()..key.block() + 1);
+            self.index.lock(place.stripe);
+        }
         let ours = self.media.load_entry(index).key() == key
             && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
