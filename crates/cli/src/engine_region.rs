@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forebay::{Backing, Engine, MediaKind, Region, RegionOptions};
+use forebay::{Backing, Engine, MediaKind, Region};
 use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
 
+use crate::arguments::Trust;
 use crate::failure::Failure;
 
 /// What the designs are served with.
@@ -27,11 +28,11 @@ pub fn create(
     name: EngineName,
     region: &Path,
     size_bytes: u64,
-    force: bool,
+    (force, trust): (bool, Trust),
     backing: &Path,
 ) -> Result<(Box<dyn Engine>, MediaKind), Failure> {
     let backing = open_backing(backing)?;
-    let made = forebay::new_region(region, size_bytes, force, &RegionOptions::default())?;
+    let made = forebay::new_region(region, size_bytes, force, &trust.region())?;
     let (is_file, kind) = (region.is_file(), made.kind());
     let engine = engines::create(name, made, backing, &options()).map_err(|error| {
         if is_file {
@@ -49,10 +50,12 @@ pub fn create(
 pub fn open(
     name: EngineName,
     region: &Path,
+    trust_owner: bool,
     backing: &Path,
 ) -> Result<(Arc<dyn Engine>, PathBuf), Failure> {
     // The region first: whoever finds both in use is to hear who serves them.
-    let region = Region::open(region, &RegionOptions::default()).map_err(forebay::Error::from)?;
+    let region =
+        Region::open(region, &Trust { trust_owner }.region()).map_err(forebay::Error::from)?;
     let backing = open_backing(backing)?;
     let path = backing.identity().path;
     let engine = engines::open(name, region, backing, &options())?;
@@ -61,10 +64,10 @@ pub fn open(
 
 /// Why a pool could not be opened, in better words where the published designs explain it: what `path`
 /// holds is one of theirs.
-pub fn explain(error: forebay::Error, path: &Path) -> Failure {
+pub fn explain(error: forebay::Error, path: &Path, trust_owner: bool) -> Failure {
     let is_refused = matches!(error, forebay::Error::Refused { .. });
     let region = is_refused
-        .then(|| Region::open_read_only(path).ok())
+        .then(|| Region::open_read_only_with(path, &Trust { trust_owner }.region()).ok())
         .flatten();
     match region.as_ref().and_then(engines::found_on) {
         Some(design) => Failure::Damaged(format!(

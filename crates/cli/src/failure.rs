@@ -105,6 +105,11 @@ impl From<forebay::Error> for Failure {
                     "{message}; forebay stat and forebay flush ask the daemon that owns the pool"
                 ))
             }
+            Error::Media(error)
+                if matches!(error.kind(), forebay_pmem::PmemErrorKind::Foreign(_)) =>
+            {
+                Failure::Damaged(message)
+            }
             Error::Refused { .. } | Error::Damaged { .. } | Error::Corrupt { .. } => {
                 Failure::Damaged(message)
             }

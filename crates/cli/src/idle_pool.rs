@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use forebay::{Pool, Region, RuntimeOptions};
 
+use crate::arguments::Trust;
 use crate::engine_region;
 use crate::failure::Failure;
 
 /// Opens a pool on private copies of its members' mappings: recovery runs in full, for real, and
 /// whatever is stored goes nowhere.
-pub fn open_private(paths: &[PathBuf]) -> Result<Pool, Failure> {
+pub fn open_private(paths: &[PathBuf], trust: Trust) -> Result<Pool, Failure> {
     let regions = paths
         .iter()
-        .map(|path| Region::open_read_only(path))
+        .map(|path| Region::open_read_only_with(path, &trust.region()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(forebay::Error::from)?;
     if let Some(region) = regions.iter().find(|region| region.is_open_elsewhere()) {
@@ -23,7 +24,8 @@ pub fn open_private(paths: &[PathBuf]) -> Result<Pool, Failure> {
     }
     let options = RuntimeOptions {
         background: false,
-        ..RuntimeOptions::default()
+        ..trust.runtime()
     };
-    Pool::open_on(regions, options).map_err(|error| engine_region::explain(error, &paths[0]))
+    Pool::open_on(regions, options)
+        .map_err(|error| engine_region::explain(error, &paths[0], trust.trust_owner))
 }

@@ -1,15 +1,14 @@
 //! The buffer as a whole: its pool, the inodes it knows, and its life.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay::{Backing, Counters, FileBackingOptions, Pool, Region, RuntimeOptions, Stats, Volume};
+use forebay_pmem::{Opening, open_own};
 
 use crate::content::Suspender;
 use crate::cuts::{self, SIDE_BYTES};
@@ -18,7 +17,7 @@ use crate::errors::{from_pool, told};
 use crate::file::{BufferedFile, FileFacts};
 use crate::metadata::{FileIds, LOG, MetadataArea};
 use crate::names::{
-    KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background,
+    KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background, link_of,
 };
 use crate::recovery::{FilesRecovery, Recovery};
 use crate::registry::Registry;
@@ -80,7 +79,7 @@ impl FileBuffer {
             .map_err(|error| told(error.into()))?;
         FileBuffer::open_on(FileBufferParts {
             regions: vec![region],
-            side: open_side(&options.pool)?,
+            side: open_side(&options.pool, options.runtime.region.trust_owner)?,
             root: options.root.clone(),
             runtime: options.runtime.clone(),
         })
@@ -320,16 +319,11 @@ fn owner_called(name: &Path) -> String {
 }
 
 /// The file beside the pool; made if it is not there.
-fn open_side(pool: &Path) -> io::Result<Backing> {
-    let mut path = pool.canonicalize()?.into_os_string();
+fn open_side(pool: &Path, trust_owner: bool) -> io::Result<Backing> {
+    let mut path = std::path::absolute(pool)?.into_os_string();
     path.push(".files");
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)?;
+    let file = open_own(Path::new(&path), Opening::WriteOrMake, trust_owner)
+        .map_err(|error| told(error.into()))?;
     if file.metadata()?.len() < SIDE_BYTES {
         file.set_len(SIDE_BYTES)?;
         file.sync_all()?;
@@ -338,7 +332,9 @@ fn open_side(pool: &Path) -> io::Result<Backing> {
         direct: false,
         io_uring: false,
     };
-    Backing::file_with(Path::new(&path), plain).map_err(io::Error::other)
+    // By what is open: the name may be another's by now.
+    let link = link_of(file.as_fd());
+    Backing::file_with(Path::new(&link), plain).map_err(io::Error::other)
 }
 
 /// Attaches the one volume of a pool of files, after a look at whose pool and whose side file it is.

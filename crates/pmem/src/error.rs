@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::ownership::Foreign;
+
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -35,6 +37,8 @@ pub enum PmemErrorKind {
         /// First byte of the bad page.
         offset: u64,
     },
+    /// Another user owns the file, may write it, or may have planted it.
+    Foreign(Foreign),
 }
 
 /// An error of a region: what, of which file, and the system's own words.
@@ -114,6 +118,7 @@ impl fmt::Display for PmemError {
                 "{path}: the medium failed at byte {offset} (bad page, or the file was cut short); \
                  replace the medium or restore the file's length, then recover"
             )?,
+            PmemErrorKind::Foreign(why) => write!(f, "{path}: {why}")?,
         }
         match &self.source {
             Some(source) => write!(f, ": {source}"),

@@ -21,6 +21,7 @@ mod error;
 mod map;
 mod media_errors;
 mod options;
+mod ownership;
 mod region;
 pub mod shadow;
 pub mod yield_point;
@@ -31,6 +32,7 @@ pub use emulation::{EmulationPause, pause_emulation};
 pub use error::{PmemError, PmemErrorKind};
 pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
+pub use ownership::{Foreign, Opening, open_own};
 pub use region::{Line, Region};
 pub use yield_point::{Pause, lock_or_yield, look_point, set_yield_hook, yield_point};
 

@@ -2,13 +2,14 @@
 
 #![allow(unsafe_code, reason = "mappings are the system's own interface")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::{HUGE_PAGE_BYTES, MediaKind, PAGE_BYTES, PmemError, PmemErrorKind};
+use crate::ownership::{Opening, open_own};
+use crate::{HUGE_PAGE_BYTES, MediaKind, PAGE_BYTES, PmemError, PmemErrorKind, RegionOptions};
 
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58F6;
@@ -65,7 +66,7 @@ impl Mapping {
 }
 
 /// A new file of `len` bytes, all of them reserved; removed again when that fails.
-pub(crate) fn create(path: &Path, len: u64, huge_pages: bool) -> Result<Mapping, PmemError> {
+pub(crate) fn create(path: &Path, len: u64, options: &RegionOptions) -> Result<Mapping, PmemError> {
     let needed = PAGE_BYTES as u64;
     if len < needed {
         return Err(PmemError::new(
@@ -73,17 +74,8 @@ pub(crate) fn create(path: &Path, len: u64, huge_pages: bool) -> Result<Mapping,
             path,
         ));
     }
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => PmemError::new(PmemErrorKind::AlreadyExists, path),
-            _ => PmemError::io("create the file", path, error),
-        })?;
-    let mapping = fill_and_map(file, len, huge_pages, path);
+    let file = open_own(path, Opening::Make, options.trust_owner)?;
+    let mapping = fill_and_map(file, len, options.huge_pages, path);
     if mapping.is_err() {
         // What failed is what the caller has to hear of, not this.
         let _ = std::fs::remove_file(path);
@@ -107,24 +99,20 @@ fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<M
 }
 
 /// A file or device that exists, locked against everybody else.
-pub(crate) fn open(path: &Path, huge_pages: bool) -> Result<Mapping, PmemError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(|error| PmemError::io("open it", path, error))?;
+pub(crate) fn open(path: &Path, options: &RegionOptions) -> Result<Mapping, PmemError> {
+    let file = open_own(path, Opening::Write, options.trust_owner)?;
     lock(&file, libc::LOCK_EX, path)?;
     let metadata = metadata(&file, path)?;
     // A copy made by cp may have holes, whose first store could meet a full disk (SIGBUS).
     if metadata.is_file() && metadata.blocks() * 512 < metadata.len() {
         reserve_holes(&file, metadata.len(), path)?;
     }
-    map_shared(file, huge_pages, path)
+    map_shared(file, options.huge_pages, path)
 }
 
 /// A private view: stores stay in this process. Also says whether nobody else has the file open.
-pub(crate) fn open_private(path: &Path) -> Result<(Mapping, bool), PmemError> {
-    let file = File::open(path).map_err(|error| PmemError::io("open it", path, error))?;
+pub(crate) fn open_private(path: &Path, trust_owner: bool) -> Result<(Mapping, bool), PmemError> {
+    let file = open_own(path, Opening::Read, trust_owner)?;
     let is_quiet = lock(&file, libc::LOCK_SH, path).is_ok();
     let (kind, len) = identify(&file, path)?;
     if kind == MediaKind::DevDax {
@@ -214,11 +202,7 @@ fn reserve_holes(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
 /// # Errors
 /// It is not there, locked by somebody else, or has no room; the file is as before.
 pub fn extend(path: &Path, len: u64) -> Result<(), PmemError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(|error| PmemError::io("open it", path, error))?;
+    let file = open_own(path, Opening::Write, false)?;
     lock(&file, libc::LOCK_EX, path)?;
     let metadata = metadata(&file, path)?;
     let before = metadata.len();

@@ -116,6 +116,9 @@ pub struct RegionOptions {
     pub media: EmulatedMedia,
     /// Asks the kernel for huge pages, which spare most address-translation misses. On by default.
     pub huge_pages: bool,
+    /// Takes a file although another user owns it, may write it, or may swap it. Off by default: what
+    /// is in a pool decides what is written to other files.
+    pub trust_owner: bool,
 }
 
 impl Default for RegionOptions {
@@ -124,6 +127,7 @@ impl Default for RegionOptions {
             domain: None,
             media: EmulatedMedia::None,
             huge_pages: true,
+            trust_owner: false,
         }
     }
 }

@@ -183,10 +183,15 @@ fn what_is_no_region_is_refused() {
     assert_eq!(kind_of(&small), PmemErrorKind::TooSmall { found, needed });
     let error = Region::create(&directory.path().join("new"), 100, &options).unwrap_err();
     assert_eq!(error.kind(), PmemErrorKind::TooSmall { found, needed });
-    assert!(matches!(
-        kind_of(Path::new("/dev/null")),
-        PmemErrorKind::Unsupported(_)
-    ));
+    // Everybody may write it.
+    let null = Path::new("/dev/null");
+    assert!(matches!(kind_of(null), PmemErrorKind::Foreign(_)));
+    let trusting = RegionOptions {
+        trust_owner: true,
+        ..RegionOptions::default()
+    };
+    let error = Region::open(null, &trusting).unwrap_err();
+    assert!(matches!(error.kind(), PmemErrorKind::Unsupported(_)));
     assert!(matches!(kind_of(directory.path()), PmemErrorKind::Io(_)));
     assert!(matches!(
         kind_of(Path::new("/nowhere")),

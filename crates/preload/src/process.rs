@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use forebay::RuntimeOptions;
+use forebay::{RegionOptions, RuntimeOptions};
 use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity};
 
 use crate::forks::Fork;
@@ -122,6 +122,10 @@ impl Process {
             pool: self.settings.pool.clone(),
             root: None,
             runtime: RuntimeOptions {
+                region: RegionOptions {
+                    trust_owner: self.settings.trust_owner,
+                    ..RegionOptions::default()
+                },
                 fill_on_read: false,
                 ..RuntimeOptions::default()
             },

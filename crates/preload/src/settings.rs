@@ -15,9 +15,13 @@ pub const COVER: &str = "FOREBAY_COVER";
 /// A file to which a line is added for whatever is noteworthy. Default: none.
 pub const LOG: &str = "FOREBAY_LOG";
 
+/// If it is 1, the pool may be another user's.
+pub const TRUST_OWNER: &str = "FOREBAY_TRUST_OWNER";
+
 /// The settings of this process.
 pub struct Settings {
     pub pool: PathBuf,
+    pub trust_owner: bool,
     pub cover: Cover,
     pub log: Log,
 }
@@ -42,7 +46,13 @@ impl Settings {
                 "{COVER}: {pattern} is no pattern; it covers nothing"
             ));
         }
-        Some(Settings { pool, cover, log })
+        let trust_owner = std::env::var_os(TRUST_OWNER).is_some_and(|value| value == "1");
+        Some(Settings {
+            pool,
+            trust_owner,
+            cover,
+            log,
+        })
     }
 
     /// The file that is there while a process has the pool: with nobody holding the pool it says that

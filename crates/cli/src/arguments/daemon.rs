@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::arguments::Trust;
 use crate::config::{LogFormat, LogLevel, Settings, Tunables, UblkNumber};
 use crate::size;
 
@@ -11,7 +12,7 @@ use crate::size;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   mkdir -p /mnt/forebay
-  forebay serve --pool /dev/shm/pool --backing disk.img --fuse /mnt/forebay --nbd unix:/run/forebay.nbd
+  forebay serve --pool /dev/shm/forebay/pool --backing disk.img --fuse /mnt/forebay --nbd unix:/run/forebay.nbd
   forebay serve --config /etc/forebay/forebay.toml
 
 A config file has the same names as the flags, and a [[volume]] table for each further disk; a flag \
@@ -29,9 +30,9 @@ pub struct ServeOptions {
 /// A directory to serve.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay create /dev/shm/pool --size 1G
+  forebay create /dev/shm/forebay/pool --size 1G
   mkdir -p /srv/data /mnt/data
-  forebay mount /srv/data /mnt/data --pool /dev/shm/pool
+  forebay mount /srv/data /mnt/data --pool /dev/shm/forebay/pool
 
 Programs use /mnt/data and nothing else while it is mounted. umount, SIGTERM or Ctrl-C ends it and \
 brings /srv/data up to date; files in use are waited for until the deadline, or until the second \
@@ -44,6 +45,9 @@ pub struct MountArguments {
     /// The pool, which then belongs to this directory.
     #[arg(long, value_name = "FILE")]
     pub pool: PathBuf,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// Threads that serve requests.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
@@ -69,7 +73,7 @@ pub struct MountArguments {
 /// A pool that a daemon serves.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay stat /dev/shm/pool --json")]
+  forebay stat /dev/shm/forebay/pool --json")]
 pub struct DaemonArgument {
     /// First member of the pool.
     pub pool: PathBuf,
@@ -81,7 +85,7 @@ pub struct DaemonArgument {
 /// A disk to serve, too.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay attach /dev/shm/pool --backing second.img --name second --fuse /mnt/second
+  forebay attach /dev/shm/forebay/pool --backing second.img --name second --fuse /mnt/second
 
 Where the daemon listens for NBD clients, the disk is exported there under its name.")]
 pub struct AttachOptions {
@@ -110,7 +114,7 @@ pub struct AttachOptions {
 /// A disk to let go.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay detach /dev/shm/pool second
+  forebay detach /dev/shm/forebay/pool second
 
 What is dirty goes to the backing first, with progress; Ctrl-C leaves the disk served. A disk that \
 somebody uses is refused (exit code 4).")]
@@ -127,8 +131,8 @@ pub struct DetachOptions {
 /// What to watch.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay top /dev/shm/pool
-  forebay top /dev/shm/pool --once
+  forebay top /dev/shm/forebay/pool
+  forebay top /dev/shm/forebay/pool --once
 
 Keys: q or Esc ends.")]
 pub struct TopOptions {
@@ -158,9 +162,9 @@ fn parse_interval(text: &str) -> Result<f64, String> {
 /// What to drain.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay flush /dev/shm/pool                        asks the daemon that serves it
-  forebay flush /dev/shm/pool --volume second        one disk of it
-  forebay flush /dev/shm/pool --backing disk.img     an idle pool")]
+  forebay flush /dev/shm/forebay/pool                        asks the daemon that serves it
+  forebay flush /dev/shm/forebay/pool --volume second        one disk of it
+  forebay flush /dev/shm/forebay/pool --backing disk.img     an idle pool")]
 pub struct FlushOptions {
     /// Members of the pool, the first one first.
     #[arg(required = true)]
@@ -171,6 +175,9 @@ pub struct FlushOptions {
     /// The backing to drain to, where no daemon has it.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -179,8 +186,8 @@ pub struct FlushOptions {
 /// What to change.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay set /dev/shm/pool --dirty-low 30 --dirty-high 50
-  forebay set /dev/shm/pool --flush-rate 100M
+  forebay set /dev/shm/forebay/pool --dirty-low 30 --dirty-high 50
+  forebay set /dev/shm/forebay/pool --flush-rate 100M
 
 Without options it shows the settings. They last until the daemon ends; the config file keeps them.")]
 pub struct SetOptions {
@@ -197,8 +204,8 @@ pub struct SetOptions {
 /// What to grow.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay resize /dev/shm/pool --size 2G
-  truncate -s 20G disk.img && forebay resize /dev/shm/pool --volume disk.img
+  forebay resize /dev/shm/forebay/pool --size 2G
+  truncate -s 20G disk.img && forebay resize /dev/shm/forebay/pool --volume disk.img
 
 A pool grows while nobody serves it; what is dirty goes to the backings first. A disk grows while it \
 is served, to the size that its backing has now. Nothing shrinks.")]

@@ -4,11 +4,13 @@ mod daemon;
 mod lab;
 mod pool;
 mod run;
+mod trust;
 
 pub use daemon::*;
 pub use lab::*;
 pub use pool::*;
 pub use run::*;
+pub use trust::*;
 
 use clap::{Parser, Subcommand};
 
@@ -35,8 +37,8 @@ fn after_help() -> String {
 {}
 
 Example, a disk with fast fsync in front of an image file:
-  forebay create /dev/shm/pool --size 512M
-  forebay serve --pool /dev/shm/pool --backing disk.img --fuse /mnt/forebay
+  forebay create /dev/shm/forebay/pool --size 512M
+  forebay serve --pool /dev/shm/forebay/pool --backing disk.img --fuse /mnt/forebay
   losetup --find --show /mnt/forebay/disk",
         codes.join("\n")
     )

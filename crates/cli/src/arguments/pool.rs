@@ -5,14 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use forebay_lab::engines::EngineName;
 
+use crate::arguments::Trust;
 use crate::size;
 
 /// A pool to make.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay create /dev/shm/pool --size 1G
+  forebay create /dev/shm/forebay/pool --size 1G
   forebay create /mnt/pmem0/pool --size 64G --strict
-  forebay create /dev/shm/tinca --size 1G --engine tinca --backing disk.img")]
+  forebay create /dev/shm/forebay/tinca --size 1G --engine tinca --backing disk.img")]
 pub struct CreateOptions {
     /// File or device of the first member.
     pub pool: PathBuf,
@@ -44,6 +45,9 @@ pub struct CreateOptions {
     /// Overwrite what is there.
     #[arg(long)]
     pub force: bool,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -52,11 +56,14 @@ pub struct CreateOptions {
 /// A pool to look at.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay info /dev/shm/pool --json")]
+  forebay info /dev/shm/forebay/pool --json")]
 pub struct PoolArgument {
     /// Files or devices of the pool, every member.
     #[arg(required = true)]
     pub pool: Vec<PathBuf>,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -65,7 +72,7 @@ pub struct PoolArgument {
 /// How to recover.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay recover --dry-run /dev/shm/pool")]
+  forebay recover --dry-run /dev/shm/forebay/pool")]
 pub struct RecoverOptions {
     /// Members of the pool.
     #[arg(required = true)]
@@ -76,6 +83,9 @@ pub struct RecoverOptions {
     /// Save the data of files that are gone, though nobody removed them, beside the pool.
     #[arg(long)]
     pub save_lost: bool,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::arguments::Trust;
+
 /// A program to run.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay create /dev/shm/pool --size 1G
-  cd /srv/redis && forebay run --pool /dev/shm/pool -- redis-server redis.conf
-  forebay run --pool /dev/shm/pool --cover '/srv/db/**' --cover '/srv/log/*.log' -- program")]
+  forebay create /dev/shm/forebay/pool --size 1G
+  cd /srv/redis && forebay run --pool /dev/shm/forebay/pool -- redis-server redis.conf
+  forebay run --pool /dev/shm/forebay/pool --cover '/srv/db/**' --cover '/srv/log/*.log' -- program")]
 pub struct RunOptions {
     /// The pool, made by forebay create. One process of the tree has it at a time.
     #[arg(long)]
@@ -24,6 +26,9 @@ pub struct RunOptions {
     /// libforebay_preload.so; found beside this command, or in ../lib.
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub program: Vec<OsString>,

@@ -8,7 +8,7 @@ use crate::{idle_pool, output};
 
 /// Verifies the pool; damage is exit code 3.
 pub fn run(options: &PoolArgument) -> Result<(), Failure> {
-    let pool = idle_pool::open_private(&options.pool)?;
+    let pool = idle_pool::open_private(&options.pool, options.trust)?;
     let (good, bad) = pool.check(|_, _| ());
     let bad_blocks: Vec<_> = bad
         .iter()

@@ -1,7 +1,10 @@
 //! `forebay create`: a new pool, and plain words about what its medium survives.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
 use forebay::{FormatOptions, Pool, PoolOptions};
 use forebay_lab::engines::EngineName;
@@ -11,8 +14,14 @@ use crate::arguments::CreateOptions;
 use crate::failure::Failure;
 use crate::{engine_region, output, size};
 
+/// Where pools in memory lie best: nobody else can make names there.
+const PRIVATE_DIRECTORY: &str = "/dev/shm/forebay";
+
 /// Makes the pool, or the cache of a published design.
 pub fn run(options: &CreateOptions) -> Result<(), Failure> {
+    for path in std::iter::once(&options.pool).chain(&options.members) {
+        make_private_directory(path)?;
+    }
     if options.engine != EngineName::Forebay {
         return run_design(options);
     }
@@ -28,6 +37,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     for member in &options.members {
         pool_options = pool_options.member(member);
     }
+    pool_options.runtime = options.trust.runtime();
     pool_options.format = FormatOptions {
         block_bytes,
         strict: options.strict || options.no_checksums,
@@ -58,6 +68,26 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Makes the directory that pools in memory are recommended to lie in, where it is named and missing:
+/// `/dev/shm/forebay`, or `/dev/shm/forebay-UID` of a user who is not root.
+fn make_private_directory(pool: &Path) -> Result<(), Failure> {
+    let user = nix::unistd::geteuid();
+    let named = match user.is_root() {
+        true => String::from(PRIVATE_DIRECTORY),
+        false => format!("{PRIVATE_DIRECTORY}-{user}"),
+    };
+    let directory = std::path::absolute(pool)?;
+    if directory.parent() != Some(Path::new(&named)) {
+        return Ok(());
+    }
+    match DirBuilder::new().mode(0o700).create(&named) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Failure::Failed(format!("{named}: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn run_design(options: &CreateOptions) -> Result<(), Failure> {
     let name = options.engine;
     let own = [
@@ -78,7 +108,13 @@ fn run_design(options: &CreateOptions) -> Result<(), Failure> {
         )));
     };
     let (region, size_bytes) = (&options.pool, options.size);
-    let (engine, kind) = engine_region::create(name, region, size_bytes, options.force, backing)?;
+    let (engine, kind) = engine_region::create(
+        name,
+        region,
+        size_bytes,
+        (options.force, options.trust),
+        backing,
+    )?;
     let (slots, block_bytes) = (engine.stats().slots, engine.block_bytes() as u64);
     let survives = kind.survives();
     if options.json {

@@ -23,7 +23,7 @@ pub fn run(options: &FlushOptions) -> Result<(), Failure> {
             pool.display()
         )));
     };
-    let pool = Pool::open(&options.pool)?;
+    let pool = Pool::open_with(&options.pool, options.trust.runtime())?;
     let volume = pool.attach(Backing::file(backing)?)?;
     volume.flush()?;
     drop(volume);

@@ -16,9 +16,9 @@ use crate::{idle_pool, json_path, output, pool_report};
 /// Recovers the pool, or says what that would find.
 pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
     let pool = if options.dry_run {
-        idle_pool::open_private(&options.pool)?
+        idle_pool::open_private(&options.pool, options.trust)?
     } else {
-        Pool::open(&options.pool)?
+        Pool::open_with(&options.pool, options.trust.runtime())?
     };
     let mut report = pool_report::recovery(&pool);
     report["changed"] = (!options.dry_run).into();
@@ -57,7 +57,7 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
         runtime: RuntimeOptions {
             background: false,
             accept_loss: options.save_lost,
-            ..RuntimeOptions::default()
+            ..options.trust.runtime()
         },
     })
     .map_err(Failure::of_files)?;

@@ -7,13 +7,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
-use forebay::RuntimeOptions;
 use forebay_files::{FileBuffer, FileBufferOptions};
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::arguments::RunOptions;
+use crate::arguments::{RunOptions, Trust};
 use crate::failure::Failure;
 use crate::output;
 
@@ -25,14 +24,9 @@ const EXIT_NOT_RUN: u8 = 126;
 
 /// Runs the program; returns its exit code.
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
-    let pool = std::fs::canonicalize(&options.pool).map_err(|error| {
-        Failure::Failed(format!(
-            "{}: {error}; make a pool with forebay create",
-            options.pool.display()
-        ))
-    })?;
+    let pool = named(&options.pool)?;
     let library = library(options.library.as_deref())?;
-    bring_up_to_date(&pool)?;
+    bring_up_to_date(&pool, options.trust)?;
     let (program, arguments) = options.program.split_first().expect("clap wants one");
     let mut command = Command::new(program);
     command
@@ -40,6 +34,9 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         .env("LD_PRELOAD", preloaded(&library))
         .env("FOREBAY_POOL", &pool)
         .env("FOREBAY_COVER", cover(&options.cover)?);
+    if options.trust.trust_owner {
+        command.env("FOREBAY_TRUST_OWNER", "1");
+    }
     if let Some(log) = &options.log {
         command.env("FOREBAY_LOG", std::path::absolute(log)?);
     }
@@ -59,17 +56,32 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     };
     let status = wait(&mut child, signals)?;
     if owner_mark(&pool).exists() {
-        after_killed(&pool);
+        after_killed(&pool, options.trust);
     }
     Ok(exit_code(status))
 }
 
+/// The pool, absolute, without following a link in its place.
+fn named(pool: &Path) -> Result<PathBuf, Failure> {
+    let found = std::path::absolute(pool).and_then(|path| {
+        path.symlink_metadata()?;
+        let parent = path.parent().unwrap_or(Path::new("/")).canonicalize()?;
+        Ok(parent.join(path.file_name().unwrap_or_default()))
+    });
+    found.map_err(|error| {
+        Failure::Failed(format!(
+            "{}: {error}; make a pool with forebay create",
+            pool.display()
+        ))
+    })
+}
+
 /// Opens the pool, which recovers it, and closes it, which leaves nothing in it.
-fn bring_up_to_date(pool: &Path) -> Result<(), Failure> {
+fn bring_up_to_date(pool: &Path, trust: Trust) -> Result<(), Failure> {
     let options = FileBufferOptions {
         pool: pool.to_path_buf(),
         root: None,
-        runtime: RuntimeOptions::default(),
+        runtime: trust.runtime(),
     };
     let opened = FileBuffer::open(&options).and_then(|buffer| {
         // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
@@ -95,8 +107,8 @@ fn owner_mark(pool: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-fn after_killed(pool: &Path) {
-    match bring_up_to_date(pool) {
+fn after_killed(pool: &Path, trust: Trust) {
+    match bring_up_to_date(pool, trust) {
         Ok(()) => output::error(
             "a process ended without letting the pool go; its files have been brought up to date",
         ),

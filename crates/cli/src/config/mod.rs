@@ -55,6 +55,9 @@ pub struct Settings {
     #[arg(long, value_name = "PATH")]
     #[serde(deserialize_with = "one_or_many")]
     pub pool: Vec<PathBuf>,
+    /// Take a pool that another user owns, may write or may swap; it decides what is written to which file.
+    #[arg(long)]
+    pub trust_owner: bool,
     /// Whose cache it is: forebay, or one of the published designs classic, ubj, tinca, spindle
     /// [default: forebay].
     #[arg(long, value_name = "NAME")]
@@ -281,6 +284,7 @@ impl Settings {
         };
         Settings {
             pool: list(self.pool, file.pool),
+            trust_owner: self.trust_owner || file.trust_owner,
             engine: self.engine.or(file.engine),
             backing: self.backing.or(file.backing),
             name: self.name.or(file.name),

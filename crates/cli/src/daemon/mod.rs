@@ -168,7 +168,7 @@ fn open_store(settings: &Settings) -> Result<Store, Failure> {
         return Store::open_design(name, settings);
     }
     let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)
-        .map_err(|error| engine_region::explain(error, &settings.pool[0]))?;
+        .map_err(|error| engine_region::explain(error, &settings.pool[0], settings.trust_owner))?;
     if let Some(bytes_per_s) = settings.flush_rate {
         pool.set_flush_rate_limit(bytes_per_s);
     }
@@ -177,6 +177,7 @@ fn open_store(settings: &Settings) -> Result<Store, Failure> {
 
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
     let mut options = RuntimeOptions::default();
+    options.region.trust_owner = settings.trust_owner;
     let per_mille = |percent: u8| u32::from(percent) * 10;
     if let Some(low) = settings.dirty_low {
         options.dirty_low_per_mille = per_mille(low);

@@ -8,7 +8,6 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use forebay::RuntimeOptions;
 use forebay_files::FileBufferOptions;
 use forebay_mount::{FileMount, MountOptions};
 
@@ -50,7 +49,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         &FileBufferOptions {
             pool: arguments.pool.clone(),
             root: None,
-            runtime: RuntimeOptions::default(),
+            runtime: arguments.trust.runtime(),
         },
         &MountOptions {
             threads: usize::from(arguments.threads),

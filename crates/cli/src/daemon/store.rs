@@ -62,7 +62,12 @@ impl Store {
                 "the engine {name} serves exactly one disk; name it with --backing"
             )));
         };
-        let (engine, backing) = engine_region::open(name, &settings.pool[0], &volume.backing)?;
+        let (engine, backing) = engine_region::open(
+            name,
+            &settings.pool[0],
+            settings.trust_owner,
+            &volume.backing,
+        )?;
         Ok(Store::Design(Design {
             name,
             backing,

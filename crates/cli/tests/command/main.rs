@@ -11,6 +11,7 @@ mod log;
 mod mount;
 mod names;
 mod nbd;
+mod ownership;
 mod pages;
 mod place;
 mod pools;

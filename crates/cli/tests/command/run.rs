@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use crate::place::Place;
 
 /// Cargo builds it before these tests, beside them.
-fn library() -> PathBuf {
+pub fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
     let places = [folder, folder.parent().unwrap()].map(|at| at.join("libforebay_preload.so"));

@@ -38,7 +38,7 @@ pub(crate) use log::LogArea;
 pub(crate) use pool::{RealNames, RealRecovery, checkpoint_in_background};
 pub(crate) use proof::hash;
 pub use real::KeepDescriptor;
-pub(crate) use real::{RealSpace, mounting_of};
+pub(crate) use real::{RealSpace, link_of, mounting_of};
 use reconcile::Reconciled;
 use space::NameSpace;
 pub(crate) use space::Renaming;

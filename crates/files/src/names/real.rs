@@ -157,7 +157,7 @@ const OWN_FILE_SYSTEMS: [i64; 5] = [
 const MOUNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// The name by which the kernel finds an open inode again.
-pub(super) fn link_of(descriptor: BorrowedFd<'_>) -> String {
+pub(crate) fn link_of(descriptor: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd())
 }
 

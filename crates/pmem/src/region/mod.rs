@@ -71,7 +71,7 @@ impl Region {
     /// # Errors
     /// The file exists; the file system has no room; the system refuses. Nothing is left behind.
     pub fn create(path: &Path, len: u64, options: &RegionOptions) -> Result<Region, PmemError> {
-        let mapping = map::create(path, len, options.huge_pages)?;
+        let mapping = map::create(path, len, options)?;
         Region::shared(path, mapping, options)
     }
 
@@ -80,7 +80,7 @@ impl Region {
     /// # Errors
     /// It is not there, locked by somebody else, too small, or of the wrong kind.
     pub fn open(path: &Path, options: &RegionOptions) -> Result<Region, PmemError> {
-        let mapping = map::open(path, options.huge_pages)?;
+        let mapping = map::open(path, options)?;
         Region::shared(path, mapping, options)
     }
 
@@ -91,7 +91,15 @@ impl Region {
     /// # Errors
     /// As for [`Region::open`]; DAX devices have no private views.
     pub fn open_read_only(path: &Path) -> Result<Region, PmemError> {
-        let (mapping, is_quiet) = map::open_private(path)?;
+        Region::open_read_only_with(path, &RegionOptions::default())
+    }
+
+    /// As [`Region::open_read_only`]; of the options only whose file is taken counts.
+    ///
+    /// # Errors
+    /// As said there.
+    pub fn open_read_only_with(path: &Path, options: &RegionOptions) -> Result<Region, PmemError> {
+        let (mapping, is_quiet) = map::open_private(path, options.trust_owner)?;
         let mut region = Region::new(
             path,
             Backing::Private(mapping),

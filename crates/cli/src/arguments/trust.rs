@@ -1,0 +1,30 @@
+//! Whose pools a command takes.
+
+use clap::Args;
+use forebay::{RegionOptions, RuntimeOptions};
+
+/// Whose pool is taken.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct Trust {
+    /// Take a pool that another user owns, may write or may swap; it decides what is written to which file.
+    #[arg(long)]
+    pub trust_owner: bool,
+}
+
+impl Trust {
+    /// For a region.
+    pub fn region(self) -> RegionOptions {
+        RegionOptions {
+            trust_owner: self.trust_owner,
+            ..RegionOptions::default()
+        }
+    }
+
+    /// For a pool.
+    pub fn runtime(self) -> RuntimeOptions {
+        RuntimeOptions {
+            region: self.region(),
+            ..RuntimeOptions::default()
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Whose a file is: what this process opens as its own nobody else can have planted, forged or swapped.
+//!
+//! A file is ours when it was reached through no link at its last name, belongs to this process's user or
+//! to root, may be written by nobody else, has one name, and lies in a directory where nobody else may
+//! change names: one that is ours by the same rule, or sticky and root's, like `/tmp` and `/dev/shm`.
+//! All is asked of what is open, so that nothing can be swapped in between.
+
+#![allow(unsafe_code, reason = "std opens nothing relative to a directory")]
+
+use std::ffi::{CString, OsStr};
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::{PmemError, PmemErrorKind};
+
+const WRITABLE_BY_GROUP: u32 = 0o020;
+const WRITABLE_BY_OTHERS: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// Why a file is not ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Foreign {
+    /// A symbolic link stands there.
+    Link,
+    /// It belongs to this user.
+    Owner(u32),
+    /// Others may write it: its mode.
+    Writable(u32),
+    /// It has so many names, and only one of them is known.
+    Names(u64),
+    /// Others may change names in its directory: owner and mode of that.
+    Directory {
+        /// The directory's user.
+        user: u32,
+        /// Its permissions.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Foreign::Link => write!(
+                f,
+                "a symbolic link stands there, and another user may have planted it; name the file itself"
+            )?,
+            Foreign::Owner(user) => write!(
+                f,
+                "it belongs to user {user}, who may have put anything into it; use a file of your own"
+            )?,
+            Foreign::Writable(mode) => write!(
+                f,
+                "it may be written by others (mode {mode:o}); look at it and take that right away \
+                 (chmod go-w)"
+            )?,
+            Foreign::Names(count) => write!(
+                f,
+                "it has {count} names, and others may have it by another one; remove those that are not \
+                 meant"
+            )?,
+            Foreign::Directory { user, mode } => write!(
+                f,
+                "others may change names in its directory (of user {user}, mode {mode:o}); use a \
+                 directory of your own, like /dev/shm/forebay"
+            )?,
+        }
+        write!(f, ", or say --trust-owner if you know that it is right")
+    }
+}
+
+fn us() -> u32 {
+    // SAFETY: a plain system call.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether that user can do what it likes here anyway.
+fn is_trusted(user: u32) -> bool {
+    user == 0 || user == us()
+}
+
+/// What keeps a directory from being one where only we change names.
+fn fault_of_directory(directory: &Metadata) -> Option<Foreign> {
+    let (user, mode) = (directory.uid(), directory.mode());
+    let foreign = Foreign::Directory {
+        user,
+        mode: mode & 0o7777,
+    };
+    // Many systems give each user a group of the same number, with nobody else in it.
+    let is_private_group = directory.gid() == user;
+    let others_write =
+        mode & WRITABLE_BY_OTHERS != 0 || (mode & WRITABLE_BY_GROUP != 0 && !is_private_group);
+    let is_ours = is_trusted(user) && (!others_write || mode & STICKY != 0);
+    (!is_ours).then_some(foreign)
+}
+
+/// What keeps a file from being ours.
+fn fault_of_file(file: &Metadata) -> Option<Foreign> {
+    if !is_trusted(file.uid()) {
+        return Some(Foreign::Owner(file.uid()));
+    }
+    let kind = file.file_type();
+    // Which group may write a device is the administrator's rule.
+    let forbidden = match kind.is_char_device() || kind.is_block_device() {
+        true => WRITABLE_BY_OTHERS,
+        false => WRITABLE_BY_OTHERS | WRITABLE_BY_GROUP,
+    };
+    if file.mode() & forbidden != 0 {
+        return Some(Foreign::Writable(file.mode() & 0o7777));
+    }
+    (kind.is_file() && file.nlink() > 1).then(|| Foreign::Names(file.nlink()))
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Opening {
+    /// To be read.
+    Read,
+    /// To be read and written.
+    Write,
+    /// To be read and written; made, for this user only, where it is not there.
+    WriteOrMake,
+    /// To be read and written; made, for this user only. It must not be there.
+    Make,
+}
+
+impl Opening {
+    fn flags(self) -> i32 {
+        match self {
+            Opening::Read => libc::O_RDONLY,
+            Opening::Write | Opening::WriteOrMake => libc::O_RDWR,
+            Opening::Make => libc::O_RDWR | libc::O_CREAT | libc::O_EXCL,
+        }
+    }
+}
+
+/// Opens a file that must be ours (see the module), or with `trust_owner` anybody's.
+///
+/// # Errors
+/// The system's; [`PmemErrorKind::Foreign`].
+pub fn open_own(path: &Path, opening: Opening, trust_owner: bool) -> Result<File, PmemError> {
+    let failed = |error| match opening {
+        Opening::Make => PmemError::io("create the file", path, error),
+        _ => PmemError::io("open it", path, error),
+    };
+    let foreign = |why| PmemError::new(PmemErrorKind::Foreign(why), path);
+    let (parent, name) = match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) if parent != Path::new("") => (parent, name),
+        (_, Some(name)) => (Path::new("."), name),
+        _ => return Err(failed(io::ErrorKind::IsADirectory.into())),
+    };
+    let mut options = File::options();
+    let only_path = libc::O_PATH | libc::O_DIRECTORY;
+    let directory = options.read(true).custom_flags(only_path).open(parent);
+    let directory = directory.map_err(failed)?;
+    if !trust_owner && let Some(why) = fault_of_directory(&directory.metadata().map_err(failed)?) {
+        return Err(foreign(why));
+    }
+    let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let file = match open_in(&directory, name, opening) {
+        // In a sticky directory the kernel may refuse to say whose a file is that could have been made.
+        Err(error) if opening == Opening::WriteOrMake && is_missing(&error) => {
+            open_in(&directory, name, Opening::Make)
+        }
+        opened => opened,
+    };
+    let file = file.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => foreign(Foreign::Link),
+        Some(libc::EEXIST) => PmemError::new(PmemErrorKind::AlreadyExists, path),
+        _ => failed(error),
+    })?;
+    if !trust_owner && let Some(why) = fault_of_file(&file.metadata().map_err(failed)?) {
+        return Err(foreign(why));
+    }
+    Ok(file)
+}
+
+fn open_in(directory: &File, name: &OsStr, opening: Opening) -> io::Result<File> {
+    let name = CString::new(name.as_bytes())?;
+    // A fifo must not make us wait.
+    let flags = opening.flags() | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    loop {
+        // SAFETY: the name ends in a zero, and the descriptor is open.
+        let opened = unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, 0o600) };
+        if opened >= 0 {
+            // SAFETY: the descriptor is new, and nobody else's.
+            return Ok(unsafe { File::from_raw_fd(opened) });
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn why(path: &Path) -> Option<Foreign> {
+        match open_own(path, Opening::Write, false) {
+            Ok(_) => None,
+            Err(error) => match error.kind() {
+                PmemErrorKind::Foreign(why) => Some(why),
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+
+    #[test]
+    fn a_file_is_ours_only_where_nobody_else_can_reach_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        drop(open_own(&path, Opening::WriteOrMake, false).unwrap());
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(why(&path), None);
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        set(&path, 0o644);
+        assert_eq!(why(&path), None);
+        set(&path, 0o660);
+        assert_eq!(why(&path), Some(Foreign::Writable(0o660)));
+        set(&path, 0o600);
+        fs::hard_link(&path, folder.path().join("again")).unwrap();
+        assert_eq!(why(&path), Some(Foreign::Names(2)));
+        fs::remove_file(folder.path().join("again")).unwrap();
+        set(folder.path(), 0o1777);
+        assert_eq!(why(&path), None);
+        set(folder.path(), 0o777);
+        assert!(matches!(why(&path), Some(Foreign::Directory { .. })));
+        open_own(&path, Opening::Write, true).unwrap();
+        set(folder.path(), 0o700);
+        let link = folder.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert_eq!(why(&link), Some(Foreign::Link));
+        // A link is followed for nobody.
+        open_own(&link, Opening::Write, true).unwrap_err();
+        let made = open_own(&path, Opening::Make, true).unwrap_err();
+        assert_eq!(made.kind(), PmemErrorKind::AlreadyExists);
+    }
+}
