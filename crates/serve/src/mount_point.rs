@@ -68,7 +68,7 @@ fn foreign(directory: &Path, source: &str) -> io::Error {
 /// Makes `directory` ready to be mounted on and returns its absolute path.
 ///
 /// A dead mount of ours (its daemon was killed) is detached first. Anything else that is mounted
-/// there is refused, since mounting over it would hide it.
+/// there is refused, and so is what lies in the directory: mounting over it would hide it.
 pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
     if let Some(found) = mounted_on(&absolute)? {
@@ -99,6 +99,17 @@ pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
             format!(
                 "the mount point {} is not a directory; name an empty directory",
                 absolute.display()
+            ),
+        ));
+    }
+    if let Some(first) = fs::read_dir(&absolute)?.next() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            format!(
+                "the mount point {} has something in it ({}), which would be hidden; empty it, or name an \
+                 empty directory",
+                absolute.display(),
+                first?.file_name().display()
             ),
         ));
     }
@@ -263,6 +274,16 @@ mod tests {
         let message = prepare(Path::new("/proc")).unwrap_err().to_string();
         assert!(message.contains("/proc"), "{message}");
         assert!(message.contains("unmount it"), "{message}");
+    }
+
+    #[test]
+    fn a_mount_point_with_something_in_it_was_accepted() {
+        let directory = tempfile::tempdir().unwrap();
+        prepare(directory.path()).unwrap();
+        fs::write(directory.path().join("letter"), b"hidden").unwrap();
+        let message = prepare(directory.path()).unwrap_err().to_string();
+        assert!(message.contains("letter"), "{message}");
+        assert!(message.contains("empty directory"), "{message}");
     }
 
     #[test]

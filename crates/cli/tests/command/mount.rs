@@ -107,9 +107,10 @@ fn what_cannot_be_mounted_is_refused_and_named() {
     let Some(place) = place("what_cannot_be_mounted_is_refused_and_named") else {
         return;
     };
-    for folder in ["data/inner", "second", "other"] {
+    for folder in ["data/inner", "second", "other", "full"] {
         fs::create_dir(place.path(folder)).unwrap();
     }
+    fs::write(place.path("full/letter"), b"hidden").unwrap();
     place.ask(&["create", "./data/pool", "--size", "64M"]);
     place.ask(&["create", "./second pool", "--size", "64M"]);
     let daemon = mount(&place, &[]);
@@ -128,6 +129,7 @@ fn what_cannot_be_mounted_is_refused_and_named() {
         ),
         ("./nowhere", "./second", "POOL", 2, "nowhere"),
         ("./other", "./nowhere", "POOL", 1, "mkdir"),
+        ("./other", "./full", "./second pool", 2, "empty directory"),
     ] {
         let refused = place.run(&["mount", data, directory, "--pool", pool]);
         assert_eq!(refused.code, code, "{}", refused.stderr);
