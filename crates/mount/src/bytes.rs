@@ -53,6 +53,7 @@ fn told<T>(operation: &str, open: &OpenFile, result: io::Result<T>) -> io::Resul
 
 impl Tree {
     pub fn open(&self, inode: INodeNo, flags: i32, user: u32) -> io::Result<FileHandle> {
+        let share = self.shares.take(user)?;
         let inode = self.inodes.get(inode)?;
         let cuts = flags & libc::O_TRUNC != 0;
         let access = if cuts {
@@ -65,7 +66,11 @@ impl Tree {
             self.drop_privileges(&inode, user)?;
             file.truncate(0)?;
         }
-        Ok(self.files.insert(OpenFile { inode, file }))
+        Ok(self.files.insert(OpenFile {
+            inode,
+            file,
+            _share: share,
+        }))
     }
 
     pub fn create(
@@ -74,7 +79,9 @@ impl Tree {
         name: &OsStr,
         mode: u32,
         flags: i32,
+        user: u32,
     ) -> io::Result<(FileAttr, FileHandle)> {
+        let share = self.shares.take(user)?;
         let parent = self.inodes.get(parent)?;
         let anchor = self.inodes.anchor(&parent)?;
         let mut wanted = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -92,7 +99,12 @@ impl Tree {
         let attributes = self
             .shown(&inode, &stat)
             .inspect_err(|_| self.inodes.forget(inode.id, 1))?;
-        Ok((attributes, self.files.insert(OpenFile { inode, file })))
+        let opened = OpenFile {
+            inode,
+            file,
+            _share: share,
+        };
+        Ok((attributes, self.files.insert(opened)))
     }
 
     /// Reads and hands the bytes to `answer`.

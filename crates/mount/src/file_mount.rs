@@ -14,6 +14,7 @@ use crate::duty::Duty;
 use crate::filesystem::MountedTree;
 use crate::paths;
 use crate::restrictions::Restrictions;
+use crate::shares::Shares;
 use crate::tree::Tree;
 
 /// How a directory is served.
@@ -26,6 +27,9 @@ pub struct MountOptions {
     pub writeback_cache: bool,
     /// Keep idle cores from sleeping while requests come close together, where the process may.
     pub keeps_cores_awake: bool,
+    /// Files and directories that each user may have open, the process's own user apart; by default an eighth of
+    /// the descriptors that the process may have.
+    pub open_files_per_user: Option<usize>,
 }
 
 impl Default for MountOptions {
@@ -34,6 +38,7 @@ impl Default for MountOptions {
             threads: 2,
             writeback_cache: false,
             keeps_cores_awake: true,
+            open_files_per_user: None,
         }
     }
 }
@@ -68,12 +73,17 @@ impl FileMount {
         paths::check_places(&data, &directory, &std::path::absolute(&buffer.pool)?)?;
         let restrictions = Restrictions::of(&data)?;
         let lock = paths::lock(&data)?;
-        let anchors_max = raise_descriptor_limit() / 4;
+        let descriptors_max = raise_descriptor_limit();
+        // An open file without a name has two.
+        let per_user = options.open_files_per_user.unwrap_or(descriptors_max / 8);
+        let own = rustix::process::geteuid().as_raw();
         let buffer = FileBuffer::open(&FileBufferOptions {
             root: Some(data),
             ..buffer.clone()
         })?;
-        let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max)?;
+        let shares = Shares::new(per_user, own);
+        let anchors_max = descriptors_max / 4;
+        let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max, shares)?;
         let kernel = tree.kernel();
         let duty = Arc::new(Duty::new(options.threads));
         let tree = MountedTree::new(tree, options, Arc::clone(&duty), on_end);

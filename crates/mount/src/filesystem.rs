@@ -277,7 +277,7 @@ impl Filesystem for MountedTree {
         let opened = self.opening.how(flags);
         self.serve(move |tree| {
             let _assumed = Assumed::of(caller, umask);
-            match tree.create(parent, &name, mode, flags) {
+            match tree.create(parent, &name, mode, flags, caller.user) {
                 Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, opened),
                 Err(error) => reply.error(errno(&error)),
             }
@@ -385,8 +385,9 @@ impl Filesystem for MountedTree {
         self.serve(move |tree| answer_empty(tree.sync(handle, kind), reply));
     }
 
-    fn opendir(&self, _request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.serve(move |tree| match tree.open_directory(inode) {
+    fn opendir(&self, request: &Request, inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let user = request.uid();
+        self.serve(move |tree| match tree.open_directory(inode, user) {
             Ok(handle) => reply.opened(handle, FopenFlags::empty()),
             Err(error) => reply.error(errno(&error)),
         });
@@ -474,7 +475,7 @@ impl Filesystem for MountedTree {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -482,26 +483,35 @@ impl Filesystem for MountedTree {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        answer_empty(self.tree().set_xattr(inode, name, value, flags), reply);
+        let user = request.uid();
+        answer_empty(
+            self.tree().set_xattr(inode, name, value, flags, user),
+            reply,
+        );
     }
 
     fn getxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         name: &OsStr,
         size: u32,
         reply: ReplyXattr,
     ) {
-        answer_xattr(self.tree().get_xattr(inode, name, size), reply);
+        answer_xattr(
+            self.tree().get_xattr(inode, name, size, request.uid()),
+            reply,
+        );
     }
 
-    fn listxattr(&self, _request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
-        answer_xattr(self.tree().list_xattrs(inode, size), reply);
+    fn listxattr(&self, request: &Request, inode: INodeNo, size: u32, reply: ReplyXattr) {
+        let user = request.uid();
+        answer_xattr(self.tree().list_xattrs(inode, size, user), reply);
     }
 
-    fn removexattr(&self, _request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        answer_empty(self.tree().remove_xattr(inode, name), reply);
+    fn removexattr(&self, request: &Request, inode: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let user = request.uid();
+        answer_empty(self.tree().remove_xattr(inode, name, user), reply);
     }
 
     fn ioctl(

@@ -25,6 +25,7 @@ mod opening;
 mod paths;
 mod relief;
 mod restrictions;
+mod shares;
 mod tree;
 mod wakefulness;
 mod xattrs;

@@ -12,6 +12,7 @@ use fuser::{FileAttr, FileHandle, FileType, INodeNo};
 use rustix::fs::{OFlags, RawDir, SeekFrom};
 
 use crate::attributes;
+use crate::shares::Share;
 use crate::tree::Tree;
 
 /// What one read of the backing's directory takes.
@@ -36,6 +37,8 @@ pub struct OpenDirectory {
     inode: INodeNo,
     descriptor: OwnedFd,
     ahead: Mutex<Ahead>,
+    /// Counted for the user that opened it.
+    _share: Option<Share>,
 }
 
 /// What was read from the backing and not yet asked for.
@@ -104,7 +107,8 @@ impl OpenDirectory {
 }
 
 impl Tree {
-    pub fn open_directory(&self, inode: INodeNo) -> io::Result<FileHandle> {
+    pub fn open_directory(&self, inode: INodeNo, user: u32) -> io::Result<FileHandle> {
+        let share = self.shares.take(user)?;
         let known = self.inodes.get(inode)?;
         let anchor = self.inodes.anchor(&known)?;
         let descriptor = self.reopen(anchor.descriptor(), OFlags::RDONLY | OFlags::DIRECTORY)?;
@@ -112,6 +116,7 @@ impl Tree {
             inode,
             descriptor,
             ahead: Mutex::default(),
+            _share: share,
         }))
     }
 

@@ -20,6 +20,7 @@ use crate::attributes;
 use crate::inodes::{Inode, Inodes};
 use crate::listing::OpenDirectory;
 use crate::open_files::OpenTable;
+use crate::shares::{Share, Shares};
 
 /// An open file of the kernel's.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct OpenFile {
     pub inode: Arc<Inode>,
     /// Its bytes.
     pub file: Arc<BufferedFile>,
+    /// Counted for the user that opened it.
+    pub _share: Option<Share>,
 }
 
 /// What is to change of an inode.
@@ -60,6 +63,7 @@ pub struct Tree {
     pub(crate) inodes: Inodes,
     pub(crate) files: OpenTable<OpenFile>,
     pub(crate) directories: OpenTable<OpenDirectory>,
+    pub(crate) shares: Arc<Shares>,
     /// Tells the kernel what it does not know, once there is a session.
     kernel: Arc<OnceLock<Notifier>>,
 }
@@ -82,12 +86,14 @@ impl Tree {
         buffer: Arc<FileBuffer>,
         directory: OwnedFd,
         anchors_max: usize,
+        shares: Arc<Shares>,
     ) -> io::Result<Tree> {
         Ok(Tree {
             buffer,
             inodes: Inodes::new(directory, anchors_max)?,
             files: OpenTable::default(),
             directories: OpenTable::default(),
+            shares,
             kernel: Arc::default(),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,6 +15,17 @@ use crate::tree::{Tree, error_of, magic_link};
 
 /// The kernel's own limits on a value and on a list of names.
 const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// The administrator's own: the backing tells them to us, and users must not see them.
+const TRUSTED: &[u8] = b"trusted.";
+
+/// Refuses the administrator's own names to everybody else, with `error`.
+fn check_name(name: &OsStr, user: u32, error: i32) -> io::Result<()> {
+    match user != 0 && name.as_bytes().starts_with(TRUSTED) {
+        true => Err(error_of(error)),
+        false => Ok(()),
+    }
+}
 
 /// An answer that is a length only or the bytes themselves.
 pub enum Answer {
@@ -35,7 +47,14 @@ impl Tree {
         Ok((inode, anchor, path))
     }
 
-    pub fn get_xattr(&self, inode: INodeNo, name: &OsStr, size: u32) -> io::Result<Answer> {
+    pub fn get_xattr(
+        &self,
+        inode: INodeNo,
+        name: &OsStr,
+        size: u32,
+        user: u32,
+    ) -> io::Result<Answer> {
+        check_name(name, user, libc::ENODATA)?;
         let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
             let length = rustix::fs::getxattr_query(&path, name)?;
@@ -47,16 +66,21 @@ impl Tree {
         Ok(Answer::Bytes(value))
     }
 
-    pub fn list_xattrs(&self, inode: INodeNo, size: u32) -> io::Result<Answer> {
+    pub fn list_xattrs(&self, inode: INodeNo, size: u32, user: u32) -> io::Result<Answer> {
         let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
-        if size == 0 {
-            let length = rustix::fs::listxattr_query(&path)?;
-            return Ok(Answer::Length(length as u32));
-        }
-        let mut names = vec![0; (size as usize).min(VALUE_BYTES_MAX)];
+        let mut names = vec![0; VALUE_BYTES_MAX];
         let length = rustix::fs::listxattr(&path, &mut names)?;
         names.truncate(length);
-        Ok(Answer::Bytes(names))
+        if user != 0 {
+            let is_shown = |name: &&[u8]| !name.starts_with(TRUSTED);
+            let shown = names.split_inclusive(|byte| *byte == 0).filter(is_shown);
+            names = shown.flatten().copied().collect();
+        }
+        match size as usize {
+            0 => Ok(Answer::Length(names.len() as u32)),
+            size if size < names.len() => Err(error_of(libc::ERANGE)),
+            _ => Ok(Answer::Bytes(names)),
+        }
     }
 
     pub fn set_xattr(
@@ -65,7 +89,9 @@ impl Tree {
         name: &OsStr,
         value: &[u8],
         flags: i32,
+        user: u32,
     ) -> io::Result<()> {
+        check_name(name, user, libc::EPERM)?;
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         rustix::fs::setxattr(&path, name, value, flags)?;
@@ -74,7 +100,8 @@ impl Tree {
         Ok(())
     }
 
-    pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr) -> io::Result<()> {
+    pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr, user: u32) -> io::Result<()> {
+        check_name(name, user, libc::EPERM)?;
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         rustix::fs::removexattr(&path, name)?;
         self.buffer.attributes_changed(inode.identity);

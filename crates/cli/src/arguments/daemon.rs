@@ -59,6 +59,10 @@ pub struct MountArguments {
     /// and each request is slower.
     #[arg(long)]
     pub cores_may_sleep: bool,
+    /// Files and directories that each user may have open at once, the daemon's own user apart [default: an
+    /// eighth of the daemon's descriptors].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub open_files_per_user: Option<u32>,
     /// Seconds that ending may take before it is done at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,

@@ -55,6 +55,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
             threads: usize::from(arguments.threads),
             writeback_cache: arguments.writeback_cache,
             keeps_cores_awake: !arguments.cores_may_sleep,
+            open_files_per_user: arguments.open_files_per_user.map(|limit| limit as usize),
         },
         on_end,
     )

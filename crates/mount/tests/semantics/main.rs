@@ -6,3 +6,4 @@ mod ending;
 mod fixture;
 mod names;
 mod restrictions;
+mod users;
