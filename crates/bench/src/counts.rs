@@ -105,7 +105,7 @@ fn compare(counted: &BTreeMap<&str, u64>, expected: &Value) -> Result<()> {
 }
 
 fn count_all() -> Result<BTreeMap<&'static str, u64>> {
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::new(&std::env::temp_dir())?;
     OPERATIONS
         .into_iter()
         .map(|operation| {

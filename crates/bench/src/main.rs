@@ -14,7 +14,7 @@ mod pools;
 mod report;
 mod scratch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub type Result<T> = std::result::Result<T, Failure>;
 /// Measures Forebay against raw memory and libpmem.
 #[derive(Parser)]
 struct Arguments {
-    /// Where the report goes, as JSON
+    /// Where the report goes, as JSON; pools on a plain file are measured on the disk that it is on
     #[arg(long, default_value = "target/bench/report.json")]
     report: PathBuf,
     /// Only the case that yields this row
@@ -158,8 +158,13 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
         (SLICE, arguments.seconds, arguments.pool_mib)
     };
     let style = "{msg:34} {wide_bar} {pos}/{len}";
+    let disk = match arguments.report.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    std::fs::create_dir_all(disk)?;
     Ok(Bench {
-        scratch: Scratch::new()?,
+        scratch: Scratch::new(disk)?,
         pace: Pace {
             slice,
             rounds: (seconds / slice.as_secs_f64()).ceil() as usize,

@@ -26,7 +26,7 @@ impl Bar {
 }
 
 /// Name, the bar, and the goal where it is higher.
-const BARS: [(&str, Bar, Option<f64>); 19] = [
+const BARS: [(&str, Bar, Option<f64>); 22] = [
     ("commit_1x4k_fences", Bar::AtMost(1.1), None),
     ("commit_1x4k_lines", Bar::AtMost(66.5), None),
     ("commit_16x4k_lines_per_block", Bar::AtMost(65.4), None),
@@ -41,6 +41,13 @@ const BARS: [(&str, Bar, Option<f64>); 19] = [
     ("commit_16x4k_vs_libpmemobj", Bar::AtLeast(5.0), None),
     ("dram_bytes_per_block", Bar::AtMost(40.0), Some(24.0)),
     ("recovery_ms_per_gib", Bar::AtMost(60.0), None),
+    ("page_pool_pages_per_commit", Bar::AtMost(10.0), None),
+    (
+        "page_pool_pages_per_commit_reopened",
+        Bar::AtMost(6.0),
+        None,
+    ),
+    ("page_pool_commit_vs_bare", Bar::AtLeast(0.5), None),
     ("replacement_hit_ratio_vs_lru", Bar::AtLeast(1.0), None),
     ("nbd_read_qd1_vs_qsd", Bar::AtLeast(1.0), None),
     ("nbd_read_qd32_vs_qsd", Bar::AtLeast(1.0), None),
@@ -51,7 +58,7 @@ const BARS: [(&str, Bar, Option<f64>); 19] = [
 /// The rows as a table: those with a bar first.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<34} {:>12} {:<14} {:>8} {:>6}  ok?\n",
+        "{:<36} {:>12} {:<24} {:>8} {:>6}  ok?\n",
         "name", "value", "unit", "bar", "goal"
     );
     let bar_of = |row: &Row| BARS.iter().find(|(name, ..)| *name == row.name);
@@ -71,7 +78,7 @@ pub fn table(rows: &[Row]) -> String {
         let value = row.value.map_or("-".to_owned(), digits);
         writeln!(
             text,
-            "{:<34} {value:>12} {:<14} {bar:>8} {goal:>6}  {verdict}",
+            "{:<36} {value:>12} {:<24} {bar:>8} {goal:>6}  {verdict}",
             row.name, row.unit
         )
         .expect("a string takes everything");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_forebay-bench");
 
-const ROWS: [&str; 23] = [
+const ROWS: [&str; 27] = [
     "commit_1x4k_fences",
     "commit_1x4k_lines",
     "commit_16x4k_lines_per_block",
@@ -24,6 +24,10 @@ const ROWS: [&str; 23] = [
     "compare_gain_pcm",
     "dram_bytes_per_block",
     "recovery_ms_per_gib",
+    "page_pool_pages_per_commit",
+    "page_pool_pages_per_commit_reopened",
+    "page_pool_commit_vs_bare",
+    "page_pool_cold_open_ms_per_gib",
     "replacement_hit_ratio_vs_lru",
     "nbd_read_qd1_vs_qsd",
     "nbd_read_qd32_vs_qsd",

@@ -45,6 +45,10 @@ impl Core {
         for index in 0..entries {
             if index % PROGRESS_STEP == 0 {
                 progress(u64::from(index), u64::from(entries));
+                let next = (index..entries.min(index + PROGRESS_STEP))
+                    .map(|index| self.media.load_entry(index));
+                self.media
+                    .read_slots_ahead(next.filter_map(|entry| entry.slot()));
             }
             match self.check_entry(index, &mut buffer) {
                 Some(true) => good += 1,

@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,10 @@ const RAMFS_MAGIC: i64 = 0x8584_58F6;
 
 /// madvise(2), since Linux 6.1: huge pages for the range, now.
 const MADV_COLLAPSE: i32 = 25;
+
+/// Bytes asked for at once when a file is read ahead: the kernel cuts a request short that is longer
+/// than its device's limit, which is not shorter anywhere by default.
+const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 /// Bytes written at once where a file system cannot reserve space otherwise.
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
@@ -57,6 +62,33 @@ impl Mapping {
 
     pub(crate) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Has the kernel begin to read bytes of a plain file, which it does not foresee by itself. A hint:
+    /// what it leaves out is read when it is touched.
+    pub(crate) fn read_ahead(&self, bytes: Range<u64>) {
+        if self.kind != MediaKind::PlainFile {
+            return;
+        }
+        let mut offset = bytes.start;
+        while offset < bytes.end {
+            let len = READ_AHEAD_BYTES.min(bytes.end - offset);
+            // SAFETY: a plain system call on our own descriptor.
+            unsafe { libc::readahead(self.file.as_raw_fd(), offset as i64, len as usize) };
+            offset += len;
+        }
+    }
+
+    /// Advice for the whole mapping, before its first fault: a plain file's pages come one by one.
+    /// Folios of many pages, which huge pages and the kernel's own readahead make, are dirtied and
+    /// written as a whole by the first store to any of their bytes.
+    fn advise_faults(&self, huge_pages: bool) {
+        match self.kind {
+            MediaKind::PlainFile => self.advise(libc::MADV_RANDOM),
+            // Where the kernel declines, everything works, a little slower.
+            _ if huge_pages => self.advise(libc::MADV_HUGEPAGE),
+            _ => {}
+        }
     }
 
     fn advise(&self, advice: i32) {
@@ -132,6 +164,8 @@ pub(crate) fn open_private(path: &Path, trust_owner: bool) -> Result<(Mapping, b
         kind,
         file,
     };
+    // Whoever maps the file to serve it finds the folios that are made here.
+    mapping.advise_faults(false);
     Ok((mapping, is_quiet))
 }
 
@@ -264,10 +298,7 @@ fn map_shared(file: File, huge_pages: bool, path: &Path) -> Result<Mapping, Pmem
         kind,
         file,
     };
-    if huge_pages {
-        // Where the kernel declines, everything works, a little slower.
-        mapping.advise(libc::MADV_HUGEPAGE);
-    }
+    mapping.advise_faults(huge_pages);
     Ok(mapping)
 }
 

@@ -114,7 +114,8 @@ pub struct RegionOptions {
     pub domain: Option<PersistenceDomain>,
     /// The medium to imitate.
     pub media: EmulatedMedia,
-    /// Asks the kernel for huge pages, which spare most address-translation misses. On by default.
+    /// Asks the kernel for huge pages, which spare most address-translation misses. On by default. A
+    /// plain file never has them: one store would have the whole huge page written to the disk.
     pub huge_pages: bool,
     /// Takes a file although another user owns it, may write it, or may swap it. Off by default: what
     /// is in a pool decides what is written to other files.

@@ -6,6 +6,7 @@ mod dram;
 mod ladder;
 mod lines;
 mod nbd;
+mod page_pool;
 mod queue;
 mod reads;
 mod recovery;
@@ -129,6 +130,21 @@ pub const CASES: &[Case] = &[
     Case {
         rows: &["recovery_ms_per_gib"],
         run: recovery::after_sigkill,
+    },
+    Case {
+        rows: &[
+            "page_pool_pages_per_commit",
+            "page_pool_pages_per_commit_reopened",
+        ],
+        run: page_pool::pages,
+    },
+    Case {
+        rows: &["page_pool_commit_vs_bare"],
+        run: page_pool::against_bare,
+    },
+    Case {
+        rows: &["page_pool_cold_open_ms_per_gib"],
+        run: page_pool::cold_open,
     },
     Case {
         rows: &["replacement_hit_ratio_vs_lru"],

@@ -1,6 +1,5 @@
 //! From a recovered medium to a running pool: everything in DRAM is made anew.
 
-use std::collections::BTreeSet;
 use std::sync::{Mutex, RwLock};
 
 use forebay_pmem::PersistenceDomain;
@@ -28,10 +27,16 @@ use crate::writeback::WriteBack;
 /// Lane records of a plain file start on fresh pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// The slots that hold packed blocks, each once.
-fn packed_slots(mappings: &[(u32, Entry)]) -> BTreeSet<u32> {
+/// Packed slots that are asked for before their headers are read.
+const READ_AHEAD_SLOTS: usize = 4096;
+
+/// The slots that hold packed blocks, each once, ascending.
+fn packed_slots(mappings: &[(u32, Entry)]) -> Vec<u32> {
     let packed = mappings.iter().filter(|(_, entry)| entry.is_packed());
-    packed.filter_map(|(_, entry)| entry.slot()).collect()
+    let mut slots: Vec<u32> = packed.filter_map(|(_, entry)| entry.slot()).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
 }
 
 impl Core {
@@ -59,11 +64,14 @@ impl Core {
             let Some(slot) = entry.slot() else { continue };
             hold(slot);
         }
-        for slot in packed_slots(mappings) {
-            // What cannot be read any more has no base; readers of the block get an error.
-            let base = media.packing(slot).and_then(|packing| packing.base);
-            if let Some(base) = base.filter(|_| !mutated(Mutant::BasesNotHeld)) {
-                hold(base);
+        for some in packed_slots(mappings).chunks(READ_AHEAD_SLOTS) {
+            media.read_slots_ahead(some.iter().copied());
+            for slot in some {
+                // What cannot be read any more has no base; readers of the block get an error.
+                let base = media.packing(*slot).and_then(|packing| packing.base);
+                if let Some(base) = base.filter(|_| !mutated(Mutant::BasesNotHeld)) {
+                    hold(base);
+                }
             }
         }
         let page_domain = media

@@ -31,6 +31,12 @@ impl Core {
         flights: &mut Vec<Flight>,
         round: &mut Round,
     ) {
+        let entries = blocks
+            .iter()
+            .map(|(_, index)| self.media.load_entry(*index));
+        // Unlocked, so some may be others by now: it is a hint.
+        self.media
+            .read_slots_ahead(entries.filter_map(|entry| entry.slot()));
         let mut places = buffer.chunks_exact_mut(self.block_bytes());
         let mut place = places.next();
         for &(key, index) in blocks {

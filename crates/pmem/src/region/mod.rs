@@ -6,6 +6,7 @@ pub use access::Line;
 mod page_sync;
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -259,6 +260,15 @@ impl Region {
         match &self.backing {
             Backing::Shadow(shadow) => Some(shadow),
             Backing::Shared(_) | Backing::Private(_) => None,
+        }
+    }
+
+    /// Says that bytes will be read soon. A plain file is mapped for single pages, so that whoever
+    /// reads much of it says so beforehand; elsewhere, and where the kernel declines, nothing happens.
+    pub fn read_ahead(&self, bytes: Range<u64>) {
+        match &self.backing {
+            Backing::Shared(mapping) | Backing::Private(mapping) => mapping.read_ahead(bytes),
+            Backing::Shadow(_) => {}
         }
     }
 
