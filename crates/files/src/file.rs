@@ -26,6 +26,9 @@ pub enum SyncKind {
 pub struct FileFacts {
     /// The size that readers see.
     pub size_bytes: u64,
+    /// Bytes that the backing has reserved behind the end for what may follow; its count of blocks has them, and
+    /// nobody should be told.
+    pub spare_bytes: u64,
     /// The time of modification, where the backing's is not right.
     pub modified: Option<SystemTime>,
     /// The time of the last write, where the backing's time of change may be earlier.

@@ -36,6 +36,8 @@ mod page_cache;
 mod ranges;
 mod recovery;
 mod registry;
+#[cfg(test)]
+mod room_tests;
 mod segments;
 mod shared;
 mod sizes;

@@ -298,6 +298,8 @@ impl Recovery<'_> {
         if row.size_bytes > target.size_bytes() {
             target.truncate(row.size_bytes, None)?;
         }
+        // What was reserved behind the end, and nobody knows of any more.
+        target.give_room_back(target.size_bytes());
         Ok(())
     }
 

@@ -193,6 +193,7 @@ impl Registry {
             drop(gone);
             return;
         }
+        let content = known.content.clone();
         known.closing = closing;
         files.closed_count += 1;
         files.closed.push_back((identity, closing));
@@ -207,6 +208,7 @@ impl Registry {
         }
         let oldest = self.oldest(&mut files);
         drop(files);
+        content.closed();
         self.let_go(oldest);
     }
 

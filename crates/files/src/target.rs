@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use crate::directory::FileIdentity;
 use crate::mutants::{Mutant, mutated};
 use crate::observe;
-use crate::times::Times;
+use crate::times::{self, Times};
 
 /// Runs that are worth being started on their way to the disk at once: the sync then waits for less.
 const STARTED_BYTES_MIN: usize = 64 << 10;
@@ -277,6 +277,26 @@ impl Target {
     /// The size of the backing's file.
     pub(crate) fn backing_size(&self) -> io::Result<u64> {
         Ok(self.descriptor().metadata()?.len())
+    }
+
+    /// Bytes that the backing has given the file, behind its end too.
+    pub(crate) fn backing_room(&self) -> io::Result<u64> {
+        Ok(rustix::fs::fstat(&*self.descriptor())?.st_blocks as u64 * 512)
+    }
+
+    /// Gives back what the backing has reserved behind the file's end, which is here. That is no
+    /// modification; and what cannot be given back is merely kept.
+    pub(crate) fn give_room_back(&self, size_bytes: u64) {
+        let file = self.descriptor();
+        let Ok(before) = rustix::fs::fstat(&*file) else {
+            return;
+        };
+        // A file that becomes longer loses nothing; one that is given its own length does.
+        let is_short = (before.st_size as u64) < size_bytes;
+        let lengthened = !is_short || file.set_len(size_bytes).is_ok();
+        if lengthened && file.set_len(size_bytes).is_ok() {
+            drop(times::set_modified(&file, &before));
+        }
     }
 
     /// As `fallocate`.

@@ -105,6 +105,24 @@ impl Times {
     }
 }
 
+/// Gives the file the time of modification that it had.
+///
+/// # Errors
+/// It is not ours to set.
+pub(crate) fn set_modified(file: &File, had: &Stat) -> io::Result<()> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: had.st_mtime,
+            tv_nsec: had.st_mtime_nsec as i64,
+        },
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
+}
+
 fn modified_of(stat: &Stat) -> i64 {
     let ns = stat.st_mtime.saturating_mul(NANOSECONDS);
     // The last nanosecond before the mark is as good as the mark.

@@ -138,6 +138,7 @@ impl Tree {
             && let Some(facts) = self.buffer.facts(inode.identity)?
         {
             attributes.size = facts.size_bytes;
+            attributes.blocks = attributes.blocks.saturating_sub(facts.spare_bytes / 512);
             attributes.mtime = facts.modified.unwrap_or(attributes.mtime);
             let changed = attributes.ctime;
             attributes.ctime = facts.written.map_or(changed, |at| at.max(changed));

@@ -137,11 +137,21 @@ impl Content {
         }
     }
 
+    /// What is reserved behind the file's end.
+    fn spare_bytes(&self) -> u64 {
+        let state = self.read_state();
+        match state.passes_through {
+            true => 0,
+            false => state.room.spare_bytes(self.target.size_bytes()),
+        }
+    }
+
     /// What `stat` is to say.
     pub(crate) fn facts(&self) -> io::Result<FileFacts> {
         let (modified, written) = self.target.times.told();
         Ok(FileFacts {
             size_bytes: self.size_bytes()?,
+            spare_bytes: self.spare_bytes(),
             modified,
             written,
         })

@@ -126,6 +126,24 @@ impl Content {
         Ok(())
     }
 
+    /// Gives back what was reserved behind the end and not used.
+    pub(super) fn give_room_back(&self, state: &mut State) {
+        let size_bytes = self.target.size_bytes();
+        if state.room.spare_bytes(size_bytes) > 0 {
+            state.room.cut(size_bytes);
+            self.target.give_room_back(size_bytes);
+        }
+    }
+
+    /// Nobody has the file open any more.
+    pub(crate) fn closed(&self) {
+        let mut state = self.write_state();
+        // What is others' by now is left alone.
+        if !state.passes_through && !state.is_handed_over {
+            self.give_room_back(&mut state);
+        }
+    }
+
     /// The pool forgets the file, durably: nothing of it is ever written to the backing again. Its
     /// caller has drained it, or its data is not wanted any more.
     pub(super) fn leave_pool(&self, state: &mut State) -> io::Result<()> {
@@ -157,11 +175,7 @@ impl Content {
         }
         shared.naming.settled(pooled.id);
         state.pooled = None;
-        if state.room.reaches_behind(self.target.size_bytes()) {
-            state.room.cut(self.target.size_bytes());
-            // Gives back what was reserved and not used; if that fails it is merely kept.
-            drop(self.target.set_backing_size(self.target.size_bytes()));
-        }
+        self.give_room_back(state);
         if std::mem::take(&mut state.is_handed_over) {
             self.target.handed_over_to(0);
         }

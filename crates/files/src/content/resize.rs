@@ -149,6 +149,9 @@ impl Content {
             self.leave_pool(&mut state)?;
         }
         self.target.allocate(mode, offset, len_bytes)?;
+        if mode == FallocateFlags::KEEP_SIZE {
+            state.room.share();
+        }
         let found = self.target.backing_size()?;
         self.target.times.written();
         if !only_reserves {

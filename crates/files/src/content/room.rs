@@ -4,6 +4,11 @@
 //! Before bytes are committed to the pool, the backing has room for the blocks that they lie in: it has
 //! data there already, or room was reserved (`fallocate`), be it behind the end or in a hole. What it was
 //! found to have is remembered; a file without holes is looked at once.
+//!
+//! A file that grows without a gap gets as much again behind its end as the piece has that grows, so that
+//! the backing is asked seldom; a write far from others gets its own blocks only. What is spare goes back
+//! when the file is closed, given to others or recovered, and `stat` does not count it. Behind the end is
+//! also where programs reserve for themselves: where we find that, all stays.
 
 use std::io;
 
@@ -13,8 +18,11 @@ use rustix::io::Errno;
 use crate::ranges::Ranges;
 use crate::target::Target;
 
-/// Behind the end, room is reserved in steps: a file's length again, within these bounds.
-const STEP_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=16 << 20;
+/// The most that is reserved behind the end.
+const SPARE_BYTES_MAX: u64 = 16 << 20;
+
+/// What file systems give at least.
+const UNIT_BYTES: u64 = 4096;
 
 /// See the module. Always under the file's lock, and only while nobody else changes the file.
 #[derive(Debug, Default)]
@@ -29,6 +37,8 @@ pub(super) struct Room {
     reserved_end: u64,
     /// The backing cannot reserve.
     reserves_nothing: bool,
+    /// Somebody else has reserved behind the end, too.
+    is_shared: bool,
 }
 
 impl Room {
@@ -107,16 +117,28 @@ impl Room {
         block_bytes: u64,
         (start, end): (u64, u64),
     ) -> io::Result<()> {
-        let step = match end > target.size_bytes() {
-            true => end.clamp(*STEP_BYTES.start(), *STEP_BYTES.end()),
+        let run = start
+            .checked_sub(1)
+            .and_then(|last| self.known.around(last));
+        let grown_bytes = run.map_or(0, |(first, _)| start - first);
+        let spare = match end > target.size_bytes() && !self.is_shared {
+            true => grown_bytes.min(SPARE_BYTES_MAX),
             false => 0,
         };
         let whole = end.next_multiple_of(block_bytes);
+        let before = match spare {
+            0 => 0,
+            _ => target.backing_room()?,
+        };
         // A file's greatest length need not be whole blocks.
-        for wanted in [whole.saturating_add(step), whole, end] {
+        for wanted in [whole.saturating_add(spare), whole, end] {
             let mode = FallocateFlags::KEEP_SIZE;
             match target.allocate(mode, start, wanted - start) {
                 Ok(()) => {
+                    if wanted > whole {
+                        let gained = target.backing_room()?.saturating_sub(before);
+                        self.is_shared = gained + block_bytes < wanted - start;
+                    }
                     self.known.add(start, wanted);
                     self.reserved_end = self.reserved_end.max(wanted);
                     return Ok(());
@@ -145,13 +167,25 @@ impl Room {
     pub(super) fn forget(&mut self) {
         *self = Room {
             reserves_nothing: self.reserves_nothing,
+            is_shared: self.is_shared,
             ..Room::default()
         };
     }
 
-    /// Whether room was reserved behind a file of this size.
-    pub(super) fn reaches_behind(&self, size_bytes: u64) -> bool {
-        self.reserved_end > size_bytes
+    /// A caller has reserved behind the end, and keeps that.
+    pub(super) fn share(&mut self) {
+        self.is_shared = true;
+    }
+
+    /// What was reserved behind a file of this size, and can go.
+    pub(super) fn spare_bytes(&self, size_bytes: u64) -> u64 {
+        match self.is_shared {
+            true => 0,
+            false => {
+                let end = size_bytes.next_multiple_of(UNIT_BYTES);
+                self.reserved_end.saturating_sub(end)
+            }
+        }
     }
 }
 
@@ -194,12 +228,13 @@ mod tests {
         reserve(9 * BLOCK, 12 * BLOCK);
         assert_eq!(blocks(), before + 10);
         assert_eq!(target.backing_size().expect("size"), 64 * BLOCK);
-        assert!(!room.reaches_behind(64 * BLOCK));
-        room.reserve(&target, BLOCK, 63 * BLOCK, BLOCK + 1)
-            .expect("room");
-        assert!(room.reaches_behind(65 * BLOCK));
+        assert_eq!(room.spare_bytes(64 * BLOCK), 0);
+        let mut reserve = |offset, len| room.reserve(&target, BLOCK, offset, len).expect("room");
+        reserve(62 * BLOCK, 2 * BLOCK);
+        reserve(64 * BLOCK, 1);
+        assert_eq!(room.spare_bytes(64 * BLOCK + 1), 2 * BLOCK);
         room.cut(30 * BLOCK);
-        assert!(!room.reaches_behind(30 * BLOCK));
+        assert_eq!(room.spare_bytes(30 * BLOCK), 0);
     }
 
     #[test]

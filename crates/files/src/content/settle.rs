@@ -100,14 +100,11 @@ impl Content {
         }
         // Once others are there, size and times are theirs.
         self.lengthen_backing()?;
-        if state.room.reaches_behind(size_bytes) {
-            state.room.cut(size_bytes);
-            // If what was reserved cannot be given back it is merely kept.
-            drop(self.target.set_backing_size(size_bytes));
-        }
+        self.give_room_back(state);
         self.target.handed_over_to(u64::MAX);
         self.target.times.end(&self.target.descriptor());
         let page_cache = PageCache::of(&*self.target.descriptor());
+        let pooled = state.pooled.as_ref().expect("it is there still");
         self.mark_handed_over(pooled, page_cache)
     }
 

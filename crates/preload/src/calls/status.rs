@@ -55,7 +55,8 @@ unsafe fn corrected(result: c_int, status: *mut libc::stat) -> c_int {
     if let Some(facts) = buffered_facts(process, identity) {
         let size = facts.size_bytes;
         status.st_size = size as i64;
-        status.st_blocks = status.st_blocks.max(size.div_ceil(STAT_BLOCK_BYTES) as i64);
+        let blocks = status.st_blocks - (facts.spare_bytes / STAT_BLOCK_BYTES) as i64;
+        status.st_blocks = blocks.max(size.div_ceil(STAT_BLOCK_BYTES) as i64);
         if let Some(modified) = facts.modified {
             (status.st_mtime, status.st_mtime_nsec) = parts_of(modified);
         }
@@ -126,7 +127,10 @@ pub unsafe extern "C-unwind" fn statx(
     if let Some(facts) = buffered_facts(process, identity) {
         let size = facts.size_bytes;
         status.stx_size = size;
-        status.stx_blocks = status.stx_blocks.max(size.div_ceil(STAT_BLOCK_BYTES));
+        let blocks = status
+            .stx_blocks
+            .saturating_sub(facts.spare_bytes / STAT_BLOCK_BYTES);
+        status.stx_blocks = blocks.max(size.div_ceil(STAT_BLOCK_BYTES));
         let set = |field: &mut libc::statx_timestamp, (seconds, nanos): (i64, i64)| {
             (field.tv_sec, field.tv_nsec) = (seconds, nanos as u32);
         };
