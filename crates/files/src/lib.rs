@@ -15,6 +15,7 @@ mod block_map;
 mod buffer;
 #[cfg(test)]
 mod buffer_tests;
+mod caller;
 mod content;
 #[cfg(test)]
 mod count_tests;
@@ -48,6 +49,7 @@ mod testing;
 mod times;
 
 pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, VOLUME_PREFIX};
+pub use caller::OnBehalf;
 pub use cuts::SIDE_BYTES;
 pub use directory::{Directory, FileIdentity, Opened};
 pub use file::{BufferedFile, FileFacts, SyncKind};

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustix::fs::{FallocateFlags, OFlags};
 
+use crate::caller::as_caller;
 use crate::directory::FileIdentity;
 use crate::mutants::{Mutant, mutated};
 use crate::observe;
@@ -263,9 +264,9 @@ impl Target {
             && self.failed_syncs() != self.failed_when_handed_over.load(Ordering::Acquire)
     }
 
-    /// Writes past the pool.
+    /// Writes past the pool, with the caller's right to room.
     pub(crate) fn write_all_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.descriptor().write_all_at(bytes, offset)
+        as_caller(|| self.descriptor().write_all_at(bytes, offset))
     }
 
     /// Sets the size of the backing's file, which may be suspended or shorter than ours, and nothing
@@ -299,14 +300,14 @@ impl Target {
         }
     }
 
-    /// As `fallocate`.
+    /// As `fallocate`, with the caller's right to room.
     pub(crate) fn allocate(
         &self,
         mode: FallocateFlags,
         offset: u64,
         len_bytes: u64,
     ) -> rustix::io::Result<()> {
-        rustix::fs::fallocate(&*self.descriptor(), mode, offset, len_bytes)
+        as_caller(|| rustix::fs::fallocate(&*self.descriptor(), mode, offset, len_bytes))
     }
 
     /// Where the first hole of the backing's file is from `offset` on; its end counts as one.

@@ -6,10 +6,11 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use forebay_files::SyncKind;
+use forebay_files::{OnBehalf, SyncKind};
 use fuser::{FileAttr, FileHandle, INodeNo};
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 
+use crate::credentials::Caller;
 use crate::tree::{OpenFile, Tree, error_of, magic_link};
 
 /// What one step of a copy moves.
@@ -17,6 +18,15 @@ const COPY_STEP_BYTES: usize = 1 << 20;
 
 /// What one request copies at most, so that others get their turn.
 const COPY_BYTES_MAX: u64 = 16 << 20;
+
+/// Who writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    /// The caller, where the kernel tells.
+    pub caller: Option<Caller>,
+    /// Whose write takes the set-user-id bits.
+    pub drops_privileges_of: Option<u32>,
+}
 
 thread_local! {
     /// One buffer a worker, grown to the largest request it has seen.
@@ -52,8 +62,8 @@ fn told<T>(operation: &str, open: &OpenFile, result: io::Result<T>) -> io::Resul
 }
 
 impl Tree {
-    pub fn open(&self, inode: INodeNo, flags: i32, user: u32) -> io::Result<FileHandle> {
-        let share = self.shares.take(user)?;
+    pub fn open(&self, inode: INodeNo, flags: i32, caller: Caller) -> io::Result<FileHandle> {
+        let share = self.shares.take(caller.user)?;
         let inode = self.inodes.get(inode)?;
         let cuts = flags & libc::O_TRUNC != 0;
         let access = if cuts {
@@ -63,12 +73,13 @@ impl Tree {
         };
         let file = self.buffered(&inode, access)?;
         if cuts {
-            self.drop_privileges(&inode, user)?;
+            self.drop_privileges(&inode, caller.user)?;
             file.truncate(0)?;
         }
         Ok(self.files.insert(OpenFile {
             inode,
             file,
+            caller,
             _share: share,
         }))
     }
@@ -79,9 +90,9 @@ impl Tree {
         name: &OsStr,
         mode: u32,
         flags: i32,
-        user: u32,
+        caller: Caller,
     ) -> io::Result<(FileAttr, FileHandle)> {
-        let share = self.shares.take(user)?;
+        let share = self.shares.take(caller.user)?;
         let parent = self.inodes.get(parent)?;
         let anchor = self.inodes.anchor(&parent)?;
         let mut wanted = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -102,6 +113,7 @@ impl Tree {
         let opened = OpenFile {
             inode,
             file,
+            caller,
             _share: share,
         };
         Ok((attributes, self.files.insert(opened)))
@@ -137,10 +149,13 @@ impl Tree {
         offset: u64,
         data: &[u8],
         durable: bool,
-        drops_privileges_of: Option<u32>,
+        writer: Writer,
     ) -> io::Result<()> {
         let open = self.files.get(handle)?;
-        match drops_privileges_of {
+        // What the kernel's pages had gathered comes without its writer.
+        let caller = writer.caller.unwrap_or(open.caller);
+        let _on_behalf = OnBehalf::of(caller.user, caller.group);
+        match writer.drops_privileges_of {
             Some(user) => self.drop_privileges(&open.inode, user)?,
             None => self.drop_capability(&open.inode)?,
         }
@@ -158,10 +173,11 @@ impl Tree {
         offset: u64,
         length: u64,
         mode: i32,
-        user: u32,
+        caller: Caller,
     ) -> io::Result<()> {
         let open = self.files.get(handle)?;
-        self.drop_privileges(&open.inode, user)?;
+        let _on_behalf = OnBehalf::of(caller.user, caller.group);
+        self.drop_privileges(&open.inode, caller.user)?;
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         open.file.allocate(mode, offset, length)
     }
@@ -182,10 +198,11 @@ impl Tree {
         (from, from_offset): (FileHandle, u64),
         (to, to_offset): (FileHandle, u64),
         length: u64,
-        user: u32,
+        caller: Caller,
     ) -> io::Result<u64> {
         let (from, to) = (self.files.get(from)?, self.files.get(to)?);
-        self.drop_privileges(&to.inode, user)?;
+        let _on_behalf = OnBehalf::of(caller.user, caller.group);
+        self.drop_privileges(&to.inode, caller.user)?;
         let length = length.min(COPY_BYTES_MAX);
         let mut step = vec![0; COPY_STEP_BYTES.min(length as usize)];
         let mut done = 0;

@@ -2,7 +2,7 @@
 //! a name is made.
 //!
 //! The kernel has checked the caller's rights already (`default_permissions`), so that only ownership
-//! is taken over and the capabilities stay.
+//! is taken over and the capabilities stay, but for the one to blocks beyond reserves and quotas.
 
 #![allow(unsafe_code)]
 
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use fuser::Request;
 use nix::unistd::{Gid, Uid, setfsgid, setfsuid};
 use rustix::fs::Mode;
-use rustix::thread::UnshareFlags;
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 thread_local! {
     /// Whether this thread has an umask of its own.
@@ -39,6 +39,8 @@ impl From<&Request> for Caller {
 /// The caller's identity on this thread, until it is dropped.
 #[derive(Debug)]
 pub struct Assumed {
+    /// The thread's capabilities, where it is somebody else now.
+    own_sets: Option<CapabilitySets>,
     is_changed: bool,
 }
 
@@ -49,16 +51,23 @@ impl Assumed {
         rustix::process::umask(Mode::from_raw_mode(umask & 0o777));
         let (user, group) = own();
         let is_changed = user.is_root() && (caller.user, caller.group) != (0, group.as_raw());
+        let mut own_sets = None;
         if is_changed {
-            let capabilities = rustix::thread::capabilities(None);
+            own_sets = rustix::thread::capabilities(None).ok();
             setfsgid(Gid::from_raw(caller.group));
             setfsuid(Uid::from_raw(caller.user));
             // The change of user dropped those that concern files.
-            if let Ok(sets) = capabilities {
+            if let Some(mut sets) = own_sets {
+                if caller.user != 0 {
+                    sets.effective -= CapabilitySet::SYS_RESOURCE;
+                }
                 let _ = rustix::thread::set_capabilities(None, sets);
             }
         }
-        Assumed { is_changed }
+        Assumed {
+            own_sets,
+            is_changed,
+        }
     }
 }
 
@@ -68,6 +77,9 @@ impl Drop for Assumed {
             let (user, group) = own();
             setfsuid(user);
             setfsgid(group);
+            if let Some(sets) = self.own_sets {
+                let _ = rustix::thread::set_capabilities(None, sets);
+            }
         }
         rustix::process::umask(Mode::empty());
     }

@@ -18,6 +18,7 @@ use crate::answers::{
     BELIEF, GENERATION, answer_attributes, answer_empty, answer_entry, answer_xattr, errno,
 };
 use crate::attributes;
+use crate::bytes::Writer;
 use crate::credentials::{Assumed, Caller};
 use crate::duty::Duty;
 use crate::file_mount::MountOptions;
@@ -142,7 +143,7 @@ impl Filesystem for MountedTree {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let asking = request.uid();
+        let caller = Caller::from(request);
         let change = Change {
             mode,
             user,
@@ -153,7 +154,9 @@ impl Filesystem for MountedTree {
         };
         self.serve(move |tree| {
             let open = handle.and_then(|handle| tree.files.get(handle).ok());
-            let result = tree.change(inode, open.as_deref(), &change, asking);
+            // Another group's quota is the caller's to fill, too.
+            let _assumed = Assumed::of(caller, 0);
+            let result = tree.change(inode, open.as_deref(), &change, caller.user);
             answer_attributes(result, reply);
         });
     }
@@ -226,7 +229,7 @@ impl Filesystem for MountedTree {
 
     fn rename(
         &self,
-        _request: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -236,7 +239,9 @@ impl Filesystem for MountedTree {
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
         let (name, new_name) = (name.to_owned(), new_name.to_owned());
+        let caller = Caller::from(request);
         self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, 0);
             let result = tree.rename(parent, &name, new_parent, &new_name, flags);
             answer_empty(result, reply);
         });
@@ -244,20 +249,23 @@ impl Filesystem for MountedTree {
 
     fn link(
         &self,
-        _request: &Request,
+        request: &Request,
         inode: INodeNo,
         parent: INodeNo,
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        let name = name.to_owned();
-        self.serve(move |tree| answer_entry(tree.link(inode, parent, &name), reply));
+        let (caller, name) = (Caller::from(request), name.to_owned());
+        self.serve(move |tree| {
+            let _assumed = Assumed::of(caller, 0);
+            answer_entry(tree.link(inode, parent, &name), reply);
+        });
     }
 
     fn open(&self, request: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let user = request.uid();
+        let caller = Caller::from(request);
         let opened = self.opening.how(flags.0);
-        self.serve(move |tree| match tree.open(inode, flags.0, user) {
+        self.serve(move |tree| match tree.open(inode, flags.0, caller) {
             Ok(handle) => reply.opened(handle, opened),
             Err(error) => reply.error(errno(&error)),
         });
@@ -277,7 +285,7 @@ impl Filesystem for MountedTree {
         let opened = self.opening.how(flags);
         self.serve(move |tree| {
             let _assumed = Assumed::of(caller, umask);
-            match tree.create(parent, &name, mode, flags, caller.user) {
+            match tree.create(parent, &name, mode, flags, caller) {
                 Ok((found, handle)) => reply.created(&BELIEF, &found, GENERATION, handle, opened),
                 Err(error) => reply.error(errno(&error)),
             }
@@ -315,17 +323,15 @@ impl Filesystem for MountedTree {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let drops_privileges_of = write_flags
-            .contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID)
-            .then(|| request.uid());
+        let has = |flag| write_flags.contains(flag);
+        let writer = Writer {
+            caller: (!has(WriteFlags::FUSE_WRITE_CACHE)).then(|| Caller::from(request)),
+            drops_privileges_of: has(WriteFlags::FUSE_WRITE_KILL_SUIDGID).then(|| request.uid()),
+        };
         let is_durable = flags.0 & libc::O_DSYNC != 0;
-        let serve = move |tree: &Tree, data: &[u8]| match tree.write(
-            handle,
-            offset,
-            data,
-            is_durable,
-            drops_privileges_of,
-        ) {
+        let serve = move |tree: &Tree, data: &[u8]| match tree
+            .write(handle, offset, data, is_durable, writer)
+        {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(&error)),
         };
@@ -483,9 +489,11 @@ impl Filesystem for MountedTree {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        let user = request.uid();
+        let caller = Caller::from(request);
+        let _assumed = Assumed::of(caller, 0);
         answer_empty(
-            self.tree().set_xattr(inode, name, value, flags, user),
+            self.tree()
+                .set_xattr(inode, name, value, flags, caller.user),
             reply,
         );
     }
@@ -538,9 +546,9 @@ impl Filesystem for MountedTree {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        let user = request.uid();
+        let caller = Caller::from(request);
         self.serve(move |tree| {
-            answer_empty(tree.allocate(handle, offset, length, mode, user), reply);
+            answer_empty(tree.allocate(handle, offset, length, mode, caller), reply);
         });
     }
 
@@ -578,8 +586,8 @@ impl Filesystem for MountedTree {
         reply: ReplyWrite,
     ) {
         let (from, to) = ((handle_in, offset_in), (handle_out, offset_out));
-        let user = request.uid();
-        self.serve(move |tree| match tree.copy(from, to, length, user) {
+        let caller = Caller::from(request);
+        self.serve(move |tree| match tree.copy(from, to, length, caller) {
             Ok(copied) => reply.written(copied as u32),
             Err(error) => reply.error(errno(&error)),
         });

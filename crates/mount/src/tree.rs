@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::anchor::Anchor;
 use crate::attributes;
+use crate::credentials::Caller;
 use crate::inodes::{Inode, Inodes};
 use crate::listing::OpenDirectory;
 use crate::open_files::OpenTable;
@@ -29,7 +30,9 @@ pub struct OpenFile {
     pub inode: Arc<Inode>,
     /// Its bytes.
     pub file: Arc<BufferedFile>,
-    /// Counted for the user that opened it.
+    /// The caller that opened it.
+    pub caller: Caller,
+    /// Counted for its user.
     pub _share: Option<Share>,
 }
 

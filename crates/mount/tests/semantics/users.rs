@@ -109,3 +109,80 @@ fn trusted_attributes_were_shown_to_ordinary_users() {
     });
     assert!(list().contains("trusted.secret"));
 }
+
+/// A small ext4 with half of it for root alone; unmounted when dropped.
+struct Reserved(std::path::PathBuf);
+
+impl Reserved {
+    fn mount(at: &std::path::Path) -> Option<Reserved> {
+        let image = at.with_extension("img");
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let done = |program: &str, arguments: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            let output = command.args(arguments).arg(&image);
+            let output = if program == "mount" {
+                output.arg(at)
+            } else {
+                output
+            };
+            output.output().is_ok_and(|output| output.status.success())
+        };
+        let is_there = done("mkfs.ext4", &["-q", "-m", "50"]) && done("mount", &["-o", "loop"]);
+        is_there.then(|| Reserved(at.to_owned()))
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn everybody_wrote_with_roots_right_to_reserved_blocks() {
+    let name = "everybody_wrote_with_roots_right_to_reserved_blocks";
+    let mut disk = None;
+    let mounted = Mounted::prepared(name, &MountOptions::default(), |data| {
+        disk = Reserved::mount(data);
+    });
+    let (Some(mounted), Some(_disk)) = (mounted, &disk) else {
+        crate::fixture::skip(name, "no ext4 can be made and mounted here");
+        return;
+    };
+    open_to_all(&mounted);
+    let free = || {
+        let found = rustix::fs::statvfs(mounted.data("")).unwrap();
+        (found.f_bfree * 100 / found.f_blocks, found.f_bavail)
+    };
+    let fill = |name: &str, durable: bool| -> io::Error {
+        use std::io::Write;
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        if durable {
+            options.custom_flags(libc::O_DSYNC);
+        }
+        let mut file = options.open(mounted.path(name)).unwrap();
+        let bytes = vec![7; 1 << 20];
+        let mut done = (0..100).map(|_| file.write_all(&bytes));
+        done.find_map(Result::err).expect("64 MiB cannot hold it")
+    };
+    for (name, durable) in [("durable", true), ("buffered", false)] {
+        let error = as_user(ONE, || fill(name, durable));
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+        let (free_percent, available) = free();
+        assert!(
+            free_percent > 40,
+            "{name}: {free_percent} percent left for root"
+        );
+        as_user(ONE, || fs::remove_file(mounted.path(name))).unwrap();
+        assert!(
+            available < 1 << 10,
+            "{name}: {available} blocks left for users"
+        );
+        rustix::fs::syncfs(File::open(mounted.data("")).unwrap()).unwrap();
+    }
+    fill("roots", true);
+    let (free_percent, _) = free();
+    assert!(free_percent < 10, "root has its reserve: {free_percent}");
+}
