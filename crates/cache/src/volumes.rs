@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::backing::BackingIdentity;
+use crate::core::Core;
 use crate::entry::{BLOCK_BITS, VOLUME_BITS};
 use crate::error::{Error, Result};
 use crate::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
@@ -89,14 +90,16 @@ pub(crate) fn next_id(place: u32, before: Option<&Description>) -> u32 {
     generation << PLACE_BITS | (place + 1)
 }
 
-/// Writes a description durably: attached with `identity`, or free.
+/// Writes a description durably: attached with `identity`, or free. If that fails a crash may find it or
+/// not, and no record may rest on either: the pool refuses writes from then on.
 pub(crate) fn write(
-    media: &Media,
+    core: &Core,
     place: u32,
     id: u32,
     identity: &BackingIdentity,
     attached: bool,
 ) -> Result<()> {
+    let media = &core.media;
     let before = read(media, place);
     let path = encode_path(&identity.path)?;
     let line = VolumeLine {
@@ -117,7 +120,7 @@ pub(crate) fn write(
     media.main().flush(offset, VOLUME_BYTES);
     // Orders the description before the first block that carries its id, or, when it goes, after
     // the last one has gone. A torn line leaves the other one.
-    media.fence()
+    core.fence()
 }
 
 fn encode_path(path: &Path) -> Result<[u8; VOLUME_PATH_BYTES]> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fixtures::{BLOCK, Rig, block, get, open, put, quiet, tiny};
 use forebay::{Backing, Error, Volume};
+use forebay_pmem::shadow::FenceFailure;
 
 fn is_refused(result: forebay::Result<()>) -> bool {
     matches!(result, Err(Error::Volume(_)))
@@ -185,4 +186,24 @@ fn a_detach_that_is_stopped_late_leaves_the_volume_in_use() {
     assert!(matches!(stopped, Err(Error::Cancelled { .. })));
     put(&volume, 1, &block(1, 2));
     rig.pool.detach(volume).expect("detach");
+}
+
+/// The line that says so may be durable or not: a record of the volume would make the pool one that
+/// does not open.
+#[test]
+fn a_pool_took_writes_after_the_last_fence_of_a_detach_had_failed() {
+    for fences in 0.. {
+        let rig = Rig::new(&tiny(), 1);
+        let volume = rig.attach();
+        put(&volume, 1, &block(1, 1));
+        rig.shadows[0].set_fence_failure(FenceFailure::After(fences));
+        let detached = rig.pool.detach(volume.clone());
+        let written = try_put(&volume, 2, 1);
+        open(&rig.images(), quiet()).unwrap_or_else(|error| panic!("fence {fences}: {error}"));
+        assert!(written.is_err(), "fence {fences}");
+        if detached.is_ok() {
+            break;
+        }
+        assert!(rig.pool.stats().poisoned, "fence {fences}");
+    }
 }

@@ -44,7 +44,7 @@ impl Pool {
         let id = volumes::next_id(place, before.as_ref());
         let state = Arc::new(VolumeState::new(id, &identity));
         state.settle(&backing)?;
-        volumes::write(&core.media, place, id, &identity, true)?;
+        volumes::write(core, place, id, &identity, true)?;
         self.know_rounds(&backing);
         self.distrust_cached(&state, &backing, 0..identity.size_bytes);
         state.set_backing(backing, identity.size_bytes)?;

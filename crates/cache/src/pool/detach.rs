@@ -67,7 +67,7 @@ impl Pool {
         drain.pass(volume)?;
         let Description { place, id, .. } = *found;
         if mutated(Mutant::DetachedBeforeEmptied) {
-            volumes::write(&core.media, place, id, &found.identity, false)?;
+            volumes::write(core, place, id, &found.identity, false)?;
         }
         core.drop_volume_blocks(&volume.state)?;
         // The tombstones must be in the table before the id may be used again.
@@ -77,7 +77,7 @@ impl Pool {
             let synced = volume.state.health.sync_all_since(epoch, backing);
             synced.map_err(|source| volume.state.backing_error(source))?;
         }
-        volumes::write(&core.media, place, id, &found.identity, false)?;
+        volumes::write(core, place, id, &found.identity, false)?;
         self.set_volume(place, None);
         // Its backing is locked while somebody has it.
         core.write_back.held.wait_until_unseen(id);

@@ -59,7 +59,7 @@ impl Pool {
         self.distrust_cached(state, backing, old_bytes..size_bytes);
         self.let_use(volume, old_bytes, size_bytes)?;
         if !mutated(Mutant::SizeWithoutItsLine) {
-            volumes::write(&core.media, found.place, found.id, &identity, true)?;
+            volumes::write(core, found.place, found.id, &identity, true)?;
         }
         state.size_bytes.store(size_bytes, Ordering::Relaxed);
         Ok(size_bytes)
