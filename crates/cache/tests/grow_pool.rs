@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fixtures::{BLOCK, MEMBER_BYTES, Rig, block, get, open, put, quiet, tiny};
-use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Region, Result};
+use forebay::{
+    Backing, BackingStore, Error, MemoryStore, Pool, PoolOptions, Region, Result, WriteRun,
+};
+use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
 const GROWN_BYTES: usize = 4 * MEMBER_BYTES;
 
@@ -132,4 +135,53 @@ fn what_cannot_be_drained_is_not_grown() {
         .attach(Backing::from_store(rig.store.clone()))
         .expect("attach");
     assert!(get(&again, 3).expect("read") == block(3, 1));
+}
+
+/// A growth stops at each of its fences in turn, as when its process is killed there: what it stored is
+/// seen by the next process, and not durable. What that one has written, a power cut must not take back.
+#[test]
+fn entries_that_a_killed_growth_had_zeroed_came_back() {
+    let mut rng = fastrand::Rng::with_seed(1);
+    let rig = Rig::new(&tiny(), 1);
+    let volume = rig.attach();
+    for number in 0..40 {
+        put(&volume, number, &block(number, 1));
+    }
+    let mut before = rig.images().remove(0);
+    before.resize(GROWN_BYTES, 0);
+    let behind = rig.store.snapshot();
+    for fences in 0.. {
+        let shadow = Arc::new(Shadow::from_image(&before, ShadowModel::Lines));
+        let regions = || vec![Region::on_shadow(shadow.clone())];
+        let (bytes, offset) = (&*behind, 0);
+        rig.store.write_runs(&[WriteRun { offset, bytes }]);
+        let backing = || Backing::from_store(rig.store.clone());
+        let mut open_backing = |_: &Path| Ok(backing());
+        shadow.set_fence_failure(FenceFailure::From(fences));
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        let bytes = GROWN_BYTES as u64;
+        let grown = Pool::grow_on(regions(), bytes, &mut open_backing, go_on, quiet());
+        let is_grown = grown.is_ok();
+        drop(grown);
+        shadow.set_fence_failure(FenceFailure::Never);
+        shadow.end_threads();
+        let pool = Pool::open_on(regions(), quiet()).expect("open");
+        let volume = pool.attach(backing()).expect("attach");
+        for number in 40..50 {
+            put(&volume, number, &block(number, 2));
+        }
+        for _ in 0..20 {
+            let image = shadow.crash_state().sample(&mut rng);
+            let pool = open(&[image], quiet()).unwrap_or_else(|error| panic!("{fences}: {error}"));
+            let volume = pool.attach(backing()).expect("attach");
+            for number in 0..50 {
+                let version = 1 + u64::from(number >= 40);
+                let found = get(&volume, number).expect("read");
+                assert!(found == block(number, version), "{fences}: {number}");
+            }
+        }
+        if is_grown {
+            break;
+        }
+    }
 }

@@ -96,7 +96,7 @@ impl Pool {
         pool.lay_out_anew(geometry, options)
     }
 
-    /// Attaches every volume that the pool knows, and writes everything back.
+    /// Attaches every volume that the pool knows, writes everything back and forgets it.
     fn drain_all(
         &self,
         open_backing: &mut OpenBacking<'_>,
@@ -121,11 +121,16 @@ impl Pool {
             dirty_blocks, 0,
             "nobody else writes, and all was written back"
         );
-        Ok(())
+        // By records, and not by zeroes over the table: those a kill could leave where the next process
+        // sees them and nothing makes them durable.
+        volumes
+            .iter()
+            .try_for_each(|volume| self.core.drop_volume_blocks(&volume.state))
     }
 
-    /// Nothing is dirty: everything that the pool holds may go.
+    /// The pool holds nothing any more.
     fn lay_out_anew(self, geometry: Geometry, options: RuntimeOptions) -> Result<Pool> {
+        // The tombstones must be in the table before the log goes.
         self.core.checkpoint()?;
         let pool_uuid = self.pool_uuid;
         let core =
@@ -145,10 +150,9 @@ impl Pool {
         } = core;
         // A life without a record: the log may be overwritten.
         let empty = recovery::start_life(&media, pool_uuid, life + 1, salt, sequence, next_line)?;
-        // First the clean entries, then, where nobody looks any more, all that lies behind them.
+        // All that lies behind the entries: nobody looks there any more.
         let old = media.geometry;
         let entries_end = old.entry_table + u64::from(old.entries) * ENTRY_BYTES;
-        clear(media.members(), old.entry_table..entries_end)?;
         if !mutated(Mutant::GrownOverOldLog) {
             clear(media.members(), entries_end..geometry.slot_area)?;
         }
