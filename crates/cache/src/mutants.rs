@@ -100,5 +100,6 @@ mutants! {
         BasesNotHeld,
         GrowSyncSwallowed,
         ZeroingsForgotten,
+        VolumeLinesUnsettled,
     }
 }

@@ -83,6 +83,16 @@ pub(crate) fn read_attached(media: &Media) -> Vec<Description> {
         .collect()
 }
 
+/// Flushes all lines of the table.
+pub(crate) fn flush(media: &Media) {
+    for place in 0..media.geometry.volumes {
+        for line in 0..2 {
+            let offset = media.geometry.volume_line(place, line);
+            media.main().flush(offset, VOLUME_BYTES);
+        }
+    }
+}
+
 /// The id that a place gets at its next use.
 pub(crate) fn next_id(place: u32, before: Option<&Description>) -> u32 {
     let generations = 1 << (VOLUME_BITS - PLACE_BITS);

@@ -121,3 +121,45 @@ fn a_forged_delta_for_a_slot_beyond_the_end_is_damage() {
     let error = open(&[image], quiet()).expect_err("damaged");
     assert!(matches!(error, Error::Damaged { .. }), "{error}");
 }
+
+/// A process is killed after it stored the line of a volume and before the line was durable. The next
+/// one finds the volume, with the size that the line says, and writes to its last block.
+fn killed_at_a_volume_line(model: ShadowModel, is_attached_before: bool) {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let shadow = Arc::new(Shadow::new(MEMBER_BYTES as u64, model));
+    let blocks = if is_attached_before { 8 } else { 16 };
+    let store = Arc::new(MemoryStore::new(blocks * BLOCK as u64));
+    let pool = Pool::create_on(vec![Region::on_shadow(shadow.clone())], &tiny()).expect("create");
+    let volume = is_attached_before.then(|| attach(&pool, &store));
+    store.resize(16 * BLOCK as u64);
+    shadow.set_fence_failure(FenceFailure::From(0));
+    match &volume {
+        Some(volume) => drop(pool.grow_volume(volume).expect_err("killed")),
+        None => drop(pool.attach(Backing::from_store(store.clone()))),
+    }
+    drop((volume, pool));
+    shadow.set_fence_failure(FenceFailure::Never);
+    shadow.end_threads();
+    let pool = pool_of(&shadow).expect("open");
+    let volume = attach(&pool, &store);
+    assert_eq!(volume.blocks(), 16);
+    put(&volume, 15, &block(15, 1));
+    for _ in 0..50 {
+        let image = shadow.crash_state().sample(&mut rng);
+        let pool = open(&[image], quiet()).expect("open after the cut");
+        let found = get(&attach(&pool, &store), 15).expect("read");
+        assert!(found == block(15, 1), "{model:?}");
+    }
+}
+
+#[test]
+fn a_volume_that_a_killed_process_had_attached_was_gone_after_a_power_cut() {
+    killed_at_a_volume_line(ShadowModel::Lines, false);
+    killed_at_a_volume_line(ShadowModel::Pages, false);
+}
+
+#[test]
+fn a_volume_that_a_killed_process_had_grown_was_short_again_after_a_power_cut() {
+    killed_at_a_volume_line(ShadowModel::Lines, true);
+    killed_at_a_volume_line(ShadowModel::Pages, true);
+}

@@ -16,6 +16,8 @@ use crate::error::{Error, Result};
 use crate::layout::LIFE_BYTES;
 use crate::life::{self, Life};
 use crate::media::Media;
+use crate::mutants::{Mutant, mutated};
+use crate::volumes;
 
 pub(crate) use replay::Mappings;
 pub(crate) use scan::read_record;
@@ -131,6 +133,9 @@ fn settle(media: &Media) -> Result<()> {
         for offset in lines.clone().chain(words.clone()) {
             member.flush(offset, LIFE_BYTES);
         }
+    }
+    if !mutated(Mutant::VolumeLinesUnsettled) {
+        volumes::flush(media);
     }
     // Orders all this before the first store that relies on it.
     media.fence()
