@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
 
+use forebay_pmem::Region;
+
 use crate::content::Content;
 use crate::entry::{Entry, Key, Kind};
 use crate::error::{Error, Result};
@@ -70,6 +72,8 @@ pub(crate) struct Core {
     pub(crate) has_background: AtomicBool,
     pub(crate) verify: AtomicBool,
     pub(crate) poisoned: AtomicBool,
+    /// The pool was closed under those who hold a volume; it is poisoned soon after.
+    pub(crate) closed: AtomicBool,
     pub(crate) tallies: Tallies,
     /// Sleeping and waking of the background threads and of throttled writers.
     pub(crate) bell: crate::bell::Bell,
@@ -101,9 +105,48 @@ impl Core {
     #[inline]
     pub(crate) fn writable(&self) -> Result<()> {
         if self.poisoned.load(Ordering::Relaxed) {
-            return Err(Error::Poisoned { path: self.path() });
+            return Err(self.refusal());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn refusal(&self) -> Error {
+        let poisoned = |()| Error::Poisoned { path: self.path() };
+        self.is_open().map_or_else(|closed| closed, poisoned)
+    }
+
+    /// Fails once the pool was closed.
+    pub(crate) fn is_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed { path: self.path() });
+        }
+        Ok(())
+    }
+
+    /// Closes the pool to those who still hold a volume: nobody changes it any more, in memory, on the
+    /// medium or behind it, and it is unlocked. Background threads have ended.
+    ///
+    /// # Errors
+    /// A fence failed, so that the next opening recovers; or the system's, and the pool stays locked.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.closed.store(true, Ordering::Release);
+        self.live.clear();
+        // From here on nothing is brought in or written, as when a volume is detached.
+        self.index.wait_for_holders();
+        let checkpointed = self.checkpoint();
+        // Nor does anything leave; who has a lock now may still do so, before it is given back.
+        self.poisoned.store(true, Ordering::Release);
+        self.index.wait_for_holders();
+        // Another process may use the backings, too: no round writes to them after the one in progress.
+        drop(self.begin_round());
+        let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
+        for volume in volumes.iter().flatten() {
+            volume.zeroings.wait(0..u64::MAX);
+        }
+        let retired = self.media.members().iter().map(Region::retire);
+        let retired = retired.fold(Ok(()), Result::and);
+        checkpointed.and(retired.map_err(Error::from))
     }
 
     /// Refuses a transaction that one commit could not hold.
@@ -143,6 +186,9 @@ impl Core {
 
     #[cold]
     fn detached(&self, key: Key) -> Error {
+        if let Err(closed) = self.is_open() {
+            return closed;
+        }
         Error::Volume(format!(
             "{}: volume {} was detached; attach its backing again and use what that returns",
             self.path().display(),
@@ -151,6 +197,9 @@ impl Core {
     }
 
     pub(crate) fn corrupt(&self, key: Key) -> Error {
+        if let Err(closed) = self.is_open() {
+            return closed;
+        }
         Error::Corrupt {
             volume: key.volume(),
             block: key.block(),
@@ -213,6 +262,9 @@ impl Core {
 
     #[cold]
     fn lost_table(&self) -> Error {
+        if let Err(closed) = self.is_open() {
+            return closed;
+        }
         self.poisoned.store(true, Ordering::Relaxed);
         Error::Damaged {
             path: self.path(),

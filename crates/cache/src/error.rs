@@ -124,6 +124,15 @@ pub enum Error {
         /// Blocks that were not written back.
         dirty_blocks: u64,
     },
+    /// The pool was closed while somebody still held a volume of it.
+    #[error(
+        "{}: the pool was closed, and may be another process's now; open it again and attach the          backing to it",
+        path.display()
+    )]
+    Closed {
+        /// The first member of the pool.
+        path: PathBuf,
+    },
     /// The volume is not, or no longer, what the caller thinks.
     #[error("volume: {0}")]
     Volume(String),

@@ -26,6 +26,11 @@ impl LiveVolumes {
         self.0[place_of(id)].store(0, Ordering::Relaxed);
     }
 
+    /// The same of all of them.
+    pub(crate) fn clear(&self) {
+        self.0.iter().for_each(|id| id.store(0, Ordering::Relaxed));
+    }
+
     /// Whether it may. Relaxed: the stripe's lock, which the caller holds, orders it.
     #[inline]
     pub(crate) fn contains(&self, id: u32) -> bool {

@@ -323,6 +323,10 @@ impl Core {
     /// again when their part of the backing is due.
     fn round(&self, workbench: &mut Workbench, indices: &[u32], serving: &Serving<'_>) -> Round {
         let mut round = Round::default();
+        if let Err(closed) = self.is_open() {
+            round.note(closed);
+            return round;
+        }
         // Keys may change until they are claimed; that is looked at again then.
         let mut sorted: Vec<(Key, u32)> = indices
             .iter()

@@ -91,6 +91,29 @@ impl Mapping {
         }
     }
 
+    /// Puts memory of this process over all of it and unlocks the file: whoever still holds the mapping
+    /// reads zeroes, and stores what nobody sees.
+    pub(crate) fn retire(&self) -> io::Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: replaces all pages of our own mapping, at once for every thread, and leaves none of it
+        // unmapped; what is behind it is only accessed as memory that changes under its readers anyway.
+        // The descriptor is our own.
+        unsafe {
+            check_mapped(libc::mmap(
+                self.start.cast(),
+                self.len.next_multiple_of(PAGE_BYTES),
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            ))?;
+            match libc::flock(self.file.as_raw_fd(), libc::LOCK_UN) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }
+    }
+
     fn advise(&self, advice: i32) {
         // SAFETY: our own mapping, and only advice that changes no byte.
         unsafe { libc::madvise(self.start.cast(), self.len, advice) };

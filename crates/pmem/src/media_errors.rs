@@ -66,6 +66,11 @@ impl MediaErrors {
             .any(|page| *page < end && offset < *page + PAGE_BYTES as u64)
     }
 
+    /// The whole region is lost to who still has it.
+    pub(crate) fn lose_all(&self) {
+        self.count.store(PAGES_MAX + 1, Ordering::Release);
+    }
+
     /// Called by the handler: nothing but atomics.
     fn record(&self, offset: u64) {
         let index = self.count.fetch_add(1, Ordering::AcqRel);

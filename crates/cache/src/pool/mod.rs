@@ -270,9 +270,17 @@ impl Pool {
 
     /// Ends the threads, empties the log, and closes. Dirty blocks stay in the pool.
     ///
-    /// Errors: a fence failed; the next open recovers.
+    /// Volumes may still be held. Whatever they are asked from now on is refused with
+    /// [`Error::Closed`], reads too: the pool is unlocked when this returns, and may be another process's
+    /// next. What was under way is done before that, or refused. A backing stays open, and locked if
+    /// it is a file, until the last clone of its volume is dropped.
+    ///
+    /// A pool that is only dropped stays locked, and its volumes usable without background threads, until
+    /// they are dropped too.
+    ///
+    /// Errors: a fence failed; the next open recovers. Volumes are refused all the same.
     pub fn close(mut self) -> Result<()> {
         self.background = None;
-        self.core.checkpoint()
+        self.core.close()
     }
 }

@@ -110,6 +110,7 @@ impl Core {
             strict,
             verify: AtomicBool::new(options.verify == VerifyPolicy::Always),
             poisoned: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
             tallies: Tallies::default(),
             write_back: WriteBack::new(options.defer_journal),
             bell: Bell::new(

@@ -26,6 +26,7 @@ impl Volume {
     /// Errors: the backing failed; everything is still in the pool.
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let core = &*self.core;
+        core.is_open()?;
         let entry_of = |block| {
             let key = self.key(block);
             let (_, found) = core.peek(core.place(key), key);

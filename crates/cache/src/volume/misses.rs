@@ -95,7 +95,9 @@ impl Volume {
         let backing = self.state.backing()?;
         backing
             .read_at(offset, out)
-            .map_err(|source| self.state.backing_error(source))
+            .map_err(|source| self.state.backing_error(source))?;
+        // What it gave since the pool was closed may be older than what another process acknowledged.
+        self.core.is_open()
     }
 
     /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a

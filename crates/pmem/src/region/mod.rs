@@ -282,6 +282,26 @@ impl Region {
         self.is_poisoned.store(true, Ordering::Release);
     }
 
+    /// Gives the medium back while others may still hold the region: its file is unlocked, later fences
+    /// fail, and what is loaded counts as lost to a media error. Nothing that is stored from now on reaches
+    /// the medium. The memory stays mapped. Of a model only the fences fail.
+    ///
+    /// # Errors
+    /// The system's; the file is then locked until the region is dropped.
+    pub fn retire(&self) -> Result<(), PmemError> {
+        self.poison();
+        // Before the bytes go: who finds them gone asks this next.
+        if let Some(guard) = &self.media_errors {
+            guard.errors().lose_all();
+        }
+        match &self.backing {
+            Backing::Shared(mapping) | Backing::Private(mapping) => mapping
+                .retire()
+                .map_err(|error| PmemError::io("give it back", &self.path, error)),
+            Backing::Shadow(_) => Ok(()),
+        }
+    }
+
     /// Whether a fence has failed or [`Region::poison`] was called.
     pub fn is_poisoned(&self) -> bool {
         self.is_poisoned.load(Ordering::Acquire)
