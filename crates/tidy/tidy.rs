@@ -33,7 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &["forebay", "forebay-pmem", "forebay-report", "forebay-serve"],
     ),
     ("files", &["forebay", "forebay-pmem"]),
-    ("serve", &["forebay"]),
+    ("serve", &["forebay", "forebay-pmem"]),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
     ("capi", &["forebay", "forebay-files"]),
     ("preload", &["forebay", "forebay-files"]),

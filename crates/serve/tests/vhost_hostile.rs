@@ -404,3 +404,34 @@ fn what_is_always_readable_is_no_kick() {
     }
     assert_serves(&rig);
 }
+
+/// Other guests, other disks and the daemon go on; the disk is as it was before the write.
+#[test]
+fn a_guest_whose_memory_file_shrinks_is_dropped_and_nobody_else_is() {
+    let (rig, other) = (rig(), rig());
+    let mut neighbour = other.guest();
+    let before = rig.content();
+    // Where its data is, where its rings are, and nothing at all.
+    for (left_bytes, round) in [(0x10_0000 + 0x5000, 1), (0x5000, 2), (0, 3)] {
+        let mut guest = rig.guest();
+        assert_eq!(guest.ask(READ, 0, &[], 512), (OK, vec![7; 512]));
+        guest.put_header(DATA, WRITE, 8);
+        guest.put(DATA + 4096, &[9; 4096]);
+        let chain = [
+            HEADER,
+            entry(DATA + 4096, 4096, NEXT, 2),
+            entry(DATA + 16, 1, WRITABLE, 0),
+        ];
+        guest.put_entries(Guest::queue_address(0), 0, &chain);
+        guest.make_available(0, 0);
+        guest.file.set_len(left_bytes).unwrap();
+        guest.kick(0);
+        rig.wait_for_no_client();
+        assert_eq!(rig.server().stats().queues_broken, round);
+        assert_eq!(neighbour.ask(READ, 0, &[], 512), (OK, vec![7; 512]));
+        // Its own mapping of what is gone must not be touched.
+        drop(guest);
+        assert_eq!(rig.content(), before);
+    }
+    assert_serves(&rig);
+}

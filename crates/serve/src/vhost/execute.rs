@@ -11,6 +11,7 @@ use virtio_bindings::bindings::virtio_blk::{
     VIRTIO_BLK_S_IOERR, VIRTIO_BLK_S_OK, VIRTIO_BLK_S_UNSUPP,
 };
 
+use crate::allocator::{no_memory, zeroed};
 use crate::block_device::{Access, BlockDevice, DeviceError};
 use crate::complaints::Complaints;
 use crate::vhost::memory::GuestMemory;
@@ -195,7 +196,7 @@ impl Executor {
         let mut done = 0;
         while done < request.data_bytes {
             let piece = (request.data_bytes - done).min(READ_PIECE_BYTES) as usize;
-            let bytes = at_least(buffer, piece);
+            let bytes = at_least(buffer, piece)?;
             self.device.read_at(offset + done, bytes)?;
             copy_out(&request.data, memory, done, bytes)?;
             done += piece as u64;
@@ -216,7 +217,7 @@ impl Executor {
         let mut done = 0;
         while done < request.data_bytes {
             let piece = (request.data_bytes - done).min(WRITE_PIECE_BYTES) as usize;
-            let bytes = at_least(buffer, piece);
+            let bytes = at_least(buffer, piece)?;
             copy_in(&request.data, memory, done, bytes)?;
             self.device.write_at(offset + done, bytes)?;
             done += piece as u64;
@@ -260,7 +261,7 @@ impl Executor {
         if !is_whole || ranges == 0 || ranges > limits.ranges.into() {
             return Err(Status::IoError);
         }
-        let mut bytes = vec![0; request.data_bytes as usize];
+        let mut bytes = zeroes(request.data_bytes as usize)?;
         copy_in(&request.data, memory, 0, &mut bytes)?;
         let (parts, _) = bytes.as_chunks::<{ RANGE_BYTES as usize }>();
         let range_of = |part| self.range_of(part, limits.sectors);
@@ -286,7 +287,7 @@ impl Executor {
     }
 
     fn write_real_zeroes(&self, range: &Range) -> Result<(), Status> {
-        let zeroes = vec![0; ZERO_PIECE_BYTES.min(range.length) as usize];
+        let zeroes = zeroes(ZERO_PIECE_BYTES.min(range.length) as usize)?;
         let end = range.offset + range.length;
         let mut at = range.offset;
         while at < end {
@@ -307,9 +308,15 @@ impl Executor {
 }
 
 /// The first `count` bytes of the buffer, which grows where it is shorter.
-fn at_least(buffer: &mut Vec<u8>, count: usize) -> &mut [u8] {
+fn at_least(buffer: &mut Vec<u8>, count: usize) -> Result<&mut [u8], Status> {
     if buffer.len() < count {
-        buffer.resize(count, 0);
+        // What it had need not be there at the same time.
+        *buffer = Vec::new();
+        *buffer = zeroes(count)?;
     }
-    &mut buffer[..count]
+    Ok(&mut buffer[..count])
+}
+
+fn zeroes(count: usize) -> Result<Vec<u8>, Status> {
+    zeroed(count).ok_or_else(|| DeviceError::from(no_memory(count)).into())
 }

@@ -1,17 +1,66 @@
 //! The guest's memory as its machine monitor shares it: regions of files, mapped.
 //!
 //! A table is replaced as a whole; whoever works with the old one keeps it mapped until it is done.
+//! A monitor may shorten its file meanwhile: what is not there any more reads as zeroes, and
+//! [`GuestMemory::is_lost`] says so, which is asked after each look and before anything is made of it.
+
+#![allow(unsafe_code, reason = "a guard is promised the mapping that it guards")]
 
 use std::fs::File;
 use std::io;
+use std::net::Shutdown;
+use std::ops::Deref;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use forebay_pmem::FaultGuard;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
 use crate::vhost::wire::invalid;
 
 /// The guest's memory by its own addresses.
-pub(crate) type GuestMemory = GuestMemoryMmap<()>;
+pub(crate) type MappedMemory = GuestMemoryMmap<()>;
+
+/// The same, guarded against its monitor.
+#[derive(Default)]
+pub(crate) struct GuestMemory {
+    /// Before what they guard, so that they go first.
+    guards: Vec<Arc<FaultGuard>>,
+    mapped: MappedMemory,
+    /// The client's connection.
+    client: Option<Arc<UnixStream>>,
+}
+
+impl Deref for GuestMemory {
+    type Target = MappedMemory;
+
+    fn deref(&self) -> &MappedMemory {
+        &self.mapped
+    }
+}
+
+impl GuestMemory {
+    /// Memory of this process's own.
+    pub(crate) fn of_our_own(mapped: MappedMemory) -> GuestMemory {
+        GuestMemory {
+            mapped,
+            ..GuestMemory::default()
+        }
+    }
+
+    /// Whether some of it was not there when it was touched: what was read may be nobody's.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.guards.iter().any(|guard| guard.has_faulted())
+    }
+
+    /// Ends the connection of the client whose memory it is.
+    pub(crate) fn drop_client(&self) {
+        if let Some(client) = &self.client {
+            // It fails only where the client has gone, which is as good.
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+}
 
 /// Regions that one client may have; QEMU has at most so many places for memory.
 pub(crate) const REGIONS_MAX: usize = 256;
@@ -34,14 +83,16 @@ struct Region {
     user_address: u64,
     guest_address: u64,
     bytes: u64,
+    /// Before what it guards, so that it goes first.
+    guard: Arc<FaultGuard>,
     mapping: Arc<GuestRegionMmap<()>>,
 }
 
 /// All regions.
-#[derive(Default)]
 pub(crate) struct MemoryTable {
     regions: Vec<Region>,
     memory: Arc<GuestMemory>,
+    client: Arc<UnixStream>,
 }
 
 impl Region {
@@ -61,18 +112,32 @@ impl Region {
         let offset = FileOffset::new(file, place.file_offset);
         let bytes = usize::try_from(place.bytes).map_err(io::Error::other)?;
         let mapping = MmapRegion::from_file(offset, bytes).map_err(io::Error::other)?;
+        // SAFETY: the mapping of a file, made here; it lives as long as the region and the memories
+        // made of it, each of which drops its guard first.
+        let guard = unsafe { FaultGuard::new(mapping.as_ptr(), bytes) };
+        let guard = guard.ok_or_else(|| invalid("too many regions of memory are mapped"))?;
         let mapping = GuestRegionMmap::new(mapping, GuestAddress(place.guest_address))
             .ok_or_else(past_the_end)?;
         Ok(Region {
             user_address: place.user_address,
             guest_address: place.guest_address,
             bytes: place.bytes,
+            guard: Arc::new(guard),
             mapping: Arc::new(mapping),
         })
     }
 }
 
 impl MemoryTable {
+    /// No memory yet of the client at the other end.
+    pub(crate) fn new(client: Arc<UnixStream>) -> MemoryTable {
+        MemoryTable {
+            regions: Vec::new(),
+            memory: Arc::default(),
+            client,
+        }
+    }
+
     /// The memory as it is now.
     pub(crate) fn memory(&self) -> Arc<GuestMemory> {
         Arc::clone(&self.memory)
@@ -130,11 +195,16 @@ impl MemoryTable {
             .iter()
             .map(|region| Arc::clone(&region.mapping))
             .collect();
-        let memory = match mappings.is_empty() {
-            true => GuestMemory::new(),
-            false => GuestMemory::from_arc_regions(mappings).map_err(io::Error::other)?,
+        let mapped = match mappings.is_empty() {
+            true => MappedMemory::new(),
+            false => MappedMemory::from_arc_regions(mappings).map_err(io::Error::other)?,
         };
-        self.memory = Arc::new(memory);
+        let guards = regions.iter().map(|region| Arc::clone(&region.guard));
+        self.memory = Arc::new(GuestMemory {
+            guards: guards.collect(),
+            mapped,
+            client: Some(Arc::clone(&self.client)),
+        });
         self.regions = regions;
         Ok(())
     }

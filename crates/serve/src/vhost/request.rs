@@ -11,7 +11,7 @@ use virtio_queue::DescriptorChain;
 use virtio_queue::desc::split::Descriptor;
 use vm_memory::{Bytes, GuestAddress, GuestMemory as _, Permissions};
 
-use crate::vhost::memory::GuestMemory;
+use crate::vhost::memory::{GuestMemory, MappedMemory};
 
 /// Bytes of the header: what is asked for, a reserved word, and the sector.
 const HEADER_BYTES: usize = 16;
@@ -93,7 +93,7 @@ impl Request {
     ///
     /// Errors: it is no request.
     pub(crate) fn parse(
-        chain: DescriptorChain<&GuestMemory>,
+        chain: DescriptorChain<&MappedMemory>,
         memory: &GuestMemory,
     ) -> Result<Request, Malformed> {
         let head = chain.head_index();
@@ -127,7 +127,7 @@ impl Request {
 
 impl Parts {
     /// Sorts the chain's memory; false where the chain is broken.
-    fn gather(&mut self, chain: DescriptorChain<&GuestMemory>, memory: &GuestMemory) -> bool {
+    fn gather(&mut self, chain: DescriptorChain<&MappedMemory>, memory: &GuestMemory) -> bool {
         let mut has_next = true;
         let mut count = 0;
         for descriptor in chain {
@@ -225,8 +225,13 @@ pub(crate) fn copy_in(
     visit(data, start, out.len(), |address, count| {
         memory.read_slice(&mut out[done..done + count], address)?;
         done += count;
-        Ok(())
-    })
+        Ok::<(), vm_memory::GuestMemoryError>(())
+    })?;
+    match memory.is_lost() {
+        // What was copied is nobody's, and must not be stored.
+        true => Err(vm_memory::GuestMemoryError::InvalidBackendAddress),
+        false => Ok(()),
+    }
 }
 
 /// Copies `bytes` to the request's data from byte `start` on.

@@ -76,6 +76,8 @@ pub(crate) enum Broken {
     Repeated(u16),
     #[error("chain {0} is more than the queue has")]
     NoSuchHead(u16),
+    #[error("the guest's memory is not there any more: its file was shortened, or has no room")]
+    MemoryLost,
 }
 
 impl From<QueueError> for Broken {
@@ -106,13 +108,16 @@ impl Ring {
         queue.try_set_used_ring_address(layout.used)?;
         queue.set_event_idx(layout.event_index);
         queue.set_ready(true);
-        if !queue.is_valid(&*memory) {
+        if !queue.is_valid(&**memory) {
             return Err(Broken::Outside);
         }
         // Answers come in the order of their requests, so that the last one says what is next. Some
         // clients name the end of what is available after their server was killed, which would
         // leave out what it had taken.
-        let next = queue.used_idx(&*memory, Ordering::Acquire)?.0;
+        let next = queue.used_idx(&**memory, Ordering::Acquire)?.0;
+        if memory.is_lost() {
+            return Err(Broken::MemoryLost);
+        }
         queue.set_next_used(next);
         queue.set_next_avail(next);
         if next != layout.next_available {
@@ -203,20 +208,36 @@ impl Ring {
     fn want_kicks(&self, is_wanted: bool) -> Result<bool, Broken> {
         let queue = &mut lock(&self.progress).queue;
         if is_wanted {
-            return Ok(queue.enable_notification(&*self.memory)?);
+            return Ok(queue.enable_notification(&**self.memory)?);
         }
-        queue.disable_notification(&*self.memory)?;
+        queue.disable_notification(&**self.memory)?;
         Ok(false)
     }
 
     fn take(&self) -> Result<Option<Result<Request, Malformed>>, Broken> {
         let mut progress = lock(&self.progress);
-        let Some(chain) = progress.queue.iter(&*self.memory)?.next() else {
+        let next = progress
+            .queue
+            .iter(&**self.memory)
+            .map(|mut all| all.next());
+        // What makes no sense then is no lie of the guest's.
+        self.check_memory()?;
+        let Some(chain) = next? else {
             return Ok(None);
         };
         progress.order.take(chain.head_index())?;
         drop(progress);
-        Ok(Some(Request::parse(chain, &self.memory)))
+        let request = Request::parse(chain, &self.memory);
+        self.check_memory()?;
+        Ok(Some(request))
+    }
+
+    /// Errors: what was read of the guest's memory may be nobody's.
+    fn check_memory(&self) -> Result<(), Broken> {
+        match self.memory.is_lost() {
+            true => Err(Broken::MemoryLost),
+            false => Ok(()),
+        }
     }
 
     fn handle(
@@ -267,9 +288,9 @@ impl Ring {
         while let Some((head, written_bytes)) = progress.order.next_answered() {
             progress.has_untold = true;
             let queue = &mut progress.queue;
-            queue.add_used(&*self.memory, head, written_bytes)?;
+            queue.add_used(&**self.memory, head, written_bytes)?;
         }
-        Ok(())
+        self.check_memory()
     }
 
     /// A worker's part: carries the request out, answers it, and gives it back.
@@ -308,11 +329,14 @@ impl Ring {
                 tracing::warn!(
                     error = %broken,
                     left_out,
-                    "a guest's queue makes no sense and is stopped"
+                    "a guest's queue is stopped"
                 );
             }
             if let Some(error) = &self.error {
                 let _ = rustix::io::write(error, &1_u64.to_ne_bytes());
+            }
+            if matches!(broken, Broken::MemoryLost) {
+                self.memory.drop_client();
             }
         }
     }
@@ -331,7 +355,7 @@ impl Ring {
             return Ok(false);
         }
         let queue = &mut progress.queue;
-        let is_wanted = queue.needs_notification(&*self.memory)?;
+        let is_wanted = queue.needs_notification(&**self.memory)?;
         if self.event_index {
             return Ok(is_wanted);
         }

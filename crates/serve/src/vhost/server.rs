@@ -323,7 +323,9 @@ impl Shared {
     /// Serves a client until it goes or breaks the protocol. Everything that was begun for it is
     /// done on return.
     fn serve(&self, stream: UnixStream) {
-        let mut session = Session::new(self.options.clone(), Arc::clone(&self.executor));
+        let stream = Arc::new(stream);
+        let executor = Arc::clone(&self.executor);
+        let mut session = Session::new(self.options.clone(), executor, Arc::clone(&stream));
         if let Err(error) = dispatch::serve(&stream, &mut session) {
             // One that has gone is no news; how it went concerns nobody.
             if error.kind() == io::ErrorKind::InvalidData {

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl, fstat};
@@ -83,7 +84,11 @@ impl QueueState {
 }
 
 impl Session {
-    pub(crate) fn new(options: VhostUserOptions, executor: Arc<Executor>) -> Session {
+    pub(crate) fn new(
+        options: VhostUserOptions,
+        executor: Arc<Executor>,
+        client: Arc<UnixStream>,
+    ) -> Session {
         let workers = Arc::new(Workers::new(options.workers));
         let queues = (0..options.queues).map(|_| QueueState::default()).collect();
         Session {
@@ -92,7 +97,7 @@ impl Session {
             workers,
             features: 0,
             protocol_features: 0,
-            table: MemoryTable::default(),
+            table: MemoryTable::new(client),
             queues,
             channel: Vec::new(),
             write_back: 0,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use crate::block_device::BlockDevice;
+use crate::vhost::memory::GuestMemory;
 use crate::vhost::ring::{Layout, Ring};
 use crate::vhost::server::VhostUserOptions;
 use crate::vhost::stats::VhostUserStats;
@@ -47,7 +48,7 @@ pub fn serve_queue(
     };
     let ring = Ring::new(
         &layout,
-        Arc::clone(memory),
+        Arc::new(GuestMemory::of_our_own((**memory).clone())),
         Arc::clone(&executor),
         [None, None],
     )

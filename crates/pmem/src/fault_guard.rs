@@ -1,0 +1,29 @@
+//! Memory that somebody else shares with this process and may take away while it is mapped.
+//!
+//! An access to what is not there any more would raise SIGBUS and end the process. Under a guard it
+//! meets zeroes instead, and the guard says so from before anybody can read them.
+
+#![allow(unsafe_code, reason = "the promise about the mapping is the caller's")]
+
+use crate::media_errors::Guard;
+
+/// Keeps a mapping's faults from ending the process. To be dropped before it is unmapped.
+#[derive(Debug)]
+pub struct FaultGuard(Guard);
+
+impl FaultGuard {
+    /// Guards `len` bytes from `start` on; `None` when too many mappings are guarded.
+    ///
+    /// # Safety
+    /// The range is one mapping, of pages that this process may lose, and stays mapped and the
+    /// caller's until the guard is dropped: pages of it are replaced when an access to them faults.
+    pub unsafe fn new(start: *mut u8, len: usize) -> Option<FaultGuard> {
+        Guard::new(start, len).map(FaultGuard)
+    }
+
+    /// Whether an access has met a page that is not there; whatever was read from the mapping before
+    /// this says no was there.
+    pub fn has_faulted(&self) -> bool {
+        !self.0.errors().is_empty()
+    }
+}
