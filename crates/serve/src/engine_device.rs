@@ -16,6 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use forebay::{Engine, EngineTransaction};
 
+use crate::allocator::{no_memory, zeroed};
 use crate::block_device::{Access, BlockDevice, DeviceError};
 use crate::parts::{self, Parts, cut, cut_data};
 
@@ -152,7 +153,8 @@ impl BlockDevice for EngineDevice {
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         self.check_range(offset, length)?;
         let blocks_max = self.blocks_max.min(ZEROED_BLOCKS_MAX);
-        let zeroes = vec![0; length.min(blocks_max * self.block_bytes) as usize];
+        let bytes = length.min(blocks_max * self.block_bytes) as usize;
+        let zeroes = zeroed(bytes).ok_or_else(|| no_memory(bytes))?;
         for part in cut(offset..offset + length, self.block_bytes, blocks_max) {
             self.commit_write(part.start, &zeroes[..(part.end - part.start) as usize])?;
         }

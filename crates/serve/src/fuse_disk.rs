@@ -18,6 +18,7 @@ use fuser::{
     ReplyWrite, ReplyXattr, Request, SessionACL, TimeOrNow, WriteFlags,
 };
 
+use crate::allocator::no_memory;
 use crate::block_device::{BlockDevice, DeviceError};
 use crate::mount_point::{self, MOUNT_SOURCE, MountIdentity};
 
@@ -186,6 +187,11 @@ impl<D: BlockDevice> FuseDisk<D> {
         let length = u64::from(size).min(left) as usize;
         READ_BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < length {
+                let missing = length - buffer.len();
+                if buffer.try_reserve_exact(missing).is_err() {
+                    let error = DeviceError::from(no_memory(length));
+                    return reply.error(report("read", offset, length as u64, &error));
+                }
                 buffer.resize(length, 0);
             }
             match self.device().read_at(offset, &mut buffer[..length]) {

@@ -203,6 +203,7 @@ fn a_client_that_dawdles_in_the_handshake_is_dropped() {
 fn a_thousand_connections_are_refused_beyond_the_limit_and_the_others_served() {
     let options = NbdOptions {
         connections_max: 50,
+        peer_connections_max: Some(50),
         ..NbdOptions::default()
     };
     let rig = Rig::new(Arc::new(MemoryDevice::new(MIB, 4096)), options);
@@ -231,6 +232,7 @@ fn a_thousand_connections_are_refused_beyond_the_limit_and_the_others_served() {
 fn clients_that_open_nothing_take_no_place_and_make_way_for_others() {
     let options = NbdOptions {
         connections_max: 2,
+        silence: Duration::from_secs(3600),
         // Long enough that only the number limits them.
         handshake_timeout: Duration::from_secs(3600),
         ..NbdOptions::default()
@@ -272,4 +274,60 @@ fn a_thousand_connections_at_once_and_then_silence() {
     wait_until("all came", || rig.server.stats().connections_total == count);
     wait_until("there is room", || rig.server.stats().connections_open == 0);
     assert_serves(&rig);
+}
+
+#[test]
+fn one_process_does_not_take_the_places_of_all_the_others() {
+    let rig = Rig::memory(MIB);
+    let mut served: Vec<_> = (0..48).map(|_| rig.open()).collect();
+    let refused = rig.client().go("disk").unwrap_err().to_string();
+    assert!(refused.contains("48 connections"), "{refused}");
+    assert!(refused.contains("one client"), "{refused}");
+    assert_eq!(rig.server.stats().connections_refused, 1);
+    drop(served.pop());
+    wait_until("it has left", || rig.server.stats().connections_open == 47);
+    assert_serves(&rig);
+}
+
+#[test]
+fn sixty_four_idle_clients_do_not_shut_everybody_else_out() {
+    let options = NbdOptions {
+        peer_connections_max: Some(65),
+        silence: Duration::from_millis(100),
+        ..NbdOptions::default()
+    };
+    let rig = Rig::new(Arc::new(MemoryDevice::new(MIB, 4096)), options);
+    let mut used = rig.open();
+    used.write(0, &[1; 512]);
+    let mut idle: Vec<_> = (0..63).map(|_| rig.open()).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let mut late = rig.open();
+    assert_eq!(late.read(0, 512), [1; 512]);
+    assert_eq!(
+        used.read(0, 512),
+        [1; 512],
+        "one that asks is never sent away"
+    );
+    assert!(idle.remove(0).is_closed(), "the oldest made way");
+    let mut second = idle.remove(0);
+    assert_eq!(second.read(0, 512), [1; 512], "the others did not");
+}
+
+#[test]
+fn a_client_that_does_not_send_its_data_does_not_keep_the_memory() {
+    let options = NbdOptions {
+        memory_max: 32 << 20,
+        patience: Duration::from_millis(100),
+        ..NbdOptions::default()
+    };
+    let rig = Rig::new(Arc::new(MemoryDevice::new(64 * MIB, 4096)), options);
+    let mut dawdler = rig.open();
+    dawdler.send_request(WRITE, 0, 1, 0, 32 << 20).unwrap();
+    dawdler.stream.write_all(&[7; 4096]).unwrap();
+    wait_until("it has come", || rig.server.stats().requests_in_flight == 1);
+    std::thread::sleep(Duration::from_millis(200));
+    let mut other = rig.open();
+    other.write(0, &vec![5; 4 * MIB]);
+    assert_eq!(other.read(0, 4 << 20), vec![5; 4 * MIB]);
+    assert!(dawdler.is_closed());
 }

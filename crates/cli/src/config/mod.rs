@@ -23,6 +23,16 @@ use values::{addresses, engine_name, one_or_many, size_or_number};
 /// The longest config file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// The longest request that there is fits.
+const NBD_MEMORY_MIN: u64 = 32 << 20;
+
+fn nbd_memory(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        ..NBD_MEMORY_MIN => Err("it is at least 32M, the longest request".into()),
+        bytes => Ok(bytes),
+    }
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -89,6 +99,14 @@ pub struct Settings {
     /// NBD connections served at the same time; more are refused.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
     pub nbd_connections: Option<u16>,
+    /// NBD connections of one peer (a process; over TCP a host) [default: three in four of all].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+    pub nbd_connections_per_peer: Option<u16>,
+    /// Bytes that long requests of all NBD clients of an address may hold, like 256M, at least 32M;
+    /// what is more waits [default: 1G].
+    #[arg(long, value_name = "SIZE", value_parser = nbd_memory)]
+    #[serde(deserialize_with = "size_or_number")]
+    pub nbd_memory: Option<u64>,
     /// Certificate chain of the NBD server (PEM); NBD over TCP then speaks TLS only.
     #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
@@ -229,6 +247,15 @@ impl Settings {
             _ if self.nbd_connections == Some(0) => {
                 return refuse("nbd-connections", 0, "1 to 65535");
             }
+            _ if self.nbd_connections_per_peer == Some(0) => {
+                return refuse("nbd-connections-per-peer", 0, "1 to 65535");
+            }
+            _ => {}
+        }
+        match self.nbd_memory {
+            Some(bytes @ ..NBD_MEMORY_MIN) => {
+                return refuse("nbd-memory", bytes, "at least 32M, the longest request");
+            }
             _ => {}
         }
         if let Some(queues @ (0 | 257..)) = self.vhost_user_queues {
@@ -294,6 +321,10 @@ impl Settings {
             vhost_user_queues: self.vhost_user_queues.or(file.vhost_user_queues),
             nbd: list(self.nbd, file.nbd),
             nbd_connections: self.nbd_connections.or(file.nbd_connections),
+            nbd_connections_per_peer: self
+                .nbd_connections_per_peer
+                .or(file.nbd_connections_per_peer),
+            nbd_memory: self.nbd_memory.or(file.nbd_memory),
             tls_certificate: self.tls_certificate.or(file.tls_certificate),
             tls_key: self.tls_key.or(file.tls_key),
             tls_client_ca: self.tls_client_ca.or(file.tls_client_ca),

@@ -11,7 +11,7 @@ use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::report;
-use super::service::{Service, lock};
+use super::service::{AttachError, Service, lock};
 use super::store::Core;
 use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
 use crate::control;
@@ -106,8 +106,22 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
              directory with --fuse or a socket with --vhost-user, or ask for --ublk",
         ));
     }
-    let served = service.attach(&settings).map_err(refusal)?;
-    Ok(report::volume(service, &served))
+    match service.attach(&settings) {
+        Ok(served) => Ok(report::volume(service, &served)),
+        Err(AttachError::Refused(failure)) => Err(refusal(failure)),
+        Err(AttachError::HalfDone(failure, served)) => {
+            let undone = service.undo(&served);
+            let mut refusal = refusal(failure);
+            if let Err(failure) = undone {
+                let name = &served.name;
+                let note = format!(
+                    "; {name} stays attached ({failure}): take it away with forebay detach"
+                );
+                refusal.message.push_str(&note);
+            }
+            Err(refusal)
+        }
+    }
 }
 
 fn flush(

@@ -239,23 +239,21 @@ fn open_everything(
             );
         }
     }
+    let default = NbdOptions::default();
     let options = NbdOptions {
         tls: tls_files(settings)?,
         socket_owner,
-        ..NbdOptions::default()
+        connections_max: settings
+            .nbd_connections
+            .map_or(default.connections_max, usize::from),
+        peer_connections_max: settings.nbd_connections_per_peer.map(usize::from),
+        memory_max: settings.nbd_memory.unwrap_or(default.memory_max),
+        ..default
     };
     for address in &settings.nbd {
-        let server = NbdServer::start(
-            Arc::clone(&service.exports),
-            address,
-            NbdOptions {
-                connections_max: settings
-                    .nbd_connections
-                    .map_or(options.connections_max, usize::from),
-                ..options.clone()
-            },
-        )
-        .map_err(|error| Failure::Failed(error.to_string()))?;
+        let exports = Arc::clone(&service.exports);
+        let server = NbdServer::start(exports, address, options.clone())
+            .map_err(|error| Failure::Failed(error.to_string()))?;
         if let NbdAddress::Tcp { .. } = address {
             tracing::info!(address = %server.address(), tls = options.tls.is_some(), "listening on TCP");
         }

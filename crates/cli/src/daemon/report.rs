@@ -105,6 +105,7 @@ fn nbd_door(server: &NbdServer) -> Value {
     json!({
         "kind": "nbd",
         "address": server.address().to_string(),
+        "memory_max_bytes": server.memory_max(),
         "connections_open": connections_open,
         "connections_total": connections_total,
         "connections_refused": connections_refused,

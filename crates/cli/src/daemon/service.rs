@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool};
 use forebay_serve::nbd::{Exports, NbdServer};
@@ -129,6 +129,22 @@ pub struct Service {
     unmounter: Mutex<Option<Unmounter>>,
 }
 
+/// Why a disk is not attached as it was asked for.
+#[derive(Debug)]
+pub enum AttachError {
+    /// It is not there at all.
+    Refused(Failure),
+    /// It is there, and a door did not open.
+    HalfDone(Failure, Arc<Served>),
+}
+
+impl From<AttachError> for Failure {
+    fn from(error: AttachError) -> Failure {
+        let (AttachError::Refused(failure) | AttachError::HalfDone(failure, _)) = error;
+        failure
+    }
+}
+
 /// A poisoned lock guards plain data here; the daemon has ended anyway when a thread panics.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -197,9 +213,48 @@ impl Service {
 
     /// Attaches a backing and opens its doors. The caller holds the right to change.
     ///
-    /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used.
-    /// Where the mount fails at last, the disk is there without a door and can be detached.
-    pub fn attach(&self, settings: &VolumeSettings) -> Result<Arc<Served>, Failure> {
+    /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used. Where
+    /// a door fails at last, the disk is there with some of them, and `undo` takes it away.
+    pub fn attach(&self, settings: &VolumeSettings) -> Result<Arc<Served>, AttachError> {
+        let served = self.admit(settings).map_err(AttachError::Refused)?;
+        let doors = Doors {
+            fuse: settings.fuse.as_deref(),
+            ublk: settings.ublk,
+            vhost_user: settings.vhost_user.as_deref(),
+        };
+        if let Err(failure) = self.open_doors(&served, &doors) {
+            return Err(AttachError::HalfDone(failure, served));
+        }
+        tracing::info!(
+            volume = served.name,
+            backing = %served.backing.display(),
+            "attached"
+        );
+        Ok(served)
+    }
+
+    /// Takes a disk away that was attached and whose doors did not all open. The caller holds the
+    /// right to change.
+    ///
+    /// Errors: the backing does not take what the pool had of it before; the disk is attached without
+    /// a door then.
+    pub fn undo(&self, served: &Arc<Served>) -> Result<(), Failure> {
+        let unmounted = self.unmount(served, false);
+        if let Err(error) = unmounted.or_else(|_| self.unmount(served, true)) {
+            tracing::error!(volume = served.name, %error, "not unmounted");
+        }
+        self.exports.remove_and_wait(&served.name, Duration::ZERO);
+        self.vhost.close(&served.name);
+        self.ublk.remove(&served.name)?;
+        if let (Ok(pool), Ok(volume)) = (self.store.pool(), served.core.volume()) {
+            pool.detach(volume.clone())?;
+        }
+        self.forget(served);
+        Ok(())
+    }
+
+    /// The disk, without a door.
+    fn admit(&self, settings: &VolumeSettings) -> Result<Arc<Served>, Failure> {
         let name = match &settings.name {
             Some(name) => checked_name(name)?,
             None => name_of_backing(&settings.backing),
@@ -228,17 +283,6 @@ impl Service {
             }
         });
         lock(&self.served).push(Arc::clone(&served));
-        let doors = Doors {
-            fuse: settings.fuse.as_deref(),
-            ublk: settings.ublk,
-            vhost_user: settings.vhost_user.as_deref(),
-        };
-        self.open_doors(&served, &doors)?;
-        tracing::info!(
-            volume = served.name,
-            backing = %served.backing.display(),
-            "attached"
-        );
         Ok(served)
     }
 

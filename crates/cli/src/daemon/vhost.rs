@@ -80,6 +80,16 @@ impl VhostDoors {
         is_closed
     }
 
+    /// Removes the socket of a disk, if it has one, and cuts off its guest.
+    pub fn close(&self, name: &str) {
+        let mut doors = lock(&self.doors);
+        let place = doors.iter().position(|(owner, _)| owner == name);
+        let server = place.map(|place| doors.remove(place));
+        // Its end waits for what the guest had begun; others do not.
+        drop(doors);
+        drop(server);
+    }
+
     /// Nobody can connect any more; those who are connected are served on.
     pub fn begin_drain(&self) {
         let doors = lock(&self.doors);

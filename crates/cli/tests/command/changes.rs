@@ -299,3 +299,26 @@ fn the_sockets_are_their_owners_alone() {
         assert!(!place.path(name).exists(), "{name}");
     }
 }
+
+#[test]
+fn an_attach_that_fails_half_way_leaves_nothing_attached() {
+    let place = Place::with_pool();
+    place.make_image("second.img");
+    std::fs::write(place.path("in-the-way"), "precious").unwrap();
+    let daemon = place.serve_nbd(&[]);
+    let attach = ["attach", "POOL", "--backing", "./second.img"];
+    let refused = place.run(&[&attach[..], &["--vhost-user", "./in-the-way"]].concat());
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("no socket"), "{}", refused.stderr);
+    let stat = place.ask(&["stat", "POOL"]);
+    assert_eq!(stat["volumes"].as_array().unwrap().len(), 1, "{stat}");
+    // Neither its name nor its file is taken.
+    let socket = ["--vhost-user", "./socket"];
+    place.ask(&[&attach[..], &socket].concat());
+    place.ask(&["detach", "POOL", "second.img"]);
+    daemon.end();
+    assert_eq!(
+        std::fs::read(place.path("in-the-way")).unwrap(),
+        b"precious"
+    );
+}

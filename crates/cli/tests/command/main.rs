@@ -7,6 +7,7 @@ mod designs;
 mod ending;
 mod idle;
 mod lab;
+mod limits;
 mod log;
 mod mount;
 mod names;

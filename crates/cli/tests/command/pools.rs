@@ -159,3 +159,48 @@ fn recover_brings_a_directory_to_what_was_acknowledged() {
     assert_eq!(report["files"]["files"], 0, "{report}");
     assert_eq!(report["files"]["names_changed"], 0, "{report}");
 }
+
+#[test]
+fn a_pipe_in_the_place_of_a_pool_is_refused_and_not_waited_for() {
+    let place = Place::new();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    let kind = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, place.path("pool"), kind, mode, 0).unwrap();
+    let serve = [
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "NBD",
+    ];
+    for command in [
+        &["info", "POOL"][..],
+        &["check", "POOL"],
+        &["recover", "POOL", "--dry-run"],
+        &["recover", "POOL"],
+        &["create", "POOL", "--size", "8M", "--force"],
+        &serve,
+    ] {
+        let outcome = place.run(command);
+        assert!(
+            [1, 2, 3].contains(&outcome.code),
+            "{command:?}: {}",
+            outcome.stderr
+        );
+        assert!(outcome.stderr.contains("pool"), "{}", outcome.stderr);
+    }
+    let attach = [
+        "serve",
+        "--pool",
+        "./other",
+        "--backing",
+        "POOL",
+        "--nbd",
+        "NBD",
+    ];
+    place.ask(&["create", "./other", "--size", "8M"]);
+    let outcome = place.run(&attach);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+}

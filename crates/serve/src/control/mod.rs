@@ -5,6 +5,7 @@
 //! 0600). [`protocol`] knows lines, [`server`] the daemon's side, [`client`] the command's.
 
 pub mod client;
+mod clients;
 pub mod protocol;
 pub mod server;
 

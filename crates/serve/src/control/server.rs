@@ -9,21 +9,22 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use serde_json::Value;
 
+use super::clients::{Clients, Place, TimedReader, TimedWriter};
 use super::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, read_line};
 
 /// Clients served at the same time; more are told to come again.
 const CLIENTS_MAX: usize = 16;
 
-/// How long a client may take to send its next request, or to take an answer.
+/// How long a client may take to send its next request, all of it, or to take an answer.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the listener rests when it cannot accept, which is for want of descriptors.
@@ -190,31 +191,31 @@ fn inside(directory: &fs::File) -> PathBuf {
 }
 
 fn accept(listener: &UnixListener, is_stopping: &AtomicBool, handler: &Arc<dyn Handler>) {
-    let clients = Arc::new(AtomicUsize::new(0));
+    let clients = Clients::new(CLIENTS_MAX);
     for stream in listener.incoming() {
         if is_stopping.load(Ordering::SeqCst) {
             return;
         }
-        let Ok(mut stream) = stream else {
+        let admitted = stream.and_then(|stream| Ok((clients.admit(&stream)?, stream)));
+        let Ok((place, stream)) = admitted else {
             std::thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        let busy = Reply::Refused(Refusal::new(
-            RefusalKind::Busy,
-            format!("the daemon answers {CLIENTS_MAX} clients already; ask again"),
-        ));
-        if clients.fetch_add(1, Ordering::SeqCst) >= CLIENTS_MAX {
-            clients.fetch_sub(1, Ordering::SeqCst);
-            let _ = stream.write_all(busy.to_line().as_bytes());
+        let Some(place) = place else {
+            let busy = Reply::Refused(Refusal::new(
+                RefusalKind::Busy,
+                format!("the daemon answers {CLIENTS_MAX} clients already; ask again"),
+            ));
+            // It has room for that, or is no client to wait for.
+            let _ = stream.set_nonblocking(true);
+            let _ = (&stream).write_all(busy.to_line().as_bytes());
             continue;
-        }
-        let place = Place(Arc::clone(&clients));
+        };
         let handler = Arc::clone(handler);
         let spawned = std::thread::Builder::new()
             .name("control-client".into())
             .spawn(move || {
-                let _place = place;
-                let _ = serve_stream(stream, &*handler);
+                let _ = serve_stream(stream, &place, &*handler);
             });
         if spawned.is_err() {
             // Out of threads or memory; the client sees its connection closed.
@@ -223,20 +224,20 @@ fn accept(listener: &UnixListener, is_stopping: &AtomicBool, handler: &Arc<dyn H
     }
 }
 
-/// One of the places for clients, given back when it is dropped.
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+fn serve_stream(stream: UnixStream, place: &Place, handler: &dyn Handler) -> io::Result<()> {
+    let deadline = Arc::new(Mutex::new(Instant::now()));
+    let mut reader = BufReader::new(TimedReader::new(stream.try_clone()?, &deadline));
+    let mut writer = TimedWriter::new(&stream, CLIENT_TIMEOUT);
+    loop {
+        *deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + CLIENT_TIMEOUT;
+        place.wait_for_request(true);
+        let line = next_request(&mut reader, &mut writer)?;
+        place.wait_for_request(false);
+        let Some(line) = line else {
+            return Ok(());
+        };
+        answer(&line, &mut writer, handler, &|| has_hung_up(&stream))?;
     }
-}
-
-fn serve_stream(stream: UnixStream, handler: &dyn Handler) -> io::Result<()> {
-    stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-    stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-    let mut reader = BufReader::new(stream.try_clone()?);
-    serve_client(&mut reader, &mut &stream, handler, &|| has_hung_up(&stream))
 }
 
 /// Whether the other side will send nothing more.
@@ -259,27 +260,39 @@ pub fn serve_client(
     handler: &dyn Handler,
     has_hung_up: &dyn Fn() -> bool,
 ) -> io::Result<()> {
-    loop {
-        let line = match read_line(reader, REQUEST_BYTES_MAX) {
-            Ok(Some(line)) => line,
-            Ok(None) => return Ok(()),
-            Err(error) => {
-                if error.kind() == io::ErrorKind::InvalidData {
-                    let refusal = Refusal::new(RefusalKind::Malformed, error.to_string());
-                    writer.write_all(Reply::Refused(refusal).to_line().as_bytes())?;
-                }
-                return Err(error);
-            }
-        };
-        let mut progress = ProgressLines {
-            writer: &mut *writer,
-            has_hung_up,
-        };
-        let result =
-            Request::parse(&line).and_then(|request| handler.handle(&request, &mut progress));
-        let reply = result.map_or_else(Reply::Refused, Reply::Done);
-        writer.write_all(reply.to_line().as_bytes())?;
+    while let Some(line) = next_request(reader, writer)? {
+        answer(&line, writer, handler, has_hung_up)?;
     }
+    Ok(())
+}
+
+/// The next line; one that is too long is refused.
+///
+/// Errors: the stream's, and such a line.
+fn next_request(reader: &mut impl BufRead, writer: &mut impl Write) -> io::Result<Option<Vec<u8>>> {
+    let line = read_line(reader, REQUEST_BYTES_MAX);
+    if let Err(error) = &line
+        && error.kind() == io::ErrorKind::InvalidData
+    {
+        let refusal = Refusal::new(RefusalKind::Malformed, error.to_string());
+        writer.write_all(Reply::Refused(refusal).to_line().as_bytes())?;
+    }
+    line
+}
+
+fn answer(
+    line: &[u8],
+    writer: &mut impl Write,
+    handler: &dyn Handler,
+    has_hung_up: &dyn Fn() -> bool,
+) -> io::Result<()> {
+    let mut progress = ProgressLines {
+        writer: &mut *writer,
+        has_hung_up,
+    };
+    let result = Request::parse(line).and_then(|request| handler.handle(&request, &mut progress));
+    let reply = result.map_or_else(Reply::Refused, Reply::Done);
+    writer.write_all(reply.to_line().as_bytes())
 }
 
 struct ProgressLines<'a, W: Write> {
@@ -467,5 +480,45 @@ mod tests {
         while ask(&path, "stat").is_err() {
             std::thread::yield_now();
         }
+    }
+
+    #[test]
+    fn a_client_that_dribbles_does_not_keep_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let _server = echo_server(&path);
+        let mut dribbles: Vec<_> = (0..CLIENTS_MAX)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        let mut bytes = 0;
+        // A byte now and then: none of them is ever silent for the time that a client has, and no
+        // request is ever whole.
+        while dribbles
+            .iter_mut()
+            .all(|stream| stream.write_all(b" ").is_ok())
+        {
+            bytes += 1;
+            assert!(bytes < 300, "they keep their places");
+            std::thread::sleep(CLIENT_TIMEOUT / 50);
+        }
+        assert!(ask(&path, "stat").is_ok());
+    }
+
+    #[test]
+    fn clients_that_say_nothing_make_way_for_one_that_asks() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = control_path(&directory.path().join("pool"));
+        let _server = echo_server(&path);
+        let idle: Vec<_> = (0..CLIENTS_MAX)
+            .map(|_| UnixStream::connect(&path).unwrap())
+            .collect();
+        let mut refusals = 0;
+        while ask(&path, "stat").is_err() {
+            refusals += 1;
+            assert!(refusals < 3000, "nobody makes way");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let is_gone = |stream: &&UnixStream| has_hung_up(stream);
+        assert_eq!(idle.iter().filter(is_gone).count(), 1);
     }
 }

@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::Scope;
 
+use crate::allocator::no_memory;
 use crate::block_device::Access;
 use crate::jobs::Jobs;
-use crate::nbd::execute::Executor;
+use crate::nbd::execute::{Executor, refusal_of};
 use crate::nbd::handshake::Negotiated;
-use crate::nbd::inbox::Inbox;
+use crate::nbd::inbox::{Inbox, Taken};
 use crate::nbd::memory::{Memory, Share};
 use crate::nbd::reply::ReplyBuffer;
 use crate::nbd::request::{Operation, Refusal, Request, Rights};
@@ -89,11 +90,15 @@ pub(crate) fn serve(
         sending: Mutex::new(()),
         is_dead: &is_dead,
     };
+    let Some(inbox) = Inbox::new(transport) else {
+        // Nothing was asked yet; the client may come again.
+        return;
+    };
     std::thread::scope(|scope| {
         let mut receiver = Receiver {
             connection: &connection,
             scope,
-            inbox: Inbox::new(transport),
+            inbox,
             replies: ReplyBuffer::default(),
         };
         receiver.run();
@@ -138,6 +143,9 @@ impl Connection<'_> {
                 .execute(&request, operation, &payload, replies);
         }
         drop(payload);
+        if let Some(share) = &share {
+            share.wait_for_client(true);
+        }
         self.send(replies);
         drop(share);
         let in_flight = &self.executor.tallies.requests_in_flight;
@@ -201,6 +209,7 @@ where
 
     fn handle(&mut self, request: &Request) -> GoesOn {
         let connection = self.connection;
+        connection.negotiated.link.note_request();
         match request.judge(connection.rights) {
             Ok(Operation::Disconnect) => false,
             Ok(operation) if self.is_quick(request, operation) => {
@@ -261,16 +270,36 @@ where
         let link = &connection.negotiated.link;
         let share = match is_own {
             true => None,
-            false => connection.memory.take(bytes.into(), || link.is_cut()),
+            false => connection.memory.take(bytes.into(), link),
         };
         self.inbox.consume_request(0);
-        let is_granted = is_own || share.is_some();
-        let payload = is_granted
-            .then(|| self.inbox.take(request.payload_bytes() as usize))
-            .flatten();
-        let Some(payload) = payload else {
-            connection.jobs.release(bytes, in_flight);
-            return false;
+        let wait_for_client = |waits| {
+            if let Some(share) = &share {
+                share.wait_for_client(waits);
+            }
+        };
+        wait_for_client(true);
+        let taken = match is_own || share.is_some() {
+            true => self.inbox.take(request.payload_bytes() as usize),
+            false => Taken::Ended,
+        };
+        wait_for_client(false);
+        let payload = match taken {
+            Taken::All(payload) => payload,
+            Taken::NoMemory => {
+                drop(share);
+                connection.jobs.release(bytes, in_flight);
+                let refusal = refusal_of(&no_memory(bytes as usize).into());
+                connection
+                    .executor
+                    .refuse(request, &refusal, &mut self.replies);
+                let is_whole = !self.inbox.is_skipping();
+                return is_whole || connection.send(&mut self.replies) && self.inbox.skip_rest();
+            }
+            Taken::Ended => {
+                connection.jobs.release(bytes, in_flight);
+                return false;
+            }
         };
         let job = Job {
             request: *request,

@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::allocator::{no_memory, zeroed};
 use crate::block_device::{BlockDevice, DeviceError, ExtentState};
 use crate::nbd::link::Link;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO, errno};
@@ -94,6 +95,7 @@ impl Executor<'_> {
             request.length,
             self.structured,
         );
+        let data = data.ok_or_else(|| no_memory(request.length as usize))?;
         self.device.read_at(request.offset, data)?;
         count(&self.tallies.read_bytes, u64::from(request.length));
         Ok(())
@@ -130,7 +132,7 @@ impl Executor<'_> {
     }
 
     fn write_real_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        let zeroes = vec![0; PIECE_BYTES.min(length) as usize];
+        let zeroes = piece(length)?;
         self.in_pieces(offset, length, |at, count| {
             self.device.write_at(at, &zeroes[..count])?;
             Ok(true)
@@ -140,7 +142,7 @@ impl Executor<'_> {
     /// Advice, which need not be followed to the end: an end must not wait for it.
     fn warm(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
         count(&self.tallies.others, 1);
-        let mut scratch = vec![0; PIECE_BYTES.min(length) as usize];
+        let mut scratch = piece(length)?;
         self.in_pieces(offset, length, |at, count| {
             self.device.read_at(at, &mut scratch[..count])?;
             Ok(!self.link.is_ending())
@@ -166,6 +168,12 @@ impl Executor<'_> {
     }
 }
 
+/// Zeroes for a piece of a range of this length.
+fn piece(length: u64) -> Result<Vec<u8>, DeviceError> {
+    let bytes = PIECE_BYTES.min(length) as usize;
+    Ok(zeroed(bytes).ok_or_else(|| no_memory(bytes))?)
+}
+
 fn state_of(state: ExtentState) -> u32 {
     match state {
         ExtentState::Data => 0,
@@ -183,11 +191,12 @@ fn nonempty(
 }
 
 /// What a client is told of a device's error.
-fn refusal_of(error: &DeviceError) -> Refusal {
+pub(crate) fn refusal_of(error: &DeviceError) -> Refusal {
     let number = match error.errno() {
         libc::ENOSPC => errno::ENOSPC,
         libc::EOPNOTSUPP => errno::ENOTSUP,
         libc::EINVAL => errno::EINVAL,
+        libc::ENOMEM => errno::ENOMEM,
         _ => errno::EIO,
     };
     Refusal {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::allocator::zeroed;
 use crate::nbd::connection::INLINE_BYTES_MAX;
 use crate::nbd::request::REQUEST_BYTES;
 use crate::nbd::transport::Transport;
@@ -23,15 +24,26 @@ pub(crate) struct Inbox<'t> {
     to_skip: usize,
 }
 
+/// What became of data that was to be taken out.
+pub(crate) enum Taken {
+    /// It is here.
+    All(Vec<u8>),
+    /// There is no memory for it; what has not come is to be passed over.
+    NoMemory,
+    /// The stream ended before.
+    Ended,
+}
+
 impl<'t> Inbox<'t> {
-    pub(crate) fn new(transport: &'t dyn Transport) -> Inbox<'t> {
-        Inbox {
+    /// `None` where there is no memory for it.
+    pub(crate) fn new(transport: &'t dyn Transport) -> Option<Inbox<'t>> {
+        Some(Inbox {
             transport,
-            buffer: vec![0; BUFFER_BYTES].into(),
+            buffer: zeroed(BUFFER_BYTES)?.into(),
             start: 0,
             end: 0,
             to_skip: 0,
-        }
+        })
     }
 
     /// The next request, if all of it is here (its data apart). It stays until it is consumed.
@@ -69,18 +81,32 @@ impl<'t> Inbox<'t> {
         count > 0
     }
 
-    /// Takes `bytes` of data out, waiting for what has not come; `None` if the stream ends before.
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
+    /// Takes `bytes` of data out, waiting for what has not come.
+    pub(crate) fn take(&mut self, bytes: usize) -> Taken {
         let here = bytes.min(self.end - self.start);
-        let mut data = Vec::with_capacity(bytes.min(here + GROWTH_BYTES));
+        let mut data = Vec::new();
+        if data
+            .try_reserve_exact(bytes.min(here + GROWTH_BYTES))
+            .is_err()
+        {
+            self.skip(bytes);
+            return Taken::NoMemory;
+        }
         data.extend_from_slice(&self.buffer[self.start..self.start + here]);
         self.start += here;
         while data.len() < bytes {
             let from = data.len();
-            data.resize(bytes.min(from + GROWTH_BYTES), 0);
-            receive_all(self.transport, &mut data[from..]).ok()?;
+            let to = bytes.min(from + GROWTH_BYTES);
+            if data.try_reserve(to - from).is_err() {
+                self.to_skip = bytes - from;
+                return Taken::NoMemory;
+            }
+            data.resize(to, 0);
+            if receive_all(self.transport, &mut data[from..]).is_err() {
+                return Taken::Ended;
+            }
         }
-        Some(data)
+        Taken::All(data)
     }
 
     /// Passes over `bytes` of data as far as they have come; true if that was all.
@@ -89,6 +115,11 @@ impl<'t> Inbox<'t> {
         self.start += here;
         self.to_skip = bytes - here;
         self.to_skip == 0
+    }
+
+    /// Whether there is data to pass over that has not come.
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.to_skip > 0
     }
 
     /// Passes over the rest as it comes; false if the stream ends before.

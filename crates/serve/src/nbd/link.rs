@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::nbd::socket::Socket;
+use crate::nbd::socket::{Peer, Socket};
 use crate::nbd::stats::Tallies;
+
+/// How long is waited at a time for one that was cut off to leave.
+const LEAVE_TIME: Duration = Duration::from_millis(100);
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
@@ -18,6 +21,8 @@ pub(crate) struct Link {
     socket: Option<Arc<Socket>>,
     is_ending: AtomicBool,
     is_cut: AtomicBool,
+    /// It has sent a request since it opened its export.
+    has_asked: AtomicBool,
     pub(crate) tallies: Tallies,
 }
 
@@ -28,8 +33,23 @@ impl Link {
             socket,
             is_ending: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
+            has_asked: AtomicBool::new(false),
             tallies: Tallies::default(),
         }
+    }
+
+    /// It has sent a request.
+    pub(crate) fn note_request(&self) {
+        // Looked at first: a line that is only read is not fought for.
+        if !self.has_asked.load(Ordering::Relaxed) {
+            self.has_asked.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        self.socket
+            .as_ref()
+            .map_or(Peer::Unknown, |socket| socket.peer())
     }
 
     /// The socket, if the connection has one.
@@ -78,7 +98,34 @@ pub(crate) struct Links {
 struct LinksState {
     /// No more are let in.
     is_closed: bool,
-    live: HashMap<u64, Arc<Link>>,
+    live: HashMap<u64, Member>,
+}
+
+/// One that is inside.
+struct Member {
+    link: Arc<Link>,
+    peer: Peer,
+    since: Instant,
+}
+
+impl Member {
+    fn new(link: &Arc<Link>, peer: Peer) -> Member {
+        Member {
+            link: Arc::clone(link),
+            peer,
+            since: Instant::now(),
+        }
+    }
+}
+
+/// How many may be inside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) count_max: usize,
+    /// Of one peer.
+    pub(crate) peer_max: usize,
+    /// One that has asked for nothing for so long since it came in makes way for another.
+    pub(crate) silence: Duration,
 }
 
 /// What became of a connection that asked to be let in.
@@ -88,6 +135,8 @@ pub(crate) enum Entry {
     Joined,
     /// There are too many.
     Full,
+    /// There are too many of the same peer.
+    PeerFull,
     /// No more are let in.
     Closed,
 }
@@ -110,6 +159,28 @@ impl fmt::Debug for Links {
     }
 }
 
+impl LinksState {
+    /// Cuts off the one that has been inside for longest and asked for nothing, if that is long
+    /// enough; whether there is one that is going.
+    fn cut_off_silent(&self, silence: Duration) -> bool {
+        let is_silent = |member: &&Member| !member.link.has_asked.load(Ordering::Relaxed);
+        let oldest = self
+            .live
+            .values()
+            .filter(is_silent)
+            .min_by_key(|member| member.since);
+        match oldest {
+            Some(member) if member.link.is_cut() => true,
+            Some(member) if member.since.elapsed() >= silence => {
+                tracing::info!("an NBD client that asks for nothing makes way for another");
+                member.link.cut();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Links {
     fn lock(&self) -> MutexGuard<'_, LinksState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -121,21 +192,37 @@ impl Links {
         if state.is_closed {
             return false;
         }
-        state.live.insert(link.number, Arc::clone(link));
+        state
+            .live
+            .insert(link.number, Member::new(link, Peer::Unknown));
         true
     }
 
-    /// As [`Links::join`], where no more than `count_max` are inside afterwards.
-    pub(crate) fn join_below(&self, link: &Arc<Link>, count_max: usize) -> Entry {
+    /// As [`Links::join`], where no more than the limits say are inside afterwards. Where it is full,
+    /// one that has been silent since it came in is cut off and its place waited for.
+    pub(crate) fn join_below(&self, link: &Arc<Link>, limits: Limits) -> Entry {
+        let peer = link.peer();
         let mut state = self.lock();
-        if state.is_closed {
-            return Entry::Closed;
+        loop {
+            if state.is_closed {
+                return Entry::Closed;
+            }
+            let of_peer = state.live.values().filter(|member| member.peer == peer);
+            if of_peer.count() >= limits.peer_max {
+                return Entry::PeerFull;
+            }
+            if state.live.len() < limits.count_max {
+                state.live.insert(link.number, Member::new(link, peer));
+                return Entry::Joined;
+            }
+            if !state.cut_off_silent(limits.silence) {
+                return Entry::Full;
+            }
+            (state, _) = self
+                .left
+                .wait_timeout(state, LEAVE_TIME)
+                .unwrap_or_else(PoisonError::into_inner);
         }
-        if state.live.len() >= count_max {
-            return Entry::Full;
-        }
-        state.live.insert(link.number, Arc::clone(link));
-        Entry::Joined
     }
 
     /// As [`Links::join`], until what is returned is dropped.
@@ -158,7 +245,7 @@ impl Links {
         let mut state = self.lock();
         while state.live.len() >= count_max {
             if let Some(number) = state.live.keys().min() {
-                state.live[number].cut();
+                state.live[number].link.cut();
             }
             state = self
                 .left
@@ -174,7 +261,10 @@ impl Links {
     }
 
     pub(crate) fn each(&self, mut visit: impl FnMut(&Link)) {
-        self.lock().live.values().for_each(|link| visit(link));
+        self.lock()
+            .live
+            .values()
+            .for_each(|member| visit(&member.link));
     }
 
     pub(crate) fn count(&self) -> usize {

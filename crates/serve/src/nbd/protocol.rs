@@ -98,6 +98,7 @@ pub(crate) mod chunk {
 /// Errors of requests.
 pub(crate) mod errno {
     pub(crate) const EIO: u32 = 5;
+    pub(crate) const ENOMEM: u32 = 12;
     pub(crate) const EINVAL: u32 = 22;
     pub(crate) const ENOSPC: u32 = 28;
     pub(crate) const ENOTSUP: u32 = 95;

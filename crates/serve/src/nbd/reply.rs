@@ -1,5 +1,6 @@
 //! Replies, built one behind the other in a buffer that goes out with one call.
 
+use crate::allocator::zeroed;
 use crate::nbd::protocol::{BASE_ALLOCATION_ID, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
 use crate::nbd::request::Refusal;
 
@@ -45,18 +46,29 @@ impl ReplyBuffer {
         }
     }
 
-    /// Room for `count` bytes, which the caller fills.
-    pub(crate) fn space(&mut self, count: usize) -> &mut [u8] {
-        let end = self.used + count;
-        if self.bytes.len() < end {
-            if self.used == 0 {
-                // Fresh memory comes cleared; growing would copy and clear it.
-                self.bytes = Vec::new();
-                self.bytes = vec![0; capacity(end)];
-            } else {
-                self.bytes.resize(capacity(end), 0);
-            }
+    /// Grows it to hold so many bytes; false where there is no memory, and then it is as it was, or
+    /// empty if it was.
+    fn grow(&mut self, end: usize) -> bool {
+        if self.bytes.len() >= end {
+            return true;
         }
+        if self.used == 0 {
+            // What it had need not be there at the same time.
+            self.bytes = Vec::new();
+        }
+        // Fresh memory comes cleared; the rest of it would have to be.
+        let Some(mut grown) = zeroed(capacity(end)) else {
+            return false;
+        };
+        grown[..self.used].copy_from_slice(&self.bytes[..self.used]);
+        self.bytes = grown;
+        true
+    }
+
+    /// Room for `count` bytes, which the caller fills: a few, for which there is always memory.
+    fn space(&mut self, count: usize) -> &mut [u8] {
+        let end = self.used + count;
+        assert!(self.grow(end), "no memory for {end} bytes of replies");
         let space = &mut self.bytes[self.used..end];
         self.used = end;
         space
@@ -87,25 +99,25 @@ impl ReplyBuffer {
     }
 
     /// The reply to a read, with one chunk where it is structured: room for its `length` bytes of
-    /// data, which the caller fills.
+    /// data, which the caller fills; `None` where there is no memory for them.
     pub(crate) fn data(
         &mut self,
         cookie: u64,
         offset: u64,
         length: u32,
         structured: bool,
-    ) -> &mut [u8] {
+    ) -> Option<&mut [u8]> {
         // Room for all of it at once: a buffer that is filled is dear to grow.
-        let start = self.used;
-        self.space(DATA_HEADER_BYTES + length as usize);
-        self.used = start;
+        if !self.grow(self.used + DATA_HEADER_BYTES + length as usize) {
+            return None;
+        }
         if structured {
             self.chunk_header(cookie, chunk::FLAG_DONE, chunk::OFFSET_DATA, length + 8);
             self.push(&offset.to_be_bytes());
         } else {
             self.simple(cookie, 0);
         }
-        self.space(length as usize)
+        Some(self.space(length as usize))
     }
 
     /// Lengths in bytes and states of consecutive extents.
@@ -154,11 +166,11 @@ mod tests {
     fn long_replies_take_little_more_than_their_data_and_give_it_back() {
         for structured in [false, true] {
             let mut buffer = ReplyBuffer::default();
-            buffer.data(1, 0, 32 << 20, structured);
+            buffer.data(1, 0, 32 << 20, structured).unwrap();
             assert!(buffer.bytes.capacity() <= (32 << 20) + PAGE_BYTES);
             buffer.truncate(0);
             assert_eq!(buffer.bytes.capacity(), 0);
-            buffer.data(1, 0, 2 << 20, structured);
+            buffer.data(1, 0, 2 << 20, structured).unwrap();
             buffer.truncate(0);
             assert!(buffer.bytes.capacity() >= 2 << 20, "kept for the next");
         }
@@ -186,7 +198,7 @@ mod tests {
         let mut buffer = ReplyBuffer::default();
         buffer.simple(1, 0);
         let mark = buffer.used();
-        buffer.data(2, 0, 100, true);
+        buffer.data(2, 0, 100, true).unwrap();
         buffer.truncate(mark);
         buffer.simple(2, 5);
         assert_eq!(buffer.filled().len(), 32);

@@ -16,7 +16,7 @@ use crate::nbd::address::NbdAddress;
 use crate::nbd::connection;
 use crate::nbd::exports::Exports;
 use crate::nbd::handshake::{Handshake, Negotiated, Outcome, Security};
-use crate::nbd::link::{Entry, Link, Links};
+use crate::nbd::link::{Entry, Limits, Link, Links};
 use crate::nbd::memory::Memory;
 use crate::nbd::socket::{Listener, Socket};
 use crate::nbd::stats::{NbdStats, Tallies, count};
@@ -44,6 +44,15 @@ pub struct NbdOptions {
     pub tls: Option<TlsFiles>,
     /// Clients served at the same time (at least 1); more are turned away.
     pub connections_max: usize,
+    /// Clients of one peer (a process, over a Unix socket; a host, over TCP); if not said, three in
+    /// four of all, so that there is room for others.
+    pub peer_connections_max: Option<usize>,
+    /// A client that has an export open and has asked for nothing for so long makes way where all
+    /// places are taken.
+    pub silence: Duration,
+    /// How long a client may keep others waiting for memory that its request holds: for data that it
+    /// does not send, for a reply that it does not take.
+    pub patience: Duration,
     /// How long a client may take from the connection to its request for an export.
     pub handshake_timeout: Duration,
     /// Threads that a connection may have for requests that take long; they start as needed. With
@@ -62,10 +71,25 @@ impl Default for NbdOptions {
         NbdOptions {
             tls: None,
             connections_max: 64,
+            peer_connections_max: None,
+            silence: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(10),
             workers_per_connection: 8,
             memory_max: 1 << 30,
             socket_owner: None,
+        }
+    }
+}
+
+impl NbdOptions {
+    fn limits(&self) -> Limits {
+        let count_max = self.connections_max.max(1);
+        let usual = count_max - count_max / 4;
+        Limits {
+            count_max,
+            peer_max: self.peer_connections_max.unwrap_or(usual).max(1),
+            silence: self.silence,
         }
     }
 }
@@ -143,7 +167,7 @@ impl NbdServer {
             Listener::bind(address, tls.is_some(), options.socket_owner).map_err(listen_error)?;
         let shared = Arc::new(Shared {
             exports,
-            memory: Memory::new(options.memory_max),
+            memory: Memory::new(options.memory_max, options.patience),
             options,
             tls,
             listener,
@@ -179,6 +203,11 @@ impl NbdServer {
     /// Where it listens, with the real port where 0 was asked for.
     pub fn address(&self) -> &NbdAddress {
         self.shared.listener.address()
+    }
+
+    /// Bytes that long requests of all clients together may hold.
+    pub fn memory_max(&self) -> u64 {
+        self.shared.options.memory_max
     }
 
     /// What it has done so far.
@@ -346,8 +375,8 @@ impl Place {
     /// From the handshake to those served, if there is room.
     fn take_place(&self) -> Result<(), String> {
         let shared = &*self.shared;
-        let connections_max = shared.options.connections_max.max(1);
-        match shared.links.join_below(&self.link, connections_max) {
+        let limits = shared.options.limits();
+        match shared.links.join_below(&self.link, limits) {
             Entry::Joined => {
                 shared.handshakes.leave(&self.link);
                 Ok(())
@@ -355,8 +384,16 @@ impl Place {
             Entry::Full => {
                 count(&shared.connections_refused, 1);
                 Err(format!(
-                    "the server has {connections_max} connections already, which is its limit; \
-                     try again later"
+                    "the server has {} connections already, which is its limit; try again later",
+                    limits.count_max
+                ))
+            }
+            Entry::PeerFull => {
+                count(&shared.connections_refused, 1);
+                Err(format!(
+                    "you have {} connections already, which is the limit of one client; close one \
+                     of them",
+                    limits.peer_max
                 ))
             }
             Entry::Closed => Err("the server is ending".into()),

@@ -3,7 +3,7 @@
 //! TCP listens beyond loopback only where TLS guards it.
 
 use std::io;
-use std::net::{IpAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -15,6 +15,17 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 use crate::nbd::address::NbdAddress;
 use crate::nbd::transport::Transport;
 use crate::unix_socket::UnixDoor;
+
+/// Whose connections are counted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A process of this machine, over a Unix socket.
+    Process(i32),
+    /// A host, over TCP.
+    Host(IpAddr),
+    /// Nobody knows; all of them are counted together.
+    Unknown,
+}
 
 /// One connection's socket.
 pub(crate) struct Socket {
@@ -28,6 +39,19 @@ impl Socket {
         Socket {
             descriptor,
             deadline: Mutex::new(None),
+        }
+    }
+
+    /// Who is at the other end.
+    pub(crate) fn peer(&self) -> Peer {
+        if let Ok(Some(address)) = rustix::net::getpeername(&self.descriptor)
+            && let Ok(address) = SocketAddr::try_from(address)
+        {
+            return Peer::Host(address.ip().to_canonical());
+        }
+        match sockopt::socket_peercred(&self.descriptor) {
+            Ok(process) => Peer::Process(process.pid.as_raw_nonzero().get()),
+            Err(_) => Peer::Unknown,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::nbd::connection;
 use crate::nbd::exports::Exports;
@@ -31,7 +32,7 @@ pub fn serve_one(exports: &Exports, transport: &dyn Transport, workers: usize) -
     let Outcome::Open(negotiated) = handshake.negotiate(transport)? else {
         return Ok(false);
     };
-    let memory = Memory::new(MEMORY_BYTES);
+    let memory = Memory::new(MEMORY_BYTES, Duration::MAX);
     connection::serve(transport, &negotiated, workers, &memory);
     transport.finish();
     Ok(true)
