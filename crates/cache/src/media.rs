@@ -8,6 +8,7 @@ use crate::entry::{Entry, Key};
 use crate::error::Result;
 use crate::geometry::Geometry;
 use crate::layout::PARTIAL_TRAILER_BYTES;
+use crate::mutants::{Mutant, mutated};
 
 /// Bytes between two slots that are read along with them: a disk reads so many in less time than
 /// another request takes.
@@ -98,6 +99,20 @@ impl Media {
             .store_u64(self.geometry.entry_offset(index), entry.key_half());
     }
 
+    /// Sends bytes that recovery found, and will rely on, towards the medium: a killed process may have
+    /// left them in a cache, and a failed sync in one that takes them for written.
+    pub(crate) fn flush_found(&self, region: &Region, offset: u64, len: usize) {
+        if mutated(Mutant::PageCacheBelieved) {
+            region.flush(offset, len);
+        } else {
+            region.flush_found(offset, len);
+        }
+    }
+    /// The same for a slot.
+    pub(crate) fn flush_found_slot(&self, slot: u32) {
+        let (region, base) = self.slot(slot);
+        self.flush_found(region, base, self.block_bytes());
+    }
     /// Says that all metadata will be read.
     pub(crate) fn read_metadata_ahead(&self) {
         self.main().read_ahead(0..self.geometry.slot_area);

@@ -101,5 +101,6 @@ mutants! {
         GrowSyncSwallowed,
         ZeroingsForgotten,
         VolumeLinesUnsettled,
+        PageCacheBelieved,
     }
 }

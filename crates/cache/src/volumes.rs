@@ -83,14 +83,11 @@ pub(crate) fn read_attached(media: &Media) -> Vec<Description> {
         .collect()
 }
 
-/// Flushes all lines of the table.
-pub(crate) fn flush(media: &Media) {
-    for place in 0..media.geometry.volumes {
-        for line in 0..2 {
-            let offset = media.geometry.volume_line(place, line);
-            media.main().flush(offset, VOLUME_BYTES);
-        }
-    }
+/// Flushes all lines of the table, as found.
+pub(crate) fn flush_found(media: &Media) {
+    let start = media.geometry.volume_line(0, 0);
+    let len = media.geometry.volumes as usize * 2 * VOLUME_BYTES;
+    media.flush_found(media.main(), start, len);
 }
 
 /// The id that a place gets at its next use.

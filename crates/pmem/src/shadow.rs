@@ -13,7 +13,10 @@
 //! * [`ShadowModel::Pages`] (a plain file behind the page cache). Sectors of 512 bytes are
 //!   independent, so any subset of the dirty pages may be there. Each sector holds its durable
 //!   bytes or those after some prefix of the words stored into it since; a fence (fdatasync)
-//!   makes everything before it durable, whoever stored it.
+//!   makes everything before it durable, whoever stored it. One that fails leaves what Linux leaves:
+//!   every dirty page is clean from then on, and the disk has of it what it happens to have. Loads go
+//!   on seeing it, no later fence writes it, until a store to any byte of the page: then the next
+//!   good fence writes the whole of it.
 
 mod crash_state;
 mod pending;
@@ -175,7 +178,7 @@ impl Shadow {
     }
 
     /// Makes durable what the model says this thread's fence does. The error is the injected
-    /// one: nothing became durable.
+    /// one: nothing became durable for certain, and of pages nothing will be by the next fence alone.
     #[expect(
         clippy::result_unit_err,
         reason = "the region knows what a failed fence means"
@@ -185,6 +188,7 @@ impl Shadow {
         {
             let mut state = self.lock();
             if state.fence_failure.strikes() {
+                state.pending.fail_fence();
                 return Err(());
             }
             state.pending.fence(thread_id());

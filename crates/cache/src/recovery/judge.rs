@@ -167,17 +167,19 @@ fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
     newest
 }
 
-/// A record whose fence nothing proves may be whole in the CPU's cache only, where a killed process
-/// left it. What recovery believes must be durable before anything is built on it.
+/// A record whose fence nothing proves may be whole in a cache only, where a killed process left it, or
+/// one whose sync failed. What recovery believes must be durable before anything is built on it. The
+/// others are: a fence that succeeded covered them, and their slots until a record that is there said
+/// otherwise.
 fn flush_tested(media: &Media, log: &Log, record: &Record) {
     let offset =
         media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
-    media.main().flush(offset, record.bytes as usize);
+    media.flush_found(media.main(), offset, record.bytes as usize);
     let elements = log.elements(record).iter();
     let slots = elements.filter_map(|element| element.entry.slot());
     // A delta's slot was not asked for, so it may be nonsense, which the replay refuses.
     for slot in slots.filter(|slot| *slot < media.slots()) {
-        media.flush_slot(slot, 0, media.block_bytes());
+        media.flush_found_slot(slot);
     }
 }
 

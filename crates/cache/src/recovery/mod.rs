@@ -123,7 +123,8 @@ pub(crate) fn recover(
 }
 
 /// Makes durable what recovery has believed so far: a killed process may have left it in the CPU's
-/// cache or the kernel's. (The judge has flushed the records that nothing proves to be fenced.)
+/// cache or the kernel's, and after a failed sync the kernel's is not even written by itself. (The
+/// judge has flushed the records that nothing proves to be fenced.)
 fn settle(media: &Media) -> Result<()> {
     let geometry = &media.geometry;
     let lines =
@@ -131,11 +132,11 @@ fn settle(media: &Media) -> Result<()> {
     let words = (0..geometry.lanes).map(|lane| geometry.commit_word(lane));
     for member in media.members() {
         for offset in lines.clone().chain(words.clone()) {
-            member.flush(offset, LIFE_BYTES);
+            media.flush_found(member, offset, LIFE_BYTES);
         }
     }
     if !mutated(Mutant::VolumeLinesUnsettled) {
-        volumes::flush(media);
+        volumes::flush_found(media);
     }
     // Orders all this before the first store that relies on it.
     media.fence()

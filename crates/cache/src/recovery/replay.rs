@@ -266,7 +266,8 @@ fn of_known_volume(
 }
 
 /// Stores the entries, which come in ascending order, and flushes each line of the table once: also
-/// what was equal may so far have been in the CPU's cache only.
+/// what was equal may so far have been in a cache only. Lines that no record names need none of this:
+/// of what the medium lacks there nothing but fills and clean marks would be lost.
 fn store_all(media: &Media, stores: &Stores) {
     for in_line in stores.chunk_by(|one, next| one.0 / HOME_ENTRIES == next.0 / HOME_ENTRIES) {
         for (index, entry) in in_line {
@@ -277,7 +278,7 @@ fn store_all(media: &Media, stores: &Stores) {
         let offset = media
             .geometry
             .entry_offset(in_line[0].0 / HOME_ENTRIES * HOME_ENTRIES);
-        media.main().flush(offset, LINE_BYTES as usize);
+        media.flush_found(media.main(), offset, LINE_BYTES as usize);
     }
 }
 

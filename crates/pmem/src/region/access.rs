@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Backing, Region};
 use crate::counters::Event;
-use crate::{LINE_BYTES, PersistenceDomain, PmemError, PmemErrorKind, arch};
+use crate::{LINE_BYTES, PAGE_BYTES, PersistenceDomain, PmemError, PmemErrorKind, arch};
 
 /// Cache lines that the bytes touch.
 #[inline]
@@ -315,6 +315,24 @@ impl Region {
                 arch::flush_line(self.flush_kind, line);
             }
         }
+    }
+
+    /// The same for bytes that were found here and not stored by this process: whoever stored them may
+    /// have been killed, or may have seen a sync fail. After that the system takes a plain file's page
+    /// for written though the disk lacks it, so here a byte of each page is stored again, and the next
+    /// fence writes the page. Nobody stores to the bytes meanwhile.
+    pub fn flush_found(&self, offset: u64, len: usize) {
+        if self.domain == PersistenceDomain::Page {
+            let end = offset + len as u64;
+            let mut at = offset;
+            while at < end {
+                let mut byte = [0];
+                self.read(at, &mut byte);
+                self.store(at, &byte);
+                at = (at / PAGE_BYTES as u64 + 1) * PAGE_BYTES as u64;
+            }
+        }
+        self.flush(offset, len);
     }
 
     #[cold]

@@ -1,6 +1,6 @@
 //! The stores between the view and the durable image, unit by unit.
 
-use super::{CrashState, ShadowModel, WORD_BYTES};
+use super::{CrashState, PAGE_BYTES, ShadowModel, WORD_BYTES};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -27,6 +27,9 @@ pub(super) struct Unit {
     values: Vec<u64>,
     /// (thread, sequence): cached stores up to there were captured by a flush of the thread.
     captures: Vec<(u32, u64)>,
+    /// A failed sync has marked its page as written: no fence writes it before somebody stores to the
+    /// page again.
+    is_dropped: bool,
 }
 
 impl Unit {
@@ -73,6 +76,8 @@ pub(super) struct Pending {
     /// (thread, unit): what the next fence of the thread has to look at.
     to_fence: Vec<(u32, u32)>,
     sequence: u64,
+    /// Whether a sync has failed, so that units may be dropped.
+    has_failed: bool,
 }
 
 impl Pending {
@@ -83,6 +88,7 @@ impl Pending {
             units: BTreeMap::new(),
             to_fence: Vec::new(),
             sequence: 0,
+            has_failed: false,
         }
     }
 
@@ -98,6 +104,7 @@ impl Pending {
             return;
         }
         self.sequence += 1;
+        self.dirty_again(&range);
         for (index, within) in units_of(&range, self.model.unit_bytes()) {
             let unit = self.units.entry(index).or_default();
             let first = within.start / WORD_BYTES;
@@ -120,6 +127,31 @@ impl Pending {
         }
     }
 
+    /// A page that is stored to will be written whole, whatever became of it before.
+    fn dirty_again(&mut self, range: &Range<usize>) {
+        if !self.has_failed {
+            return;
+        }
+        let units_of_page = (PAGE_BYTES / self.model.unit_bytes()) as u32;
+        for (page, _) in units_of(range, PAGE_BYTES) {
+            let units = page * units_of_page..(page + 1) * units_of_page;
+            for (_, unit) in self.units.range_mut(units) {
+                unit.is_dropped = false;
+            }
+        }
+    }
+
+    /// A fence has failed: what it was to make durable may have arrived or not.
+    pub fn fail_fence(&mut self) {
+        if self.model == ShadowModel::Lines {
+            return;
+        }
+        self.has_failed = true;
+        for unit in self.units.values_mut() {
+            unit.is_dropped = true;
+        }
+    }
+
     pub fn flush(&mut self, thread: u32, range: Range<usize>) {
         if self.model == ShadowModel::Pages {
             return;
@@ -139,6 +171,10 @@ impl Pending {
             ShadowModel::Lines => self.fence_lines(thread),
             ShadowModel::Pages => {
                 for (index, mut unit) in std::mem::take(&mut self.units) {
+                    if unit.is_dropped {
+                        self.units.insert(index, unit);
+                        continue;
+                    }
                     let bytes = unit_slice(&mut self.durable, index, self.model);
                     unit.settle(bytes, |_, _| true);
                 }

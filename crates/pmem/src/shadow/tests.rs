@@ -300,3 +300,37 @@ fn every_sample_is_one_of_all_images() {
         assert!(sampled.len() * 2 > all.len(), "{model:?} is hardly sampled");
     }
 }
+
+#[test]
+fn a_failed_fence_drops_pages_until_they_are_stored_to_again() {
+    let shadow = Shadow::new(3 * PAGE_BYTES as u64, ShadowModel::Pages);
+    let (first, second) = (PAGE_BYTES / 8, 2 * PAGE_BYTES / 8);
+    shadow.store(0, &word(1));
+    shadow.fence().unwrap();
+    shadow.store(0, &word(2));
+    shadow.store(PAGE_BYTES as u64, &word(3));
+    shadow.set_fence_failure(FenceFailure::After(0));
+    shadow.fence().unwrap_err();
+    assert_eq!(shadow.load_word(0), 2, "loads go on seeing it");
+    shadow.store(2 * PAGE_BYTES as u64, &word(4));
+    shadow.fence().unwrap();
+    // It may have arrived or not, each page for itself; what came later has arrived.
+    let expected = set([[1, 0, 4], [2, 0, 4], [1, 3, 4], [2, 3, 4]]);
+    assert_eq!(outcomes(&shadow, &[0, first, second]), expected);
+    // Any byte of the page will do, the same value too: the page is written whole.
+    shadow.store(PAGE_BYTES as u64 - 8, &word(0));
+    shadow.fence().unwrap();
+    let expected = set([[2, 0, 4], [2, 3, 4]]);
+    assert_eq!(outcomes(&shadow, &[0, first, second]), expected);
+}
+
+#[test]
+fn a_failed_fence_drops_no_lines() {
+    let shadow = lines(64);
+    shadow.store(0, &word(1));
+    shadow.flush(0, 8);
+    shadow.set_fence_failure(FenceFailure::After(0));
+    shadow.fence().unwrap_err();
+    shadow.fence().unwrap();
+    assert_eq!(outcomes(&shadow, &[0]), set([[1]]));
+}
