@@ -28,7 +28,7 @@ bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on For
 lab: build ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html
 	target/release/forebay lab run all --quick --out target/lab
 
-crash: ## A million crash images and every mutant; writes target/crash/report.json
+crash: ## Two million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build
 	@scripts/crash.sh
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A million distinct crash images of the release code, 100,000 of each engine of the lab and of the
+# Two million distinct crash images of the release code, 100,000 of each engine of the lab and of the
 # file buffer, the papers' protocols as printed, and every mutant; the report of all is
 # target/crash/report.json.
 set -euo pipefail
@@ -14,7 +14,7 @@ check() {
     cargo run --release -j"$JOBS" --quiet -p forebay-check -- "$@" --json "$REPORT"
 }
 
-check run --images "${IMAGES:-1000000}" --seconds "${SECONDS_MAX:-3600}"
+check run --images "${IMAGES:-2000000}" --seconds "${SECONDS_MAX:-3600}"
 for engine in classic ubj tinca spindle; do
     echo "$engine:"
     check run --engine "$engine" --images "${ENGINE_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"

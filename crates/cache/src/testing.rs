@@ -7,6 +7,7 @@ pub use crate::queue::Queue;
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+    static TWIN_BITS: Cell<u32> = const { Cell::new(u32::BITS) };
 }
 
 /// The number that decides where this thread starts to look for a lane or a slot.
@@ -18,6 +19,17 @@ pub fn set_thread_hint(hint: usize) {
 /// instead of the system. Whoever knows the seed can forge log records.
 pub fn set_random_seed(seed: Option<u64>) {
     SEED.set(seed);
+}
+
+/// Pools that this thread creates or opens from now on look for equal blocks by so many bits of their
+/// CRCs, so that blocks which differ are taken for equal until their bytes are compared.
+pub fn set_twin_bits(bits: u32) {
+    TWIN_BITS.set(bits.clamp(1, u32::BITS));
+}
+
+/// The bits of a CRC by which equal blocks are looked for.
+pub(crate) fn twin_mask() -> u32 {
+    u32::MAX << (u32::BITS - TWIN_BITS.get())
 }
 
 /// Random bytes: the system's, unless a checker has set a seed.

@@ -87,11 +87,12 @@ fn recover_once(
             let read = cache.read_block(shape, volume, block);
             let read =
                 read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
-            found.push(read.unwrap_or_else(|| {
-                // The volume ends before it; the backing goes on.
-                let start = block * shape.block_bytes;
-                image.stores[volume][start..start + shape.block_bytes].to_vec()
-            }));
+            // Where the volume ends before it or within it, the backing goes on.
+            let mut bytes = read.unwrap_or_default();
+            let start = block * shape.block_bytes;
+            let end = start + shape.bytes_of(u64::MAX, block);
+            bytes.extend_from_slice(&image.stores[volume][start + bytes.len()..end]);
+            found.push(bytes);
         }
     }
     if look != Look::Read {

@@ -4,7 +4,7 @@ use crate::scenario::Shape;
 use crate::subject::Refusal;
 use crate::world::{Capture, Image, World};
 use forebay::Backing;
-use forebay::{Pool, PoolOptions, ReplacementPolicy, Volume};
+use forebay::{Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
 use std::ops::ControlFlow;
@@ -40,6 +40,14 @@ fn options(shape: &Shape) -> PoolOptions {
     options.runtime.share_duplicates = shape.shares;
     options.runtime.compare_writes = shape.compares;
     options.runtime.always_compare = true;
+    options.runtime.verify = match shape.verifies {
+        true => VerifyPolicy::Always,
+        false => VerifyPolicy::Never,
+    };
+    options.runtime.replacement = match shape.is_lru {
+        true => ReplacementPolicy::Lru,
+        false => ReplacementPolicy::Sieve,
+    };
     options
 }
 
@@ -51,15 +59,16 @@ pub fn open(
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
-    repeat_choices(life);
+    repeat_choices(shape, life);
     let pool = Pool::open_on(regions, options(shape).runtime);
     let pool = pool.map_err(|error| Refusal::new("open", &error))?;
     attach(shape, pool, backing)
 }
 
 /// What a pool leaves to chance is the same in every run of a life.
-fn repeat_choices(life: u64) {
+fn repeat_choices(shape: &Shape, life: u64) {
     forebay::testing::set_thread_hint(0);
+    forebay::testing::set_twin_bits(shape.twin_bits);
     forebay::testing::set_random_seed(Some(life));
 }
 
@@ -70,7 +79,7 @@ pub fn open_grown(
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
-    repeat_choices(life);
+    repeat_choices(shape, life);
     let mut by_name = |path: &Path| {
         let mut all = (0..shape.volumes).map(&backing);
         let found = all.find(|backing| backing.identity().path == path);
@@ -94,7 +103,7 @@ pub fn create_over(
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
-    repeat_choices(life);
+    repeat_choices(shape, life);
     let pool = Pool::create_on(regions, &options(shape));
     let pool = pool.map_err(|error| Refusal::new("create", &error))?;
     attach(shape, pool, backing)
@@ -145,6 +154,11 @@ impl OpenPool {
         self.pool.grow_volume(&self.volume(volume)).map(drop)
     }
 
+    /// Takes a block out of the pool, written back or not.
+    pub fn forget(&self, volume: usize, block: u64) -> forebay::Result<()> {
+        self.volume(volume).forget_blocks([block])
+    }
+
     /// Blocks that one transaction can change.
     pub fn transaction_blocks_max(&self) -> usize {
         self.pool.transaction_limit_bytes() as usize / self.lock(0).block_size()
@@ -186,6 +200,7 @@ impl OpenPool {
         }
         let mut bytes = vec![0; shape.block_bytes];
         handle.read(block as u64, &mut bytes)?;
+        bytes.truncate(shape.bytes_of(handle.size_bytes(), block));
         Ok(Some(bytes))
     }
 
@@ -222,7 +237,7 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     // The volumes are attached before their backings are as large as they will be.
     let mut small = image.clone();
     for bytes in &mut small.stores {
-        bytes.truncate(shape.first_blocks * shape.block_bytes);
+        bytes.truncate(shape.first_bytes());
     }
     let world = World::new(shape, &small, idle, 0, false);
     let shadows: Vec<Arc<Shadow>> = (0..shape.members)

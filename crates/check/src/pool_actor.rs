@@ -58,6 +58,14 @@ impl<'a> PoolActor<'a> {
             Step::Flush(volume) => pool.volume(*volume).flush(),
             Step::Detach(volume) => pool.detach(*volume, self.world.backing(*volume)),
             Step::GrowVolume(volume) => pool.grow_volume(*volume),
+            Step::Forget { volume, block } => self.forget(*volume, *block),
+            Step::AppendWord {
+                volume,
+                block,
+                len,
+                word_at,
+                seed,
+            } => self.append_word(*volume, (*block, *len), *word_at, *seed),
             Step::SwitchReplacement => {
                 pool.switch_replacement();
                 Ok(())
@@ -103,7 +111,7 @@ impl<'a> PoolActor<'a> {
         let items = &items[..items.len().min(self.pool.transaction_blocks_max())];
         if let (false, Some(patches)) = (abort, self.one_call(volume, items)) {
             let data: Vec<u8> = patches.iter().flat_map(|p| p.bytes.clone()).collect();
-            let call = self.world.call(Operation::Write(patches));
+            let call = self.call(patches);
             let done = handle.write(items[0].block as u64, &data);
             return self.world.written(call, done);
         }
@@ -116,7 +124,7 @@ impl<'a> PoolActor<'a> {
             transaction.abort();
             return Ok(());
         }
-        let call = self.world.call(Operation::Write(patches));
+        let call = self.call(patches);
         let done = transaction.commit();
         self.world.written(call, done)
     }
@@ -124,9 +132,10 @@ impl<'a> PoolActor<'a> {
     /// As [`one_call`], and no append goes on in these blocks.
     fn one_call(&mut self, volume: usize, items: &[Item]) -> Option<Vec<Patch>> {
         let index = |block| self.shape.block_index(volume, block);
-        let patches = one_call(items, self.shape.block_bytes, index)?;
-        for item in items {
+        let mut patches = one_call(items, self.shape.block_bytes, index)?;
+        for (item, patch) in items.iter().zip(&mut patches) {
             self.ends.remove(&(volume, item.block));
+            self.keep_tail(volume, item.block, &mut patch.bytes);
         }
         Some(patches)
     }
@@ -140,6 +149,7 @@ impl<'a> PoolActor<'a> {
         });
         // After the call: a read through the handle of a volume that is gone is as old as the handle.
         let handle = self.pool.volume(volume);
+        let size_bytes = handle.size_bytes();
         let done = if count == 1 {
             handle.read(block as u64, &mut buffer)
         } else {
@@ -152,7 +162,10 @@ impl<'a> PoolActor<'a> {
             Ok(_) if is_unsettled => (Outcome::Refused, Vec::new()),
             Ok(_) => (
                 Outcome::Done,
-                buffer.chunks(block_bytes).map(<[u8]>::to_vec).collect(),
+                (block..)
+                    .zip(buffer.chunks(block_bytes))
+                    .map(|(block, bytes)| bytes[..self.shape.bytes_of(size_bytes, block)].to_vec())
+                    .collect(),
             ),
             Err(_) => (Outcome::Refused, Vec::new()),
         };
@@ -162,7 +175,12 @@ impl<'a> PoolActor<'a> {
 
     /// A discard behind transactions: every sector for itself, and open if it fails.
     fn discard(&mut self, volume: usize, block: usize, count: usize) -> Result<(), forebay::Error> {
-        let has_room = (block + count) as u64 <= self.pool.volume(volume).blocks();
+        let blocks = block..block + count;
+        let is_odd = self
+            .shape
+            .odd_end()
+            .is_some_and(|(block, _)| blocks.contains(&block));
+        let has_room = !is_odd && blocks.end as u64 <= self.pool.volume(volume).blocks();
         if self.world.open_for_good() >= OPEN_MAX || !has_room {
             return Ok(());
         }
@@ -176,7 +194,7 @@ impl<'a> PoolActor<'a> {
                     offset,
                     bytes: vec![0; sector_bytes],
                 };
-                calls.push(self.world.call(Operation::Write(vec![patch])));
+                calls.push(self.call(vec![patch]));
             }
         }
         let first = self.shape.block_index(volume, block);
@@ -195,6 +213,96 @@ impl<'a> PoolActor<'a> {
         done.map(drop)
     }
 
+    /// Notes that a write begins. Of what it brings the oracle hears what the backing has room for.
+    fn call(&self, mut patches: Vec<Patch>) -> usize {
+        for patch in &mut patches {
+            let block = patch.block % self.shape.volume_blocks;
+            let valid_bytes = self.shape.bytes_of(u64::MAX, block);
+            patch.offset = patch.offset.min(valid_bytes);
+            patch.bytes.truncate(valid_bytes - patch.offset);
+        }
+        self.world.call(Operation::Write(patches))
+    }
+
+    /// Where a volume ends within a block, a whole block brings what the backing has behind that end:
+    /// it makes no difference then whether the volume grows before or after it is written.
+    fn keep_tail(&self, volume: usize, block: usize, bytes: &mut [u8]) {
+        if let Some((odd, end)) = self.shape.odd_end()
+            && odd == block
+        {
+            bytes[end..].copy_from_slice(self.world.tail(volume));
+        }
+    }
+
+    /// What a block had in the pool alone is gone; it is what the backing has of it.
+    fn forget(&mut self, volume: usize, block: usize) -> Result<(), forebay::Error> {
+        let size_bytes = self.pool.volume(volume).size_bytes();
+        let start = block * self.shape.block_bytes;
+        let end = start + self.shape.bytes_of(size_bytes, block);
+        let behind = self.world.store(volume).settled_bytes(start..end);
+        let Some(bytes) = behind.filter(|bytes| !bytes.is_empty()) else {
+            return Ok(());
+        };
+        self.ends.remove(&(volume, block));
+        let patch = Patch {
+            block: self.shape.block_index(volume, block),
+            offset: 0,
+            bytes,
+        };
+        let call = self.call(vec![patch]);
+        let done = self.pool.forget(volume, block as u64);
+        self.world.written(call, done)
+    }
+
+    fn append_word(
+        &mut self,
+        volume: usize,
+        (block, len): (usize, usize),
+        word_at: usize,
+        seed: u64,
+    ) -> Result<(), forebay::Error> {
+        let shape = self.shape;
+        let word_block = word_at / shape.block_bytes;
+        let odd_end = shape.odd_end().map(|(block, _)| block);
+        let is_odd = odd_end.is_some_and(|odd| [block, word_block].contains(&odd));
+        if is_odd || self.pool.transaction_blocks_max() < 2 {
+            return Ok(());
+        }
+        let valid_bytes = shape.bytes_of(u64::MAX, block);
+        let end = self.ends.entry((volume, block)).or_insert(0);
+        let (offset, len) = (*end, len.min(valid_bytes - *end));
+        *end = (*end + len) % valid_bytes;
+        let mut appended = Patch {
+            block: shape.block_index(volume, block),
+            offset,
+            bytes: noise(seed, len),
+        };
+        let data = appended.bytes.clone();
+        // What lies behind appended bytes is zero.
+        appended.bytes.resize(shape.block_bytes - offset, 0);
+        let word: [u8; 8] = seed.to_le_bytes();
+        let patch = Patch {
+            block: shape.block_index(volume, word_block),
+            offset: word_at % shape.block_bytes,
+            bytes: word.to_vec(),
+        };
+        let patches = vec![appended, patch];
+        let handle = self.pool.volume(volume);
+        let call = self.call(patches.clone());
+        let done =
+            handle.append_with_word(block as u64, offset, &data, Some((word_at as u64, word)));
+        if !matches!(done, Ok(false)) {
+            return self.world.written(call, done.map(drop));
+        }
+        self.world.returned(call, Outcome::Refused, Vec::new());
+        let mut transaction = handle.begin();
+        transaction.append(block as u64, offset, &data)?;
+        transaction.write_at(word_at as u64, &word)?;
+        let call = self.call(patches);
+        let done = transaction.commit();
+        self.world.written(call, done)
+    }
+
     fn change(
         &mut self,
         transaction: &mut Transaction<'_>,
@@ -203,16 +311,26 @@ impl<'a> PoolActor<'a> {
         patches: &mut Vec<Patch>,
     ) -> forebay::Result<()> {
         let block_bytes = self.shape.block_bytes;
+        let valid_bytes = self.shape.bytes_of(u64::MAX, item.block);
         let block = item.block as u64;
         let start = block * block_bytes as u64;
+        let odd_end = self.shape.odd_end().filter(|(odd, _)| *odd == item.block);
+        let (change, valid_bytes) = match (item.change, odd_end) {
+            // Whether the bytes behind the end go with it depends on when it is done.
+            (Change::Append { seed, .. }, Some(_)) => (Change::Whole(seed), valid_bytes),
+            (Change::Discard, Some(_)) => (Change::Whole(block), valid_bytes),
+            (change, Some((_, end))) => (change, end),
+            (change, None) => (change, valid_bytes),
+        };
         let mut patch = Patch {
             block: self.shape.block_index(volume, item.block),
             offset: 0,
             bytes: Vec::new(),
         };
-        match item.change {
+        match change {
             Change::Whole(_) | Change::Known(_) => {
-                patch.bytes = whole_content(item.change, block_bytes).expect("it is whole");
+                patch.bytes = whole_content(change, block_bytes).expect("it is whole");
+                self.keep_tail(volume, item.block, &mut patch.bytes);
                 transaction.write(block, &patch.bytes)?;
                 self.ends.remove(&(volume, item.block));
             }
@@ -220,22 +338,23 @@ impl<'a> PoolActor<'a> {
                 patch.bytes = vec![0; block_bytes];
                 transaction.read(block, &mut patch.bytes)?;
                 make_similar(&mut patch.bytes, seed);
+                self.keep_tail(volume, item.block, &mut patch.bytes);
                 transaction.write(block, &patch.bytes)?;
             }
             Change::Part { offset, len, seed } => {
-                patch.bytes = noise(seed, len);
-                patch.offset = offset;
-                transaction.write_at(start + offset as u64, &patch.bytes)?;
+                patch.offset = offset.min(valid_bytes - 1);
+                patch.bytes = noise(seed, len.min(valid_bytes - patch.offset));
+                transaction.write_at(start + patch.offset as u64, &patch.bytes)?;
             }
             Change::Append { len, seed } => {
                 let end = self.ends.entry((volume, item.block)).or_insert(0);
                 patch.offset = *end;
-                let len = len.min(block_bytes - *end);
+                let len = len.min(valid_bytes - *end);
                 patch.bytes = noise(seed, len);
                 transaction.append(block, *end, &patch.bytes)?;
                 // What lies behind appended bytes is zero.
                 patch.bytes.resize(block_bytes - *end, 0);
-                *end = (*end + len) % block_bytes;
+                *end = (*end + len) % valid_bytes;
             }
             Change::Discard => {
                 patch.bytes = vec![0; block_bytes];

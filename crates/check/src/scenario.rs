@@ -25,6 +25,9 @@ pub struct Shape {
     pub volume_blocks: usize,
     /// Blocks of each volume while it has not grown.
     pub first_blocks: usize,
+    /// Bytes that each backing lacks of its last block, and so many its volume lacks while it has not
+    /// grown.
+    pub odd_bytes: (usize, usize),
     /// Lanes.
     pub lanes: u32,
     /// Bytes of a lane's log.
@@ -35,6 +38,12 @@ pub struct Shape {
     pub shares: bool,
     /// Blocks that differ little are stored as what differs.
     pub compares: bool,
+    /// Reads compare what they find with its check.
+    pub verifies: bool,
+    /// Least recently used blocks leave first, to begin with.
+    pub is_lru: bool,
+    /// Bits of a CRC by which the pool looks for equal blocks.
+    pub twin_bits: u32,
     /// The volumes are attached before the first life.
     pub starts_attached: bool,
     /// There is room for the pool to grow.
@@ -49,16 +58,17 @@ impl Shape {
     pub fn random(rng: &mut fastrand::Rng) -> Shape {
         let pages = rng.u8(..10) == 0;
         let block_bytes = match rng.u8(..16) {
+            0 if rng.u8(..6) == 0 => 65536,
             0 => 4096,
             1..=3 => 512,
             _ if pages => 512,
             _ => 128,
         };
         let checksums = rng.u8(..12) > 0;
-        let slots = if block_bytes == 4096 {
-            9
-        } else {
-            rng.usize(8..28)
+        let slots = match block_bytes {
+            65536 => 8,
+            4096 => 9,
+            _ => rng.usize(8..28),
         };
         let lanes = rng.u32(1..=3);
         let lane_bytes = if pages {
@@ -66,9 +76,13 @@ impl Shape {
         } else {
             [512, 768, 1024, 2048][rng.usize(..4)]
         };
-        let volumes = rng.usize(1..=2);
+        let volumes = [1, 1, 1, 2, 2, 2, 3][rng.usize(..7)];
         let volume_blocks = rng.usize(3..=(slots * 3 / 2 / volumes).min(20));
         let starts_attached = rng.u8(..4) > 0;
+        let odd_bytes = |rng: &mut fastrand::Rng| match rng.u8(..4) {
+            0 => rng.usize(1..block_bytes),
+            _ => 0,
+        };
         let has_small_volumes = starts_attached && rng.u8(..3) == 0;
         Shape {
             block_bytes,
@@ -84,6 +98,7 @@ impl Shape {
             } else {
                 volume_blocks
             },
+            odd_bytes: (odd_bytes(rng), odd_bytes(rng)),
             lanes,
             // Two deltas of a big block would not fit a record otherwise.
             lane_bytes: if block_bytes > 128 {
@@ -94,6 +109,9 @@ impl Shape {
             fill_on_read: rng.bool(),
             shares: rng.u8(..4) > 0,
             compares: rng.u8(..4) > 0,
+            verifies: rng.u8(..4) > 0,
+            is_lru: rng.u8(..3) == 0,
+            twin_bits: [u32::BITS, u32::BITS, 1, 3][rng.usize(..4)],
             starts_attached,
             grows: rng.u8(..6) == 0,
             engine: None,
@@ -112,11 +130,15 @@ impl Shape {
             volumes: 1,
             volume_blocks: 4,
             first_blocks: 4,
+            odd_bytes: (0, 0),
             lanes: 2,
             lane_bytes: 512,
             fill_on_read: false,
             shares: true,
             compares: true,
+            verifies: true,
+            is_lru: false,
+            twin_bits: u32::BITS,
             starts_attached: true,
             grows: false,
             engine: None,
@@ -168,7 +190,30 @@ impl Shape {
     /// Bytes of each backing: the disk, and what the engine keeps there for itself.
     pub fn volume_bytes(&self) -> usize {
         let own_blocks = self.engine.map_or(0, |engine| engine.own_blocks());
-        (self.volume_blocks + own_blocks) * self.block_bytes
+        (self.volume_blocks + own_blocks) * self.block_bytes - self.odd_bytes.0
+    }
+
+    /// Bytes of each volume while it has not grown.
+    pub fn first_bytes(&self) -> usize {
+        let odd_bytes = match self.first_blocks == self.volume_blocks {
+            true => self.odd_bytes.0,
+            false => self.odd_bytes.1,
+        };
+        self.first_blocks * self.block_bytes - odd_bytes
+    }
+
+    /// How many bytes of a block lie within a volume of so many bytes, or within the backing.
+    pub fn bytes_of(&self, size_bytes: u64, block: usize) -> usize {
+        let size_bytes = (size_bytes as usize).min(self.volume_bytes());
+        let start = (block * self.block_bytes).min(size_bytes);
+        (size_bytes - start).min(self.block_bytes)
+    }
+
+    /// Where a volume ends within a block until it grows: what is written there behind its end goes, and
+    /// what the backing has there comes.
+    pub fn odd_end(&self) -> Option<(usize, usize)> {
+        let is_odd = self.first_blocks < self.volume_blocks && self.odd_bytes.1 > 0;
+        is_odd.then(|| (self.first_blocks - 1, self.block_bytes - self.odd_bytes.1))
     }
 
     /// What the backings tear at.
@@ -246,6 +291,16 @@ pub enum Step {
     },
     /// One round of write-back.
     WriteBack,
+    /// Take a block out of the pool, written back or not, with nobody else at work.
+    Forget { volume: usize, block: usize },
+    /// An append and a word elsewhere with one call.
+    AppendWord {
+        volume: usize,
+        block: usize,
+        len: usize,
+        word_at: usize,
+        seed: u64,
+    },
     /// Evict so many clean blocks.
     Reclaim(usize),
     /// A checkpoint.
@@ -281,7 +336,7 @@ pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     // Few hot blocks, so that actors meet.
     let hot = rng.usize(1..=shape.volume_blocks);
     let flavour = Flavour::random(rng);
-    let chores = Chores::random(rng, shape);
+    let chores = Chores::random(rng, shape, actors == 1);
     // One keeps house, or all of them do, so that what takes long meets all else.
     let keeper = (actors > 1 && rng.bool()).then_some(actors - 1);
     let share = if keeper.is_some() {
@@ -367,6 +422,15 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -
                 block: block(rng),
             };
         }
+        21 if rng.bool() => {
+            return Step::AppendWord {
+                volume,
+                block: block(rng),
+                len: rng.usize(1..=shape.block_bytes / 3),
+                word_at: rng.usize(..=(shape.volume_bytes() - 8) / 8) * 8,
+                seed: rng.u64(..),
+            };
+        }
         kind @ 22..=23 => {
             let block = block(rng);
             let count = rng.usize(1..=2).min(shape.volume_blocks - block);
@@ -408,21 +472,24 @@ struct Chores {
 }
 
 /// Kinds of chores.
-const CHORES: usize = 9;
+const CHORES: usize = 10;
 
 impl Chores {
-    fn random(rng: &mut fastrand::Rng, shape: &Shape) -> Chores {
+    fn random(rng: &mut fastrand::Rng, shape: &Shape, is_alone: bool) -> Chores {
         let mut weights = match rng.u8(..8) {
             // Volumes come, go and grow, and are drained.
-            0 | 1 => [8, 6, 2, 6, 8, 6, 1, 2, 0],
+            0 | 1 => [8, 6, 2, 6, 8, 6, 1, 2, 0, 2],
             // Backings fail.
-            2 => [12, 4, 2, 4, 2, 4, 1, 10, 0],
+            2 => [12, 4, 2, 4, 2, 4, 1, 10, 0, 1],
             // A fence fails.
-            3 => [8, 6, 4, 3, 2, 2, 1, 1, 4],
-            _ => [32, 24, 20, 8, 1, 10, 1, 8, 1],
+            3 => [8, 6, 4, 3, 5, 2, 1, 1, 4, 1],
+            _ => [32, 24, 20, 8, 1, 10, 1, 8, 1, 8],
         };
         if shape.first_blocks == shape.volume_blocks {
             weights[5] = 0;
+        }
+        if !is_alone {
+            weights[9] = 0;
         }
         Chores { weights }
     }
@@ -443,8 +510,12 @@ impl Chores {
                 writes: rng.u32(..2),
                 syncs: rng.u32(..3),
             },
-            _ => Step::FailFence {
+            8 => Step::FailFence {
                 after: rng.u32(..6),
+            },
+            _ => Step::Forget {
+                volume,
+                block: rng.usize(..shape.volume_blocks),
             },
         }
     }

@@ -125,6 +125,18 @@ impl CrashStore {
         crash
     }
 
+    /// What reads see of these bytes, if a crash would leave just that.
+    pub fn settled_bytes(&self, bytes: Range<usize>) -> Option<Vec<u8>> {
+        let state = self.lock();
+        let sectors = bytes.start / self.sector_bytes..bytes.end.div_ceil(self.sector_bytes);
+        let is_open = |versions: &BTreeMap<usize, _>| {
+            let mut open = versions.range(sectors.clone());
+            open.next().is_some()
+        };
+        let is_settled = !is_open(&state.crash.versions) && !is_open(&state.failed);
+        is_settled.then(|| state.current[bytes].to_vec())
+    }
+
     /// Makes the next writes and the next syncs fail, so many of each.
     pub fn fail_next(&self, writes: u32, syncs: u32) {
         let mut state = self.lock();

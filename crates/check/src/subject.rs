@@ -294,7 +294,9 @@ fn disk(shape: &Shape, volume: usize) -> Vec<u8> {
     let mut bytes = noise(0x5eed + volume as u64, shape.volume_bytes());
     // One block in four is zero, as most of a new disk is.
     for block in (3..shape.volume_blocks).step_by(4) {
-        bytes[block * shape.block_bytes..][..shape.block_bytes].fill(0);
+        let start = block * shape.block_bytes;
+        let end = (start + shape.block_bytes).min(bytes.len());
+        bytes[start..end].fill(0);
     }
     bytes
 }

@@ -69,6 +69,8 @@ struct Recorder {
 pub struct World {
     shadows: Vec<Arc<Shadow>>,
     stores: Vec<Arc<CrashStore>>,
+    /// What the backings have behind the ends of volumes that have not grown.
+    tails: Vec<Vec<u8>>,
     recorder: Mutex<Recorder>,
     has_failed_fences: AtomicBool,
     has_failing_stores: AtomicBool,
@@ -102,11 +104,20 @@ impl World {
                 seed,
             ))
         });
+        let tail = |bytes: &Vec<u8>| {
+            let odd_end = shape.odd_end();
+            odd_end.map_or_else(Vec::new, |(block, at)| {
+                let start = block * shape.block_bytes;
+                let tail = bytes.get(start + at..start + shape.block_bytes);
+                tail.map_or_else(Vec::new, <[u8]>::to_vec)
+            })
+        };
         World {
             shadows: shadows
                 .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
                 .collect(),
             stores: stores.collect(),
+            tails: image.stores.iter().map(tail).collect(),
             recorder: Mutex::new(Recorder {
                 events: Vec::new(),
                 operations: Vec::new(),
@@ -136,6 +147,11 @@ impl World {
     pub fn backing(&self, volume: usize) -> Backing {
         let store: Arc<dyn BackingStore> = self.stores[volume].clone();
         Backing::from_store(store)
+    }
+
+    /// What a volume's backing has, at the beginning, in the block where the volume ends until it grows.
+    pub fn tail(&self, volume: usize) -> &[u8] {
+        &self.tails[volume]
     }
 
     /// The store behind a volume.
@@ -348,6 +364,8 @@ impl World {
         self.is_killed.fetch_or(is_killed, Ordering::Relaxed);
         let mut recorder = self.lock();
         recorder.events.push(Event::Ended);
+        // Who attaches a backing knows what it has.
+        recorder.unsettled.clear();
         recorder.open_for_good = 0;
         recorder.is_news = true;
         if let Some(trace) = &mut recorder.trace {

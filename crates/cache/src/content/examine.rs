@@ -124,8 +124,10 @@ impl Core {
 
     /// A slot with exactly these bytes, held.
     fn find_twin(&self, block: &[u8], crc: u32) -> Option<Left> {
-        let index = self.content.candidates.twin(crc)?;
-        let (entry, left) = self.hold_slot_of(index, |entry| entry.crc() == crc)?;
+        let mask = self.content.twin_mask;
+        let index = self.content.candidates.twin(crc & mask)?;
+        let may_be_equal = |entry: Entry| (entry.crc() ^ crc) & mask == 0;
+        let (entry, left) = self.hold_slot_of(index, may_be_equal)?;
         let is_equal = if entry.is_packed() {
             let mut found = vec![0; block.len()];
             self.media.read_packed(left.slot(), &mut found) && found == block

@@ -34,6 +34,8 @@ pub(crate) struct Content {
     pub(crate) references: References,
     candidates: Candidates,
     predictor: Predictor,
+    /// The bits of a CRC that count when equal blocks are looked for: all, but for tests.
+    twin_mask: u32,
     share_duplicates: AtomicBool,
     compare_writes: AtomicBool,
 }
@@ -44,6 +46,7 @@ impl Content {
             references: References::new(slots),
             candidates: Candidates::new(slots),
             predictor: Predictor::new(options.always_compare),
+            twin_mask: crate::testing::twin_mask(),
             share_duplicates: AtomicBool::new(options.share_duplicates),
             compare_writes: AtomicBool::new(options.compare_writes),
         }
@@ -101,7 +104,8 @@ impl Core {
     #[inline]
     pub(crate) fn note_block(&self, crc: u32, index: u32, likeness: Option<Likeness>) {
         if self.media.has_checksums() && self.content.is_noted(crc) {
-            self.content.candidates.note_twin(crc, index);
+            let content = &self.content;
+            content.candidates.note_twin(crc & content.twin_mask, index);
         }
         if let Some(likeness) = likeness {
             self.content.candidates.note_kin(likeness, index);
