@@ -68,9 +68,10 @@ impl FileMount {
         options: &MountOptions,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> io::Result<FileMount> {
-        let directory = mount_point::prepare(directory)?;
+        let directory = mount_point::resolve(directory)?;
         let data = paths::data_directory(data)?;
         paths::check_places(&data, &directory, &std::path::absolute(&buffer.pool)?)?;
+        mount_point::check_empty(&directory)?;
         let restrictions = Restrictions::of(&data)?;
         let lock = paths::lock(&data)?;
         let descriptors_max = raise_descriptor_limit();

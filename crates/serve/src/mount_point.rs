@@ -70,6 +70,16 @@ fn foreign(directory: &Path, source: &str) -> io::Error {
 /// A dead mount of ours (its daemon was killed) is detached first. Anything else that is mounted
 /// there is refused, and so is what lies in the directory: mounting over it would hide it.
 pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
+    let resolved = resolve(directory)?;
+    check_empty(&resolved)?;
+    Ok(resolved)
+}
+
+/// As [`prepare`], but for what lies in the directory.
+///
+/// # Errors
+/// As said there.
+pub fn resolve(directory: &Path) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(directory)?;
     if let Some(found) = mounted_on(&absolute)? {
         if !found.is_ours() || !is_dead(&absolute) {
@@ -102,18 +112,26 @@ pub fn prepare(directory: &Path) -> io::Result<PathBuf> {
             ),
         ));
     }
-    if let Some(first) = fs::read_dir(&absolute)?.next() {
+    fs::canonicalize(&absolute)
+}
+
+/// Refuses a directory with something in it, which a mount would hide.
+///
+/// # Errors
+/// With a name of what is there.
+pub fn check_empty(directory: &Path) -> io::Result<()> {
+    if let Some(first) = fs::read_dir(directory)?.next() {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             format!(
                 "the mount point {} has something in it ({}), which would be hidden; empty it, or name an \
                  empty directory",
-                absolute.display(),
+                directory.display(),
                 first?.file_name().display()
             ),
         ));
     }
-    fs::canonicalize(&absolute)
+    Ok(())
 }
 
 /// Whether the daemon behind a mount is gone. The question must reach the daemon: attributes may
