@@ -43,6 +43,7 @@ mod segments;
 mod shared;
 mod sizes;
 mod store;
+pub mod tally;
 mod target;
 #[cfg(test)]
 mod testing;

@@ -12,28 +12,35 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
-use forebay_files::FileIdentity;
+use forebay_files::tally::Count;
+use forebay_files::{FileBuffer, FileIdentity};
 use rustix::fs::{OFlags, SeekFrom};
 
 use crate::descriptors;
-use crate::leases;
+use crate::leases::{self, LeaseThread};
 use crate::open_file::{Life, OpenFile};
 use crate::process::Process;
+use crate::tally;
 
 /// What the kernel's description lacks while a file is buffered.
 const TAKEN_AWAY: OFlags = OFlags::APPEND.union(OFlags::DIRECT);
 
-/// Tries to have the file buffered. Where it does not work, the file stays plain, and that is fine.
-pub fn try_buffer(process: &'static Process, fd: BorrowedFd<'_>, file: &'static OpenFile) {
+/// Tries to have the file buffered. Where it does not work, the file stays plain, and that is fine; says as
+/// what it counts then.
+pub fn try_buffer(
+    process: &'static Process,
+    fd: BorrowedFd<'_>,
+    file: &'static OpenFile,
+) -> Result<(), Count> {
     let _nothing_forks = process
         .barrier
         .read()
         .unwrap_or_else(PoisonError::into_inner);
     if file.read_life().is_escaped {
-        return;
+        return Err(file.read_life().escape.unwrap_or(Count::Other));
     }
     if is_size_limited() {
         let log = &process.settings.log;
@@ -41,58 +48,79 @@ pub fn try_buffer(process: &'static Process, fd: BorrowedFd<'_>, file: &'static 
             "limit",
             "files are not buffered: their size is limited (ulimit -f), which the kernel sees to",
         );
-        return;
+        return Err(Count::Other);
     }
-    let Some(buffer) = process.open_buffer() else {
-        return;
+    let Some(buffer) = process.open_buffer_if_worth()? else {
+        return Err(Count::Elsewhere);
     };
     let Some(leases) = process.leases.get() else {
-        return;
+        return Err(Count::Other);
     };
     let mut life = file.write_life();
     let Some(identity) = life.identity else {
-        return;
+        return Err(Count::Other);
     };
-    if life.is_buffered || life.is_escaped || is_shared_with_child(process, &mut life) {
-        return;
+    if life.is_buffered {
+        return Ok(());
     }
-    let outcome = (|| {
-        if life.own.is_none() {
-            life.own = Some(descriptors::duplicate_high(fd)?);
-        }
-        let own = fd;
-        let flags = rustix::fs::fcntl_getfl(own)?;
-        rustix::fs::fcntl_setfl(own, flags.difference(TAKEN_AWAY))?;
-        let leased = leases
-            .take(life.own.as_ref().map_or(own, AsFd::as_fd))
-            .and_then(|()| {
-                match &life.file {
-                    Some(known) => known.resume(),
-                    None => {
-                        let backing = descriptors::duplicate_high(own)?;
-                        life.file = Some(buffer.adopt(backing)?);
-                    }
-                }
-                Ok(rustix::fs::seek(own, SeekFrom::Current(0))?)
-            });
-        match leased {
-            Ok(position) => {
-                *file.lock_position() = position;
-                Ok(())
-            }
-            Err(error) => {
-                leases::let_go(life.own.as_ref().map_or(own, AsFd::as_fd));
-                rustix::fs::fcntl_setfl(own, flags)?;
-                Err(error)
-            }
-        }
-    })();
-    match outcome {
+    if life.is_escaped {
+        return Err(life.escape.unwrap_or(Count::Other));
+    }
+    if is_shared_with_child(process, &mut life) {
+        return Err(Count::Elsewhere);
+    }
+    match lease_and_adopt(fd, file, &mut life, leases, &buffer) {
         Ok(()) => {
             life.is_buffered = true;
+            tally::file(&life, Count::Buffered);
             process.track(identity, file);
+            Ok(())
         }
-        Err(error) => say_why_not(process, &error),
+        Err(error) => {
+            say_why_not(process, &error);
+            Err(match error.raw_os_error() {
+                Some(libc::EAGAIN) => Count::Elsewhere,
+                _ => Count::Other,
+            })
+        }
+    }
+}
+
+/// Makes the open description the only one of the inode, and gives it to the buffer.
+fn lease_and_adopt(
+    own: BorrowedFd<'_>,
+    file: &'static OpenFile,
+    life: &mut Life,
+    leases: &LeaseThread,
+    buffer: &Arc<FileBuffer>,
+) -> io::Result<()> {
+    if life.own.is_none() {
+        life.own = Some(descriptors::duplicate_high(own)?);
+    }
+    let flags = rustix::fs::fcntl_getfl(own)?;
+    rustix::fs::fcntl_setfl(own, flags.difference(TAKEN_AWAY))?;
+    let leased = leases
+        .take(life.own.as_ref().map_or(own, AsFd::as_fd))
+        .and_then(|()| {
+            match &life.file {
+                Some(known) => known.resume(),
+                None => {
+                    let backing = descriptors::duplicate_high(own)?;
+                    life.file = Some(buffer.adopt(backing)?);
+                }
+            }
+            Ok(rustix::fs::seek(own, SeekFrom::Current(0))?)
+        });
+    match leased {
+        Ok(position) => {
+            *file.lock_position() = position;
+            Ok(())
+        }
+        Err(error) => {
+            leases::let_go(life.own.as_ref().map_or(own, AsFd::as_fd));
+            rustix::fs::fcntl_setfl(own, flags)?;
+            Err(error)
+        }
     }
 }
 

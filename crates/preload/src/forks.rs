@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLockWriteGuard};
 
 use forebay_files::FileIdentity;
+use forebay_files::tally::Count;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::inside::Inside;
@@ -224,7 +225,7 @@ pub fn share_with_spawned(process: &'static Process) {
     for (fd, file) in table::descriptors() {
         // SAFETY: a plain call on a number.
         if unsafe { libc::fcntl(fd, libc::F_GETFD) } & libc::FD_CLOEXEC == 0 {
-            escape(process, file);
+            escape(process, file, Count::Elsewhere);
         }
     }
 }
@@ -232,8 +233,13 @@ pub fn share_with_spawned(process: &'static Process) {
 /// The file is reached by ways that we do not see: it is plain until it is closed.
 ///
 /// Returns false if it could not be brought back.
-pub fn escape(process: &'static Process, file: &'static crate::open_file::OpenFile) -> bool {
+pub fn escape(
+    process: &'static Process,
+    file: &'static crate::open_file::OpenFile,
+    count: Count,
+) -> bool {
     let mut life = file.write_life();
     life.is_escaped = true;
+    life.escape.get_or_insert(count);
     buffering::unbuffer(process, file, &mut life).is_ok()
 }

@@ -35,4 +35,5 @@ mod protection;
 mod record_locks;
 mod settings;
 mod table;
+mod tally;
 mod transfer;

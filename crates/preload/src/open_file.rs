@@ -5,11 +5,12 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
 
+use forebay_files::tally::Count;
 use forebay_files::{BufferedFile, FileIdentity, SyncKind};
 
 use crate::inside::{Inside, is_inside};
@@ -41,6 +42,10 @@ pub struct Life {
     pub is_buffered: bool,
     /// Somebody reaches the file by ways that we do not see: it stays plain until it is closed.
     pub is_escaped: bool,
+    /// As what it is to be counted then.
+    pub escape: Option<Count>,
+    /// As what it is counted, plus one.
+    pub counted: AtomicU8,
     /// Whether something synced is perhaps still in the pool alone.
     pub holds_data: AtomicBool,
     /// The inode has no name any more: nothing of it need outlive its closing.

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay::{RegionOptions, RuntimeOptions};
+use forebay_files::tally::Count;
 use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity};
 
 use crate::forks::Fork;
@@ -25,7 +26,7 @@ use crate::leases::LeaseThread;
 use crate::open_file::OpenFile;
 use crate::record_locks::RecordLocks;
 use crate::settings::Settings;
-use crate::{buffering, descriptors, owner_mark, protection, table};
+use crate::{buffering, descriptors, owner_mark, protection, table, tally};
 
 /// A pool that could not be had is asked for again after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -59,10 +60,14 @@ pub struct Process {
     pub leases: OnceLock<LeaseThread>,
     /// The program has ways around us: nothing is buffered any more.
     is_off: AtomicBool,
+    /// Syncs that were asked for while the process had no pool.
+    syncs: AtomicU64,
 }
 
 #[derive(Default)]
 struct Session {
+    /// What the pool had persisted when it was open.
+    fences_before: u64,
     buffer: Option<Arc<FileBuffer>>,
     not_before: Option<Instant>,
 }
@@ -90,6 +95,7 @@ pub fn begin(settings: &'static Settings) -> &'static Process {
         forks: Mutex::default(),
         leases: OnceLock::new(),
         is_off: AtomicBool::new(false),
+        syncs: AtomicU64::new(0),
     }));
     PROCESS.store(process, Ordering::Release);
     process
@@ -104,6 +110,24 @@ impl Process {
     /// The buffer, if this process has it.
     pub fn buffer(&self) -> Option<Arc<FileBuffer>> {
         lock(&self.session).buffer.clone()
+    }
+
+    /// As [`Process::open_buffer`], for a sync; where earlier processes of the tree opened the pool for a few
+    /// syncs only, not before this one has done some without.
+    ///
+    /// # Errors
+    /// As what the file counts that is not buffered for that.
+    pub fn open_buffer_if_worth(&'static self) -> Result<Option<Arc<FileBuffer>>, Count> {
+        if let Some(buffer) = self.buffer() {
+            return Ok(Some(buffer));
+        }
+        if self.syncs.fetch_add(1, Ordering::Relaxed) < tally::reluctance() {
+            return Err(Count::Brief);
+        }
+        if self.is_off.load(Ordering::Relaxed) {
+            return Err(Count::Other);
+        }
+        Ok(self.open_buffer())
     }
 
     /// The buffer; the pool is opened for it, which recovers what another process left in it.
@@ -147,6 +171,8 @@ impl Process {
         match opened {
             Ok(buffer) => {
                 self.settings.log.line("has the pool");
+                tally::add(Count::Opens);
+                session.fences_before = buffer.counters().fences;
                 session.buffer = Some(buffer);
             }
             Err(error) => {
@@ -213,11 +239,17 @@ impl Process {
         let _nothing_becomes_buffered =
             self.barrier.write().unwrap_or_else(PoisonError::into_inner);
         let all_back = buffering::unbuffer_all(self);
-        let Some(buffer) = lock(&self.session).buffer.take() else {
+        let mut session = lock(&self.session);
+        let Some(buffer) = session.buffer.take() else {
             return;
         };
+        let fences_before = session.fences_before;
+        drop(session);
         lock(&self.folders).clear();
         let counters = buffer.counters();
+        if self.syncs.load(Ordering::Relaxed) > 0 {
+            tally::judge(counters.fences.saturating_sub(fences_before));
+        }
         let log = &self.settings.log;
         let is_empty = all_back && buffer.sync_backing().is_ok();
         if is_empty {

@@ -18,6 +18,9 @@ pub const LOG: &str = "FOREBAY_LOG";
 /// If it is 1, the pool may be another user's.
 pub const TRUST_OWNER: &str = "FOREBAY_TRUST_OWNER";
 
+/// Memory in which all processes count what they do: made by `forebay run`.
+pub const TALLY: &str = "FOREBAY_TALLY";
+
 /// The settings of this process.
 pub struct Settings {
     pub pool: PathBuf,

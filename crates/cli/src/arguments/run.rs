@@ -29,6 +29,9 @@ pub struct RunOptions {
     /// Whose pool is taken.
     #[command(flatten)]
     pub trust: Trust,
+    /// Say neither beforehand what cannot work nor at the end what was done.
+    #[arg(long)]
+    pub quiet: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub program: Vec<OsString>,

@@ -13,6 +13,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::arguments::{RunOptions, Trust};
+use crate::commands::obstacles;
+use crate::commands::tally::Tally;
 use crate::failure::Failure;
 use crate::output;
 
@@ -40,6 +42,15 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     if let Some(log) = &options.log {
         command.env("FOREBAY_LOG", std::path::absolute(log)?);
     }
+    let tally = Tally::new().ok();
+    if let Some(tally) = &tally {
+        command.env("FOREBAY_TALLY", tally.path());
+    }
+    if !options.quiet {
+        for obstacle in obstacles::of(program) {
+            output::error(&format!("{obstacle}; use forebay mount for it"));
+        }
+    }
     // Before the program begins: a signal that comes then is for it too.
     let signals = Signals::new(heard())?;
     let mut child = match command.spawn() {
@@ -57,6 +68,9 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let status = wait(&mut child, signals)?;
     if owner_mark(&pool).exists() {
         after_killed(&pool, options.trust);
+    }
+    if let Some(tally) = tally.filter(|_| !options.quiet) {
+        output::error(&tally.summary());
     }
     Ok(exit_code(status))
 }

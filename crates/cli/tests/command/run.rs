@@ -174,3 +174,93 @@ fn ctrl_c_leaves_nothing_behind() {
         place.run(&["info", "POOL"]);
     }
 }
+
+/// A program of 64 bits without a loader, that ends at once.
+#[cfg(target_arch = "x86_64")]
+fn static_program() -> Vec<u8> {
+    let mut program = vec![0; 120];
+    let (base, len) = (0x40_0000_u64, 129_u64);
+    program[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    for (at, value) in [(16, 2_u16), (18, 62), (20, 1), (52, 64), (54, 56), (56, 1)] {
+        program[at..at + 2].copy_from_slice(&value.to_le_bytes());
+    }
+    let words = [
+        (24, base + 120),
+        (32, 64),
+        (80, base),
+        (88, base),
+        (96, len),
+        (104, len),
+    ];
+    for (at, value) in words {
+        program[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    program[64] = 1;
+    program[68] = 5;
+    // exit(0)
+    program.extend(b"\xb8\x3c\0\0\0\x31\xff\x0f\x05");
+    program
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn over_a_static_program_it_did_nothing_and_said_nothing() {
+    let place = place();
+    let program = place.path("data/static");
+    fs::write(&program, static_program()).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = place.path("data/script");
+    fs::write(&script, format!("#!{}\n", program.display())).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    for program in ["./data/static", "./data/script"] {
+        let output = command(&place, &[program]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(code(output.status), 0, "{said}");
+        assert!(said.contains("linked statically"), "{said}");
+        assert!(said.contains("no file was buffered"), "{said}");
+    }
+}
+
+#[test]
+fn it_did_not_say_what_it_had_done() {
+    let place = place();
+    let script = "
+import os, mmap
+for name in ['one', 'two']:
+    f = os.open(name, os.O_RDWR | os.O_CREAT)
+    os.write(f, b'text')
+    os.fsync(f)
+m = os.open('three', os.O_RDWR | os.O_CREAT)
+os.write(m, b'text')
+mmap.mmap(m, 4)[0:1] = b'T'
+";
+    if std::process::Command::new("python3")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        println!("skipped it_did_not_say_what_it_had_done: no python3 here");
+        return;
+    }
+    let output = command(&place, &["python3", "-c", script])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        said.ends_with("2 files buffered, 1 plain (mmap 1)\n"),
+        "{said}"
+    );
+    let library = library();
+    let (library, script) = (library.to_str().unwrap(), "true");
+    let quiet = [
+        "run",
+        "--quiet",
+        "--pool",
+        "POOL",
+        "--library",
+        library,
+        "--",
+        script,
+    ];
+    assert_eq!(place.run(&quiet).stderr, "");
+}

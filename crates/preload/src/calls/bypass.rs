@@ -4,12 +4,19 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::io;
 
+use forebay_files::tally::Count;
+
 use super::{active, answer, close_buffer, guarded, os_error, real};
 use crate::inside::Inside;
 use crate::{forks, table};
 
 /// The file of a covered descriptor is plain from now on until it is closed.
 pub fn escape_descriptor(fd: c_int) -> io::Result<()> {
+    escape_as(fd, Count::Other)
+}
+
+/// The same, and what it counts as.
+pub fn escape_as(fd: c_int, count: Count) -> io::Result<()> {
     let (Some(file), Some(process)) = (table::get(fd), crate::process::get()) else {
         return Ok(());
     };
@@ -17,7 +24,7 @@ pub fn escape_descriptor(fd: c_int) -> io::Result<()> {
         return Err(os_error(libc::EDEADLK));
     }
     let _inside = Inside::enter();
-    guarded(|| match forks::escape(process, file) {
+    guarded(|| match forks::escape(process, file, count) {
         true => Ok(()),
         false => Err(os_error(libc::EIO)),
     })
@@ -29,13 +36,24 @@ fn escape_both(one: c_int, other: c_int) -> io::Result<()> {
     escape_descriptor(other)
 }
 
+/// A file that is written through a mapping counts without a sync, of which we would see nothing.
+pub fn escape_mapped(fd: c_int, protection: c_int, flags: c_int) -> io::Result<()> {
+    escape_as(fd, Count::Mapped)?;
+    let is_written =
+        protection & libc::PROT_WRITE != 0 && flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    if is_written && let Some(file) = table::get(fd) {
+        crate::tally::file(&file.read_life(), Count::Mapped);
+    }
+    Ok(())
+}
+
 macro_rules! maps {
     ($($name:ident),*) => { $(
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(start: *mut c_void, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void {
-            if flags & libc::MAP_ANONYMOUS == 0 && let Err(error) = escape_descriptor(fd) {
+            if flags & libc::MAP_ANONYMOUS == 0 && let Err(error) = escape_mapped(fd, protection, flags) {
                 answer::<c_int>(Err(error));
                 return libc::MAP_FAILED;
             }

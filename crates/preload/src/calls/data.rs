@@ -55,7 +55,9 @@ pub fn begin_buffering(fd: c_int) {
         let _inside = crate::inside::Inside::enter();
         // If it panics, the file is plain, or buffered whole: both are fine.
         let _ = guarded(|| {
-            buffering::try_buffer(process, borrowed(fd), file);
+            if let Err(count) = buffering::try_buffer(process, borrowed(fd), file) {
+                crate::tally::file(&file.read_life(), count);
+            }
             Ok(())
         });
     }

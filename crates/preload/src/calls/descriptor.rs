@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_uint};
 use std::io;
 
-use super::bypass::escape_descriptor;
+use forebay_files::tally::Count;
+
+use super::bypass::{escape_as, escape_descriptor};
 use super::{active, answer, borrowed, guarded, os_error, real};
 use crate::inside::{Inside, is_inside};
 use crate::open_file::OpenFile;
@@ -68,8 +70,8 @@ fn let_go(file: &'static OpenFile) {
 }
 
 /// The descriptor is the kernel's alone from now on.
-pub fn release(fd: c_int) -> io::Result<()> {
-    escape_descriptor(fd)?;
+pub fn release(fd: c_int, count: Count) -> io::Result<()> {
+    escape_as(fd, count)?;
     leave(fd);
     Ok(())
 }
@@ -342,7 +344,7 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
 ) -> c_int {
     if let (Some(process), Some(file)) = (active(), table::get(fd)) {
         let _inside = Inside::enter();
-        forks::escape(process, file);
+        forks::escape(process, file, Count::Elsewhere);
     }
     // SAFETY: the caller's word.
     unsafe { real::posix_spawn_file_actions_adddup2()(actions, fd, new) }

@@ -3,7 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::io;
 
-use super::bypass::escape_descriptor;
+use forebay_files::tally::Count;
+
+use super::bypass::{escape_as, escape_descriptor};
 use super::name::note_unlogged;
 use super::{answer, real};
 
@@ -19,7 +21,7 @@ macro_rules! prints {
     ($($name:ident, $find:ident;)*) => {
         $(
             extern "C" fn $find(fd: c_int) -> *const c_void {
-                match escape_descriptor(fd) {
+                match escape_as(fd, Count::Stdio) {
                     Ok(()) => real::$name() as *const c_void,
                     Err(_) => refuse as *const c_void,
                 }
@@ -42,7 +44,7 @@ pub unsafe extern "C-unwind" fn vdprintf(
     format: *const c_char,
     list: *mut c_void,
 ) -> c_int {
-    match escape_descriptor(fd) {
+    match escape_as(fd, Count::Stdio) {
         // SAFETY: the caller's word; a list of arguments is handed on by its address.
         Ok(()) => unsafe { real::vdprintf()(fd, format, list) },
         Err(error) => answer(Err(error)),
@@ -58,7 +60,7 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     format: *const c_char,
     list: *mut c_void,
 ) -> c_int {
-    match escape_descriptor(fd) {
+    match escape_as(fd, Count::Stdio) {
         // SAFETY: as above.
         Ok(()) => unsafe { real::__vdprintf_chk()(fd, flag, format, list) },
         Err(error) => answer(Err(error)),
@@ -74,7 +76,7 @@ pub unsafe extern "C-unwind" fn backtrace_symbols_fd(
     fd: c_int,
 ) {
     // It cannot fail; from a handler that interrupted us nothing is written.
-    if escape_descriptor(fd).is_ok() {
+    if escape_as(fd, Count::Stdio).is_ok() {
         // SAFETY: the caller's word.
         unsafe { real::backtrace_symbols_fd()(addresses, count, fd) }
     }

@@ -58,6 +58,9 @@ extern "C" fn begin() {
     crate::forks::register();
     // SAFETY: the function is of this library, which is never unloaded.
     unsafe { __cxa_at_quick_exit(end_quickly, std::ptr::null_mut()) };
+    if let Some(path) = std::env::var_os(crate::settings::TALLY) {
+        crate::tally::begin(path.as_ref());
+    }
     let process = crate::process::begin(Box::leak(Box::new(settings)));
     std::panic::set_hook(Box::new(|panic| {
         process

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_long, c_uint};
 
-use super::bypass::{escape_descriptor, turn_off};
+use super::bypass::{escape_descriptor, escape_mapped, turn_off};
 use super::{answer, bypass, data, descriptor, real, status, sync};
 use crate::inside::is_inside;
 use crate::process;
@@ -117,7 +117,8 @@ impl Asked {
             libc::SYS_execve | libc::SYS_execveat => super::exec::before_exec(),
             libc::SYS_exit_group => super::process::before_exit(),
             libc::SYS_mmap if self.arguments[3] as c_int & libc::MAP_ANONYMOUS == 0 => {
-                escape_descriptor(self.arguments[4] as c_int)?;
+                let [_, _, protection, flags, fd, ..] = self.arguments.map(|word| word as c_int);
+                escape_mapped(fd, protection, flags)?;
             }
             libc::SYS_splice | libc::SYS_copy_file_range => {
                 escape_descriptor(self.arguments[0] as c_int)?;

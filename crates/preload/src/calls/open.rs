@@ -12,6 +12,7 @@ use crate::inside::Inside;
 use crate::open_file::{Life, OpenFile};
 use crate::process::Process;
 use crate::{buffering, cover, descriptors, table};
+use forebay_files::tally::Count;
 
 /// What only counts while a file is opened.
 const OPENING_ONLY: i32 =
@@ -240,7 +241,8 @@ impl Opening<'_> {
         file.set_status(status);
         file.write_life().identity = Some(identity);
         if self.process.buffer().is_some() {
-            buffering::try_buffer(self.process, fd.as_fd(), file);
+            // It counts when it is synced.
+            let _ = buffering::try_buffer(self.process, fd.as_fd(), file);
         }
         table::set(number, Some(file));
         Ok(Some(fd.into_raw_fd()))
@@ -392,7 +394,7 @@ streams! {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut libc::FILE {
-    if table::get(fd).is_some() && super::descriptor::release(fd).is_err() {
+    if table::get(fd).is_some() && super::descriptor::release(fd, Count::Stdio).is_err() {
         answer::<c_int>(Err(os_error(libc::EIO)));
         return std::ptr::null_mut();
     }

@@ -2,8 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::io;
+use std::sync::Mutex;
 
 use forebay_files::SyncKind;
+use forebay_files::tally::Count;
 use rustix::fs::FallocateFlags;
 
 use super::data::{begin_buffering, covered_call};
@@ -11,12 +13,18 @@ use super::{active, answer, borrowed, guarded, os_error, real};
 use crate::inside::Inside;
 use crate::process::Process;
 use crate::transfer::offset_of;
-use crate::{buffering, descriptors, table};
+use crate::{buffering, descriptors, table, tally};
+
+/// Files that were opened unseen and are remembered; more are not counted.
+const COUNTED_MAX: usize = 1024;
 
 fn sync(fd: c_int, kind: SyncKind) -> Option<io::Result<()>> {
     let file = match table::get(fd) {
         Some(file) => file,
-        None => return sync_folder(fd),
+        None => {
+            count_unseen(fd);
+            return sync_folder(fd);
+        }
     };
     if !crate::inside::is_inside() && !file.read_life().is_buffered {
         begin_buffering(fd);
@@ -25,6 +33,34 @@ fn sync(fd: c_int, kind: SyncKind) -> Option<io::Result<()>> {
 }
 
 /// A folder's sync is the namespace log's, once the kernel has synced what came before the log.
+/// Counts a covered file that is synced although we did not see it opened: once for each process.
+fn count_unseen(fd: c_int) {
+    static COUNTED: Mutex<Vec<forebay_files::FileIdentity>> = Mutex::new(Vec::new());
+    let (true, Some(process)) = (tally::is_counting(), active()) else {
+        return;
+    };
+    let _inside = Inside::enter();
+    let fd = borrowed(fd);
+    let found = rustix::fs::fstat(fd).ok();
+    let Some(identity) = found.and_then(|stat| buffering::identity_of(&stat)) else {
+        return;
+    };
+    let is_written = rustix::fs::fcntl_getfl(fd)
+        .is_ok_and(|flags| flags & rustix::fs::OFlags::ACCMODE != rustix::fs::OFlags::RDONLY);
+    let path = path_of(fd);
+    if !is_written || !path.is_some_and(|path| process.settings.cover.covers(&path)) {
+        return;
+    }
+    // Another thread counts: one that is missed does not matter.
+    if let Ok(mut counted) = COUNTED.try_lock()
+        && counted.len() < COUNTED_MAX
+        && !counted.contains(&identity)
+    {
+        counted.push(identity);
+        tally::add(Count::Stdio);
+    }
+}
+
 fn sync_folder(fd: c_int) -> Option<io::Result<()>> {
     let process = active()?;
     let buffer = process.buffer()?;
@@ -49,12 +85,16 @@ fn sync_folder(fd: c_int) -> Option<io::Result<()>> {
 
 /// The path of a name in the folder, so that globs of what lies in it apply.
 fn folder_path(fd: rustix::fd::BorrowedFd<'_>) -> Option<Vec<u8>> {
-    use std::os::fd::AsRawFd;
-    let path =
-        rustix::fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new()).ok()?;
-    let mut path = path.into_bytes();
+    let mut path = path_of(fd)?;
     path.extend_from_slice(b"/x");
     Some(path)
+}
+
+fn path_of(fd: rustix::fd::BorrowedFd<'_>) -> Option<Vec<u8>> {
+    use std::os::fd::AsRawFd;
+    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    let path = rustix::fs::readlink(link, Vec::new()).ok()?;
+    Some(path.into_bytes())
 }
 
 /// # Safety

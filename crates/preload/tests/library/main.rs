@@ -3,4 +3,5 @@
 mod killed;
 mod programs;
 mod rig;
+mod tally;
 mod ways;

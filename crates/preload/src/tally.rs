@@ -1,0 +1,97 @@
+//! Counts for `forebay run`, in memory that all processes of the tree share. Without such memory nothing is
+//! counted.
+
+#![allow(unsafe_code, reason = "memory is shared between processes")]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use forebay_files::tally::{Count, TALLY_BYTES};
+
+use crate::open_file::Life;
+
+/// Fences that make opening the pool worth it: it costs as much as some syncs, and the first sync of a file is
+/// several fences.
+const WORTH_FENCES: u64 = 100;
+
+/// Syncs that a process does without the pool at most before it opens it.
+const RELUCTANCE: std::ops::RangeInclusive<u64> = 2..=64;
+
+static SHARED: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+
+/// Counts from now on, if the memory can be had.
+pub fn begin(path: &Path) {
+    let Ok(file) = File::options().read(true).write(true).open(path) else {
+        return;
+    };
+    if file.metadata().map_or(0, |found| found.len()) < TALLY_BYTES {
+        return;
+    }
+    // SAFETY: a new mapping at an address that the kernel chooses.
+    let mapped = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            TALLY_BYTES as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if mapped != libc::MAP_FAILED {
+        SHARED.store(mapped.cast(), Ordering::Release);
+    }
+}
+
+fn word(count: Count) -> Option<&'static AtomicU64> {
+    let start = SHARED.load(Ordering::Acquire);
+    // SAFETY: null, or a mapping that stays, with a word at each place.
+    (!start.is_null()).then(|| unsafe { &*start.byte_add(count.offset()) })
+}
+
+/// Whether anything is counted.
+pub fn is_counting() -> bool {
+    !SHARED.load(Ordering::Relaxed).is_null()
+}
+
+/// One more.
+pub fn add(count: Count) {
+    if let Some(word) = word(count) {
+        word.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The open file counts for this, and for what it counted no more.
+pub fn file(life: &Life, count: Count) {
+    let before = life.counted.swap(count as u8 + 1, Ordering::Relaxed);
+    if before == count as u8 + 1 {
+        return;
+    }
+    add(count);
+    let before = before
+        .checked_sub(1)
+        .map(|place| Count::ALL[usize::from(place)]);
+    if let Some(word) = before.and_then(word) {
+        word.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// How many syncs a process does before it opens the pool.
+pub fn reluctance() -> u64 {
+    word(Count::Reluctance).map_or(0, |word| word.load(Ordering::Relaxed))
+}
+
+/// A process lets the pool go that it opened: next time it is opened later if it was for little.
+pub fn judge(fences: u64) {
+    if let Some(word) = word(Count::Reluctance) {
+        let before = word.load(Ordering::Relaxed);
+        let next = match fences < WORTH_FENCES {
+            true => (2 * before).clamp(*RELUCTANCE.start(), *RELUCTANCE.end()),
+            false => 0,
+        };
+        word.store(next, Ordering::Relaxed);
+    }
+}
