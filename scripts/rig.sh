@@ -39,6 +39,11 @@ if [ "$status" -eq 0 ]; then
     ! $is_full || torn=()
     "$PROGRAMS/forebay-rig" torn "${torn[@]}" || status=$?
 fi
+if [ "$status" -eq 0 ]; then
+    failing=()
+    $is_full || failing=(--report target/rig/quick.json)
+    "$PROGRAMS/forebay-rig" failing-disk "${failing[@]}" || status=$?
+fi
 if ! $is_full && [ "$status" -eq 0 ]; then
     # Counts, so they hold on any machine: what ext4 with its data in the journal costs the pool, and
     # what it costs the published designs.

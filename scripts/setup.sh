@@ -45,6 +45,8 @@ want_rig() {
     want_optional mkfs.btrfs btrfs-progs "btrfs in guests"
     want_command mkfs.ext4 e2fsprogs
     want_command modprobe kmod
+    # Makes the disk of a pool fail.
+    want_optional dmsetup dmsetup "a disk that fails, in guests"
     want_command fio fio
     want_command qemu-storage-daemon qemu-system-common
 }

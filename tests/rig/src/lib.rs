@@ -14,6 +14,7 @@
 
 pub mod agent;
 pub mod cuts;
+pub mod failing_disk;
 pub mod guest;
 pub mod measure;
 pub mod scratch;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use forebay_rig::torn::pages::{MakePages, VerifyPages, WritePages};
 use forebay_rig::workload::load::Load;
+use forebay_rig::workload::pool::{VerifyPool, WritePool};
 use forebay_rig::workload::verify::Verify;
 use forebay_rig::{Result, agent};
 
@@ -21,6 +22,10 @@ enum Command {
     WritePages(WritePages),
     /// Counts those that are torn; exit status 1 where there are any.
     VerifyPages(VerifyPages),
+    /// Makes a pool, writes blocks, and has its disk fail.
+    WritePool(WritePool),
+    /// Compares the blocks of such a pool; exit status 1 where one is lost.
+    VerifyPool(VerifyPool),
 }
 
 /// Something acknowledged is lost, or something is there that nobody wrote.
@@ -52,5 +57,7 @@ fn run(command: &Command) -> Result<Vec<String>> {
         Command::MakePages(make) => make.run().map(|()| Vec::new()),
         Command::WritePages(write) => write.run().map(|()| Vec::new()),
         Command::VerifyPages(verify) => verify.run(),
+        Command::WritePool(write) => write.run().map(|()| Vec::new()),
+        Command::VerifyPool(verify) => verify.run(),
     }
 }

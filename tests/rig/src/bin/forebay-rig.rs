@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use forebay_rig::{Result, cuts, torn};
+use forebay_rig::{Result, cuts, failing_disk, torn};
 
 /// Tests and measures Forebay under the kernels of User Mode Linux guests.
 #[derive(Debug, Parser)]
@@ -12,6 +12,8 @@ enum Command {
     Cuts(cuts::Arguments),
     /// Cuts the power under pages of databases and counts those that are torn.
     Torn(torn::Arguments),
+    /// Has the disk under a pool's file fail, opens the pool again, and looks what is left.
+    FailingDisk(failing_disk::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -31,5 +33,6 @@ fn run(command: &Command) -> Result<bool> {
     match command {
         Command::Cuts(arguments) => cuts::run(arguments),
         Command::Torn(arguments) => torn::run(arguments),
+        Command::FailingDisk(arguments) => failing_disk::run(arguments),
     }
 }

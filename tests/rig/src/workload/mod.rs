@@ -6,6 +6,7 @@
 //! promised, and at most one step more had been begun.
 
 pub mod load;
+pub mod pool;
 mod steps;
 pub mod verify;
 
