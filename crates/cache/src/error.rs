@@ -80,10 +80,10 @@ pub enum Error {
         /// The block's number.
         block: u64,
     },
-    /// No free slot came up before the deadline: the backing cannot keep up or does not answer.
+    /// No free slot came up before the deadline, and a backing says that it is full.
     #[error(
-        "no free block within {waited_ms} ms: {dirty_blocks} dirty blocks wait for their backing; \
-         check the backing, or enlarge the pool"
+        "no free block within {waited_ms} ms: {dirty_blocks} dirty blocks wait for a backing that is \
+         full; make room there, or enlarge the pool"
     )]
     NoSpace {
         /// How long the writer waited.
@@ -132,6 +132,19 @@ pub enum Error {
     Closed {
         /// The first member of the pool.
         path: PathBuf,
+    },
+    /// No free slot came up before the deadline: a backing fails, does not answer, or cannot keep up.
+    #[error(
+        "no free block within {waited_ms} ms: {dirty_blocks} dirty blocks wait for their backing \
+         ({reason}); check the backing, or enlarge the pool"
+    )]
+    Stalled {
+        /// How long the writer waited.
+        waited_ms: u64,
+        /// Dirty blocks in the pool at that time.
+        dirty_blocks: u64,
+        /// What is known of the backings.
+        reason: String,
     },
     /// The volume is not, or no longer, what the caller thinks.
     #[error("volume: {0}")]

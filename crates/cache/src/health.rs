@@ -24,8 +24,17 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Health {
     trouble: Mutex<BTreeMap<StorePart, Trouble>>,
+    past: Mutex<Past>,
     /// Changed while a sync is under way.
     syncs: Mutex<FailedSyncs>,
+}
+
+/// What was known of parts in trouble, also when that is over.
+#[derive(Default)]
+struct Past {
+    /// First failures after a success.
+    count: u64,
+    last: Option<(StorePart, String)>,
 }
 
 /// Syncs that failed since the backing was attached.
@@ -45,6 +54,7 @@ struct Trouble {
     failures: u32,
     retry_at: Instant,
     error: String,
+    is_full: bool,
 }
 
 impl Trouble {
@@ -116,8 +126,32 @@ impl Health {
             failures,
             retry_at: Instant::now() + pause(failures),
             error: error.to_string(),
+            is_full: matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ),
         };
+        if failures == 1 {
+            let mut past = self.past();
+            past.count += 1;
+            past.last = Some((part, now.error.clone()));
+        }
         trouble.insert(part, now);
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often a part got into trouble, and the last time's part and error.
+    pub(crate) fn failures(&self) -> (u64, Option<(StorePart, String)>) {
+        let past = self.past();
+        (past.count, past.last.clone())
+    }
+
+    /// Whether a part says that it has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().values().any(|trouble| trouble.is_full)
     }
 
     pub(crate) fn is_degraded(&self) -> bool {

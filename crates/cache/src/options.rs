@@ -81,6 +81,8 @@ pub struct RuntimeOptions {
     pub free_low_per_mille: u32,
     /// How long a writer waits for a free slot before it gets an error.
     pub throttle_deadline: Duration,
+    /// A backing that has not answered for so long counts as degraded.
+    pub answer_deadline: Duration,
     /// Bring blocks into the pool when a read misses.
     pub fill_on_read: bool,
     /// A whole block whose bytes the pool holds already shares their slot.
@@ -107,6 +109,7 @@ impl Default for RuntimeOptions {
             dirty_low_per_mille: 500,
             free_low_per_mille: 20,
             throttle_deadline: Duration::from_secs(30),
+            answer_deadline: Duration::from_secs(5),
             fill_on_read: true,
             share_duplicates: true,
             compare_writes: true,

@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::reclaim::EVICT_BATCH_MAX;
 use crate::sync::Ordering;
+use crate::volume::VolumeState;
 
 /// How often a thread looks around without having been rung for.
 const TICK: Duration = Duration::from_millis(100);
@@ -34,7 +35,7 @@ impl Core {
     /// moved something since the `seen`-th ring for space, or after a while.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] where nothing can move: the pool is closing, or it has no background
+    /// [`Error::NoSpace`] or [`Error::Stalled`] where nothing can move: the pool is closing, or it has no background
     /// threads and this thread's own round cleaned nothing.
     pub(crate) fn wait_for_write_back(&self, seen: u64, at_most: Duration) -> Result<()> {
         if !self.has_background() {
@@ -43,12 +44,12 @@ impl Core {
                 if round.progressed() {
                     return Ok(());
                 } else if !round.more {
-                    return Err(self.no_space());
+                    return Err(self.no_space(Duration::ZERO));
                 }
             }
         }
         if self.bell.is_stopping() {
-            return Err(self.no_space());
+            return Err(self.no_space(Duration::ZERO));
         }
         let throttled = &self.write_back.throttled_writers;
         throttled.fetch_add(1, Ordering::Relaxed);
@@ -58,10 +59,26 @@ impl Core {
         Ok(())
     }
 
-    fn no_space(&self) -> Error {
-        Error::NoSpace {
-            waited_ms: 0,
-            dirty_blocks: self.dirty_count.load(Ordering::Relaxed),
+    /// Why a writer got no room: full is only what a backing calls so.
+    pub(crate) fn no_space(&self, waited: Duration) -> Error {
+        let waited_ms = waited.as_millis() as u64;
+        let dirty_blocks = self.dirty_count.load(Ordering::Relaxed);
+        let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
+        if volumes.iter().flatten().any(|known| known.health.is_full()) {
+            return Error::NoSpace {
+                waited_ms,
+                dirty_blocks,
+            };
+        }
+        let trouble = |known: &Arc<VolumeState>| {
+            let told = known.trouble(Duration::ZERO)?;
+            Some(format!("{}: {told}", known.path.display()))
+        };
+        let reason = volumes.iter().flatten().find_map(trouble);
+        Error::Stalled {
+            waited_ms,
+            dirty_blocks,
+            reason: reason.unwrap_or_else(|| "it does not keep up".into()),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 use crate::change::{Action, Change, Outcome};
 use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::Entry;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::layout::ELEMENT_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::plan::Left;
@@ -200,10 +200,7 @@ impl Core {
             }
             let waited = started.elapsed();
             if waited >= self.options.throttle_deadline {
-                return Err(Error::NoSpace {
-                    waited_ms: waited.as_millis() as u64,
-                    dirty_blocks: self.dirty_count.load(Ordering::Relaxed),
-                });
+                return Err(self.no_space(waited));
             }
             if !std::mem::replace(&mut has_waited, true) {
                 self.tallies.mine().throttled(1);

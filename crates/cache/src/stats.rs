@@ -123,10 +123,18 @@ pub struct VolumeStats {
     pub size_bytes: u64,
     /// Whether a backing is attached now.
     pub attached: bool,
-    /// Whether the backing refuses writes at present; dirty data stays in the pool.
+    /// Whether the backing refuses writes at present, or has not answered for longer than
+    /// [`RuntimeOptions::answer_deadline`](crate::RuntimeOptions::answer_deadline); dirty data stays in
+    /// the pool.
     pub degraded: bool,
-    /// The backing's last error while it is degraded.
+    /// The backing's last error while it is degraded, or what it does not answer.
     pub last_error: Option<String>,
+    /// How often writes or syncs began to fail since the backing was attached.
+    pub failures: u64,
+    /// The error with which they last began to, also when that is over.
+    pub last_failure: Option<String>,
+    /// What the backing was asked longest ago of what it has not answered.
+    pub waiting_for: Option<crate::backing::BackingWait>,
     /// What the backing did.
     pub backing: crate::backing::BackingCounters,
     /// How bytes travel to it.
@@ -258,7 +266,9 @@ impl Core {
     fn volume_stats(&self) -> Vec<VolumeStats> {
         let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
         let known = volumes.iter().flatten();
-        known.map(|volume| volume.stats()).collect()
+        known
+            .map(|volume| volume.stats(self.options.answer_deadline))
+            .collect()
     }
 
     fn checkpoints(&self) -> u64 {

@@ -7,8 +7,9 @@ mod misses;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use crate::backing::{Backing, Limited};
+use crate::backing::{Backing, BackingWait, Limited, StorePart};
 use crate::change::Outcome;
 use crate::core::{Core, STATE_DIRTY};
 use crate::entry::{Entry, Key};
@@ -55,18 +56,44 @@ impl VolumeState {
             source,
         }
     }
-    pub(crate) fn stats(&self) -> VolumeStats {
+    /// What was asked longest ago of what the backing has not answered.
+    fn waits_for(&self) -> Option<BackingWait> {
+        self.limited.get()?.waits_for()
+    }
+
+    fn named(&self, (part, error): (StorePart, String)) -> String {
+        let name = self
+            .backing
+            .get()
+            .and_then(|backing| backing.part_name(part));
+        name.map_or(error.clone(), |name| format!("{name}: {error}"))
+    }
+
+    /// The backing's last error, or what it has not answered for longer than is usual.
+    pub(crate) fn trouble(&self, usual: Duration) -> Option<String> {
+        let last_error = self.health.last_error().map(|last| self.named(last));
+        last_error.or_else(|| {
+            let wait = self.waits_for().filter(|wait| wait.elapsed >= usual)?;
+            let (request, elapsed_s) = (wait.request, wait.elapsed.as_secs());
+            Some(format!("a {request} has had no answer for {elapsed_s} s"))
+        })
+    }
+
+    /// `usual`: how long a backing may take to answer.
+    pub(crate) fn stats(&self, usual: Duration) -> VolumeStats {
         let backing = self.backing.get();
+        let trouble = self.trouble(usual);
+        let (failures, last_failure) = self.health.failures();
         VolumeStats {
             id: self.id,
             path: self.path.clone(),
             size_bytes: self.size_bytes.load(Ordering::Relaxed),
             attached: backing.is_some(),
-            degraded: self.health.is_degraded(),
-            last_error: self.health.last_error().map(|(part, error)| {
-                let name = backing.and_then(|backing| backing.part_name(part));
-                name.map_or(error.clone(), |name| format!("{name}: {error}"))
-            }),
+            degraded: trouble.is_some(),
+            last_error: trouble,
+            failures,
+            last_failure: last_failure.map(|last| self.named(last)),
+            waiting_for: self.waits_for(),
             backing: backing.map(|b| b.counters()).unwrap_or_default(),
             transport: backing.map(|b| b.transport()).unwrap_or_default(),
         }

@@ -349,3 +349,109 @@ fn a_volume_is_not_detached_while_the_backing_zeroes_blocks_of_it() {
     heard(&gone, "a detach after the zeroing").unwrap();
     assert!(discarded.is_ok() || matches!(discarded, Err(Error::Volume(_))));
 }
+
+/// Writes until the pool refuses; returns why, and how many blocks it took.
+fn fill_up(volume: &Volume) -> (Error, u64) {
+    let mut written = 0;
+    loop {
+        match volume.write(written, &block(written, 1)) {
+            Ok(()) => written += 1,
+            Err(error) => return (error, written),
+        }
+        assert!(written < 4000, "the pool cannot hold that much");
+    }
+}
+
+fn small_pool_in_the_background(store: Arc<dyn BackingStore>) -> (Pool, Volume) {
+    let mut options = tiny();
+    options.runtime.background = true;
+    options.runtime.throttle_deadline = Duration::from_millis(100);
+    options.runtime.answer_deadline = Duration::from_millis(1);
+    let pool = Pool::create_on(vec![forebay::Region::shadow(16 << 10)], &options).unwrap();
+    let volume = pool.attach(Backing::from_store(store)).unwrap();
+    (pool, volume)
+}
+
+#[test]
+fn a_backing_that_hangs_is_degraded_and_is_not_called_full() {
+    let memory = Arc::new(forebay::MemoryStore::new(4000 * BLOCK as u64));
+    let store = Arc::new(Hanging {
+        inner: memory,
+        hangs: Mutex::new(true),
+    });
+    let (pool, volume) = small_pool_in_the_background(store.clone());
+    let is_degraded = |pool: &Pool| pool.stats().volumes[0].degraded;
+    assert!(!is_degraded(&pool));
+    let (error, written) = fill_up(&volume);
+    assert!(matches!(error, Error::Stalled { .. }), "{error}");
+    assert!(
+        error.to_string().contains("a write has had no answer"),
+        "{error}"
+    );
+    let stats = pool.stats().volumes.remove(0);
+    assert!(stats.degraded && stats.failures == 0);
+    assert_eq!(stats.waiting_for.map(|wait| wait.request), Some("write"));
+    assert!(
+        stats
+            .last_error
+            .unwrap()
+            .starts_with("a write has had no answer")
+    );
+    *store.hangs.lock().unwrap() = false;
+    volume.flush().unwrap();
+    assert!(!is_degraded(&pool) && written > 0);
+}
+
+#[test]
+fn only_a_backing_that_says_so_is_called_full_and_its_failure_is_remembered() {
+    let memory = Arc::new(forebay::MemoryStore::new(4000 * BLOCK as u64));
+    let store = Arc::new(forebay::FaultyStore::new(memory));
+    for (errno, is_full) in [(libc::ENOSPC, true), (libc::EIO, false)] {
+        let (pool, volume) = small_pool_in_the_background(store.clone());
+        store.fail_with(errno);
+        store.fail_writes(u64::MAX);
+        let (error, _) = fill_up(&volume);
+        assert_eq!(matches!(error, Error::NoSpace { .. }), is_full, "{error}");
+        store.fail_writes(0);
+        volume.flush().unwrap();
+        let stats = pool.stats().volumes.remove(0);
+        assert!(!stats.degraded && stats.last_error.is_none());
+        assert!(stats.failures > 0 && stats.last_failure.is_some());
+    }
+}
+
+/// Answers no write while it hangs.
+struct Hanging {
+    inner: Arc<forebay::MemoryStore>,
+    hangs: Mutex<bool>,
+}
+
+impl BackingStore for Hanging {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+    fn identity(&self) -> BackingIdentity {
+        self.inner.identity()
+    }
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.inner.read_at(offset, out)
+    }
+    fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
+        while *self.hangs.lock().unwrap() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.inner.write_runs(runs)
+    }
+    fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.inner.zero_range(offset, len_bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+    fn counters(&self) -> BackingCounters {
+        self.inner.counters()
+    }
+    fn transport(&self) -> String {
+        self.inner.transport()
+    }
+}

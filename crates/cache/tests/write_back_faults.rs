@@ -210,7 +210,7 @@ fn a_full_pool_in_front_of_a_dead_backing_refuses_writes_and_keeps_what_it_has()
             }
             assert!(written < 4000, "the pool cannot hold that much");
         };
-        assert!(matches!(error, Error::NoSpace { .. }), "{error}");
+        assert!(matches!(error, Error::Stalled { .. }), "{error}");
         assert_eq!(rig.pool.stats().dirty_blocks, written);
         for block in 0..written {
             assert_eq!(get(&volume, block), bytes_of(block, 1));

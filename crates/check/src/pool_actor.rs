@@ -89,13 +89,13 @@ impl<'a> PoolActor<'a> {
 
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, error: forebay::Error) -> Result<(), String> {
-        use forebay::Error::{Backing, Media, NoSpace, OutOfRange, Poisoned, Volume};
+        use forebay::Error::{Backing, Media, NoSpace, OutOfRange, Poisoned, Stalled, Volume};
         let has_small_volumes = self.shape.first_blocks < self.shape.volume_blocks;
         match error {
             Volume(_) if self.pool.has_detached() => Ok(()),
             OutOfRange { .. } if has_small_volumes => Ok(()),
             // A script may well fill the pool.
-            Backing { .. } | NoSpace { .. } => Ok(()),
+            Backing { .. } | NoSpace { .. } | Stalled { .. } => Ok(()),
             Media(_) | Poisoned { .. } if self.world.has_failed_fences() => Ok(()),
             error => Err(error.to_string()),
         }

@@ -80,6 +80,12 @@ fn volume(volume: &VolumeStats) -> Value {
         "attached": volume.attached,
         "degraded": volume.degraded,
         "last_error": volume.last_error,
+        "failures": volume.failures,
+        "last_failure": volume.last_failure,
+        "waiting_for": volume.waiting_for.map(|wait| json!({
+            "request": wait.request,
+            "ms": wait.elapsed.as_millis() as u64,
+        })),
         "transport": volume.transport,
         "backing": backing(&volume.backing),
     });

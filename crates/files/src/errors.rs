@@ -6,6 +6,8 @@ use std::io;
 pub(crate) fn from_pool(error: forebay::Error) -> io::Error {
     let number = match &error {
         forebay::Error::Backing { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        // Only where the file system behind says so.
+        forebay::Error::NoSpace { .. } => libc::ENOSPC,
         forebay::Error::OutOfRange { .. } => libc::EFBIG,
         forebay::Error::TransactionTooLarge { .. } => libc::EINVAL,
         _ => libc::EIO,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sync::held_stripes;
 
+use super::waits::{BackingWait, Waiting, Waits};
 use super::{
     Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedParts, StorePart,
     WriteRun, clipped_len,
@@ -18,6 +19,7 @@ use super::{
 pub(crate) struct Limited {
     inner: Backing,
     limit_bytes: AtomicU64,
+    waits: Waits,
 }
 
 impl Limited {
@@ -26,7 +28,18 @@ impl Limited {
         Limited {
             inner,
             limit_bytes: AtomicU64::new(limit_bytes),
+            waits: Waits::default(),
         }
+    }
+
+    /// What the store was asked longest ago of what it has not answered.
+    pub(crate) fn waits_for(&self) -> Option<BackingWait> {
+        self.waits.longest()
+    }
+
+    fn ask(&self, request: &'static str) -> Waiting<'_> {
+        held_stripes::assert_none();
+        self.waits.begin(request)
     }
 
     /// Lets more of the store be used.
@@ -49,14 +62,14 @@ impl BackingStore for Limited {
     }
 
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        held_stripes::assert_none();
+        let _asked = self.ask("read");
         let (inside, beyond) = out.split_at_mut(clipped_len(self.size_bytes(), offset, out.len()));
         beyond.fill(0);
         self.inner.read_at(offset, inside)
     }
 
     fn write_runs(&self, runs: &[WriteRun<'_>]) -> Vec<io::Result<()>> {
-        held_stripes::assert_none();
+        let _asked = self.ask("write");
         let size_bytes = self.size_bytes();
         let is_inside = |run: &WriteRun<'_>| run.offset + run.bytes.len() as u64 <= size_bytes;
         if runs.iter().all(is_inside) {
@@ -70,13 +83,13 @@ impl BackingStore for Limited {
     }
 
     fn zero_range(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
-        held_stripes::assert_none();
+        let _asked = self.ask("zeroing");
         let inside = len_bytes.min(self.size_bytes().saturating_sub(offset));
         self.inner.zero_range(offset, inside)
     }
 
     fn sync(&self) -> io::Result<()> {
-        held_stripes::assert_none();
+        let _asked = self.ask("sync");
         self.inner.sync()
     }
 
@@ -85,7 +98,7 @@ impl BackingStore for Limited {
     }
 
     fn sync_parts(&self) -> FailedParts {
-        held_stripes::assert_none();
+        let _asked = self.ask("sync");
         self.inner.sync_parts()
     }
 

@@ -16,6 +16,7 @@ mod limited;
 mod memory;
 mod page_cache;
 mod uring;
+mod waits;
 
 pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES};
 pub use counters::BackingCounters;
@@ -24,6 +25,7 @@ pub use file::{FileBackingOptions, FileStore};
 pub use holes::BackingRun;
 pub(crate) use limited::Limited;
 pub use memory::MemoryStore;
+pub use waits::BackingWait;
 
 use std::collections::BTreeMap;
 use std::io;

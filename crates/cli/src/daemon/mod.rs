@@ -20,6 +20,7 @@ mod store;
 mod ublk;
 pub mod unmounter;
 mod vhost;
+mod watch;
 
 use std::io;
 use std::sync::Arc;
@@ -86,6 +87,14 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     }
     announce(&service);
     notifier.send("READY=1\nSTATUS=Serving");
+    let watch = watch::start({
+        let service = Arc::downgrade(&service);
+        move || {
+            let service = service.upgrade()?;
+            let pool = service.store.pool().ok()?;
+            Some(pool.stats().volumes)
+        }
+    });
     notifier.watch({
         let service = Arc::downgrade(&service);
         move || {
@@ -100,6 +109,8 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
     let ended = serve_until_end(&service, &events, &notifier, deadline);
     drop(control_server);
+    // It may be looking at the pool, which is closed when nobody does.
+    drop(watch);
     close(service);
     ended
 }

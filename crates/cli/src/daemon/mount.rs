@@ -13,7 +13,7 @@ use forebay_mount::{FileMount, MountOptions};
 
 use super::end::{self, Event};
 use super::notify::Notifier;
-use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, logging};
+use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, logging, watch};
 use crate::arguments::MountArguments;
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -75,6 +75,10 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         );
     }
     end::forward_signals(sender)?;
+    let _watch = watch::start({
+        let buffer = std::sync::Arc::downgrade(mount.buffer());
+        move || Some(buffer.upgrade()?.stats()?.volumes)
+    });
     let directory = mount.directory().display();
     output::line(&format!(
         "serving {} at {directory}",

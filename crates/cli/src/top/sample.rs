@@ -31,6 +31,8 @@ pub struct Disk {
     pub is_degraded: bool,
     /// The backing's last error.
     pub last_error: String,
+    /// What its backing has not answered for a second or more, and for how long.
+    pub waiting: String,
     /// Reads.
     pub read: Kind,
     /// Writes.
@@ -237,8 +239,16 @@ fn disk(volume: &Value, interval_s: f64) -> Disk {
         },
         is_degraded: volume["degraded"] == true,
         last_error: text(volume, "/last_error"),
+        waiting: shown_wait(&volume["waiting_for"]),
         read: kind("read"),
         write: kind("write"),
+    }
+}
+
+fn shown_wait(wait: &Value) -> String {
+    match (wait["request"].as_str(), wait["ms"].as_u64()) {
+        (Some(request), Some(ms @ 1000..)) => format!("{request} for {} s", ms / 1000),
+        _ => String::new(),
     }
 }
 

@@ -248,6 +248,10 @@ fn disk_lines(disks: &[Disk]) -> Vec<Line<'static>> {
             let error = format!("  degraded: {}", disk.last_error);
             lines.push(Line::styled(error, BAD));
         }
+        if !disk.waiting.is_empty() {
+            let waiting = format!("  no answer from its backing yet: {}", disk.waiting);
+            lines.push(Line::styled(waiting, BAD));
+        }
     }
     lines
 }

@@ -1,0 +1,82 @@
+//! What a backing has been asked and has not answered yet.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A request that a backing has not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackingWait {
+    /// What it was asked: `read`, `write`, `zeroing` or `sync`.
+    pub request: &'static str,
+    /// For how long.
+    pub elapsed: Duration,
+}
+
+#[derive(Default)]
+struct Asked {
+    count: u64,
+    waiting: BTreeMap<u64, (&'static str, Instant)>,
+}
+
+/// All requests under way.
+#[derive(Default)]
+pub(super) struct Waits(Mutex<Asked>);
+
+/// One of them, until this is dropped.
+pub(super) struct Waiting<'a> {
+    waits: &'a Waits,
+    number: u64,
+}
+
+impl Waits {
+    fn lock(&self) -> MutexGuard<'_, Asked> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be held while the backing is asked.
+    pub(super) fn begin(&self, request: &'static str) -> Waiting<'_> {
+        let mut asked = self.lock();
+        asked.count += 1;
+        let number = asked.count;
+        asked.waiting.insert(number, (request, Instant::now()));
+        Waiting {
+            waits: self,
+            number,
+        }
+    }
+
+    /// The one that has been waited for longest.
+    pub(super) fn longest(&self) -> Option<BackingWait> {
+        let asked = self.lock();
+        let (request, begun) = asked.waiting.first_key_value()?.1;
+        Some(BackingWait {
+            request,
+            elapsed: begun.elapsed(),
+        })
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.waits.lock().waiting.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_request_without_an_answer_is_the_one_that_is_told() {
+        let waits = Waits::default();
+        assert!(waits.longest().is_none());
+        let write = waits.begin("write");
+        let sync = waits.begin("sync");
+        assert_eq!(waits.longest().map(|wait| wait.request), Some("write"));
+        drop(write);
+        assert_eq!(waits.longest().map(|wait| wait.request), Some("sync"));
+        drop(sync);
+        assert!(waits.longest().is_none());
+    }
+}

@@ -1,0 +1,190 @@
+//! Says in the log when a backing gets into trouble and when that is over: a line each, now and then
+//! where it comes and goes.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use forebay::VolumeStats;
+
+use crate::plain::{plain, plain_path};
+
+/// How often the volumes are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// At most one trouble of a backing is told in so long.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// What was told of a volume.
+#[derive(Default)]
+struct Told {
+    /// Failures after a success that were seen, told or not.
+    failures: u64,
+    /// Those that were not told.
+    left_out: u64,
+    /// The trouble that was told, until its end was.
+    since: Option<Instant>,
+    last: Option<Instant>,
+}
+
+/// What the log is to say of a volume.
+#[derive(Debug, PartialEq, Eq)]
+enum News {
+    Fails { error: String, left_out: u64 },
+    IsBack,
+}
+
+/// Looks after the backings until it is dropped.
+pub struct Watch {
+    // Before the thread: it ends when nobody can send any more.
+    ending: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.ending = None;
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            drop(thread.join());
+        }
+    }
+}
+
+/// Looks for as long as `volumes` has some to look at. Without the thread the daemon works as well.
+pub fn start(mut volumes: impl FnMut() -> Option<Vec<VolumeStats>> + Send + 'static) -> Watch {
+    let (ending, ends) = channel();
+    let watch = move || {
+        let mut told: BTreeMap<u32, Told> = BTreeMap::new();
+        while let Some(found) = volumes() {
+            told.retain(|id, _| found.iter().any(|volume| volume.id == *id));
+            for volume in found {
+                let told = told.entry(volume.id).or_default();
+                let (now, backing) = (Instant::now(), plain_path(&volume.path));
+                let since = told.since;
+                for news in look(told, &volume, now) {
+                    match news {
+                        News::Fails { error, left_out } => tracing::error!(
+                            backing,
+                            error = &*plain(&error),
+                            left_out,
+                            "the backing fails or does not answer; what it lacks stays in the pool"
+                        ),
+                        News::IsBack => {
+                            let after_s = since.map_or(0, |since| (now - since).as_secs());
+                            tracing::info!(backing, after_s, "the backing works again");
+                        }
+                    }
+                }
+            }
+            if ends.recv_timeout(LOOK) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new()
+        .name("backings".into())
+        .spawn(watch);
+    let thread = spawned
+        .inspect_err(|error| tracing::warn!(%error, "the log does not tell of failing backings"))
+        .ok();
+    Watch {
+        ending: Some(ending),
+        thread,
+    }
+}
+
+/// What is new about a volume. A trouble that is over already is told with its end.
+fn look(told: &mut Told, volume: &VolumeStats, now: Instant) -> Vec<News> {
+    let mut news = Vec::new();
+    let begun = volume.failures.saturating_sub(told.failures);
+    told.failures = volume.failures;
+    if begun > 0 && told.since.is_some() {
+        // It was back and failed again between two looks.
+        told.left_out += begun;
+    } else if begun > 0 || (volume.degraded && told.since.is_none()) {
+        let is_soon = told.last.is_some_and(|last| now - last < INTERVAL);
+        if is_soon {
+            told.left_out += begun;
+        } else if let Some(error) = volume
+            .last_error
+            .clone()
+            .or_else(|| volume.last_failure.clone())
+        {
+            news.push(News::Fails {
+                error,
+                left_out: std::mem::take(&mut told.left_out),
+            });
+            told.since = Some(now);
+            told.last = Some(now);
+        }
+    }
+    if told.since.is_some() && !volume.degraded {
+        told.since = None;
+        news.push(News::IsBack);
+    }
+    news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(failures: u64, error: Option<&str>) -> VolumeStats {
+        VolumeStats {
+            id: 1,
+            path: "disk.img".into(),
+            size_bytes: 0,
+            attached: true,
+            degraded: error.is_some(),
+            last_error: error.map(str::to_owned),
+            failures,
+            last_failure: (failures > 0).then(|| "no space".to_owned()),
+            waiting_for: None,
+            backing: forebay::BackingCounters::default(),
+            transport: String::new(),
+        }
+    }
+
+    fn fails(error: &str, left_out: u64) -> News {
+        let error = error.to_owned();
+        News::Fails { error, left_out }
+    }
+
+    #[test]
+    fn the_first_failure_and_its_end_are_a_line_each() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let mut at = |seconds, volume: VolumeStats| {
+            look(&mut told, &volume, start + Duration::from_secs(seconds))
+        };
+        assert_eq!(at(0, volume(0, None)), []);
+        assert_eq!(at(1, volume(1, Some("no space"))), [fails("no space", 0)]);
+        assert_eq!(at(2, volume(1, Some("no space"))), []);
+        assert_eq!(at(3, volume(1, None)), [News::IsBack]);
+        assert_eq!(at(4, volume(1, None)), []);
+        // What does not answer has not failed.
+        let hangs = "a write has had no answer for 7 s";
+        assert_eq!(at(20, volume(1, Some(hangs))), [fails(hangs, 0)]);
+        assert_eq!(at(21, volume(1, None)), [News::IsBack]);
+    }
+
+    #[test]
+    fn a_backing_that_flaps_is_told_now_and_then_with_the_number_of_what_was_left_out() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let mut lines = Vec::new();
+        for second in 0..25 {
+            let now = start + Duration::from_secs(second);
+            // Over before anybody looks.
+            lines.extend(look(&mut told, &volume(second * 100 + 1, None), now));
+        }
+        let expected = [
+            fails("no space", 0),
+            News::IsBack,
+            fails("no space", 900),
+            News::IsBack,
+            fails("no space", 900),
+            News::IsBack,
+        ];
+        assert_eq!(lines, expected);
+    }
+}
