@@ -1,8 +1,9 @@
 //! Bad pages of the medium: an access to one raises SIGBUS, which would kill the process.
 //!
-//! One handler for the process puts an anonymous page over the bad one, notes its offset with the
-//! region, and lets the access go on. From then on the region's fences fail, and readers ask
-//! before they trust what they read. Faults elsewhere go to the handler that was there before.
+//! One handler for the process notes the offset of the bad page with the region, puts an anonymous
+//! page over it, and lets the access go on. From then on the region's fences fail, and readers ask
+//! before they trust what they read: after they have read it, when a zero that was put there has
+//! been noted for certain. Faults elsewhere go to the handler that was there before.
 
 #![allow(
     unsafe_code,
@@ -10,10 +11,20 @@
 )]
 
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 use crate::{HUGE_PAGE_BYTES, PAGE_BYTES};
+
+#[cfg(test)]
+mod tests;
+
+/// Where a test may look between two steps of the handler.
+#[inline]
+fn pause_for_test() {
+    #[cfg(test)]
+    tests::pause();
+}
 
 /// Regions mapped at once; a pool has one a member.
 const REGIONS_MAX: usize = 1024;
@@ -21,11 +32,15 @@ const REGIONS_MAX: usize = 1024;
 /// Bad pages named one by one; with more the whole region counts as bad.
 const PAGES_MAX: usize = 64;
 
+/// The count where pages were lost that have no name; far above what named ones add up to.
+const ALL_LOST: usize = usize::MAX / 2;
+
 /// The bad pages of one region. The handler writes it, so it is atomics only.
 #[derive(Debug)]
 pub(crate) struct MediaErrors {
+    /// Zero if none is bad; at least [`ALL_LOST`] if some have no name.
     count: AtomicUsize,
-    /// Byte offset of the page plus one; zero is not written yet.
+    /// Byte offset of the page plus one, each once; zero is free.
     pages: [AtomicU64; PAGES_MAX],
 }
 
@@ -51,13 +66,12 @@ impl MediaErrors {
             .filter_map(|page| page.load(Ordering::Acquire).checked_sub(1))
             .collect();
         offsets.sort_unstable();
-        offsets.dedup();
         offsets
     }
 
     /// Whether a bad page overlaps the bytes. With more bad pages than can be named: yes.
     pub(crate) fn overlap(&self, offset: u64, len: usize) -> bool {
-        if self.count.load(Ordering::Acquire) > PAGES_MAX {
+        if self.count.load(Ordering::Acquire) >= ALL_LOST {
             return true;
         }
         let end = offset + len as u64;
@@ -68,15 +82,30 @@ impl MediaErrors {
 
     /// The whole region is lost to who still has it.
     pub(crate) fn lose_all(&self) {
-        self.count.store(PAGES_MAX + 1, Ordering::Release);
+        // Others may be counting named pages: it never sinks below.
+        self.count.fetch_max(ALL_LOST, Ordering::AcqRel);
     }
 
-    /// Called by the handler: nothing but atomics.
+    /// Called by the handler: nothing but atomics. When it returns, whoever asks for the page hears of
+    /// it. Threads may meet one page at once, which takes one name, and several pages.
     fn record(&self, offset: u64) {
-        let index = self.count.fetch_add(1, Ordering::AcqRel);
-        if let Some(page) = self.pages.get(index) {
-            page.store(offset + 1, Ordering::Release);
+        let name = offset + 1;
+        for page in &self.pages {
+            // Names are taken from the front, so behind a free place there is none.
+            let before = page.compare_exchange(0, name, Ordering::AcqRel, Ordering::Acquire);
+            if before.is_ok() {
+                pause_for_test();
+                self.count.fetch_add(1, Ordering::AcqRel);
+                pause_for_test();
+                return;
+            }
+            if before == Err(name) {
+                // The thread that named it may not have counted it yet.
+                self.count.fetch_max(1, Ordering::AcqRel);
+                return;
+            }
         }
+        self.lose_all();
     }
 }
 
@@ -186,20 +215,29 @@ fn cover(place: &Place, address: usize) -> bool {
     if address < start || address - start >= len {
         return false;
     }
+    // SAFETY: the region is alive: this thread is in the middle of an access to it.
+    let errors = unsafe { &*errors };
     // A DAX device's mapping splits at huge pages only.
     for page_bytes in [PAGE_BYTES, HUGE_PAGE_BYTES] {
         let page = address & !(page_bytes - 1);
         let is_inside =
             page >= start && page + page_bytes <= start + len.next_multiple_of(PAGE_BYTES);
-        if !is_inside || !map_anonymous(page, page_bytes) {
+        if !is_inside {
             continue;
         }
-        // SAFETY: the region is alive: this thread is in the middle of an access to it.
-        let errors = unsafe { &*errors };
+        // Names, then their count, then the zeroes: another thread that reads the zeroes asks next
+        // whether they are a loss, and must not hear that nothing is.
         for offset in (0..page_bytes).step_by(PAGE_BYTES) {
             errors.record((page - start + offset) as u64);
         }
-        return true;
+        // Orders what was recorded before the change of the mapping, which other threads see without
+        // any word of this one.
+        fence(Ordering::SeqCst);
+        let is_covered = map_anonymous(page, page_bytes);
+        pause_for_test();
+        if is_covered {
+            return true;
+        }
     }
     false
 }

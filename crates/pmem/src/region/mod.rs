@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use crate::arch::{self, FlushKind, Kernels};
 use crate::counters::ShardedCounters;
@@ -317,6 +317,9 @@ impl Region {
     /// Whether the medium failed on any of these bytes. Ask after reading, before trusting.
     #[inline]
     pub fn has_media_error(&self, offset: u64, len: usize) -> bool {
+        // What the caller has read comes before the look at what was lost, also on processors that
+        // load out of order.
+        fence(Ordering::Acquire);
         match self.media_errors.as_ref().map(Guard::errors) {
             Some(errors) if !errors.is_empty() => errors.overlap(offset, len),
             _ => false,
