@@ -112,7 +112,8 @@ impl Core {
         self.keep_holding();
         let pace = &self.bell.pace;
         let is_above = || self.dirty_count.load(Ordering::Relaxed) > pace.low();
-        let retry_due = self.next_retry().is_some_and(|wait| wait.is_zero());
+        let is_due = |wait: Duration| wait.is_zero() || !self.has_background();
+        let retry_due = self.next_retry().is_some_and(is_due);
         let waited_for = || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
         while (retry_due || is_above() || waited_for()) && !self.bell.is_stopping() {
             let started = Instant::now();
@@ -160,6 +161,17 @@ impl Core {
     fn checkpoint_stage(&self, calm: &mut Calm) -> Result<()> {
         if calm.since(self.lanes.last_sequence()) || self.is_log_nearly_full() {
             self.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// What one of the background threads does when it is rung for, in a pool that has none.
+    pub(crate) fn background_turn(&self, thread: u8) -> Result<()> {
+        match thread {
+            0 => self.flush_stage(),
+            1 => self.reclaim_stage()?,
+            _ if self.is_log_nearly_full() => self.checkpoint()?,
+            _ => {}
         }
         Ok(())
     }

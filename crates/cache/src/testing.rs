@@ -32,6 +32,15 @@ pub(crate) fn twin_mask() -> u32 {
     u32::MAX << (u32::BITS - TWIN_BITS.get())
 }
 
+/// Does once, on this thread, what the flusher (0), the reclaimer (1) or the checkpointer of a pool does
+/// when it is rung for. The pool was opened without background threads.
+///
+/// # Errors
+/// As the thread's work.
+pub fn background_turn(pool: &crate::Pool, thread: u8) -> crate::Result<()> {
+    pool.core().background_turn(thread)
+}
+
 /// Random bytes: the system's, unless a checker has set a seed.
 pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
     let Some(mut state) = SEED.get() else {

@@ -311,11 +311,11 @@ impl Story {
         }
     }
 
-    /// The processes of a life: in half of the lives others follow on `first`, mostly because it was
+    /// The processes of a life: in most lives others follow on `first`, mostly because it was
     /// killed.
     fn processes(&mut self, mut first: Process) -> Vec<Process> {
         let rng = &mut self.rng;
-        if self.is_exhaustive || rng.bool() {
+        if self.is_exhaustive || rng.u8(..8) < 3 {
             return vec![first];
         }
         let count = [2, 2, 2, 3, 3, 4][rng.usize(..6)];

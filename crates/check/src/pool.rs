@@ -40,6 +40,10 @@ fn options(shape: &Shape) -> PoolOptions {
     options.runtime.share_duplicates = shape.shares;
     options.runtime.compare_writes = shape.compares;
     options.runtime.always_compare = true;
+    (
+        options.runtime.dirty_low_per_mille,
+        options.runtime.free_low_per_mille,
+    ) = shape.watermarks;
     options.runtime.verify = match shape.verifies {
         true => VerifyPolicy::Always,
         false => VerifyPolicy::Never,
@@ -175,6 +179,11 @@ impl OpenPool {
     /// One round of write-back.
     pub fn write_back(&self) -> forebay::Result<()> {
         self.pool.write_back_once().map(drop)
+    }
+
+    /// What a background thread does when it is rung for.
+    pub fn background_turn(&self, thread: u8) -> forebay::Result<()> {
+        forebay::testing::background_turn(&self.pool, thread)
     }
 
     /// Evicts up to so many clean blocks.

@@ -53,6 +53,7 @@ impl<'a> PoolActor<'a> {
                 count,
             } => self.discard(*volume, *block, *count),
             Step::WriteBack => pool.write_back(),
+            Step::Background(thread) => pool.background_turn(*thread),
             Step::Reclaim(blocks) => pool.reclaim(*blocks),
             Step::Checkpoint => pool.checkpoint(),
             Step::Flush(volume) => pool.volume(*volume).flush(),

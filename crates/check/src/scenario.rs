@@ -42,6 +42,9 @@ pub struct Shape {
     pub verifies: bool,
     /// Least recently used blocks leave first, to begin with.
     pub is_lru: bool,
+    /// Per mille of the slots that may be dirty, and that are to be free, before background threads do
+    /// something.
+    pub watermarks: (u32, u32),
     /// Bits of a CRC by which the pool looks for equal blocks.
     pub twin_bits: u32,
     /// The volumes are attached before the first life.
@@ -111,6 +114,10 @@ impl Shape {
             compares: rng.u8(..4) > 0,
             verifies: rng.u8(..4) > 0,
             is_lru: rng.u8(..3) == 0,
+            watermarks: (
+                [0, 250, 500][rng.usize(..3)],
+                [20, 200, 400][rng.usize(..3)],
+            ),
             twin_bits: [u32::BITS, u32::BITS, 1, 3][rng.usize(..4)],
             starts_attached,
             grows: rng.u8(..6) == 0,
@@ -138,6 +145,7 @@ impl Shape {
             compares: true,
             verifies: true,
             is_lru: false,
+            watermarks: (500, 20),
             twin_bits: u32::BITS,
             starts_attached: true,
             grows: false,
@@ -301,6 +309,8 @@ pub enum Step {
         word_at: usize,
         seed: u64,
     },
+    /// What one of the background threads does.
+    Background(u8),
     /// Evict so many clean blocks.
     Reclaim(usize),
     /// A checkpoint.
@@ -472,18 +482,18 @@ struct Chores {
 }
 
 /// Kinds of chores.
-const CHORES: usize = 10;
+const CHORES: usize = 11;
 
 impl Chores {
     fn random(rng: &mut fastrand::Rng, shape: &Shape, is_alone: bool) -> Chores {
         let mut weights = match rng.u8(..8) {
             // Volumes come, go and grow, and are drained.
-            0 | 1 => [8, 6, 2, 6, 8, 6, 1, 2, 0, 2],
+            0 | 1 => [8, 6, 2, 6, 8, 6, 1, 2, 0, 2, 4],
             // Backings fail.
-            2 => [12, 4, 2, 4, 2, 4, 1, 10, 0, 1],
+            2 => [12, 4, 2, 4, 2, 4, 1, 10, 0, 1, 6],
             // A fence fails.
-            3 => [8, 6, 4, 3, 5, 2, 1, 1, 4, 1],
-            _ => [32, 24, 20, 8, 1, 10, 1, 8, 1, 8],
+            3 => [8, 6, 4, 3, 5, 2, 1, 1, 4, 1, 4],
+            _ => [32, 24, 20, 8, 1, 10, 1, 8, 1, 8, 24],
         };
         if shape.first_blocks == shape.volume_blocks {
             weights[5] = 0;
@@ -513,10 +523,11 @@ impl Chores {
             8 => Step::FailFence {
                 after: rng.u32(..6),
             },
-            _ => Step::Forget {
+            9 => Step::Forget {
                 volume,
                 block: rng.usize(..shape.volume_blocks),
             },
+            _ => Step::Background(rng.u8(..3)),
         }
     }
 }
