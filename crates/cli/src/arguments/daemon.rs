@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use crate::arguments::Trust;
-use crate::config::{LogFormat, LogLevel, Settings, Tunables, UblkNumber};
+use crate::config::{LogFormat, LogLevel, Settings, Switch, Tunables, UblkNumber};
 use crate::size;
 
 /// A daemon to run.
@@ -63,6 +63,9 @@ pub struct MountArguments {
     /// eighth of the daemon's descriptors].
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub open_files_per_user: Option<u32>,
+    /// Give up system calls that the daemon never needs; without root it stays off [default: on].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub sandbox: Option<Switch>,
     /// Seconds that ending may take before it is done at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,

@@ -125,6 +125,9 @@ pub struct Settings {
     /// Become this user once everything that needs root is open.
     #[arg(long)]
     pub user: Option<String>,
+    /// Give up system calls that the daemon never needs, once everything is open [default: on].
+    #[arg(long, value_enum, value_name = "SWITCH")]
+    pub sandbox: Option<Switch>,
     /// Seconds that ending may take before it is done at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,
@@ -331,6 +334,7 @@ impl Settings {
             threads: self.threads.or(file.threads),
             allow_other: self.allow_other || file.allow_other,
             user: self.user.or(file.user),
+            sandbox: self.sandbox.or(file.sandbox),
             shutdown_deadline: self.shutdown_deadline.or(file.shutdown_deadline),
             log_format: self.log_format.or(file.log_format),
             log_level: self.log_level.or(file.log_level),

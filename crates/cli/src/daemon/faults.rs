@@ -63,6 +63,15 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
             faults()?.delay_requests(Duration::from_micros(microseconds));
             Ok(json!({"delayed": {"volume": served.name, "microseconds": microseconds}}))
         }
+        // Asked for by tests alone.
+        "try-forbidden" => {
+            let met = super::sandbox::try_forbidden();
+            let met: serde_json::Map<_, _> = met
+                .into_iter()
+                .map(|(call, errno)| (call.to_owned(), json!(errno)))
+                .collect();
+            Ok(json!({"errno": met}))
+        }
         other => Err(invalid(&format!(
             "the faults are flip-bit, fail-backing and delay-backing, not {other}"
         ))),

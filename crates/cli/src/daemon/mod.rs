@@ -15,6 +15,7 @@ pub mod mount;
 mod notify;
 mod privileges;
 mod report;
+mod sandbox;
 mod service;
 mod store;
 mod ublk;
@@ -32,7 +33,7 @@ use forebay_serve::nbd::{NbdAddress, NbdOptions, NbdServer, TlsFiles};
 use forebay_serve::{BlockDevice, ControlServer, DiskOptions, control_path};
 
 use crate::arguments::ServeOptions;
-use crate::config::{Settings, VolumeSettings};
+use crate::config::{Settings, Switch, VolumeSettings};
 use crate::engine_region;
 use crate::failure::Failure;
 use crate::output;
@@ -85,6 +86,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     if let Some(target) = &target {
         give_up_root(&service, target)?;
     }
+    enter_sandbox(&service, &settings)?;
     announce(&service);
     notifier.send("READY=1\nSTATUS=Serving");
     let watch = watch::start({
@@ -271,6 +273,22 @@ fn open_everything(
         lock(&service.servers).push(server);
     }
     Ok(())
+}
+
+/// Unless it is off; where a disk is mounted by another user than root, it can only be off.
+fn enter_sandbox(service: &Service, settings: &Settings) -> Result<(), Failure> {
+    let is_wanted = settings.sandbox.is_none_or(Switch::is_on);
+    let has_unmounter = settings.user.is_some();
+    if !is_wanted {
+        return Ok(());
+    }
+    if !sandbox::can_be_entered(service.has_mounts(), has_unmounter) {
+        tracing::info!(
+            "no sandbox: a disk that another user than root has mounted needs fusermount3 to unmount"
+        );
+        return Ok(());
+    }
+    sandbox::enter(sandbox::Daemon::Disks)
 }
 
 fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {

@@ -13,9 +13,9 @@ use forebay_mount::{FileMount, MountOptions};
 
 use super::end::{self, Event};
 use super::notify::Notifier;
-use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, logging, watch};
+use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, logging, sandbox, watch};
 use crate::arguments::MountArguments;
-use crate::config::Settings;
+use crate::config::{Settings, Switch};
 use crate::failure::Failure;
 use crate::output;
 
@@ -84,6 +84,10 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         "serving {} at {directory}",
         arguments.data.display()
     ));
+    let is_wanted = arguments.sandbox.is_none_or(Switch::is_on);
+    if is_wanted && sandbox::can_be_entered(true, false) {
+        sandbox::enter(sandbox::Daemon::Directory)?;
+    }
     output::line("ready");
     notifier.send("READY=1\nSTATUS=Serving");
     serve_until_end(mount, &events, &notifier, arguments)

@@ -17,6 +17,7 @@ mod pages;
 mod place;
 mod pools;
 mod run;
+mod sandbox;
 mod service;
 mod top;
 mod ublk;

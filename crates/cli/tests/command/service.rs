@@ -51,12 +51,22 @@ fn the_service_manager_hears_of_readiness_of_life_and_of_the_end() {
 }
 
 #[test]
-fn the_unit_is_what_systemd_understands() {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/forebay.service");
+fn the_units_are_what_systemd_understands() {
+    for (unit, instance) in [
+        ("forebay.service", "forebay.service"),
+        ("forebay-mount@.service", "forebay-mount@data.service"),
+    ] {
+        verify_unit(unit, instance);
+    }
+}
+
+fn verify_unit(unit: &str, instance: &str) {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let unit = packaging.join(unit);
     let text = std::fs::read_to_string(&unit).unwrap();
     // Paths that this machine has, since systemd looks.
     let place = Place::new();
-    let own = place.path("forebay.service");
+    let own = place.path(instance);
     let text = text.replace("/usr/bin/forebay", env!("CARGO_BIN_EXE_forebay"));
     let text: Vec<&str> = text
         .lines()
@@ -69,10 +79,22 @@ fn the_unit_is_what_systemd_understands() {
         .output()
     else {
         return skip(
-            "the_unit_is_what_systemd_understands",
+            "the_units_are_what_systemd_understands",
             "no systemd-analyze here",
         );
     };
+    let text = std::fs::read_to_string(&unit).unwrap();
+    for setting in [
+        "NoNewPrivileges=yes",
+        "SystemCallFilter=~@clock",
+        "MemoryMax=",
+    ] {
+        assert!(
+            text.contains(setting),
+            "{setting} is not in {}",
+            unit.display()
+        );
+    }
     let message = String::from_utf8_lossy(&verified.stderr);
     let about_us: Vec<&str> = message
         .lines()

@@ -4,6 +4,7 @@
 //! writers through; records are sent under it, because their order is part of the session.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
@@ -32,6 +33,12 @@ pub struct TlsFiles {
     pub client_authorities: PathBuf,
 }
 
+/// The mode of a key that everybody may read.
+fn exposed_mode(key: &Path) -> Option<u32> {
+    let mode = std::fs::metadata(key).ok()?.permissions().mode() & 0o7777;
+    (mode & 0o004 != 0).then_some(mode)
+}
+
 /// Reads the files; an error names the one that is wrong.
 pub(crate) fn configure(files: &TlsFiles) -> io::Result<Arc<ServerConfig>> {
     let wrong = |path: &Path, error: &dyn std::fmt::Display| {
@@ -40,6 +47,13 @@ pub(crate) fn configure(files: &TlsFiles) -> io::Result<Arc<ServerConfig>> {
             format!("{}: {error}", path.display()),
         )
     };
+    if let Some(mode) = exposed_mode(&files.private_key) {
+        tracing::warn!(
+            key = %files.private_key.display(),
+            mode = format!("{mode:o}"),
+            "every user of this machine can read the private key; chmod 600 it, and have it renewed"
+        );
+    }
     let chain = certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.private_key)
         .map_err(|error| wrong(&files.private_key, &error))?;
@@ -183,5 +197,25 @@ impl<T: Transport> Transport for TlsTransport<T> {
         // The peer may be gone already.
         let _ = self.send_records(&mut session);
         self.below.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_everybody_may_read_is_noticed() {
+        let key = tempfile::NamedTempFile::new().unwrap();
+        for (mode, found) in [
+            (0o600, None),
+            (0o640, None),
+            (0o644, Some(0o644)),
+            (0o604, Some(0o604)),
+        ] {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(key.path(), permissions).unwrap();
+            assert_eq!(exposed_mode(key.path()), found);
+        }
     }
 }
