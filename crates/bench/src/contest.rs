@@ -6,6 +6,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use forebay_pmem::Kernel;
 use forebay_report::median;
 use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,6 +16,7 @@ use crate::Result;
 /// One way. A call of `batch` does some operations and says how many.
 pub struct Contender<'a> {
     name: &'static str,
+    kernel: Option<Kernel>,
     batch: Box<dyn FnMut() -> Result<u64> + 'a>,
 }
 
@@ -23,11 +25,22 @@ impl<'a> Contender<'a> {
     pub fn new(name: &'static str, batch: impl FnMut() -> Result<u64> + 'a) -> Contender<'a> {
         Contender {
             name,
+            kernel: None,
             batch: Box::new(batch),
         }
     }
 
+    /// The same with a kernel of its own; without, slices run with what the environment asks for,
+    /// or the best.
+    #[must_use]
+    pub fn with_kernel(self, kernel: Kernel) -> Contender<'a> {
+        let kernel = Some(kernel);
+        Contender { kernel, ..self }
+    }
+
     fn slice(&mut self, pace: Pace) -> Result<Slice> {
+        // All threads run the same contender at the same time.
+        self.kernel.map_or_else(Kernel::chosen, Ok)?.switch_to()?;
         let (start, processor_start) = (Instant::now(), processor_time());
         let mut operations = 0;
         loop {
@@ -142,6 +155,7 @@ pub fn run<'a>(
             .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
+    Kernel::chosen()?.switch_to()?;
     let mut rates: Vec<(&'static str, Vec<f64>)> = Vec::new();
     let mut shares = Vec::new();
     for contenders in per_thread {
@@ -201,7 +215,49 @@ fn work(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
+
+    /// The kernel is the process's.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn alone() -> MutexGuard<'static, ()> {
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    const SHORT: Pace = Pace {
+        slice: Duration::from_millis(1),
+        rounds: 3,
+        clock: Clock::Wall,
+    };
+
+    #[test]
+    fn a_kernel_of_a_contender_is_not_that_of_the_others() {
+        let _alone = alone();
+        let chosen = Kernel::chosen().expect("nothing is forced here");
+        let checked = |name, kernel: Option<Kernel>| {
+            let contender = Contender::new(name, move || {
+                let current = Kernel::current();
+                if current != kernel.unwrap_or(chosen) {
+                    return Err(format!("{name} runs with {current}").into());
+                }
+                Ok(1)
+            });
+            match kernel {
+                Some(kernel) => contender.with_kernel(kernel),
+                None => contender,
+            }
+        };
+        let prepare = |_| {
+            vec![
+                checked("own", Some(Kernel::Portable)),
+                checked("usual", None),
+            ]
+        };
+        run(2, SHORT, &ProgressBar::hidden(), &prepare).expect("each has its own");
+        assert_eq!(Kernel::current(), chosen);
+    }
 
     #[test]
     fn ratios_are_of_slices_in_the_same_round() {
@@ -219,11 +275,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_fails_does_not_leave_the_others_waiting() {
-        let pace = Pace {
-            slice: Duration::from_millis(1),
-            rounds: 3,
-            clock: Clock::Wall,
-        };
+        let _alone = alone();
         let prepare = |thread: usize| {
             vec![Contender::new("one", move || {
                 if thread == 0 {
@@ -233,7 +285,7 @@ mod tests {
                 }
             })]
         };
-        let error = run(2, pace, &ProgressBar::hidden(), &prepare).expect_err("thread 0 failed");
+        let error = run(2, SHORT, &ProgressBar::hidden(), &prepare).expect_err("thread 0 failed");
         assert_eq!(error.to_string(), "broken");
     }
 }

@@ -1,9 +1,8 @@
 //! Instructions of single operations, counted by valgrind's callgrind: the same from run to run,
 //! so that a commit that grew is seen where seconds are too noisy to tell.
 //!
-//! Valgrind offers a processor without AVX-512 and its carry-less multiply on vectors; Forebay then
-//! picks its SSE copy and checksum loops. So the counts are of all of Forebay's own logic, with the
-//! loops of an older processor inside. A run is made twice with different numbers of operations;
+//! Valgrind offers a processor without AVX-512 and its carry-less multiply on vectors, so one kernel
+//! that it can run is forced, [`KERNEL`]. A run is made twice with different numbers of operations;
 //! what the longer one took more is the operations' own, without start and end.
 
 use std::collections::BTreeMap;
@@ -11,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use forebay::Volume;
+use forebay_pmem::{KERNEL_VARIABLE, Kernel};
 use serde_json::{Value, json};
 
 use crate::Result;
@@ -35,6 +35,9 @@ const OPERATIONS: [&str; 4] = ["commit_1x4k", "commit_16x4k", "delta_256b", "rea
 const COMPILER: &str = env!("FOREBAY_COMPILER");
 const PROFILE: &str = env!("FOREBAY_PROFILE");
 
+/// The kernel that is counted.
+const KERNEL: Kernel = Kernel::Avx2Crc32;
+
 /// Counts everything and compares with the table, or writes it.
 pub fn run(update: bool) -> Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("counts.json");
@@ -55,6 +58,10 @@ pub fn run(update: bool) -> Result<()> {
         .is_err()
     {
         println!("skipped instruction counts: valgrind is missing; install the package valgrind");
+        return Ok(());
+    }
+    if !KERNEL.is_supported() {
+        println!("skipped instruction counts: this processor lacks what kernel {KERNEL} needs");
         return Ok(());
     }
     let counted = count_all()?;
@@ -125,6 +132,7 @@ fn count_run(scratch: &Scratch, operation: &str, times: u64) -> Result<u64> {
         .arg(std::env::current_exe()?)
         .args(["count-loop", operation, &times.to_string()])
         .arg(pool.path())
+        .env(KERNEL_VARIABLE, KERNEL.name())
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("valgrind: {error}"))?;

@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use forebay_pmem::Kernel;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cases::{Bench, CASES, Case, EXPLANATIONS};
@@ -120,6 +121,8 @@ fn main() -> ExitCode {
 fn measure(arguments: &Arguments) -> Result<()> {
     let chosen = chosen(arguments.case.as_deref())?;
     let bench = prepare(arguments)?;
+    let kernel = Kernel::chosen()?;
+    bench.say(&format!("processor: {}; kernel: {kernel}", processor()));
     let mut rows = Vec::new();
     for case in chosen {
         bench.progress.reset();
@@ -133,6 +136,20 @@ fn measure(arguments: &Arguments) -> Result<()> {
     report::write(&arguments.report, &rows)?;
     eprintln!("written to {}", arguments.report.display());
     Ok(())
+}
+
+/// The processor in the kernel's words: figures are nothing without it.
+fn processor() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let found = text.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            (key.trim() == name).then(|| value.trim())
+        });
+        found.unwrap_or("unknown")
+    };
+    let (family, model) = (field("cpu family"), field("model"));
+    format!("{}, family {family}, model {model}", field("model name"))
 }
 
 fn chosen(name: Option<&str>) -> Result<Vec<&'static Case>> {

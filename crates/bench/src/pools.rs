@@ -71,6 +71,39 @@ pub fn commit_one(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// The share of what is resident that must be mapped by huge pages.
+const HUGE_PER_CENT: u64 = 95;
+
+/// What rows say whose two sides do not both lie in huge pages: misses of the address translation
+/// then move them by a third.
+pub fn note_of_pages(files: &[&Path]) -> Option<&'static str> {
+    let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let are_huge = files
+        .iter()
+        .all(|file| is_in_huge_pages(&mappings, &file.to_string_lossy()));
+    (!are_huge).then_some("noisy")
+}
+
+/// Whether the file is mapped, and by huge pages. A mapping begins with a line that ends in its
+/// file's name, and goes on with lines of `Name: NUMBER kB` (proc(5)).
+fn is_in_huge_pages(mappings: &str, file: &str) -> bool {
+    let (mut resident_kib, mut huge_kib, mut is_inside) = (0, 0, false);
+    for line in mappings.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let Some(name) = words.next().and_then(|word| word.strip_suffix(':')) else {
+            is_inside = line.ends_with(file);
+            continue;
+        };
+        let count: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        match name {
+            "Rss" if is_inside => resident_kib += count,
+            "ShmemPmdMapped" | "FilePmdMapped" if is_inside => huge_kib += count,
+            _ => {}
+        }
+    }
+    resident_kib > 0 && huge_kib * 100 >= resident_kib * HUGE_PER_CENT
+}
+
 /// Raw memory: mapped as a pool of the same size would be, huge pages included, every page touched.
 pub fn raw_memory(path: &Path, bytes: u64) -> Result<Region> {
     let region = Region::create(path, bytes, &RegionOptions::default())?;
@@ -80,4 +113,24 @@ pub fn raw_memory(path: &Path, bytes: u64) -> Result<Region> {
     }
     region.fence()?;
     Ok(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_in_huge_pages;
+
+    #[test]
+    fn huge_pages_are_those_of_the_mappings_of_the_file() {
+        let mapping = |file: &str, huge_kib: u64| {
+            format!(
+                "7f0000000000-7f0040000000 rw-s 00000000 00:19 77   {file}\n\
+                 Size:            4096 kB\nRss:             4096 kB\nAnonHugePages:      0 kB\n\
+                 ShmemPmdMapped:  {huge_kib} kB\nVmFlags: rd wr sh\n"
+            )
+        };
+        let mappings = mapping("/dev/shm/pool", 4096) + &mapping("/dev/shm/raw", 2048);
+        assert!(is_in_huge_pages(&mappings, "/dev/shm/pool"));
+        assert!(!is_in_huge_pages(&mappings, "/dev/shm/raw"));
+        assert!(!is_in_huge_pages(&mappings, "/dev/shm/other"));
+    }
 }

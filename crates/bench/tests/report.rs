@@ -5,7 +5,7 @@ use std::process::Command;
 
 const BENCH: &str = env!("CARGO_BIN_EXE_forebay-bench");
 
-const ROWS: [&str; 27] = [
+const ROWS: [&str; 53] = [
     "commit_1x4k_fences",
     "commit_1x4k_lines",
     "commit_16x4k_lines_per_block",
@@ -16,6 +16,32 @@ const ROWS: [&str; 27] = [
     "commit_2threads_vs_raw_2threads",
     "read_hit_4k_vs_memcpy",
     "read_hit_4k_unverified_vs_memcpy",
+    "kernel_order_stream",
+    "kernel_order_read",
+    "stream_crc_vs_stream_avx2",
+    "stream_crc_vs_stream_avx512",
+    "stream_crc_vs_stream_avx2_vpclmul",
+    "stream_crc_vs_stream_avx2_crc32",
+    "stream_crc_vs_stream_sse",
+    "stream_crc_vs_stream_portable",
+    "read_crc_vs_memcpy_avx2",
+    "read_crc_vs_memcpy_avx512",
+    "read_crc_vs_memcpy_avx2_vpclmul",
+    "read_crc_vs_memcpy_avx2_crc32",
+    "read_crc_vs_memcpy_sse",
+    "read_crc_vs_memcpy_portable",
+    "commit_1x4k_vs_raw_avx2",
+    "commit_1x4k_vs_raw_avx2_vpclmul",
+    "commit_1x4k_vs_raw_avx2_crc32",
+    "commit_16x4k_vs_raw_avx2",
+    "commit_16x4k_vs_raw_avx2_vpclmul",
+    "commit_16x4k_vs_raw_avx2_crc32",
+    "commit_2threads_vs_raw_2threads_avx2",
+    "commit_2threads_vs_raw_2threads_avx2_vpclmul",
+    "commit_2threads_vs_raw_2threads_avx2_crc32",
+    "read_hit_4k_vs_memcpy_avx2",
+    "read_hit_4k_vs_memcpy_avx2_vpclmul",
+    "read_hit_4k_vs_memcpy_avx2_crc32",
     "commit_1x4k_vs_libpmemblk",
     "commit_16x4k_vs_libpmemobj",
     "duplicate_lookup_cost",
@@ -64,7 +90,8 @@ fn a_quick_run_reports_every_row_and_the_counted_ones_hold() {
     };
     for name in ROWS {
         let found = value(name);
-        let may_be_absent = name.contains("libpmem") || name.contains("qsd");
+        let absent = ["libpmem", "qsd", "avx", "_sse"];
+        let may_be_absent = absent.iter().any(|part| name.contains(part));
         // A difference of two times is below zero where the machine is busier in one of them.
         let least = if name == "duplicate_lookup_cost" {
             -1.0
@@ -95,6 +122,31 @@ fn an_unknown_case_is_refused_with_the_known_ones() {
     assert!(
         said.contains("nonsense") && said.contains("commit_1x4k_vs_raw"),
         "{said}"
+    );
+}
+
+#[test]
+fn a_kernel_that_valgrinds_processor_lacks_is_refused_and_not_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let command = |kernel: &str| {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=none", BENCH, "count-loop", "read_hit_4k", "1"]);
+        command.arg(folder.path().join(kernel));
+        command.env("FOREBAY_KERNEL", kernel).output()
+    };
+    let Ok(refused) = command("avx512") else {
+        eprintln!("skipped kernels under valgrind: valgrind is missing");
+        return;
+    };
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let words = "FOREBAY_KERNEL: this processor cannot run kernel avx512";
+    assert!(said.contains(words), "{said}");
+    let ran = command("portable").expect("valgrind is there");
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
     );
 }
 

@@ -27,6 +27,11 @@ use crate::arguments::{Arguments, Command};
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Err(error) = forebay_pmem::Kernel::chosen() {
+        let failure = failure::Failure::Arguments(error.to_string());
+        output::error(&failure.to_string());
+        return ExitCode::from(failure.exit_code());
+    }
     let result = match arguments.command {
         Command::Create(options) => commands::create::run(&options),
         Command::Info(options) => commands::info::run(&options),

@@ -39,6 +39,9 @@ pub enum PmemErrorKind {
     },
     /// Another user owns the file, may write it, or may have planted it.
     Foreign(Foreign),
+    /// The environment names a kernel that does not exist or that the processor lacks; the source
+    /// says which ones there are.
+    Kernel,
 }
 
 /// An error of a region: what, of which file, and the system's own words.
@@ -119,6 +122,7 @@ impl fmt::Display for PmemError {
                  replace the medium or restore the file's length, then recover"
             )?,
             PmemErrorKind::Foreign(why) => write!(f, "{path}: {why}")?,
+            PmemErrorKind::Kernel => write!(f, "{path}: not opened")?,
         }
         match &self.source {
             Some(source) => write!(f, ": {source}"),

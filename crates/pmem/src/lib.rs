@@ -27,6 +27,7 @@ mod region;
 pub mod shadow;
 pub mod yield_point;
 
+pub use arch::{KERNEL_VARIABLE, Kernel, KernelError};
 pub use counters::{Counters, THREAD_SHARDS, thread_counters, thread_shard};
 pub use crc::{crc32c, crc32c_append, crc32c_append_line, crc32c_combine_delta};
 pub use emulation::{EmulationPause, pause_emulation};

@@ -1,4 +1,5 @@
 //! A report as a list of `{"name", "value", "unit"}` rows in a JSON file, for other tools to read.
+//! A number that is not to be trusted too far has a `"note"` besides.
 //!
 //! The commit that the numbers belong to is a row itself, `commit_hash`, and has no unit.
 
@@ -17,6 +18,8 @@ pub struct Row {
     pub value: Option<f64>,
     /// What it counts.
     pub unit: String,
+    /// Why not to trust it too far, in a word; none for most.
+    pub note: Option<&'static str>,
 }
 
 impl Row {
@@ -30,11 +33,23 @@ impl Row {
             name: name.into(),
             value: value.into(),
             unit: unit.into(),
+            note: None,
         }
     }
 
+    /// The same, with a note or without.
+    #[must_use]
+    pub fn with_note(self, note: Option<&'static str>) -> Row {
+        Row { note, ..self }
+    }
+
     fn to_json(&self) -> Value {
-        json!({"name": self.name, "value": self.value.map(number), "unit": self.unit})
+        let mut row =
+            json!({"name": self.name, "value": self.value.map(number), "unit": self.unit});
+        if let Some(note) = self.note {
+            row["note"] = json!(note);
+        }
+        row
     }
 }
 
@@ -108,9 +123,11 @@ pub fn print(rows: &[Row], is_json: bool) -> io::Result<()> {
         let list = rows.iter().map(Row::to_json).collect();
         return out.write_all(text(list, &commit_hash())?.as_bytes());
     }
-    for Row { name, value, unit } in rows {
-        let value = value.map_or("-".into(), crate::digits);
-        writeln!(out, "{name:<46} {value:>12} {unit}")?;
+    for row in rows {
+        let value = row.value.map_or("-".into(), crate::digits);
+        let note = row.note.unwrap_or("");
+        let line = format!("{:<46} {value:>12} {} {note}", row.name, row.unit);
+        writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
@@ -185,5 +202,13 @@ mod tests {
             read(&path)[0],
             json!({"name": "absent", "value": null, "unit": "ns"})
         );
+    }
+
+    #[test]
+    fn a_note_stands_with_its_row_alone() {
+        let noted = Row::new("a", 1.0, "ns").with_note(Some("noisy"));
+        let expected = json!({"name": "a", "value": 1, "unit": "ns", "note": "noisy"});
+        assert_eq!(noted.to_json(), expected);
+        assert!(noted.with_note(None).to_json()["note"].is_null());
     }
 }

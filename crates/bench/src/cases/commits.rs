@@ -2,19 +2,22 @@
 //!
 //! The raw reference is the faster of libpmem's `pmem_memcpy_persist` and our own non-temporal
 //! stream with a fence, to uniformly random blocks of as much memory as the pool has, mapped in the
-//! same way. libpmem's own mapping takes part too, and is reported beside.
+//! same way. libpmem's own mapping takes part too, and is reported beside. Raw copies run with the
+//! best kernel always; ours with what the environment asks for, and once more with each AVX2 kernel.
 
 #![allow(unsafe_code, reason = "libpmem writes to addresses")]
 
 use forebay::{Region, Volume};
+use forebay_pmem::Kernel;
 
-use super::Bench;
+use super::{Bench, kernels};
 use crate::Result;
 use crate::contest::{self, Contender, Outcome};
 use crate::nvml::{BlkPool, ObjPool, Pmem, PmemFile};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
 use crate::report::Row;
+use crate::scratch::ScratchFile;
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 64;
@@ -77,15 +80,18 @@ impl<'l> Raw<'l> {
         let numbers = move || Blocks::new(seed, share.0 * blocks, blocks);
         let region = self.region;
         let (mut payload, mut random) = (Payload::new(seed), numbers());
-        let mut contenders = vec![Contender::new(STREAM, move || {
-            for _ in 0..BATCH / N as u64 {
-                for block in random.next_distinct::<N>() {
-                    region.stream(block * BLOCK_BYTES as u64, payload.next());
+        let mut contenders = vec![
+            Contender::new(STREAM, move || {
+                for _ in 0..BATCH / N as u64 {
+                    for block in random.next_distinct::<N>() {
+                        region.stream(block * BLOCK_BYTES as u64, payload.next());
+                    }
+                    region.fence()?;
                 }
-                region.fence()?;
-            }
-            Ok(BATCH)
-        })];
+                Ok(BATCH)
+            })
+            .with_kernel(Kernel::best()),
+        ];
         let Some(pmem) = self.pmem else {
             return contenders;
         };
@@ -132,9 +138,14 @@ fn copies<'l, const N: usize>(
 }
 
 /// Forebay's transactions of `N` blocks among `blocks`.
-fn ours<const N: usize>(volume: &Volume, mut blocks: Blocks, seed: u64) -> Contender<'_> {
+fn ours<'v, const N: usize>(
+    name: &'static str,
+    volume: &'v Volume,
+    mut blocks: Blocks,
+    seed: u64,
+) -> Contender<'v> {
     let mut payload = Payload::new(seed);
-    Contender::new(OURS, move || {
+    Contender::new(name, move || {
         for _ in 0..BATCH / N as u64 {
             if N == 1 {
                 commit_one(volume, blocks.next(), payload.next())?;
@@ -148,6 +159,16 @@ fn ours<const N: usize>(volume: &Volume, mut blocks: Blocks, seed: u64) -> Conte
         }
         Ok(BATCH)
     })
+}
+
+/// The same with each kernel that has rows of its own, named by it.
+fn ours_forced<const N: usize>(
+    volume: &Volume,
+    blocks: impl Fn() -> Blocks,
+    seed: u64,
+) -> impl Iterator<Item = Contender<'_>> {
+    kernels::forced()
+        .map(move |kernel| ours::<N>(kernel.name(), volume, blocks(), seed).with_kernel(kernel))
 }
 
 /// The same of one block, without a copy on the way.
@@ -171,12 +192,25 @@ fn vs_raw(outcome: &Outcome) -> Option<f64> {
     outcome.ratio(OURS, outcome.fastest(&[STREAM, PMEM])?)
 }
 
+/// The rows of the kernels with rows of their own: theirs ÷ the faster raw copy.
+fn forced_rows(name: &str, outcome: &Outcome) -> Vec<Row> {
+    let raw = outcome.fastest(&[STREAM, PMEM]);
+    kernels::rows_of_forced(name, |kernel| outcome.ratio(kernel.name(), raw?))
+}
+
+/// Pool and raw memory, whose rows are noisy where one has small pages.
+fn note(pool: &ScratchFile, raw: &Raw) -> Option<&'static str> {
+    pools::note_of_pages(&[pool.path(), raw.region.path()])
+}
+
 fn raw_rate(outcome: &Outcome) -> Option<f64> {
     outcome.rate(outcome.fastest(&[STREAM, PMEM])?)
 }
 
 fn say_rates(bench: &Bench, what: &str, outcome: &Outcome) {
-    for name in [OURS, OURS_CALL, STREAM, PMEM, PMEM_FILE, BLK, OBJ] {
+    let forced = kernels::forced().map(Kernel::name);
+    let names = [OURS, OURS_CALL, STREAM, PMEM, PMEM_FILE, BLK, OBJ];
+    for name in names.into_iter().chain(forced) {
         if let Some(rate) = outcome.rate(name) {
             bench.say(&format!("  {what}, {name}: {:.3} M blocks/s", rate / 1e6));
         }
@@ -196,21 +230,28 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
             blk.write(block, payload.next())?;
         }
     }
-    let outcome = with_raw(bench, |raw| {
-        contest::run(1, bench.pace, &bench.progress, &|_| {
+    let (outcome, note) = with_raw(bench, |raw| {
+        let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+            let blocks = || Blocks::new(5, 0, pool.blocks);
             let mut contenders = vec![
-                ours::<1>(&pool.volume, Blocks::new(5, 0, pool.blocks), 5),
+                ours::<1>(OURS, &pool.volume, blocks(), 5),
                 our_calls(&pool.volume, Blocks::new(12, 0, pool.blocks), 12),
             ];
+            contenders.extend(ours_forced::<1>(&pool.volume, blocks, 5));
             contenders.extend(raw.contenders::<1>((0, 1), 6));
             contenders.extend(blk.as_ref().map(|blk| blk_writes(blk, 7)));
             contenders
-        })
+        });
+        Ok((outcome?, note(&file, raw)))
     })?;
     say_rates(bench, "1 x 4 KiB", &outcome);
-    Ok(vec![
+    let mut rows = vec![
         Row::new("commit_1x4k_vs_raw", vs_raw(&outcome), "ratio"),
         Row::new("write_1x4k_vs_raw", call_vs_raw(&outcome), "ratio"),
+    ];
+    rows.extend(forced_rows("commit_1x4k_vs_raw", &outcome));
+    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    rows.extend([
         Row::new(
             "commit_1x4k_vs_libpmemblk",
             outcome.ratio(OURS, BLK),
@@ -223,7 +264,8 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
         ),
         Row::new("commit_1x4k_per_second", outcome.rate(OURS), "1/s"),
         Row::new("raw_1x4k_per_second", raw_rate(&outcome), "1/s"),
-    ])
+    ]);
+    Ok(rows)
 }
 
 fn blk_writes(blk: &BlkPool, seed: u64) -> Contender<'_> {
@@ -246,19 +288,24 @@ pub fn sixteen_blocks(bench: &Bench) -> Result<Vec<Row>> {
         bench,
         ObjPool::create(obj_file.path(), bench.pool_bytes, object_bytes),
     );
-    let outcome = with_raw(bench, |raw| {
-        contest::run(1, bench.pace, &bench.progress, &|_| {
-            let blocks = Blocks::new(8, 0, pool.blocks);
-            let mut contenders = vec![ours::<GROUP>(&pool.volume, blocks, 8)];
+    let (outcome, note) = with_raw(bench, |raw| {
+        let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+            let blocks = || Blocks::new(8, 0, pool.blocks);
+            let mut contenders = vec![ours::<GROUP>(OURS, &pool.volume, blocks(), 8)];
+            contenders.extend(ours_forced::<GROUP>(&pool.volume, blocks, 8));
             contenders.extend(raw.contenders::<GROUP>((0, 1), 9));
             let obj = obj.as_ref();
             contenders.extend(obj.map(|obj| obj_transactions(obj, object_bytes, 10)));
             contenders
-        })
+        });
+        Ok((outcome?, note(&file, raw)))
     })?;
     say_rates(bench, "16 x 4 KiB", &outcome);
-    Ok(vec![
-        Row::new("commit_16x4k_vs_raw", vs_raw(&outcome), "ratio"),
+    let name = "commit_16x4k_vs_raw";
+    let mut rows = vec![Row::new(name, vs_raw(&outcome), "ratio")];
+    rows.extend(forced_rows(name, &outcome));
+    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    rows.extend([
         Row::new(
             "commit_16x4k_vs_libpmemobj",
             outcome.ratio(OURS, OBJ),
@@ -271,7 +318,8 @@ pub fn sixteen_blocks(bench: &Bench) -> Result<Vec<Row>> {
         ),
         Row::new("commit_16x4k_blocks_per_second", outcome.rate(OURS), "1/s"),
         Row::new("raw_16x4k_blocks_per_second", raw_rate(&outcome), "1/s"),
-    ])
+    ]);
+    Ok(rows)
 }
 
 fn obj_transactions(obj: &ObjPool, object_bytes: u64, seed: u64) -> Contender<'_> {
@@ -293,27 +341,34 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.scratch.file("pool");
     let pool = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
     let share = pool.blocks / THREADS as u64;
-    let outcome = with_raw(bench, |raw| {
-        contest::run(THREADS, bench.pace, &bench.progress, &|thread| {
+    let (outcome, note) = with_raw(bench, |raw| {
+        let outcome = contest::run(THREADS, bench.pace, &bench.progress, &|thread| {
             let (thread, seed) = (thread as u64, 11 + thread as u64);
             let blocks = |seed| Blocks::new(seed, thread * share, share);
             let mut contenders = vec![
-                ours::<1>(&pool.volume, blocks(seed), seed),
+                ours::<1>(OURS, &pool.volume, blocks(seed), seed),
                 our_calls(&pool.volume, blocks(seed + 2), seed + 2),
             ];
+            contenders.extend(ours_forced::<1>(&pool.volume, || blocks(seed), seed));
             contenders.extend(raw.contenders::<1>((thread, THREADS as u64), seed));
             contenders
-        })
+        });
+        Ok((outcome?, note(&file, raw)))
     })?;
     say_rates(bench, "2 threads x 1 x 4 KiB", &outcome);
-    Ok(vec![
-        Row::new("commit_2threads_vs_raw_2threads", vs_raw(&outcome), "ratio"),
-        Row::new(
-            "write_2threads_vs_raw_2threads",
-            call_vs_raw(&outcome),
-            "ratio",
-        ),
+    let (name, call) = (
+        "commit_2threads_vs_raw_2threads",
+        "write_2threads_vs_raw_2threads",
+    );
+    let mut rows = vec![
+        Row::new(name, vs_raw(&outcome), "ratio"),
+        Row::new(call, call_vs_raw(&outcome), "ratio"),
+    ];
+    rows.extend(forced_rows(name, &outcome));
+    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    rows.extend([
         Row::new("commit_2threads_per_second", outcome.rate(OURS), "1/s"),
         Row::new("raw_2threads_per_second", raw_rate(&outcome), "1/s"),
-    ])
+    ]);
+    Ok(rows)
 }

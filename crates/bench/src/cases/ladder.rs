@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay::Region;
+use forebay_pmem::Kernel;
 
 use super::Bench;
 use crate::Result;
@@ -120,7 +121,7 @@ fn step<'r>(name: &'static str, raw: &'r Region, parts: Parts) -> Contender<'r> 
     let mut entries = Blocks::new(83, 0, TABLE_BYTES / 16);
     let mut lane_at = 0;
     let lock = AtomicU64::new(0);
-    Contender::new(name, move || {
+    let contender = Contender::new(name, move || {
         for _ in 0..BATCH {
             let entry = LANE_BYTES + entries.next() * 16;
             if parts.prefetch {
@@ -152,5 +153,9 @@ fn step<'r>(name: &'static str, raw: &'r Region, parts: Parts) -> Contender<'r> 
             }
         }
         Ok(BATCH)
-    })
+    });
+    if parts.checksum {
+        return contender;
+    }
+    contender.with_kernel(Kernel::best())
 }

@@ -3,6 +3,7 @@
 mod commits;
 mod content;
 mod dram;
+mod kernels;
 mod ladder;
 mod lines;
 mod nbd;
@@ -93,19 +94,43 @@ pub const CASES: &[Case] = &[
         run: lines::insert_evict,
     },
     Case {
-        rows: &["commit_1x4k_vs_raw", "commit_1x4k_vs_libpmemblk"],
+        rows: &[
+            "stream_crc_vs_stream_avx2",
+            "read_crc_vs_memcpy_avx2",
+            "kernel_order_stream",
+            "kernel_order_read",
+        ],
+        run: kernels::of_all,
+    },
+    Case {
+        rows: &[
+            "commit_1x4k_vs_raw",
+            "commit_1x4k_vs_raw_avx2",
+            "commit_1x4k_vs_libpmemblk",
+        ],
         run: commits::one_block,
     },
     Case {
-        rows: &["commit_16x4k_vs_raw", "commit_16x4k_vs_libpmemobj"],
+        rows: &[
+            "commit_16x4k_vs_raw",
+            "commit_16x4k_vs_raw_avx2",
+            "commit_16x4k_vs_libpmemobj",
+        ],
         run: commits::sixteen_blocks,
     },
     Case {
-        rows: &["commit_2threads_vs_raw_2threads"],
+        rows: &[
+            "commit_2threads_vs_raw_2threads",
+            "commit_2threads_vs_raw_2threads_avx2",
+        ],
         run: commits::two_threads,
     },
     Case {
-        rows: &["read_hit_4k_vs_memcpy", "read_hit_4k_unverified_vs_memcpy"],
+        rows: &[
+            "read_hit_4k_vs_memcpy",
+            "read_hit_4k_unverified_vs_memcpy",
+            "read_hit_4k_vs_memcpy_avx2",
+        ],
         run: reads::hits,
     },
     Case {

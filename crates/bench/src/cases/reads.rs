@@ -6,8 +6,9 @@
 use std::hint::black_box;
 
 use forebay::{Region, VerifyPolicy};
+use forebay_pmem::Kernel;
 
-use super::Bench;
+use super::{Bench, kernels};
 use crate::Result;
 use crate::contest::{self, Contender};
 use crate::payload::{BLOCK_BYTES, Blocks};
@@ -23,7 +24,7 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
     let cached = pools::half_full(&pools::options(file.path(), bytes))?;
     let raw = pools::raw_memory(raw_file.path(), bytes)?;
     let misses_before = cached.pool.stats().totals.read_misses;
-    let read = |name, policy, seed| {
+    let read = |name, policy, seed: u64| {
         let cached = &cached;
         let mut blocks = Blocks::new(seed, 0, cached.blocks);
         let mut out = vec![0; BLOCK_BYTES];
@@ -37,39 +38,52 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
         })
     };
     let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
-        vec![
+        let mut contenders = vec![
             read("verified", VerifyPolicy::Always, 31),
             read("unverified", VerifyPolicy::Never, 32),
             // As many blocks as are resident, so that both reach over the same extent.
             copy_out(&raw, cached.blocks, 33),
-        ]
+        ];
+        contenders.extend(
+            kernels::forced()
+                .map(|kernel| read(kernel.name(), VerifyPolicy::Always, 31).with_kernel(kernel)),
+        );
+        contenders
     })?;
     let misses = cached.pool.stats().totals.read_misses - misses_before;
     if misses > 0 {
         return Err(format!("{misses} reads missed, though every block is cached").into());
     }
-    for name in ["verified", "unverified", "memcpy"] {
+    let forced = kernels::forced().map(Kernel::name);
+    for name in ["verified", "unverified", "memcpy"]
+        .into_iter()
+        .chain(forced)
+    {
         let rate = outcome.rate(name).unwrap_or(0.0);
         bench.say(&format!("  read 4 KiB, {name}: {:.3} M/s", rate / 1e6));
     }
     bench.say_share(&outcome);
-    Ok(vec![
-        Row::new(
-            "read_hit_4k_vs_memcpy",
-            outcome.ratio("verified", "memcpy"),
-            "ratio",
-        ),
-        Row::new(
-            "read_hit_4k_unverified_vs_memcpy",
-            outcome.ratio("unverified", "memcpy"),
-            "ratio",
-        ),
+    let vs_memcpy = |name: &str| outcome.ratio(name, "memcpy");
+    let name = "read_hit_4k_vs_memcpy";
+    let unverified = "read_hit_4k_unverified_vs_memcpy";
+    let mut rows = vec![
+        Row::new(name, vs_memcpy("verified"), "ratio"),
+        Row::new(unverified, vs_memcpy("unverified"), "ratio"),
+    ];
+    rows.extend(kernels::rows_of_forced(name, |kernel| {
+        vs_memcpy(kernel.name())
+    }));
+    let note = pools::note_of_pages(&[file.path(), raw_file.path()]);
+    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    rows.extend([
         Row::new("read_hit_4k_per_second", outcome.rate("verified"), "1/s"),
         Row::new("memcpy_4k_per_second", outcome.rate("memcpy"), "1/s"),
-    ])
+    ]);
+    Ok(rows)
 }
 
-fn copy_out(raw: &Region, blocks: u64, seed: u64) -> Contender<'_> {
+/// The C library's copies of random blocks.
+pub(super) fn copy_out(raw: &Region, blocks: u64, seed: u64) -> Contender<'_> {
     let mut blocks = Blocks::new(seed, 0, blocks);
     let mut out = vec![0_u8; BLOCK_BYTES];
     Contender::new("memcpy", move || {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Counters, Pool, PoolOptions, Volume};
-use forebay_pmem::{Region, RegionOptions};
+use forebay_pmem::{Kernel, Region, RegionOptions};
 use serde_json::{Value, json};
 
 use crate::arguments::BenchOptions;
@@ -57,18 +57,26 @@ impl Side {
     }
 }
 
-/// Runs both in turn for `seconds` each.
+/// Runs both in turn for `seconds` each, the reference with the best kernel whatever is asked of ours.
 fn alternate(
     seconds: u64,
+    kernel: Kernel,
     ours: &mut dyn FnMut() -> Result<(), Failure>,
     reference: &mut dyn FnMut() -> Result<(), Failure>,
 ) -> Result<(Side, Side), Failure> {
     let (mut left, mut right) = (Side::default(), Side::default());
     while left.elapsed < Duration::from_secs(seconds) {
+        switch_to(kernel)?;
         left.turn(ours)?;
+        switch_to(Kernel::best())?;
         right.turn(reference)?;
     }
     Ok((left, right))
+}
+
+fn switch_to(kernel: Kernel) -> Result<(), Failure> {
+    let switched = kernel.switch_to();
+    switched.map_err(|error| Failure::Failed(error.to_string()))
 }
 
 /// A stream of block numbers below `bound`, the same in every run (a 64-bit linear congruence).
@@ -135,9 +143,11 @@ fn measure(
     let data = [7_u8; BLOCK_BYTES];
     let mut next = random_blocks(blocks);
     let mut next_raw = random_blocks(blocks);
+    let kernel = Kernel::current();
     let before = pool.counters();
     let (commits, streams) = alternate(
         options.seconds,
+        kernel,
         &mut || commit(volume, next(), &data),
         &mut || {
             raw.stream(next_raw() * BLOCK_BYTES as u64, &data);
@@ -149,6 +159,7 @@ fn measure(
     let (mut out, mut raw_out) = ([0; BLOCK_BYTES], [0; BLOCK_BYTES]);
     let (reads, copies) = alternate(
         options.seconds,
+        kernel,
         &mut || Ok(volume.read(next(), &mut out)?),
         &mut || {
             raw.read(next_raw() * BLOCK_BYTES as u64, &mut raw_out);
@@ -160,6 +171,7 @@ fn measure(
     };
     Ok(json!({
         "directory": options.directory.to_string_lossy(),
+        "kernel": kernel.name(),
         "commit_1x4k_per_second": commits.per_second().round(),
         "raw_write_and_fence_per_second": streams.per_second().round(),
         "commit_1x4k_vs_raw": commits.per_second() / streams.per_second(),

@@ -204,3 +204,22 @@ fn a_pipe_in_the_place_of_a_pool_is_refused_and_not_waited_for() {
     let outcome = place.run(&attach);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
 }
+
+#[test]
+fn a_kernel_that_does_not_exist_is_refused_with_code_2_and_touches_nothing() {
+    let place = Place::new();
+    let forced = |kernel: &str, arguments: &[&str]| -> Outcome {
+        let mut command = place.command(arguments);
+        let output = command.env("FOREBAY_KERNEL", kernel).output();
+        output.unwrap().into()
+    };
+    let create = ["create", "POOL", "--size", "8M"];
+    let refused = forced("nonsense", &create);
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let said = &refused.stderr;
+    assert!(said.contains("FOREBAY_KERNEL") && said.contains("nonsense"));
+    assert!(said.contains("portable"), "names those there are: {said}");
+    assert!(!place.path("pool").exists());
+    let created = forced("portable", &create);
+    assert_eq!(created.code, 0, "{}", created.stderr);
+}

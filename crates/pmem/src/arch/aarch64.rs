@@ -3,7 +3,7 @@
 use std::arch::asm;
 
 pub(crate) use super::portable::{multiply_by_shift, stream_line};
-use super::{Kernels, portable};
+use super::{Kernel, Kernels, portable};
 
 /// Which instruction flushes a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(crate) enum FlushKind {
     Cvac,
 }
 
-pub(super) fn supported_kernels() -> Vec<&'static Kernels> {
-    vec![&portable::KERNELS]
+pub(super) fn kernels_of(kernel: Kernel) -> Option<&'static Kernels> {
+    (kernel == Kernel::Portable).then_some(&portable::KERNELS)
 }
 
 pub(crate) fn detect_flush_kind() -> FlushKind {

@@ -1,11 +1,12 @@
 //! What depends on the processor: copies that may race, non-temporal stores, CRC-32C, flushes,
-//! fences and wide atomics. The best variant is chosen once.
+//! fences and wide atomics. `kernel` says which variant runs.
 
 #![allow(
     unsafe_code,
     reason = "kernels work on raw memory that other threads and the medium may change"
 )]
 
+mod kernel;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -24,7 +25,8 @@ pub(crate) use native::{
     multiply_by_shift, prefetch_read, prefetch_write, store_u128, stream_line,
 };
 
-use std::sync::OnceLock;
+pub(crate) use kernel::kernels;
+pub use kernel::{KERNEL_VARIABLE, Kernel, KernelError};
 
 /// A copy from the second to the first pointer.
 type Copy = unsafe fn(*mut u8, *const u8, usize);
@@ -39,8 +41,8 @@ type CopyWithCrc = unsafe fn(*mut u8, *const u8, usize, u32) -> u32;
 /// pointer of a store, the second of a load) may be written by others meanwhile; the other side
 /// may not. Streams want the first pointer and the length in whole lines.
 pub(crate) struct Kernels {
-    /// What to call it in reports.
-    pub(crate) name: &'static str,
+    /// Which of the variants it is.
+    pub(crate) kernel: Kernel,
     /// Non-temporal stores of whole lines, durable after a fence.
     pub(crate) stream: Copy,
     /// The same, and the CRC.
@@ -56,19 +58,6 @@ pub(crate) struct Kernels {
     /// The CRC state advanced over a line that stands in words, each looked at on its own: loads
     /// wider than the stores that made the line would wait until those have left the processor.
     pub(crate) crc_of_line: fn(&[u64; 8], u32) -> u32,
-}
-
-/// The best kernels for this processor.
-#[inline]
-pub(crate) fn kernels() -> &'static Kernels {
-    static BEST: OnceLock<&'static Kernels> = OnceLock::new();
-    BEST.get_or_init(|| native::supported_kernels()[0])
-}
-
-/// All kernels this processor can run, the best first.
-#[cfg(test)]
-pub(crate) fn supported_kernels() -> Vec<&'static Kernels> {
-    native::supported_kernels()
 }
 
 /// Advances a CRC state over `bytes`.

@@ -3,7 +3,7 @@
 //! Volatile accesses of aligned words compile to single plain loads and stores, which is what
 //! racing copies need. A stream is a cached store and a flush of its lines.
 
-use super::{Kernels, native};
+use super::{Kernel, Kernels, native};
 use crate::LINE_BYTES;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ const WORD_BYTES: usize = 8;
 const CHUNK_BYTES: usize = 1024;
 
 pub(super) static KERNELS: Kernels = Kernels {
-    name: "portable",
+    kernel: Kernel::Portable,
     stream,
     stream_with_crc,
     store,

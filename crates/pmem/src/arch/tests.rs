@@ -1,7 +1,8 @@
 //! Every variant of every loop against plain copies and a bitwise CRC.
 
-use super::{Kernels, multiply_by_shift, portable, supported_kernels};
+use super::{Kernel, Kernels, multiply_by_shift, native, portable};
 use proptest::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const LEN_MAX: usize = 4200;
 const ALIGNMENTS: usize = 64;
@@ -27,13 +28,25 @@ fn noise(len: usize) -> Vec<u8> {
     .collect()
 }
 
+/// Those this processor can run; says which it cannot.
+fn supported_kernels() -> Vec<&'static Kernels> {
+    let kernels = Kernel::ORDER.map(|kernel| {
+        let kernels = native::kernels_of(kernel);
+        if kernels.is_none() {
+            eprintln!("skipped kernel {kernel}: this processor lacks what it needs");
+        }
+        kernels
+    });
+    kernels.into_iter().flatten().collect()
+}
+
 #[repr(align(64))]
 #[derive(Clone)]
 struct Aligned([u8; LEN_MAX + 2 * ALIGNMENTS]);
 
 fn check_len(kernels: &Kernels, source: &[u8], state_after: u32, target_offset: usize) {
     let len = source.len();
-    let context = || format!("{} len {len} target +{target_offset}", kernels.name);
+    let context = || format!("{} len {len} target +{target_offset}", kernels.kernel);
     // SAFETY: both sides are valid for `len` bytes and nobody else knows them.
     let crc = unsafe { (kernels.crc)(source.as_ptr(), len, !0) };
     assert_eq!(crc, state_after, "crc {}", context());
@@ -109,7 +122,103 @@ fn the_library_agrees_with_the_definition() {
     assert_eq!(crc32c::crc32c(&bytes), !bitwise_crc_state(!0, &bytes));
 }
 
+/// A line is changed from one pattern to the other and back, word by word, while it is read.
+#[test]
+fn a_sum_is_of_the_bytes_that_were_copied_whatever_others_store_meanwhile() {
+    const READS: usize = 2000;
+    let region: Vec<AtomicU64> = (0..512).map(|_| AtomicU64::new(0)).collect();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut value = 0_u64;
+            while !is_done.load(Ordering::Relaxed) {
+                value = value.wrapping_add(0x0101_0101_0101_0101);
+                for word in &region {
+                    word.store(value, Ordering::Relaxed);
+                }
+            }
+        });
+        let failed = supported_kernels().into_iter().find(|kernels| {
+            (0..READS).any(|number| {
+                // Every length, so that all parts of the loops have their turn.
+                let len = 4096 - number;
+                let mut out = vec![0; len];
+                // SAFETY: both sides are valid for the length; the region is only accessed by
+                // loads and stores that bear races, `out` is ours.
+                let state = unsafe {
+                    (kernels.read_with_crc)(out.as_mut_ptr(), region.as_ptr().cast(), len, !0)
+                };
+                state != bitwise_crc_state(!0, &out)
+            })
+        });
+        is_done.store(true, Ordering::Relaxed);
+        assert_eq!(failed.map(|kernels| kernels.kernel), None);
+    });
+}
+
+/// Each of the three loops that sum, over the same bytes.
+fn states_of(kernels: &Kernels, source: &[u8], state: u32) -> [u32; 3] {
+    let len = source.len();
+    let mut out = vec![0; len];
+    let whole_lines = len - len % 64;
+    let mut lines: Vec<Line> = vec![Line([0; 64]); whole_lines / 64];
+    // SAFETY: both sides are valid for the lengths, nobody else knows them; streams are to a
+    // line's start and in whole lines.
+    let states = unsafe {
+        let streamed = (kernels.stream_with_crc)(
+            lines.as_mut_ptr().cast(),
+            source.as_ptr(),
+            whole_lines,
+            state,
+        );
+        [
+            (kernels.crc)(source.as_ptr(), len, state),
+            (kernels.read_with_crc)(out.as_mut_ptr(), source.as_ptr(), len, state),
+            (kernels.crc)(source[whole_lines..].as_ptr(), len - whole_lines, streamed),
+        ]
+    };
+    assert_eq!(out, source, "{}", kernels.kernel);
+    let streamed: Vec<u8> = lines.iter().flat_map(|line| line.0).collect();
+    assert_eq!(streamed, source[..whole_lines], "{}", kernels.kernel);
+    states
+}
+
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Line([u8; 64]);
+
 proptest! {
+    #[test]
+    fn every_kernel_sums_as_the_portable_one_from_any_state(
+        bytes in prop::collection::vec(any::<u8>(), 0..10_000),
+        start in any::<prop::sample::Index>(),
+        state: u32,
+    ) {
+        let bytes = &bytes[start.index(bytes.len() + 1)..];
+        let expected = states_of(&portable::KERNELS, bytes, state);
+        prop_assert_eq!(expected, [bitwise_crc_state(state, bytes); 3]);
+        for kernels in supported_kernels() {
+            prop_assert_eq!(states_of(kernels, bytes, state), expected, "{}", kernels.kernel);
+        }
+    }
+
+    #[test]
+    fn a_sum_goes_on_where_another_ended(
+        len in 0_usize..150_000,
+        cut in any::<prop::sample::Index>(),
+        state: u32,
+    ) {
+        let bytes = noise(len);
+        let (first, second) = bytes.split_at(cut.index(len + 1));
+        let expected = states_of(&portable::KERNELS, &bytes, state);
+        for kernels in supported_kernels() {
+            for middle in states_of(kernels, first, state) {
+                let states = states_of(kernels, second, middle);
+                prop_assert_eq!(states, expected, "{}", kernels.kernel);
+            }
+        }
+    }
+
     #[test]
     fn the_fast_product_equals_the_slow_one(a: u32, b: u32) {
         prop_assert_eq!(multiply_by_shift(a, b), portable::multiply_by_shift(a, b));

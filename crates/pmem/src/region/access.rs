@@ -110,7 +110,7 @@ impl Region {
         let address = self.address(offset, out.len());
         self.before_read(offset, out.len());
         // SAFETY: both sides are valid for the length; `out` is the caller's own.
-        unsafe { (self.kernels.read)(out.as_mut_ptr(), address, out.len()) };
+        unsafe { (arch::kernels().read)(out.as_mut_ptr(), address, out.len()) };
     }
 
     /// Copies bytes out and returns the CRC-32C of what was copied, in one pass.
@@ -119,7 +119,7 @@ impl Region {
         let address = self.address(offset, out.len());
         self.before_read(offset, out.len());
         // SAFETY: as in `read`.
-        !unsafe { (self.kernels.read_with_crc)(out.as_mut_ptr(), address, out.len(), !0) }
+        !unsafe { (arch::kernels().read_with_crc)(out.as_mut_ptr(), address, out.len(), !0) }
     }
 
     /// The CRC-32C of bytes of the region.
@@ -128,7 +128,7 @@ impl Region {
         let address = self.address(offset, len);
         self.before_read(offset, len);
         // SAFETY: valid for the length.
-        !unsafe { (self.kernels.crc)(address, len, !0) }
+        !unsafe { (arch::kernels().crc)(address, len, !0) }
     }
 
     /// Has the line that holds `offset` brought near for a load. A hint: beyond the end it does
@@ -172,7 +172,7 @@ impl Region {
             shadow.stream(offset, bytes);
         } else {
             // SAFETY: both sides are valid for the length, which is in whole lines.
-            unsafe { (self.kernels.stream)(address, bytes.as_ptr(), bytes.len()) };
+            unsafe { (arch::kernels().stream)(address, bytes.as_ptr(), bytes.len()) };
         }
         self.note_stream(bytes.len());
     }
@@ -186,7 +186,7 @@ impl Region {
             arch::crc_state_of_slice(!0, bytes)
         } else {
             // SAFETY: as in `stream`.
-            unsafe { (self.kernels.stream_with_crc)(address, bytes.as_ptr(), bytes.len(), !0) }
+            unsafe { (arch::kernels().stream_with_crc)(address, bytes.as_ptr(), bytes.len(), !0) }
         };
         self.note_stream(bytes.len());
         !state
@@ -241,7 +241,7 @@ impl Region {
             shadow.store(offset, bytes);
         } else {
             // SAFETY: both sides are valid for the length; `bytes` is the caller's own.
-            unsafe { (self.kernels.store)(address, bytes.as_ptr(), bytes.len()) };
+            unsafe { (arch::kernels().store)(address, bytes.as_ptr(), bytes.len()) };
         }
         self.note_store();
     }

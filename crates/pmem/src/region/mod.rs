@@ -6,12 +6,13 @@ pub use access::Line;
 mod page_sync;
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use crate::arch::{self, FlushKind, Kernels};
+use crate::arch::{self, FlushKind, Kernel};
 use crate::counters::ShardedCounters;
 use crate::emulation::Delays;
 use crate::map::{self, Mapping};
@@ -45,7 +46,6 @@ pub struct Region {
     has_plain_loads: bool,
     domain: PersistenceDomain,
     flush_kind: FlushKind,
-    kernels: &'static Kernels,
     is_poisoned: AtomicBool,
     counters: ShardedCounters,
     delays: Option<Delays>,
@@ -72,6 +72,7 @@ impl Region {
     /// # Errors
     /// The file exists; the file system has no room; the system refuses. Nothing is left behind.
     pub fn create(path: &Path, len: u64, options: &RegionOptions) -> Result<Region, PmemError> {
+        check_kernel(path)?;
         let mapping = map::create(path, len, options)?;
         Region::shared(path, mapping, options)
     }
@@ -81,6 +82,7 @@ impl Region {
     /// # Errors
     /// It is not there, locked by somebody else, too small, or of the wrong kind.
     pub fn open(path: &Path, options: &RegionOptions) -> Result<Region, PmemError> {
+        check_kernel(path)?;
         let mapping = map::open(path, options)?;
         Region::shared(path, mapping, options)
     }
@@ -100,6 +102,7 @@ impl Region {
     /// # Errors
     /// As said there.
     pub fn open_read_only_with(path: &Path, options: &RegionOptions) -> Result<Region, PmemError> {
+        check_kernel(path)?;
         let (mapping, is_quiet) = map::open_private(path, options.trust_owner)?;
         let mut region = Region::new(
             path,
@@ -137,13 +140,13 @@ impl Region {
             ShadowModel::Lines => PersistenceDomain::Adr,
             ShadowModel::Pages => PersistenceDomain::Page,
         };
-        Region::new(
-            Path::new("(shadow)"),
-            Backing::Shadow(shadow),
-            domain,
-            &RegionOptions::default(),
-        )
-        .expect("a shadow needs nothing of the system")
+        let path = Path::new("(shadow)");
+        check_kernel(path)
+            .and_then(|()| {
+                let backing = Backing::Shadow(shadow);
+                Region::new(path, backing, domain, &RegionOptions::default())
+            })
+            .unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn shared(path: &Path, mapping: Mapping, options: &RegionOptions) -> Result<Region, PmemError> {
@@ -194,7 +197,6 @@ impl Region {
             has_plain_loads: arch::has_wide_atomics() && !is_shadow,
             domain,
             flush_kind: arch::detect_flush_kind(),
-            kernels: arch::kernels(),
             is_poisoned: AtomicBool::new(false),
             counters: ShardedCounters::new(),
             delays,
@@ -237,11 +239,6 @@ impl Region {
     /// What it is mapped from.
     pub fn kind(&self) -> MediaKind {
         self.kind
-    }
-
-    /// Which variant of the copy and checksum loops it uses, for reports.
-    pub fn kernel_name(&self) -> &'static str {
-        self.kernels.name
     }
 
     /// Whether 16-byte loads and stores are seen whole by other threads; every processor with AVX
@@ -342,6 +339,15 @@ impl Region {
         };
         PmemError::new(kind, &self.path)
     }
+}
+
+/// What the environment asks of the kernels is done, or nothing is.
+fn check_kernel(path: &Path) -> Result<(), PmemError> {
+    let chosen = Kernel::chosen().map_err(|error| {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, error);
+        PmemError::with_source(PmemErrorKind::Kernel, path, source)
+    });
+    chosen.map(|_| ())
 }
 
 impl fmt::Debug for Region {

@@ -196,7 +196,10 @@ fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Resu
             serde_json::Value::from_iter(rows.iter().map(as_json))
         ),
         false => {
-            for Row { name, value, unit } in rows {
+            for Row {
+                name, value, unit, ..
+            } in rows
+            {
                 let value = value.map_or("-".into(), forebay_report::digits);
                 println!("{name:<28} {value:>12} {unit}");
             }

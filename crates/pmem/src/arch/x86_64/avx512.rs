@@ -4,8 +4,9 @@
 //! PCLMULQDQ Instruction" (Intel, 2009), in 16 lanes of 128 bits. A fold moves a lane's sum
 //! forward by a fixed distance: both its halves are multiplied by a power of x.
 
-use super::super::Kernels;
+use super::super::{Kernel, Kernels};
 use super::sse::{advance, fold_constants};
+use super::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -14,13 +15,8 @@ const LINE: usize = 64;
 /// Lines in flight, so that the multiplier's latency is hidden.
 const BATCH: usize = 4;
 
-/// What becomes of the loaded lines.
-const DROPPED: u8 = 0;
-const STORED: u8 = 1;
-const STREAMED: u8 = 2;
-
 pub(super) static KERNELS: Kernels = Kernels {
-    name: "avx512",
+    kernel: Kernel::Avx512,
     stream: |to, from, len| {
         // SAFETY: as the caller's; these kernels are only offered where they are supported.
         unsafe { pass::<STREAMED, false>(to, from, len, 0) };
@@ -33,10 +29,10 @@ pub(super) static KERNELS: Kernels = Kernels {
     },
     read: |to, from, len| {
         // SAFETY: as above.
-        unsafe { pass::<STORED, false>(to, from, len, 0) };
+        unsafe { pass::<TAKEN, false>(to, from, len, 0) };
     },
     // SAFETY: as above.
-    read_with_crc: |to, from, len, state| unsafe { pass::<STORED, true>(to, from, len, state) },
+    read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN, true>(to, from, len, state) },
     // SAFETY: as above.
     crc: |from, len, state| unsafe {
         pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
@@ -63,7 +59,7 @@ macro_rules! load {
 
 macro_rules! put {
     ($sink:expr, $to:expr, $line:expr, $value:expr) => {
-        if $sink == STORED {
+        if $sink == STORED || $sink == TAKEN {
             asm!("vmovdqu64 [{} + {}], {}", in(reg) $to, const $line * LINE, in(zmm_reg) $value,
                 options(nostack, preserves_flags));
         } else if $sink == STREAMED {
@@ -124,8 +120,7 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
     }
 }
 
-/// The same for as many whole batches as there are, at least one. No prefetches: they were
-/// measured to disturb the processor's own, which follows ascending loads well.
+/// The same for as many whole batches as there are, at least one.
 #[inline]
 #[target_feature(enable = "avx512f,vpclmulqdq")]
 unsafe fn pass_batches<const SINK: u8, const CRC: bool>(
@@ -136,6 +131,9 @@ unsafe fn pass_batches<const SINK: u8, const CRC: bool>(
 ) -> Progress {
     macro_rules! pass_batch {
         () => {{
+            if is_fetched(SINK) && len > AHEAD {
+                fetch(from.wrapping_add(AHEAD), BATCH * LINE);
+            }
             let lines = [
                 load!(from, 0),
                 load!(from, 1),

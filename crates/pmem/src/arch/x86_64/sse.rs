@@ -1,19 +1,16 @@
 //! Loops for processors with PCLMULQDQ and SSE4.2: four 128-bit registers a line. Folding is
 //! explained in the AVX-512 module.
 
-use super::super::Kernels;
+use super::super::{Kernel, Kernels};
+use super::{DROPPED, STORED, STREAMED, TAKEN};
 use crate::crc::polynomial::power_of_x;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
 const LINE: usize = 64;
 
-const DROPPED: u8 = 0;
-const STORED: u8 = 1;
-const STREAMED: u8 = 2;
-
 pub(super) static KERNELS: Kernels = Kernels {
-    name: "sse",
+    kernel: Kernel::Sse,
     stream: |to, from, len| {
         // SAFETY: as the caller's; these kernels are only offered where they are supported.
         unsafe { pass::<STREAMED, false>(to, from, len, 0) };
@@ -39,6 +36,7 @@ pub(super) static KERNELS: Kernels = Kernels {
 };
 
 /// Advances the CRC over a line, a word a step.
+#[inline]
 #[target_feature(enable = "sse4.2")]
 pub(super) fn crc_of_line(line: &[u64; 8], state: u32) -> u32 {
     let fold = |state, word: &u64| _mm_crc32_u64(state, word.to_le());
@@ -136,7 +134,7 @@ pub(super) unsafe fn pass_tail<const SINK: u8, const CRC: bool>(
             let value: $type;
             asm!($load, lateout($class) value, in(reg) from,
                 options(nostack, preserves_flags, readonly));
-            if SINK == STORED {
+            if SINK == STORED || SINK == TAKEN {
                 asm!($store, in(reg) to, in($class) value, options(nostack, preserves_flags));
             }
             if CRC {
@@ -191,14 +189,16 @@ pub(super) const fn fold_constants(distance: usize) -> [i64; 2] {
     ]
 }
 
+#[inline]
 #[target_feature(enable = "sse2")]
-fn fold_by<const DISTANCE: usize>() -> __m128i {
+pub(super) fn fold_by<const DISTANCE: usize>() -> __m128i {
     let [low, high] = const { fold_constants(DISTANCE) };
     _mm_set_epi64x(high, low)
 }
 
+#[inline]
 #[target_feature(enable = "pclmulqdq")]
-fn fold(sum: __m128i, constants: __m128i, lane: __m128i) -> __m128i {
+pub(super) fn fold(sum: __m128i, constants: __m128i, lane: __m128i) -> __m128i {
     _mm_xor_si128(
         _mm_xor_si128(
             _mm_clmulepi64_si128::<0x00>(sum, constants),
@@ -209,6 +209,7 @@ fn fold(sum: __m128i, constants: __m128i, lane: __m128i) -> __m128i {
 }
 
 /// The CRC state after one 128-bit lane.
+#[inline]
 #[target_feature(enable = "sse4.2")]
 pub(super) fn reduce(lane: __m128i) -> u32 {
     let low = _mm_cvtsi128_si64(lane) as u64;

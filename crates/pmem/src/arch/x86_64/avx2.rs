@@ -1,0 +1,99 @@
+//! What the loops for processors with AVX2 share: half a line a register, and copies without a sum.
+
+use super::{AHEAD, STORED, STREAMED, TAKEN, fetch, is_fetched, sse};
+use std::arch::asm;
+use std::arch::x86_64::__m256i;
+
+pub(super) const LINE: usize = 64;
+
+/// Bytes of a register.
+pub(super) const HALF: usize = 32;
+
+/// Bytes that are copied at once.
+pub(super) const BATCH: usize = 4 * LINE;
+
+/// Half a line at a constant distance, in assembly, since others may change it meanwhile.
+macro_rules! load {
+    ($from:expr, $at:expr) => {{
+        let half: __m256i;
+        asm!("vmovdqu {}, [{} + {}]", lateout(ymm_reg) half, in(reg) $from, const $at,
+            options(nostack, preserves_flags, readonly));
+        half
+    }};
+}
+pub(super) use load;
+
+/// Puts half a line where the sink says.
+macro_rules! put {
+    ($sink:expr, $to:expr, $at:expr, $half:expr) => {
+        if $sink == STORED || $sink == TAKEN {
+            asm!("vmovdqu [{} + {}], {}", in(reg) $to, const $at, in(ymm_reg) $half,
+                options(nostack, preserves_flags));
+        } else if $sink == STREAMED {
+            asm!("vmovntdq [{} + {}], {}", in(reg) $to, const $at, in(ymm_reg) $half,
+                options(nostack, preserves_flags));
+        }
+    };
+}
+pub(super) use put;
+
+/// Copies four lines in ascending order.
+///
+/// # Safety
+/// Both sides are valid for [`BATCH`] bytes; where they are streamed the target is a line's start.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn copy_batch<const SINK: u8>(to: *mut u8, from: *const u8) {
+    macro_rules! copy_line {
+        ($line:literal) => {
+            let halves = (load!(from, $line * LINE), load!(from, $line * LINE + HALF));
+            put!(SINK, to, $line * LINE, halves.0);
+            put!(SINK, to, $line * LINE + HALF, halves.1);
+        };
+    }
+    // SAFETY: the caller vouches for the bytes.
+    unsafe {
+        copy_line!(0);
+        copy_line!(1);
+        copy_line!(2);
+        copy_line!(3);
+    }
+}
+
+/// Copies one line.
+///
+/// # Safety
+/// As of [`copy_batch`], for a line.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn copy_line<const SINK: u8>(to: *mut u8, from: *const u8) {
+    // SAFETY: the caller vouches for the bytes.
+    unsafe {
+        let halves = (load!(from, 0), load!(from, HALF));
+        put!(SINK, to, 0, halves.0);
+        put!(SINK, to, HALF, halves.1);
+    }
+}
+
+/// Copies `len` bytes in ascending order.
+///
+/// # Safety
+/// Both sides are valid for as many bytes; streams are of whole lines.
+#[target_feature(enable = "avx2,sse4.2")]
+pub(super) unsafe fn copy<const SINK: u8>(mut to: *mut u8, mut from: *const u8, mut len: usize) {
+    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    unsafe {
+        while len >= BATCH {
+            if is_fetched(SINK) && len > AHEAD {
+                fetch(from.wrapping_add(AHEAD), BATCH);
+            }
+            copy_batch::<SINK>(to, from);
+            (to, from, len) = sse::advance(to, from, len, BATCH);
+        }
+        while len >= LINE {
+            copy_line::<SINK>(to, from);
+            (to, from, len) = sse::advance(to, from, len, LINE);
+        }
+        sse::pass_tail::<SINK, false>(to, from, len, 0);
+    }
+}
