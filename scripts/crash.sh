@@ -21,4 +21,4 @@ for engine in classic ubj tinca spindle; do
 done
 check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check printed
-cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --seconds 120 --json "$REPORT"
+cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --json "$REPORT"

@@ -113,6 +113,16 @@ impl Core {
         }
     }
 
+    /// To be asked with lane and locks held. Whoever held one of them before may have let go because its
+    /// fence failed: a record of ours would prove to recovery that it did not.
+    #[inline]
+    pub(crate) fn still_writable(&self) -> Result<()> {
+        if mutated(Mutant::CommittedAfterFailedFence) {
+            return Ok(());
+        }
+        self.writable()
+    }
+
     /// Steps 4 to 8 with the locks held. Only on `Done` with an effect they are released.
     fn commit_locked(
         &self,
@@ -122,9 +132,7 @@ impl Core {
         scratch: &mut Scratch,
         stock: &Stock<'_>,
     ) -> Slim<Outcome> {
-        // Whoever held this lane or one of these locks may have let go because its fence failed: a
-        // record of ours would prove to recovery that it did not.
-        self.writable()?;
+        self.still_writable()?;
         if let Some(outcome) = self.plan(changes, scratch)? {
             return Ok(outcome);
         }
@@ -226,7 +234,8 @@ impl Core {
     fn draw(&self, lane: &HeldLane<'_>) -> u64 {
         let sequence = lane.draw();
         if sequence.is_multiple_of(REFRESH_PERIOD) {
-            self.lanes.refresh_acknowledged();
+            let passing = mutated(Mutant::WatermarkPassesInFlight);
+            self.lanes.refresh_acknowledged(passing);
         }
         sequence
     }

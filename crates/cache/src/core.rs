@@ -13,6 +13,7 @@ use crate::index::{Index, Place, Version};
 use crate::lanes::Lanes;
 use crate::live::LiveVolumes;
 use crate::media::Media;
+use crate::mutants::{Mutant, mutated};
 use crate::options::RuntimeOptions;
 use crate::pins::Pins;
 use crate::record::Salt;
@@ -242,7 +243,9 @@ impl Core {
         } else {
             self.media.read_slot(slot, 0, out);
         }
-        if self.media.slot_lost(slot) || !self.index.read_valid(stripe, version) {
+        let stands =
+            self.index.read_valid(stripe, version) || mutated(Mutant::ReadHitVersionIgnored);
+        if self.media.slot_lost(slot) || !stands {
             return false;
         }
         self.replacement.on_hit(index);
@@ -278,7 +281,7 @@ impl Core {
     /// Gives a private slot back that a failed commit did not use. Not once a fence has failed: a
     /// commit word may stand that tells recovery to look into this very slot.
     pub(crate) fn give_unused(&self, stock: &Stock<'_>, slot: u32) {
-        if self.writable().is_ok() {
+        if self.writable().is_ok() || mutated(Mutant::SlotsGivenBackAfterFailedFence) {
             stock.give(slot);
         }
     }

@@ -97,7 +97,7 @@ impl Core {
             let stale = change
                 .based_on
                 .is_some_and(|version| version != self.index.locked_version(change.place.stripe));
-            if stale {
+            if stale && !mutated(Mutant::BaseVersionIgnored) {
                 verdict = Ok(Some(Outcome::Stale));
                 break;
             }

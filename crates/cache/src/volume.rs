@@ -218,6 +218,7 @@ impl Volume {
             if versions
                 .iter()
                 .all(|(stripe, version)| self.core.index.read_valid(*stripe, *version))
+                || mutated(Mutant::AtomicReadUnchecked)
             {
                 return Ok(());
             }
@@ -347,7 +348,8 @@ impl Core {
         self.index.lock(place.stripe);
         let unchanged = self.index.locked_version(place.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);
-        let index = if unchanged && self.live.contains(key.volume()) {
+        let is_live = self.live.contains(key.volume()) || mutated(Mutant::FilledAfterDetach);
+        let index = if unchanged && is_live {
             self.pop_free_entry(key)
         } else {
             None

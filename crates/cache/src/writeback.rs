@@ -397,6 +397,8 @@ impl Core {
             .iter()
             .any(|flight| !failed.contains_key(&flight.part))
         {
+            // What others do meanwhile to what was written, this sync has to hear of.
+            crate::sync::look_hint();
             // One sync for all of it, in which the first blocks may well be on their way already.
             for (part, error) in volume.health.sync_since(epoch, backing) {
                 failed.entry(part).or_insert(error);

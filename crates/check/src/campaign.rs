@@ -2,6 +2,7 @@
 
 use crate::expected;
 use crate::explore::{Explorer, Scenario, Tally, Violation};
+use crate::focus::Focus;
 use crate::report::{self, Entry, progress_bar};
 use crate::subject::{Subject, Templates};
 use indicatif::ProgressBar;
@@ -25,12 +26,17 @@ pub struct Limits {
     pub subject: Subject,
     /// Distinct images.
     pub images: u64,
+    /// Or images recovered, equal ones too.
+    pub recoveries: u64,
     /// Or this time.
     pub time: Duration,
     /// The first random seed.
     pub seed: u64,
     /// Workers.
     pub threads: usize,
+    /// Switches the fault that is searched for off and on again. What is violated without it as well does
+    /// not count.
+    pub switch: Option<fn(bool)>,
 }
 
 /// What a campaign found.
@@ -118,8 +124,12 @@ impl Campaign<'_> {
         let mut turn = worker;
         while self.goes_on() {
             turn += 1;
-            // One systematic script, with some of its preemptions, for every dozen random scenarios.
-            let violation = if turn.is_multiple_of(12) {
+            // One systematic script, with some of its preemptions, for every two dozen turns; every third one
+            // is a round of the corners.
+            let violation = if turn % 3 == 1 && self.limits.subject == Subject::Pool {
+                let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+                self.corners(&mut templates, seed).err()
+            } else if turn.is_multiple_of(24) {
                 let turn = self.next_systematic.fetch_add(1, Ordering::Relaxed);
                 self.systematic(&mut self.explorer(&mut templates), turn)
                     .err()
@@ -129,7 +139,7 @@ impl Campaign<'_> {
                     .err()
             };
             if let Some(violation) = violation {
-                if self.is_expected(&violation) {
+                if self.is_expected(&violation) || self.is_violated_without(&violation) {
                     continue;
                 }
                 self.stopped.store(true, Ordering::Relaxed);
@@ -151,6 +161,17 @@ impl Campaign<'_> {
         is_known
     }
 
+    /// Whether it is nothing that the fault which is searched for does. One worker alone, then.
+    fn is_violated_without(&self, violation: &Violation) -> bool {
+        let Some(switch) = self.limits.switch else {
+            return false;
+        };
+        switch(false);
+        let is_violated = is_violated(self.limits.subject, &violation.scenario);
+        switch(true);
+        is_violated
+    }
+
     fn explorer<'a>(&'a self, templates: &'a mut Templates) -> Explorer<'a, &'a Self> {
         Explorer {
             subject: self.limits.subject,
@@ -168,6 +189,18 @@ impl Campaign<'_> {
     ) -> Result<u64, Violation> {
         self.scenarios.fetch_add(1, Ordering::Relaxed);
         explorer.run(scenario)
+    }
+
+    /// A round of the corners.
+    fn corners(&self, templates: &mut Templates, seed: u64) -> Result<(), Violation> {
+        for corner in 0..Focus::ROUND_SCENARIOS {
+            let scenario = Scenario::Focused(seed * Focus::ROUND_SCENARIOS + corner);
+            self.scenario(&mut self.explorer(templates), &scenario)?;
+            if !self.goes_on() {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// A script with some placements of one preemption and of two; other turns try others.
@@ -201,6 +234,7 @@ impl Campaign<'_> {
     fn goes_on(&self) -> bool {
         !self.stopped.load(Ordering::Relaxed)
             && self.distinct.load(Ordering::Relaxed) < self.limits.images
+            && self.recovered.load(Ordering::Relaxed) < self.limits.recoveries
             && self.started.elapsed() < self.limits.time
     }
 }
@@ -225,7 +259,7 @@ impl Tally for &Campaign<'_> {
 
 /// This thread and those it starts run on one processor from now on. Only one actor runs at a time;
 /// handing its turn to another processor takes many times longer.
-fn stay_on_one_processor(worker: usize) {
+pub fn stay_on_one_processor(worker: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else {
         return;
@@ -299,7 +333,6 @@ impl Tally for NoTally {
 }
 
 /// Whether a scenario shows that something is wrong.
-#[cfg(test)]
 pub fn is_violated(subject: Subject, scenario: &Scenario) -> bool {
     let mut explorer = Explorer {
         subject,
@@ -355,9 +388,11 @@ mod tests {
         let limits = Limits {
             subject: Subject::Pool,
             images,
+            recoveries: u64::MAX,
             time: Duration::from_secs(600),
             seed: 1,
             threads: 1,
+            switch: None,
         };
         run(&limits, &ProgressBar::hidden())
     }

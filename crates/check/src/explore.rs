@@ -1,6 +1,7 @@
 //! From a seed to verdicts: lives a script, crashes it at many moments, recovers many of the images
 //! each crash could leave, and goes on from some of them.
 
+use crate::focus::Focus;
 use crate::judge::{Found, image_hash, judge, recover};
 use crate::life::{Life, Plan, live};
 use crate::oracle::{BlockStates, Contents, Event, Oracle};
@@ -18,13 +19,15 @@ const LIVES_MAX: usize = 3;
 /// Crashes noted in one life at most.
 const CRASHES_MAX: usize = 250;
 /// Images of a scenario at most: many short scenarios find more than few long ones.
-const IMAGES_MAX: usize = 2_000;
+const IMAGES_MAX: usize = 600;
 
 /// What is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scenario {
     /// Everything drawn from this seed.
     Random(u64),
+    /// A corner, everything else drawn from this seed.
+    Focused(u64),
     /// A small script, number so and so, with these preemptions after that actor went first.
     Systematic {
         script: usize,
@@ -72,6 +75,8 @@ struct Story {
     images: usize,
     /// Look at every moment, and at all images where they are few.
     is_exhaustive: bool,
+    /// The corner that it is about.
+    focus: Option<Focus>,
 }
 
 /// A life to be lived.
@@ -112,6 +117,7 @@ impl<T: Tally> Explorer<'_, T> {
             contents: Contents::default(),
             images: 0,
             is_exhaustive: matches!(scenario, Scenario::Systematic { .. }),
+            focus: scenario.focus(self.subject),
             shape,
             rng,
         };
@@ -226,7 +232,11 @@ impl<T: Tally> Explorer<'_, T> {
         (number, past): (usize, Past),
     ) -> Result<(), String> {
         let mut image = Image::default();
-        let limit = if story.is_exhaustive { 256 } else { 16 };
+        let limit = match (story.is_exhaustive, story.focus) {
+            (true, _) => 256,
+            (false, None) => 16,
+            (false, Some(_)) => 1,
+        };
         if case.media.len() == 1 && case.media[0].is_exhaustible(limit) {
             let mut verdict = Ok(());
             case.media[0].all_images(limit, |bytes| {
@@ -240,16 +250,22 @@ impl<T: Tally> Explorer<'_, T> {
             });
             verdict?;
         } else {
-            let samples = if number == 0 { 3 } else { 2 };
+            let samples = match story.focus {
+                Some(focus) => focus.samples(case.events == 0),
+                None if number == 0 => 3,
+                None => 2,
+            };
             for _ in 0..samples {
                 case.sample(&mut story.rng, &mut image);
                 self.judge_image(story, &image, legal, past)?;
             }
         }
-        if number < LIVES_MAX && case.is_made && story.rng.u8(..) < if number == 0 { 6 } else { 3 }
-        {
-            case.sample(&mut story.rng, &mut image);
-            let script = random_script(&mut story.rng, &story.shape);
+        if case.is_made && story.goes_on(number, case.events == 0) {
+            match story.focus {
+                Some(Focus::Relay) => case.tear(&mut story.rng, &mut image),
+                _ => case.sample(&mut story.rng, &mut image),
+            }
+            let script = story.script();
             let policy = Policy::random(&mut story.rng, script.len(), 100);
             let begins = match story.rng.u8(..16) {
                 0 => Begins::Created,
@@ -287,7 +303,7 @@ impl<T: Tally> Explorer<'_, T> {
         story.images += 1;
         if let Entry::Vacant(entry) = self.recovered.entry(hash) {
             // By the hash: what was recovered before must not change what comes after.
-            entry.insert(recover(&story.shape, image, hash.is_multiple_of(8)));
+            entry.insert(recover(&story.shape, image, story.looks_closer(hash)));
             if !self.tally.image(hash, past.is_killed) {
                 // Time is up; what was judged until now was right.
                 story.images = IMAGES_MAX;
@@ -304,6 +320,9 @@ impl<T: Tally> Explorer<'_, T> {
 impl Story {
     /// Chances in 256 that a moment's crash is looked at.
     fn chances(&mut self, life: usize) -> u32 {
+        if let Some(focus) = self.focus {
+            return focus.chances();
+        }
         match (self.is_exhaustive, life) {
             (true, 0) => 256,
             (false, 0) => [256, 96, 32][self.rng.usize(..3)],
@@ -311,11 +330,33 @@ impl Story {
         }
     }
 
+    /// Whether what is recovered of the image with this hash is looked at more closely.
+    fn looks_closer(&self, hash: u64) -> bool {
+        self.focus == Some(Focus::Zeroings) || hash.is_multiple_of(8)
+    }
+
+    /// Whether a crash of life `number` is lived on from.
+    fn goes_on(&mut self, number: usize, is_opening: bool) -> bool {
+        let (lives_max, chances) = match self.focus {
+            Some(focus) => (focus.lives_max(), focus.chances_of_more(is_opening)),
+            None => (LIVES_MAX, if number == 0 { 6 } else { 3 }),
+        };
+        number < lives_max && self.rng.u8(..) < chances
+    }
+
+    fn script(&mut self) -> Script {
+        match self.focus {
+            Some(focus) => focus.script(&mut self.rng, &self.shape),
+            None => random_script(&mut self.rng, &self.shape),
+        }
+    }
+
     /// The processes of a life: in most lives others follow on `first`, mostly because it was
     /// killed.
     fn processes(&mut self, mut first: Process) -> Vec<Process> {
         let rng = &mut self.rng;
-        if self.is_exhaustive || rng.u8(..8) < 3 {
+        let is_alone = self.focus.is_some_and(|focus| !focus.has_processes());
+        if self.is_exhaustive || is_alone || rng.u8(..8) < 3 {
             return vec![first];
         }
         let count = [2, 2, 2, 3, 3, 4][rng.usize(..6)];
@@ -387,8 +428,22 @@ fn kill(rng: &mut fastrand::Rng) -> Option<Kill> {
 
 impl CrashCase {
     fn sample(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        self.sample_from(&Distribution::ALL, rng, image);
+    }
+
+    /// As `sample`; something that was being stored is mostly torn.
+    fn tear(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        let some = [
+            Distribution::UnitTorn,
+            Distribution::Subset,
+            Distribution::Everything,
+        ];
+        self.sample_from(&some, rng, image);
+    }
+
+    fn sample_from(&self, some: &[Distribution], rng: &mut fastrand::Rng, image: &mut Image) {
         image.media.resize(self.media.len(), Vec::new());
-        let distribution = Distribution::ALL[rng.usize(..Distribution::ALL.len())];
+        let distribution = some[rng.usize(..some.len())];
         for (member, bytes) in self.media.iter().zip(&mut image.media) {
             member.sample_from(distribution, rng, bytes);
         }
@@ -404,6 +459,14 @@ impl CrashCase {
 }
 
 impl Scenario {
+    /// The corner that it is about; engines have none.
+    fn focus(&self, subject: Subject) -> Option<Focus> {
+        match self {
+            Scenario::Focused(seed) if subject == Subject::Pool => Some(Focus::of(*seed)),
+            _ => None,
+        }
+    }
+
     /// All that a scenario is made of.
     fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
         match self {
@@ -412,6 +475,14 @@ impl Scenario {
                 let shape = subject.random_shape(&mut rng);
                 let script = random_script(&mut rng, &shape);
                 let policy = Policy::random(&mut rng, script.len(), 200);
+                (shape, script, policy, rng)
+            }
+            Scenario::Focused(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let focus = Focus::of(*seed);
+                let shape = focus.shape(&mut rng);
+                let script = focus.script(&mut rng, &shape);
+                let policy = focus.policy(&mut rng, script.len());
                 (shape, script, policy, rng)
             }
             Scenario::Systematic {
@@ -437,6 +508,7 @@ impl std::fmt::Display for Scenario {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Scenario::Random(seed) => write!(f, "{seed}"),
+            Scenario::Focused(seed) => write!(f, "f{seed}"),
             Scenario::Systematic {
                 script,
                 first,
@@ -453,7 +525,10 @@ impl std::str::FromStr for Scenario {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Scenario, String> {
-        let wrong = |_| format!("\"{text}\" is neither a number nor of the form s3.0.17");
+        let wrong = |_| format!("\"{text}\" is neither a number nor of the form f5 or s3.0.17");
+        if let Some(seed) = text.strip_prefix('f') {
+            return seed.parse().map(Scenario::Focused).map_err(wrong);
+        }
         let Some(rest) = text.strip_prefix('s') else {
             return text.parse().map(Scenario::Random).map_err(wrong);
         };
@@ -482,7 +557,7 @@ mod tests {
             first: 1,
             preemptions: vec![3, 9],
         };
-        for scenario in [Scenario::Random(77), systematic] {
+        for scenario in [Scenario::Random(77), Scenario::Focused(8), systematic] {
             assert_eq!(scenario.to_string().parse(), Ok(scenario));
         }
         assert!("s3".parse::<Scenario>().is_err());

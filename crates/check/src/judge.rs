@@ -5,7 +5,7 @@ use crate::oracle::{BlockStates, Contents};
 use crate::process::Begins;
 use crate::scenario::Shape;
 use crate::store::CrashStore;
-use crate::subject;
+use crate::subject::{self, OpenCache};
 use crate::world::Image;
 use forebay::Backing;
 use forebay_pmem::Region;
@@ -81,22 +81,16 @@ fn recover_once(
         Backing::from_store(stores[volume].clone())
     });
     let cache = cache.map_err(|refusal| refusal.text)?;
-    let mut found = Vec::with_capacity(shape.blocks());
-    for volume in 0..shape.volumes {
-        for block in 0..shape.volume_blocks {
-            let read = cache.read_block(shape, volume, block);
-            let read =
-                read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
-            // Where the volume ends before it or within it, the backing goes on.
-            let mut bytes = read.unwrap_or_default();
-            let start = block * shape.block_bytes;
-            let end = start + shape.bytes_of(u64::MAX, block);
-            bytes.extend_from_slice(&image.stores[volume][start + bytes.len()..end]);
-            found.push(bytes);
-        }
-    }
+    let found = read_all(&cache, shape, image)?;
     if look != Look::Read {
         cache.check()?;
+        cache.let_clean_go(shape.slots)?;
+        let again = read_all(&cache, shape, image)?;
+        if let Some(block) = found.iter().zip(&again).position(|(one, two)| one != two) {
+            return Err(format!(
+                "block {block} counted as clean, and reads otherwise once it has left the pool"
+            ));
+        }
     }
     if look == Look::Empty {
         cache.empty(&stores)?;
@@ -115,6 +109,25 @@ fn recover_once(
         stores: stores.collect(),
     };
     Ok((found, after))
+}
+
+/// Every block as it reads.
+fn read_all(cache: &OpenCache, shape: &Shape, image: &Image) -> Result<Found, String> {
+    let mut found = Vec::with_capacity(shape.blocks());
+    for volume in 0..shape.volumes {
+        for block in 0..shape.volume_blocks {
+            let read = cache.read_block(shape, volume, block);
+            let read =
+                read.map_err(|error| format!("read of volume {volume} block {block}: {error}"))?;
+            // Where the volume ends before it or within it, the backing goes on.
+            let mut bytes = read.unwrap_or_default();
+            let start = block * shape.block_bytes;
+            let end = start + shape.bytes_of(u64::MAX, block);
+            bytes.extend_from_slice(&image.stores[volume][start + bytes.len()..end]);
+            found.push(bytes);
+        }
+    }
+    Ok(found)
 }
 
 /// Whether `found` is one of the `legal` states; if not, in what it differs from the nearest one.

@@ -10,6 +10,7 @@ mod engine_scenario;
 mod expected;
 mod explore;
 mod files;
+mod focus;
 mod judge;
 mod life;
 #[cfg(feature = "mutants")]
@@ -55,19 +56,22 @@ struct Choice {
     as_printed: bool,
 }
 
-/// How long, and from where on.
+/// How far, and from where on.
 #[derive(Args)]
 struct Search {
-    /// Seconds for each.
-    #[arg(long, default_value_t = 30)]
-    seconds: u64,
-    /// First of the seeds.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Images for each, from each seed.
+    #[arg(long, default_value_t = search::IMAGES_MAX)]
+    images: u64,
+    /// So many of the seeds that each is to be found from.
+    #[arg(long, default_value_t = search::SEEDS.len())]
+    seeds: usize,
+    /// Or from this seed.
+    #[arg(long)]
+    seed: Option<u64>,
     /// Only these.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Threads; one for each processor if not given.
+    /// Searches at once; one for each processor if not given.
     #[arg(long)]
     threads: Option<usize>,
     /// Where to write the report, beside what is there already.
@@ -127,6 +131,14 @@ enum Command {
     /// Switches each known fault on in turn and searches until it is noticed.
     #[cfg(feature = "mutants")]
     Mutants(Search),
+    /// The part of that in a process of its own: one fault, from one seed.
+    #[cfg(feature = "mutants")]
+    #[command(hide = true)]
+    Hunt {
+        name: String,
+        seed: u64,
+        images: u64,
+    },
     /// Runs what a violation named again, and says in words what happens.
     Replay {
         #[command(flatten)]
@@ -154,13 +166,14 @@ impl Choice {
 }
 
 impl Search {
-    fn limits(&self) -> Limits {
-        Limits {
-            subject: Subject::Pool,
-            images: u64::MAX,
-            time: Duration::from_secs(self.seconds),
-            seed: self.seed,
-            threads: self.threads.unwrap_or_else(campaign::default_threads),
+    fn search(&self) -> search::Search {
+        let count = self.seeds.clamp(1, search::SEEDS.len());
+        let committed = search::SEEDS[..count].to_vec();
+        search::Search {
+            seeds: self.seed.map_or(committed, |seed| vec![seed]),
+            images: self.images,
+            only: self.only.clone(),
+            processes: self.threads.unwrap_or_else(campaign::default_threads),
         }
     }
 }
@@ -178,9 +191,11 @@ fn run(command: Command) -> Result<bool, String> {
             let limits = Limits {
                 subject: choice.subject()?,
                 images,
+                recoveries: u64::MAX,
                 time: Duration::from_secs(seconds),
                 seed,
                 threads: threads.unwrap_or_else(campaign::default_threads),
+                switch: None,
             };
             campaign::run_command(&limits, json.as_deref())
         }
@@ -201,6 +216,7 @@ fn run(command: Command) -> Result<bool, String> {
             }
             let limits = files::Limits {
                 images,
+                recoveries: u64::MAX,
                 time: Duration::from_secs(seconds),
                 seed,
                 threads,
@@ -208,12 +224,12 @@ fn run(command: Command) -> Result<bool, String> {
             files::command(&limits, json.as_deref())
         }
         Command::Printed(search) => {
-            search::printed_command(&search.limits(), &search.only, search.json.as_deref())
+            search::printed_command(&search.search(), search.json.as_deref())
         }
         #[cfg(feature = "mutants")]
-        Command::Mutants(search) => {
-            mutants::command(&search.limits(), &search.only, search.json.as_deref())
-        }
+        Command::Mutants(search) => mutants::command(&search.search(), search.json.as_deref()),
+        #[cfg(feature = "mutants")]
+        Command::Hunt { name, seed, images } => mutants::hunt_command(&name, seed, images),
         Command::Replay {
             choice,
             scenarios,

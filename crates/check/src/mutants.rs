@@ -3,9 +3,12 @@
 
 use crate::campaign::{self, Limits};
 use crate::files;
-use crate::search::{check_sound, search, write_counts};
+use crate::search::{Hunt, Search, check_sound, hunt, tell, write_counts};
 use crate::subject::Subject;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A fault.
 #[derive(Clone, Copy)]
@@ -70,37 +73,121 @@ pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
     Ok(fault.subject().unwrap_or(subject))
 }
 
-/// `forebay-check mutants`: true if every fault was noticed.
-pub fn command(limits: &Limits, only: &[String], json: Option<&Path>) -> Result<bool, String> {
+/// `forebay-check mutants`: true if every fault was noticed from each seed.
+pub fn command(search: &Search, json: Option<&Path>) -> Result<bool, String> {
     campaign::hush_panics();
-    let wanted = |fault: &Fault| only.is_empty() || only.contains(&fault.name());
-    let faults: Vec<Fault> = Fault::all().filter(wanted).collect();
-    let mut caught = 0;
-    let mut sound = None;
-    for &fault in &faults {
-        if sound != Some(fault.subject()) {
-            match fault.subject() {
-                Some(subject) => check_sound(&of(limits, subject))?,
-                None => files::check_sound(limits)?,
-            }
-            sound = Some(fault.subject());
+    let faults: Vec<Fault> = Fault::all()
+        .filter(|fault| search.wants(&fault.name()))
+        .collect();
+    let subjects: Vec<Option<Subject>> = faults.iter().map(|fault| fault.subject()).collect();
+    for subject in subjects.chunk_by(|one, next| one == next) {
+        match subject[0] {
+            Some(subject) => check_sound(&search.limits(subject, SOUND_SEED))?,
+            None => files::check_sound(SOUND_SEED)?,
         }
-        set(Some(fault));
-        let is_caught = match fault.subject() {
-            Some(subject) => search(&of(limits, subject), &fault.name()),
-            None => files::search(limits, &fault.name())?,
-        };
-        set(None);
-        caught += usize::from(is_caught);
     }
+    let found = hunt_all(search, &faults)?;
+    let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
     println!("{caught} of {} mutants caught", faults.len());
-    write_counts(json, ("mutants", "mutants"), (faults.len(), caught))?;
+    write_counts(json, ("mutants", "mutants"), &found)?;
     Ok(caught == faults.len())
 }
 
-fn of(limits: &Limits, subject: Subject) -> Limits {
-    Limits {
-        subject,
-        ..limits.clone()
-    }
+/// The first seed of the runs without a fault.
+const SOUND_SEED: u64 = 1;
+
+/// Every fault from every seed, each in a process of its own: a fault is switched on for a whole process.
+fn hunt_all(search: &Search, faults: &[Fault]) -> Result<Vec<(String, bool, u64)>, String> {
+    let jobs = faults.len() * search.seeds.len();
+    let next = AtomicUsize::new(0);
+    let hunts: Vec<Mutex<Vec<Option<Hunt>>>> = faults
+        .iter()
+        .map(|_| Mutex::new(vec![None; search.seeds.len()]))
+        .collect();
+    let found = Mutex::new(vec![None; faults.len()]);
+    let work = |worker: usize| -> Result<(), String> {
+        // What this thread starts inherits it.
+        campaign::stay_on_one_processor(worker);
+        loop {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= jobs {
+                return Ok(());
+            }
+            let (number, seed) = (job / search.seeds.len(), job % search.seeds.len());
+            let name = faults[number].name();
+            let hunt = hunt_apart(&name, search.seeds[seed], search.images)?;
+            let mut hunts = hunts[number].lock().unwrap_or_else(PoisonError::into_inner);
+            hunts[seed] = Some(hunt);
+            let done: Option<Vec<Hunt>> = hunts.iter().cloned().collect();
+            if let Some(done) = done {
+                let is_caught = tell(&name, &search.seeds, &done);
+                let images = done.iter().map(|hunt| hunt.images).max().unwrap_or(0);
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                found[number] = Some((name, is_caught, images));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = (0..search.processes)
+            .map(|worker| scope.spawn(move || work(worker)))
+            .collect();
+        let mut ends = workers.into_iter().map(|worker| worker.join());
+        ends.try_for_each(|end| end.unwrap_or_else(|_| Err(String::from("a worker died"))))
+    })?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// One fault from one seed, by another process of this program.
+fn hunt_apart(name: &str, seed: u64, images: u64) -> Result<Hunt, String> {
+    let failed = |what: &str| format!("the search for {name} from seed {seed}: {what}");
+    let program = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
+    let output = Command::new(program)
+        .args(["hunt", name, &seed.to_string(), &images.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| failed(&error.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut words = text.split_whitespace();
+    let images = words.next().and_then(|word| word.parse().ok());
+    let images = images.ok_or_else(|| failed(&format!("it said {text:?}, {}", output.status)))?;
+    let scenario = words.next().map(String::from);
+    Ok(Hunt { scenario, images })
+}
+
+/// The fault that this process searches for, by its number among all.
+static HUNTED: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+fn switch(is_on: bool) {
+    let hunted = Fault::all().nth(HUNTED.load(Ordering::Relaxed));
+    set(hunted.filter(|_| is_on));
+}
+
+/// `forebay-check hunt`: how many images it took, and what shows the fault if it was noticed.
+pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool, String> {
+    campaign::hush_panics();
+    let found = Fault::all().find(|fault| fault.name() == name);
+    let fault = found.ok_or_else(|| format!("there is no mutant {name}"))?;
+    set(Some(fault));
+    let search = Search {
+        seeds: vec![seed],
+        images,
+        only: Vec::new(),
+        processes: 1,
+    };
+    let found = match fault.subject() {
+        Some(subject) => {
+            let number = Fault::all().position(|fault| fault.name() == name);
+            HUNTED.store(number.expect("it was found"), Ordering::Relaxed);
+            hunt(&Limits {
+                switch: Some(switch),
+                ..search.limits(subject, seed)
+            })
+        }
+        None => files::hunt(seed, images)?,
+    };
+    println!("{} {}", found.images, found.scenario.unwrap_or_default());
+    Ok(true)
 }

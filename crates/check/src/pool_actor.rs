@@ -342,6 +342,12 @@ impl<'a> PoolActor<'a> {
                 self.keep_tail(volume, item.block, &mut patch.bytes);
                 transaction.write(block, &patch.bytes)?;
             }
+            Change::Copy(from) => {
+                patch.bytes = vec![0; block_bytes];
+                transaction.read(from as u64, &mut patch.bytes)?;
+                transaction.write(block, &patch.bytes)?;
+                self.ends.remove(&(volume, item.block));
+            }
             Change::Part { offset, len, seed } => {
                 patch.offset = offset.min(valid_bytes - 1);
                 patch.bytes = noise(seed, len.min(valid_bytes - patch.offset));

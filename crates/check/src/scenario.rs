@@ -270,6 +270,8 @@ pub enum Change {
     Discard,
     /// Some ranges of a block of metadata, and the engine is told which.
     Update(u64),
+    /// What another block of the volume holds, each as it is found.
+    Copy(usize),
 }
 
 /// One step of an actor.

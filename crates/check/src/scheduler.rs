@@ -25,6 +25,9 @@ pub enum Policy {
         priorities: Vec<i64>,
         drops: Vec<u64>,
     },
+    /// The one that runs; with so many chances in 256 another one where it looks at something without a
+    /// lock, and seldom elsewhere: what is seen there changes before it counts.
+    Windows { rng: fastrand::Rng, chances: u32 },
     /// The one that runs, but for these preemptions: at this step, to this actor.
     Preemptions(Vec<(u64, usize)>),
 }
@@ -38,10 +41,22 @@ impl Policy {
             let drops = (0..rng.usize(1..6)).map(|_| rng.u64(..steps)).collect();
             return Policy::Priorities { priorities, drops };
         }
+        if rng.u8(..6) == 0 {
+            return Policy::windows(rng);
+        }
         let switches = [4, 16, 48, 128][rng.usize(..4)];
         Policy::Random {
             rng: rng.fork(),
             switches,
+        }
+    }
+
+    /// A policy that opens the windows between two looks, drawn from `rng`.
+    pub fn windows(rng: &mut fastrand::Rng) -> Policy {
+        let chances = [16, 40, 96][rng.usize(..3)];
+        Policy::Windows {
+            rng: rng.fork(),
+            chances,
         }
     }
 }
@@ -285,6 +300,20 @@ impl State {
                 };
                 match current {
                     Some(current) if !must_yield && rng.u32(..512) >= weight * *switches => current,
+                    _ => {
+                        let number = rng.usize(..others.clone().count());
+                        others.clone().nth(number).unwrap_or(first)
+                    }
+                }
+            }
+            Policy::Windows { rng, chances } => {
+                let chances = match point {
+                    Point::Look => *chances,
+                    Point::Event | Point::Fence => 4,
+                    Point::Yield => 256,
+                };
+                match current {
+                    Some(current) if rng.u32(..256) >= chances => current,
                     _ => {
                         let number = rng.usize(..others.clone().count());
                         others.clone().nth(number).unwrap_or(first)

@@ -1,39 +1,108 @@
 //! Campaigns that have to find something: a protocol that loses data, or a fault switched on.
+//!
+//! A fault counts as noticed when a campaign finds it from each of the [`SEEDS`] within so many images.
+//! Each of these has one worker, so that the same seed needs the same number of images everywhere; time
+//! decides nothing.
 
 use crate::campaign::{self, Limits};
-use crate::report::{self, Entry, progress_bar};
+use crate::report::{self, Entry};
 use crate::subject::Subject;
 use forebay_lab::engines::EngineName;
 use std::path::Path;
+use std::time::Duration;
+
+/// Where the campaigns begin that are to find each fault. Far apart: a campaign takes one seed after the
+/// other.
+pub const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
+
+/// Images that each of them recovers at most.
+pub const IMAGES_MAX: u64 = 50_000;
 
 /// The papers' protocols that lose data as printed; `docs/papers.md` says which and how.
 const PRINTED_LOSES: [EngineName; 3] =
     [EngineName::Classic, EngineName::Tinca, EngineName::Spindle];
 
-/// Runs one campaign and says whether it noticed the fault called `name`.
-pub fn search(limits: &Limits, name: &str) -> bool {
-    let bar = progress_bar(u64::MAX, name);
-    let outcome = campaign::run(limits, &bar);
-    bar.finish_and_clear();
-    let images = outcome.recovered;
-    match outcome.violations.first() {
-        Some(violation) => {
-            let seed = &violation.scenario;
-            println!("mutant {name}: caught (seed {seed}, after {images} images)");
-            true
-        }
-        None => {
-            println!("mutant {name}: SURVIVED {images} images");
-            false
+/// What is searched for, and how long.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The campaigns' first seeds.
+    pub seeds: Vec<u64>,
+    /// Images of each.
+    pub images: u64,
+    /// Only these; all if none.
+    pub only: Vec<String>,
+    /// Campaigns at once.
+    pub processes: usize,
+}
+
+impl Search {
+    /// Whether `name` is searched for.
+    pub fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == name)
+    }
+
+    /// The limits of the campaign from `seed`.
+    pub fn limits(&self, subject: Subject, seed: u64) -> Limits {
+        Limits {
+            subject,
+            images: u64::MAX,
+            recoveries: self.images,
+            time: Duration::MAX,
+            seed,
+            threads: 1,
+            switch: None,
         }
     }
 }
 
-/// Writes how many faults of a kind there are and were noticed.
+/// How a campaign went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hunt {
+    /// What shows the fault; none if it was not noticed.
+    pub scenario: Option<String>,
+    /// Images recovered until then.
+    pub images: u64,
+}
+
+/// Runs a campaign until it notices something.
+pub fn hunt(limits: &Limits) -> Hunt {
+    let outcome = campaign::run(limits, &indicatif::ProgressBar::hidden());
+    Hunt {
+        scenario: outcome
+            .violations
+            .first()
+            .map(|violation| violation.scenario.to_string()),
+        images: outcome.recovered,
+    }
+}
+
+/// Says what the campaigns for one fault came to, a line of it; true if all of them noticed it.
+pub fn tell(name: &str, seeds: &[u64], hunts: &[Hunt]) -> bool {
+    let mut caught = Vec::new();
+    let mut survived = Vec::new();
+    for (seed, hunt) in seeds.iter().zip(hunts) {
+        match &hunt.scenario {
+            Some(scenario) => caught.push(format!("{scenario} after {} images", hunt.images)),
+            None => survived.push(format!("{} images from seed {seed}", hunt.images)),
+        }
+    }
+    if survived.is_empty() {
+        println!("mutant {name}: caught ({})", caught.join(", "));
+        return true;
+    }
+    let seen = match caught.is_empty() {
+        true => String::new(),
+        false => format!("; caught by {}", caught.join(", ")),
+    };
+    println!("mutant {name}: SURVIVED {}{seen}", survived.join(", "));
+    false
+}
+
+/// Writes how many faults of a kind there are and were noticed, and how many images each took at most.
 pub fn write_counts(
     path: Option<&Path>,
     (kind, unit): (&str, &'static str),
-    (all, caught): (usize, usize),
+    found: &[(String, bool, u64)],
 ) -> Result<(), String> {
     let Some(path) = path else { return Ok(()) };
     let entry = |name, value: usize| Entry {
@@ -41,10 +110,16 @@ pub fn write_counts(
         value: value as u64,
         unit,
     };
-    let rows = [
-        entry(kind.to_string(), all),
+    let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
+    let mut rows = vec![
+        entry(kind.to_string(), found.len()),
         entry(format!("{kind}_caught"), caught),
     ];
+    rows.extend(found.iter().map(|(name, _, images)| Entry {
+        name: format!("{kind}_images_{name}"),
+        value: *images,
+        unit: "images",
+    }));
     report::write(path, &rows)
 }
 
@@ -70,31 +145,24 @@ pub fn check_sound(limits: &Limits) -> Result<(), String> {
 }
 
 /// `forebay-check printed`: true if every one of them was seen losing data.
-pub fn printed_command(
-    limits: &Limits,
-    only: &[String],
-    json: Option<&Path>,
-) -> Result<bool, String> {
+pub fn printed_command(search: &Search, json: Option<&Path>) -> Result<bool, String> {
     campaign::hush_panics();
-    let wanted = |name: &EngineName| only.is_empty() || only.iter().any(|n| n == name.as_str());
-    let names: Vec<EngineName> = PRINTED_LOSES.into_iter().filter(wanted).collect();
-    let mut caught = 0;
-    for &name in &names {
-        let of = |subject| Limits {
-            subject,
-            ..limits.clone()
-        };
-        check_sound(&of(Subject::engine(name, false)))?;
-        let limits = of(Subject::engine(name, true));
-        caught += usize::from(search(&limits, &format!("{name} as printed")));
+    let names = PRINTED_LOSES
+        .into_iter()
+        .filter(|name| search.wants(name.as_str()));
+    let mut found = Vec::new();
+    for name in names {
+        check_sound(&search.limits(Subject::engine(name, false), search.seeds[0]))?;
+        let printed = |seed: &u64| hunt(&search.limits(Subject::engine(name, true), *seed));
+        let hunts: Vec<Hunt> = search.seeds.iter().map(printed).collect();
+        let is_caught = tell(&format!("{name} as printed"), &search.seeds, &hunts);
+        let images = hunts.iter().map(|hunt| hunt.images).max();
+        found.push((name.to_string(), is_caught, images.unwrap_or(0)));
     }
-    println!("{caught} of {} printed protocols caught", names.len());
-    write_counts(
-        json,
-        ("printed_protocols", "protocols"),
-        (names.len(), caught),
-    )?;
-    Ok(caught == names.len())
+    let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
+    println!("{caught} of {} printed protocols caught", found.len());
+    write_counts(json, ("printed_protocols", "protocols"), &found)?;
+    Ok(caught == found.len())
 }
 
 #[cfg(test)]
@@ -102,28 +170,27 @@ mod tests {
     use super::*;
     use crate::engine::Maker;
     use crate::toy::Fault;
-    use std::time::Duration;
 
-    fn run_toy(fault: Fault, images: u64) -> campaign::Outcome {
-        let limits = Limits {
-            subject: Subject::Engine {
-                maker: Maker::Toy(fault),
-                as_printed: false,
-            },
+    fn toy(fault: Fault, images: u64) -> Limits {
+        let search = Search {
+            seeds: vec![1],
             images,
-            time: Duration::from_secs(600),
-            seed: 1,
-            threads: 1,
+            only: Vec::new(),
+            processes: 1,
         };
-        campaign::run(&limits, &indicatif::ProgressBar::hidden())
+        let subject = Subject::Engine {
+            maker: Maker::Toy(fault),
+            as_printed: false,
+        };
+        search.limits(subject, 1)
     }
 
     #[test]
     fn a_sound_engine_passes_and_its_campaign_can_be_repeated() {
-        let outcome = run_toy(Fault::None, 3_000);
-        assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
-        assert!(outcome.distinct >= 3_000);
-        assert_eq!(outcome.recovered, run_toy(Fault::None, 3_000).recovered);
+        let found = hunt(&toy(Fault::None, 3_000));
+        assert_eq!(found.scenario, None);
+        assert!(found.images >= 3_000);
+        assert_eq!(found, hunt(&toy(Fault::None, 3_000)));
     }
 
     #[test]
@@ -135,8 +202,8 @@ mod tests {
             Fault::UpdatesWithZeroes,
             Fault::BelievesTheKilled,
         ] {
-            let outcome = run_toy(fault, 20_000);
-            assert_eq!(outcome.violations.len(), 1, "{fault:?}");
+            let found = hunt(&toy(fault, 20_000));
+            assert!(found.scenario.is_some(), "{fault:?}");
         }
     }
 }

@@ -231,6 +231,16 @@ impl OpenCache {
         }
     }
 
+    /// Lets clean blocks leave a pool, if they can; at most so many.
+    pub fn let_clean_go(&self, blocks: usize) -> Result<(), String> {
+        match self {
+            OpenCache::Pool(pool) => (0..blocks)
+                .try_for_each(|_| pool.reclaim(1))
+                .map_err(|error| format!("reclaim after recovery: {error}")),
+            OpenCache::Engine(_) => Ok(()),
+        }
+    }
+
     /// Empties an engine into its backing and compares them. A pool's write-back is in its scripts.
     pub fn empty(&self, stores: &[Arc<CrashStore>]) -> Result<(), String> {
         match self {

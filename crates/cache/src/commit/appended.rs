@@ -92,8 +92,7 @@ impl Core {
         lane: &HeldLane<'_>,
         stripes: (u32, Option<u32>),
     ) -> Slim<bool> {
-        // As in `commit_locked`: whoever held the lane or a lock may have let go at a failed fence.
-        self.writable()?;
+        self.still_writable()?;
         let Some(growth) = self.plan_growth(append)? else {
             return Ok(false);
         };
@@ -234,7 +233,9 @@ impl Core {
         match &growth.last {
             Some(last) => {
                 self.media.store_slot(slot, trailer, last);
-                self.content.references.mark_patched(slot);
+                if !mutated(Mutant::CompletedAppendUnmarked) {
+                    self.content.references.mark_patched(slot);
+                }
             }
             None => {
                 let valid = encode_partial_len(growth.at + growth.body.len());

@@ -36,8 +36,7 @@ impl Core {
         lane: &HeldLane<'_>,
         stock: &Stock<'_>,
     ) -> Slim<Outcome> {
-        // As in `commit_locked`: whoever held the lane or a lock may have let go at a failed fence.
-        self.writable()?;
+        self.still_writable()?;
         if !self.choose_entry(block)? {
             return Ok(Outcome::NoEntry);
         }

@@ -101,8 +101,7 @@ impl Core {
         lane: &HeldLane<'_>,
         stock: &Stock<'_>,
     ) -> Slim<Outcome> {
-        // As in `commit_locked`: whoever held the lane or a lock may have let go at a failed fence.
-        self.writable()?;
+        self.still_writable()?;
         for number in 0..blocks.len() {
             let chosen = self.choose_entry(&mut blocks[number]);
             if !matches!(chosen, Ok(true)) {

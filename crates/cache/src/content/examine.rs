@@ -134,6 +134,7 @@ impl Core {
         } else {
             self.differing_pieces(left.slot(), block, 0).is_some()
         };
+        let is_equal = is_equal || mutated(Mutant::TwinTrustedByCrc);
         // A page that the medium lost reads as zeroes.
         if is_equal && !self.media.slot_lost(left.slot()) {
             return Some(left);
@@ -204,6 +205,7 @@ impl Core {
         let now = self.media.load_entry(index);
         // Under its key's lock the mapping stays, so its slot has a holder.
         let still = now.key() == entry.key() && Left::of(now) == Some(left) && may_be_shared(now);
+        let still = still || mutated(Mutant::HeldWithoutRecheck);
         let is_whole = !references.is_patched(left.slot()) || mutated(Mutant::PatchedSlotShared);
         let held = still
             && is_whole

@@ -177,6 +177,9 @@ impl VolumeState {
     /// A killed process, ours or another, may have written what it did not sync; a clean block stands on
     /// durable bytes only (I7).
     fn settle(&self, backing: &Backing) -> Result<()> {
+        if mutated(Mutant::AttachedWithoutSync) {
+            return Ok(());
+        }
         let synced = self
             .health
             .sync_all_since(self.health.sync_epoch(), backing);

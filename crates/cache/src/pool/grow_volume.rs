@@ -75,7 +75,7 @@ impl Pool {
             limited.expect("it has a backing").raise(size_bytes);
         };
         let block_bytes = core.block_bytes() as u64;
-        if old_bytes.is_multiple_of(block_bytes) {
+        if old_bytes.is_multiple_of(block_bytes) || mutated(Mutant::OddEndGrownUnlocked) {
             raise();
             return Ok(());
         }

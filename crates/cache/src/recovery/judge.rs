@@ -172,6 +172,9 @@ fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
 /// others are: a fence that succeeded covered them, and their slots until a record that is there said
 /// otherwise.
 fn flush_tested(media: &Media, log: &Log, record: &Record) {
+    if mutated(Mutant::TestedRecordNotFlushed) {
+        return;
+    }
     let offset =
         media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
     media.flush_found(media.main(), offset, record.bytes as usize);

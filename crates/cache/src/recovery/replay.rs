@@ -270,10 +270,15 @@ fn of_known_volume(
 /// of what the medium lacks there nothing but fills and clean marks would be lost.
 fn store_all(media: &Media, stores: &Stores) {
     for in_line in stores.chunk_by(|one, next| one.0 / HOME_ENTRIES == next.0 / HOME_ENTRIES) {
+        let mut is_changed = false;
         for (index, entry) in in_line {
             if media.load_entry(*index) != *entry {
                 media.store_entry(*index, *entry);
+                is_changed = true;
             }
+        }
+        if !is_changed && mutated(Mutant::EqualEntriesNotFlushed) {
+            continue;
         }
         let offset = media
             .geometry

@@ -72,7 +72,8 @@ fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], life: u64) -> Result<()
     let offset = media.geometry.life_line((life % 2) as usize);
     let mut is_cleared = false;
     for member in media.members() {
-        if life::is_place_damaged(member, &media.geometry, pool_uuid, life) {
+        let is_damaged = life::is_place_damaged(member, &media.geometry, pool_uuid, life);
+        if is_damaged && !mutated(Mutant::TornLifePlaceKept) {
             member.store(offset, &[0; LIFE_BYTES]);
             member.flush(offset, LIFE_BYTES);
             is_cleared = true;

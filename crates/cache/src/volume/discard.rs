@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::Volume;
 use crate::error::Result;
+use crate::mutants::{Mutant, mutated};
 
 /// Blocks that one bulk discard handles at once: who would write one of them back waits for all of them.
 const DISCARD_BLOCKS_MAX: u64 = 256;
@@ -97,7 +98,7 @@ impl Volume {
         // Who detaches the volume strikes it off, takes every lock, and then waits for what is listed.
         let attached = core.attached(key);
         let is_cached = core.find(place, key).is_some();
-        if is_cached || attached.is_err() {
+        if is_cached || attached.is_err() || mutated(Mutant::ZeroedUnderReaders) {
             core.index.unlock(place.stripe);
         } else {
             core.index.begin_change(place.stripe);

@@ -31,7 +31,9 @@ impl Volume {
         Missing {
             place,
             version,
-            may_fill: fill && self.state.zeroings.is_settled(block),
+            may_fill: fill
+                && (self.state.zeroings.is_settled(block)
+                    || mutated(Mutant::FilledFromUnsyncedZeroes)),
         }
     }
 
@@ -134,6 +136,7 @@ impl Volume {
         if !(may_fill && core.options.fill_on_read && core.writable().is_ok()) {
             return Some(version);
         }
+        crate::sync::look_hint();
         // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
         // backing gave are right all the same.
         let filled = core.fill(key, place, version, bytes);

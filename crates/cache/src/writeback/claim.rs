@@ -5,6 +5,7 @@ use crate::backing::Backing;
 use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::Error;
+use crate::mutants::{Mutant, mutated};
 use crate::volume::VolumeState;
 use crate::writeback::Round;
 use crate::writeback::merge::Flight;
@@ -70,7 +71,8 @@ impl Core {
         // Whoever zeroes it behind the cache has listed that before it took this lock to see that it is
         // not cached: either it sees this block, or this sees the listing. What is claimed is written to
         // the backing, and stays cached until it is synced.
-        while volume.zeroings.is_under_way(key.block()) {
+        while volume.zeroings.is_under_way(key.block()) && !mutated(Mutant::WrittenBackUnderZeroing)
+        {
             self.index.unlock(place.stripe);
             volume.zeroings.wait(key.block()..key.block() + 1);
             self.index.lock(place.stripe);

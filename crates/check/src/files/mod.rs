@@ -15,6 +15,8 @@ mod worker;
 use crate::campaign::{default_threads, hush_panics};
 use crate::judge::Fold;
 use crate::report::{self, Entry, progress_bar};
+#[cfg(feature = "mutants")]
+use crate::search::Hunt;
 use backing::Identities;
 use forebay::{Pool, PoolOptions};
 use forebay_pmem::Region;
@@ -38,6 +40,8 @@ const SAMPLES: usize = 2;
 pub struct Limits {
     /// Distinct images.
     pub images: u64,
+    /// Or images recovered, equal ones too.
+    pub recoveries: u64,
     /// Or this time.
     pub time: Duration,
     /// The first seed.
@@ -131,6 +135,7 @@ impl Campaign<'_> {
         drop(seen);
         !self.stopped.load(Ordering::Relaxed)
             && distinct < self.limits.images
+            && self.recovered.load(Ordering::Relaxed) < self.limits.recoveries
             && self.started.elapsed() < self.limits.time
     }
 }
@@ -299,12 +304,8 @@ const SOUND_IMAGES: u64 = 300;
 
 /// The error says what is wrong with a buffer that has no fault switched on.
 #[cfg(feature = "mutants")]
-pub fn check_sound(limits: &crate::campaign::Limits) -> Result<(), String> {
-    let limits = Limits {
-        images: SOUND_IMAGES,
-        ..of(limits)
-    };
-    let outcome = run(&limits, &ProgressBar::hidden())?;
+pub fn check_sound(seed: u64) -> Result<(), String> {
+    let outcome = run(&alone(seed, SOUND_IMAGES), &ProgressBar::hidden())?;
     match outcome.violations.first() {
         Some((seed, text)) => Err(format!(
             "violated without any fault: {text}; replay with: forebay-check files --replay {seed}"
@@ -313,27 +314,25 @@ pub fn check_sound(limits: &crate::campaign::Limits) -> Result<(), String> {
     }
 }
 
-/// Runs one campaign and says whether it noticed the fault called `name`.
+/// Runs a campaign until it notices something.
 #[cfg(feature = "mutants")]
-pub fn search(limits: &crate::campaign::Limits, name: &str) -> Result<bool, String> {
-    let bar = progress_bar(u64::MAX, name);
-    let outcome = run(&of(limits), &bar)?;
-    bar.finish_and_clear();
-    let images = outcome.recovered;
-    match outcome.violations.first() {
-        Some((seed, _)) => println!("mutant {name}: caught (seed {seed}, after {images} images)"),
-        None => println!("mutant {name}: SURVIVED {images} images"),
-    }
-    Ok(!outcome.violations.is_empty())
+pub fn hunt(seed: u64, images: u64) -> Result<Hunt, String> {
+    let outcome = run(&alone(seed, images), &ProgressBar::hidden())?;
+    Ok(Hunt {
+        scenario: outcome.violations.first().map(|(seed, _)| seed.to_string()),
+        images: outcome.recovered,
+    })
 }
 
+/// One worker, and so many images: the same run everywhere.
 #[cfg(feature = "mutants")]
-fn of(limits: &crate::campaign::Limits) -> Limits {
+fn alone(seed: u64, images: u64) -> Limits {
     Limits {
-        images: limits.images,
-        time: limits.time,
-        seed: limits.seed,
-        threads: Some(limits.threads),
+        images: u64::MAX,
+        recoveries: images,
+        time: Duration::MAX,
+        seed,
+        threads: Some(1),
     }
 }
 
@@ -393,6 +392,7 @@ mod tests {
         let recovered = || {
             let limits = Limits {
                 images: 60,
+                recoveries: u64::MAX,
                 time: Duration::from_secs(600),
                 seed: 1,
                 threads: Some(1),

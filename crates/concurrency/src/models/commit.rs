@@ -176,7 +176,7 @@ pub(crate) fn watermark_waits() {
         for _ in 0..rounds {
             let lane = lanes.try_hold(64).expect("a lane is free");
             let sequence = lane.draw();
-            lanes.refresh_acknowledged();
+            lanes.refresh_acknowledged(false);
             let watermark = lanes.acknowledged();
             assert!(watermark < sequence, "a watermark over its own record");
             for below in 1..=watermark {

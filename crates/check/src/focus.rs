@@ -1,0 +1,417 @@
+//! Pools and scripts that bring about what random ones seldom do: the corners where a fault would hide
+//! from them. A small share of each campaign; everything is drawn from the scenario's seed all the same.
+
+use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scheduler::Policy;
+
+/// A corner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Focus {
+    /// Few contents that blocks share, leave and overwrite.
+    Twins,
+    /// Blocks that appends make whole, and copies of them.
+    Completed,
+    /// A fence fails while others bring blocks in and write.
+    FailedFence,
+    /// Ranges are zeroed while others write back, read and write, and syncs fail.
+    Zeroings,
+    /// A life after the other, each of few steps, most of them crashed while the pool opens.
+    Relay,
+    /// Transactions of two blocks, and reads of both at one moment.
+    Pairs,
+    /// Blocks without checks that are read while they are written.
+    Unchecked,
+    /// Many writers of the same few blocks, and few slots.
+    Crowd,
+}
+
+impl Focus {
+    /// How often each comes in a round of all of them: the more, the less often it is what it is about.
+    const ROUND: [(Focus, u64); 8] = [
+        (Focus::Twins, 6),
+        (Focus::Completed, 1),
+        (Focus::FailedFence, 6),
+        (Focus::Zeroings, 6),
+        (Focus::Relay, 2),
+        (Focus::Pairs, 1),
+        (Focus::Unchecked, 3),
+        (Focus::Crowd, 3),
+    ];
+
+    /// Scenarios of a round; seeds that follow each other make one.
+    pub const ROUND_SCENARIOS: u64 = 28;
+
+    /// The corner of the scenario with this seed.
+    pub fn of(seed: u64) -> Focus {
+        let mut rest = seed % Focus::ROUND_SCENARIOS;
+        let found = Focus::ROUND.iter().find(|(_, count)| {
+            let is_here = rest < *count;
+            rest = rest.saturating_sub(*count);
+            is_here
+        });
+        found.expect("a round has so many").0
+    }
+
+    /// Lives after the first, at most.
+    pub fn lives_max(self) -> usize {
+        match self {
+            Focus::Relay => 8,
+            Focus::Completed | Focus::FailedFence | Focus::Zeroings => 2,
+            Focus::Twins | Focus::Pairs | Focus::Unchecked | Focus::Crowd => 1,
+        }
+    }
+
+    /// Chances in 256 to live on after a crash, be it while the pool opens.
+    pub fn chances_of_more(self, is_opening: bool) -> u8 {
+        match self {
+            Focus::Relay if is_opening => 48,
+            Focus::Relay => 24,
+            _ => 3,
+        }
+    }
+
+    /// Chances in 256 that a moment's crash is looked at. Few, where what goes wrong is seen by readers: many
+    /// short scenarios find more than few long ones.
+    pub fn chances(self) -> u32 {
+        match self {
+            Focus::Relay => 96,
+            Focus::Completed => 12,
+            Focus::Crowd | Focus::FailedFence => 6,
+            Focus::Zeroings | Focus::Twins => 2,
+            Focus::Pairs | Focus::Unchecked => 0,
+        }
+    }
+
+    /// Images of a crash.
+    pub fn samples(self, is_opening: bool) -> usize {
+        match self {
+            Focus::Relay if is_opening => 2,
+            _ => 1,
+        }
+    }
+
+    /// Whether other processes follow on the first one of a life as they do elsewhere.
+    pub fn has_processes(self) -> bool {
+        matches!(self, Focus::Zeroings)
+    }
+
+    /// The pool.
+    pub fn shape(self, rng: &mut fastrand::Rng) -> Shape {
+        let mut shape = Shape {
+            slots: rng.usize(8..12),
+            lanes: rng.u32(1..=2),
+            volume_blocks: rng.usize(3..=6),
+            lane_bytes: 1024,
+            fill_on_read: rng.bool(),
+            ..Shape::smallest(false)
+        };
+        match self {
+            Focus::Twins => shape.compares = rng.bool(),
+            Focus::Completed => shape.slots = rng.usize(10..16),
+            Focus::FailedFence => {
+                shape.strict = rng.bool();
+                shape.fill_on_read = true;
+                // Who waits for a lane alone never has the key's lock after it.
+                shape.lanes = if shape.strict { 1 } else { 2 };
+            }
+            Focus::Zeroings => shape.fill_on_read = true,
+            Focus::Relay => {
+                shape.strict = rng.u8(..4) == 0;
+                shape.volume_blocks = 3;
+            }
+            Focus::Pairs => {
+                shape.checksums = rng.u8(..4) > 0;
+                shape.slots = rng.usize(18..24);
+            }
+            Focus::Unchecked => {
+                shape.checksums = false;
+                shape.compares = false;
+            }
+            Focus::Crowd => {
+                shape.lanes = rng.u32(2..=3);
+                shape.slots = rng.usize(16..20);
+                if rng.bool() {
+                    // Full, so that each slot is taken as soon as it is free.
+                    shape.slots = rng.usize(8..10);
+                    shape.volume_blocks = shape.slots - rng.usize(1..3);
+                }
+            }
+        }
+        if !shape.checksums {
+            shape.strict = true;
+        }
+        shape.first_blocks = shape.volume_blocks;
+        shape
+    }
+
+    /// Who of its actors goes on.
+    pub fn policy(self, rng: &mut fastrand::Rng, actors: usize) -> Policy {
+        let opens_windows = match self {
+            Focus::Zeroings => rng.bool(),
+            Focus::Crowd => rng.u8(..4) == 0,
+            _ => rng.u8(..4) > 0,
+        };
+        match opens_windows {
+            true => Policy::windows(rng),
+            false => Policy::random(rng, actors, 80),
+        }
+    }
+
+    /// What its actors do.
+    pub fn script(self, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+        match self {
+            Focus::Twins => twins(rng, shape),
+            Focus::Completed => completed(rng, shape),
+            Focus::FailedFence => failed_fence(rng, shape),
+            Focus::Zeroings => zeroings(rng, shape),
+            Focus::Relay => actors(rng, 1..=1, 1..4, |rng| relayed(rng, shape)),
+            Focus::Pairs => pairs(rng, shape),
+            Focus::Unchecked => unchecked(rng, shape),
+            Focus::Crowd => actors(rng, 3..=3, 3..8, |rng| crowded(rng, shape)),
+        }
+    }
+}
+
+fn actors(
+    rng: &mut fastrand::Rng,
+    count: std::ops::RangeInclusive<usize>,
+    steps: std::ops::Range<usize>,
+    mut step: impl FnMut(&mut fastrand::Rng) -> Step,
+) -> Script {
+    (0..rng.usize(count))
+        .map(|_| (0..rng.usize(steps.clone())).map(|_| step(rng)).collect())
+        .collect()
+}
+
+fn write(block: usize, change: Change) -> Step {
+    write_all(vec![Item { block, change }])
+}
+
+fn write_all(items: Vec<Item>) -> Step {
+    Step::Transaction {
+        volume: 0,
+        items,
+        abort: false,
+    }
+}
+
+fn read(block: usize) -> Step {
+    Step::Read { volume: 0, block }
+}
+
+/// One of few contents, written as a call of its own or as a transaction.
+fn common(rng: &mut fastrand::Rng) -> Change {
+    Change::Whole(rng.u64(1..4))
+}
+
+fn part(rng: &mut fastrand::Rng, block_bytes: usize) -> Change {
+    let len = rng.usize(1..16);
+    Change::Part {
+        offset: rng.usize(..block_bytes - len),
+        len,
+        seed: rng.u64(..),
+    }
+}
+
+/// Blocks that share what others leave: one is given a content that another one has, while that one is
+/// overwritten and what it leaves is taken by a third.
+fn twins(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let few = |rng: &mut fastrand::Rng| match rng.bool() {
+        true => Change::Known(rng.u64(..6)),
+        false => common(rng),
+    };
+    let contents = [few(rng), few(rng)];
+    let writer = |rng: &mut fastrand::Rng, blocks: std::ops::Range<usize>| {
+        let block = rng.usize(blocks);
+        match rng.u8(..16) {
+            0..=8 => write(block, contents[rng.usize(..2)]),
+            9 | 10 => write(block, few(rng)),
+            11 => write(block, part(rng, shape.block_bytes)),
+            12 => write(block, Change::Discard),
+            13 => write(block, Change::Copy(rng.usize(..shape.volume_blocks))),
+            14 => read(block),
+            _ => write(block, Change::Whole(rng.u64(..))),
+        }
+    };
+    let one = (0..rng.usize(4..12)).map(|_| writer(rng, 0..2)).collect();
+    let other = (0..rng.usize(4..12))
+        .map(|_| writer(rng, 1..shape.volume_blocks))
+        .collect();
+    vec![one, other]
+}
+
+/// A block is appended to until it is whole. What it then holds was in the pool before, at the same
+/// position, so that a copy finds it.
+fn completed(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let len = rng.usize(1..shape.block_bytes - 8);
+    let (first, last) = (rng.u64(..), rng.u64(..));
+    let grow = |block| {
+        [(len, first), (shape.block_bytes - len, last)]
+            .map(|(len, seed)| write(block, Change::Append { len, seed }))
+    };
+    let mut steps = grow(0).to_vec();
+    steps.push(write(1, Change::Copy(0)));
+    if rng.bool() {
+        steps.push(Step::Checkpoint);
+    }
+    steps.extend(grow(1));
+    steps.push(write(2, Change::Copy(1)));
+    if rng.bool() {
+        steps.push(write(0, Change::Whole(rng.u64(..))));
+    }
+    let second = (0..rng.usize(..3)).map(|_| read(rng.usize(..shape.volume_blocks)));
+    vec![steps, second.collect()]
+}
+
+fn failed_fence(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    // Others bring blocks in, or write the very block.
+    // With a commit word that one fails after it may count all the same.
+    let reads = shape.strict;
+    let block = rng.usize(..shape.volume_blocks);
+    let after = match rng.bool() {
+        true => u32::from(shape.strict),
+        false => rng.u32(..4),
+    };
+    let mut script = vec![vec![
+        Step::FailFence { after },
+        write(block, Change::Whole(rng.u64(..))),
+        write(block, Change::Whole(rng.u64(..))),
+    ]];
+    script.extend(actors(rng, 1..=2, 2..6, |rng| match reads {
+        true => read(rng.usize(..shape.volume_blocks)),
+        false if rng.u8(..4) == 0 => write(block, part(rng, shape.block_bytes)),
+        false => write(block, Change::Whole(rng.u64(..))),
+    }));
+    script
+}
+
+/// One range, which one actor zeroes while the other one reads it, writes it, or writes others back.
+fn zeroings(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let block = rng.usize(..shape.volume_blocks - 1);
+    let next = (block + 1) % shape.volume_blocks;
+    let new = |block, rng: &mut fastrand::Rng| write(block, Change::Whole(rng.u64(..)));
+    let away = [Step::Reclaim(3), read(block), read(next)];
+    let variant = rng.u8(..4);
+    let mut first = match variant {
+        0 => vec![new(block, rng), Step::WriteBack, read(block)],
+        1 => vec![read(block), read(block)],
+        2 => vec![new(next, rng), Step::WriteBack, read(next)],
+        _ => vec![write(block, part(rng, shape.block_bytes)), Step::Flush(0)],
+    };
+    first.extend(away.clone());
+    let mut second = Vec::new();
+    if variant == 2 || rng.bool() {
+        second.push(Step::FailStore {
+            volume: 0,
+            writes: 0,
+            syncs: 1,
+        });
+    }
+    second.push(Step::DiscardRange {
+        volume: 0,
+        block,
+        count: 1,
+    });
+    second.push(read(block));
+    second.extend(away);
+    vec![first, second]
+}
+
+fn relayed(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+    let block = rng.usize(..shape.volume_blocks);
+    match rng.u8(..6) {
+        0 => Step::Checkpoint,
+        1 => write(block, part(rng, shape.block_bytes)),
+        _ => write(block, Change::Whole(rng.u64(..))),
+    }
+}
+
+/// Blocks that change together, and readers of both.
+fn pairs(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let both = |rng: &mut fastrand::Rng| {
+        let change = |rng: &mut fastrand::Rng| match rng.bool() {
+            true => Change::Whole(rng.u64(..)),
+            false => part(rng, shape.block_bytes),
+        };
+        let items = [0, 1].map(|block| Item {
+            block,
+            change: change(rng),
+        });
+        write_all(items.to_vec())
+    };
+    let mut script = actors(rng, 1..=2, 2..5, both);
+    script.extend(actors(rng, 1..=1, 3..8, |_| Step::ReadAtomic {
+        volume: 0,
+        block: 0,
+        count: 2,
+    }));
+    script
+}
+
+fn unchecked(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let mut script = actors(rng, 1..=2, 4..10, |rng| {
+        let block = rng.usize(..shape.volume_blocks.min(3));
+        match rng.u8(..8) {
+            0 => write(block, part(rng, shape.block_bytes)),
+            1 => Step::Flush(0),
+            2 => Step::Reclaim(3),
+            _ => write(block, Change::Whole(rng.u64(..))),
+        }
+    });
+    script.extend(actors(rng, 1..=1, 4..10, |rng| {
+        read(rng.usize(..shape.volume_blocks.min(3)))
+    }));
+    script
+}
+
+fn crowded(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
+    let is_full = shape.volume_blocks + 2 >= shape.slots;
+    let block = rng.usize(..if is_full { shape.volume_blocks } else { 2 });
+    match rng.u8(..10) {
+        0..=4 => write(block, Change::Whole(rng.u64(..))),
+        5 | 6 => write(block, part(rng, shape.block_bytes)),
+        7 => write_all(
+            [0, 1]
+                .map(|block| Item {
+                    block,
+                    change: Change::Whole(rng.u64(..)),
+                })
+                .to_vec(),
+        ),
+        8 => read(block),
+        _ => Step::Checkpoint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_has_every_corner_as_often_as_it_says() {
+        let counts = Focus::ROUND.map(|(focus, count)| {
+            let seeds = 0..Focus::ROUND_SCENARIOS;
+            (
+                seeds.filter(|seed| Focus::of(*seed) == focus).count() as u64,
+                count,
+            )
+        });
+        assert!(
+            counts.iter().all(|(found, said)| found == said),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_script_in_every_corner() {
+        for (focus, _) in Focus::ROUND {
+            let drawn = || {
+                let mut rng = fastrand::Rng::with_seed(7);
+                let shape = focus.shape(&mut rng);
+                let script = focus.script(&mut rng, &shape);
+                format!("{shape:?} {script:?}")
+            };
+            assert_eq!(drawn(), drawn());
+        }
+    }
+}
