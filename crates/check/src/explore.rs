@@ -332,7 +332,7 @@ impl Story {
 
     /// Whether what is recovered of the image with this hash is looked at more closely.
     fn looks_closer(&self, hash: u64) -> bool {
-        self.focus == Some(Focus::Zeroings) || hash.is_multiple_of(8)
+        self.focus.is_some_and(Focus::looks_closer) || hash.is_multiple_of(8)
     }
 
     /// Whether a crash of life `number` is lived on from.
@@ -354,9 +354,11 @@ impl Story {
     /// The processes of a life: in most lives others follow on `first`, mostly because it was
     /// killed.
     fn processes(&mut self, mut first: Process) -> Vec<Process> {
+        if let Some(focus) = self.focus {
+            return self.focused_processes(focus, first);
+        }
         let rng = &mut self.rng;
-        let is_alone = self.focus.is_some_and(|focus| !focus.has_processes());
-        if self.is_exhaustive || is_alone || rng.u8(..8) < 3 {
+        if self.is_exhaustive || rng.u8(..8) < 3 {
             return vec![first];
         }
         let count = [2, 2, 2, 3, 3, 4][rng.usize(..6)];
@@ -375,6 +377,27 @@ impl Story {
                 kill: kill(rng).filter(|_| number + 1 < count),
                 closes: rng.bool(),
                 is_spared: rng.u8(..4) > 0,
+            });
+        }
+        all
+    }
+
+    /// The processes of a life in a corner.
+    fn focused_processes(&mut self, focus: Focus, mut first: Process) -> Vec<Process> {
+        let Some((kill, others)) = focus.others(&mut self.rng) else {
+            return vec![first];
+        };
+        first.kill = kill;
+        let mut all = vec![first];
+        for _ in 0..others {
+            let script = focus.script(&mut self.rng, &self.shape);
+            all.push(Process {
+                begins: Begins::Opened,
+                policy: focus.policy(&mut self.rng, script.len()),
+                script,
+                kill: None,
+                closes: self.rng.bool(),
+                is_spared: true,
             });
         }
         all

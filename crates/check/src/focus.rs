@@ -2,7 +2,7 @@
 //! from them. A small share of each campaign; everything is drawn from the scenario's seed all the same.
 
 use crate::scenario::{Change, Item, Script, Shape, Step};
-use crate::scheduler::Policy;
+use crate::scheduler::{Kill, Policy};
 
 /// A corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +23,17 @@ pub enum Focus {
     Unchecked,
     /// Many writers of the same few blocks, and few slots.
     Crowd,
+    /// A volume grows, perhaps within a block, while others write back; a sync fails.
+    Growth,
+    /// A process is killed while it zeroes a range; the next one reads that.
+    Killed,
+    /// On a plain file: a fence fails, and another process goes on before the power does.
+    Pages,
 }
 
 impl Focus {
     /// How often each comes in a round of all of them: the more, the less often it is what it is about.
-    const ROUND: [(Focus, u64); 8] = [
+    const ROUND: [(Focus, u64); 11] = [
         (Focus::Twins, 6),
         (Focus::Completed, 1),
         (Focus::FailedFence, 6),
@@ -36,10 +42,13 @@ impl Focus {
         (Focus::Pairs, 1),
         (Focus::Unchecked, 3),
         (Focus::Crowd, 3),
+        (Focus::Growth, 4),
+        (Focus::Killed, 6),
+        (Focus::Pages, 2),
     ];
 
     /// Scenarios of a round; seeds that follow each other make one.
-    pub const ROUND_SCENARIOS: u64 = 28;
+    pub const ROUND_SCENARIOS: u64 = 40;
 
     /// The corner of the scenario with this seed.
     pub fn of(seed: u64) -> Focus {
@@ -57,7 +66,7 @@ impl Focus {
         match self {
             Focus::Relay => 8,
             Focus::Completed | Focus::FailedFence | Focus::Zeroings => 2,
-            Focus::Twins | Focus::Pairs | Focus::Unchecked | Focus::Crowd => 1,
+            _ => 1,
         }
     }
 
@@ -78,6 +87,8 @@ impl Focus {
             Focus::Completed => 12,
             Focus::Crowd | Focus::FailedFence => 6,
             Focus::Zeroings | Focus::Twins => 2,
+            Focus::Growth => 2,
+            Focus::Killed | Focus::Pages => 4,
             Focus::Pairs | Focus::Unchecked => 0,
         }
     }
@@ -90,9 +101,18 @@ impl Focus {
         }
     }
 
-    /// Whether other processes follow on the first one of a life as they do elsewhere.
-    pub fn has_processes(self) -> bool {
-        matches!(self, Focus::Zeroings)
+    /// Where the first process of a life ends before its time, and how many follow; none if it is alone.
+    pub fn others(self, rng: &mut fastrand::Rng) -> Option<(Option<Kill>, usize)> {
+        match self {
+            Focus::Killed => Some((Some(Kill::Step(rng.u64(1..120))), 1)),
+            Focus::Pages => Some((None, rng.usize(1..3))),
+            _ => None,
+        }
+    }
+
+    /// Whether every image is looked at closely.
+    pub fn looks_closer(self) -> bool {
+        matches!(self, Focus::Zeroings | Focus::Killed | Focus::Growth)
     }
 
     /// The pool.
@@ -114,7 +134,12 @@ impl Focus {
                 // Who waits for a lane alone never has the key's lock after it.
                 shape.lanes = if shape.strict { 1 } else { 2 };
             }
-            Focus::Zeroings => shape.fill_on_read = true,
+            Focus::Zeroings | Focus::Growth | Focus::Killed => shape.fill_on_read = true,
+            Focus::Pages => {
+                shape.pages = true;
+                shape.block_bytes = 512;
+                shape.lane_bytes = 16384;
+            }
             Focus::Relay => {
                 shape.strict = rng.u8(..4) == 0;
                 shape.volume_blocks = 3;
@@ -137,16 +162,28 @@ impl Focus {
                 }
             }
         }
+        shape.first_blocks = shape.volume_blocks;
+        if self == Focus::Growth {
+            shape.first_blocks -= 1;
+            shape.fill_on_read = true;
+            if rng.bool() {
+                shape.odd_bytes.1 = rng.usize(1..shape.block_bytes);
+            }
+        }
         if !shape.checksums {
             shape.strict = true;
         }
-        shape.first_blocks = shape.volume_blocks;
         shape
     }
 
     /// Who of its actors goes on.
     pub fn policy(self, rng: &mut fastrand::Rng, actors: usize) -> Policy {
         let opens_windows = match self {
+            Focus::Zeroings if rng.bool() => {
+                // One goes on to its end while the other has just begun.
+                let first = rng.usize(..2);
+                return Policy::Preemptions(vec![(0, first), (rng.u64(1..12), 1 - first)]);
+            }
             Focus::Zeroings => rng.bool(),
             Focus::Crowd => rng.u8(..4) == 0,
             _ => rng.u8(..4) > 0,
@@ -168,6 +205,9 @@ impl Focus {
             Focus::Pairs => pairs(rng, shape),
             Focus::Unchecked => unchecked(rng, shape),
             Focus::Crowd => actors(rng, 3..=3, 3..8, |rng| crowded(rng, shape)),
+            Focus::Growth => growth(rng, shape),
+            Focus::Killed => killed(rng),
+            Focus::Pages => pages(rng, shape),
         }
     }
 }
@@ -291,14 +331,16 @@ fn zeroings(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     let next = (block + 1) % shape.volume_blocks;
     let new = |block, rng: &mut fastrand::Rng| write(block, Change::Whole(rng.u64(..)));
     let away = [Step::Reclaim(3), read(block), read(next)];
-    let variant = rng.u8(..4);
+    let variant = [0, 0, 1, 2, 3][rng.usize(..5)];
     let mut first = match variant {
         0 => vec![new(block, rng), Step::WriteBack, read(block)],
         1 => vec![read(block), read(block)],
         2 => vec![new(next, rng), Step::WriteBack, read(next)],
         _ => vec![write(block, part(rng, shape.block_bytes)), Step::Flush(0)],
     };
-    first.extend(away.clone());
+    if variant != 0 || rng.bool() {
+        first.extend(away.clone());
+    }
     let mut second = Vec::new();
     if variant == 2 || rng.bool() {
         second.push(Step::FailStore {
@@ -315,6 +357,54 @@ fn zeroings(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     second.push(read(block));
     second.extend(away);
     vec![first, second]
+}
+
+/// The end of a volume moves while its last block comes and goes.
+fn growth(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let end = shape.first_blocks - 1;
+    let block = if rng.bool() { end } else { 0 };
+    let first = match rng.u8(..3) {
+        0 => vec![read(end), read(end)],
+        _ => vec![write(block, Change::Whole(rng.u64(..))), Step::WriteBack],
+    };
+    let away = [read(block), Step::Reclaim(3), read(end), read(block)];
+    let mut second = Vec::new();
+    if shape.odd_bytes.1 == 0 || rng.bool() {
+        second.push(Step::FailStore {
+            volume: 0,
+            writes: 0,
+            syncs: 1,
+        });
+    }
+    second.extend([Step::GrowVolume(0), Step::GrowVolume(0)]);
+    second.extend(away.clone());
+    vec![[first.as_slice(), &away].concat(), second]
+}
+
+/// A process that zeroes a block which is not cached, or one that brings it in.
+fn killed(rng: &mut fastrand::Rng) -> Script {
+    let zero = Step::DiscardRange {
+        volume: 0,
+        block: 0,
+        count: 1,
+    };
+    match rng.bool() {
+        true => vec![vec![zero, read(0)]],
+        false => vec![vec![read(0), Step::Reclaim(3), read(0)]],
+    }
+}
+
+fn pages(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    let new = |rng: &mut fastrand::Rng| {
+        let block = rng.usize(..shape.volume_blocks);
+        write(block, Change::Whole(rng.u64(..)))
+    };
+    let mut steps = vec![new(rng), new(rng)];
+    steps.push(Step::FailFence {
+        after: rng.u32(..2),
+    });
+    steps.extend([new(rng), new(rng)]);
+    vec![steps]
 }
 
 fn relayed(rng: &mut fastrand::Rng, shape: &Shape) -> Step {

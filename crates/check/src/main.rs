@@ -71,7 +71,8 @@ struct Search {
     /// Only these.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Searches at once; one for each processor if not given.
+    /// Searches for mutants at once; one for each processor if not given.
+    #[cfg(feature = "mutants")]
     #[arg(long)]
     threads: Option<usize>,
     /// Where to write the report, beside what is there already.
@@ -173,7 +174,6 @@ impl Search {
             seeds: self.seed.map_or(committed, |seed| vec![seed]),
             images: self.images,
             only: self.only.clone(),
-            processes: self.threads.unwrap_or_else(campaign::default_threads),
         }
     }
 }
@@ -227,7 +227,10 @@ fn run(command: Command) -> Result<bool, String> {
             search::printed_command(&search.search(), search.json.as_deref())
         }
         #[cfg(feature = "mutants")]
-        Command::Mutants(search) => mutants::command(&search.search(), search.json.as_deref()),
+        Command::Mutants(search) => {
+            let processes = search.threads.unwrap_or_else(campaign::default_threads);
+            mutants::command(&search.search(), processes, search.json.as_deref())
+        }
         #[cfg(feature = "mutants")]
         Command::Hunt { name, seed, images } => mutants::hunt_command(&name, seed, images),
         Command::Replay {

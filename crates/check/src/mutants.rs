@@ -74,7 +74,7 @@ pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
 }
 
 /// `forebay-check mutants`: true if every fault was noticed from each seed.
-pub fn command(search: &Search, json: Option<&Path>) -> Result<bool, String> {
+pub fn command(search: &Search, processes: usize, json: Option<&Path>) -> Result<bool, String> {
     campaign::hush_panics();
     let faults: Vec<Fault> = Fault::all()
         .filter(|fault| search.wants(&fault.name()))
@@ -86,7 +86,7 @@ pub fn command(search: &Search, json: Option<&Path>) -> Result<bool, String> {
             None => files::check_sound(SOUND_SEED)?,
         }
     }
-    let found = hunt_all(search, &faults)?;
+    let found = hunt_all(search, processes, &faults)?;
     let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
     println!("{caught} of {} mutants caught", faults.len());
     write_counts(json, ("mutants", "mutants"), &found)?;
@@ -96,8 +96,12 @@ pub fn command(search: &Search, json: Option<&Path>) -> Result<bool, String> {
 /// The first seed of the runs without a fault.
 const SOUND_SEED: u64 = 1;
 
-/// Every fault from every seed, each in a process of its own: a fault is switched on for a whole process.
-fn hunt_all(search: &Search, faults: &[Fault]) -> Result<Vec<(String, bool, u64)>, String> {
+/// Every fault from every seed, each in a process of its own and so many at once: a fault is switched on for a whole process.
+fn hunt_all(
+    search: &Search,
+    processes: usize,
+    faults: &[Fault],
+) -> Result<Vec<(String, bool, u64)>, String> {
     let jobs = faults.len() * search.seeds.len();
     let next = AtomicUsize::new(0);
     let hunts: Vec<Mutex<Vec<Option<Hunt>>>> = faults
@@ -129,7 +133,7 @@ fn hunt_all(search: &Search, faults: &[Fault]) -> Result<Vec<(String, bool, u64)
     };
     std::thread::scope(|scope| {
         let work = &work;
-        let workers: Vec<_> = (0..search.processes)
+        let workers: Vec<_> = (0..processes)
             .map(|worker| scope.spawn(move || work(worker)))
             .collect();
         let mut ends = workers.into_iter().map(|worker| worker.join());
@@ -175,7 +179,6 @@ pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool, String> 
         seeds: vec![seed],
         images,
         only: Vec::new(),
-        processes: 1,
     };
     let found = match fault.subject() {
         Some(subject) => {

@@ -31,8 +31,6 @@ pub struct Search {
     pub images: u64,
     /// Only these; all if none.
     pub only: Vec<String>,
-    /// Campaigns at once.
-    pub processes: usize,
 }
 
 impl Search {
@@ -176,7 +174,6 @@ mod tests {
             seeds: vec![1],
             images,
             only: Vec::new(),
-            processes: 1,
         };
         let subject = Subject::Engine {
             maker: Maker::Toy(fault),
