@@ -177,7 +177,22 @@ pub fn open_own(path: &Path, opening: Opening, trust_owner: bool) -> Result<File
     if !trust_owner && let Some(why) = fault_of_file(&file.metadata().map_err(failed)?) {
         return Err(foreign(why));
     }
+    wait_again(&file).map_err(failed)?;
     Ok(file)
+}
+
+/// Takes back that the file was opened not to wait: what is written through rings and to file systems
+/// of other processes would else come back undone.
+fn wait_again(file: &File) -> io::Result<()> {
+    // SAFETY: a plain system call on a descriptor that is open.
+    let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    // SAFETY: as above.
+    if flags < 0
+        || unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0
+    {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn open_in(directory: &File, name: &OsStr, opening: Opening) -> io::Result<File> {
@@ -211,6 +226,23 @@ mod tests {
                 PmemErrorKind::Foreign(why) => Some(why),
                 other => panic!("{other:?}"),
             },
+        }
+    }
+
+    #[test]
+    fn a_file_of_our_own_stayed_open_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        for opening in [
+            Opening::Make,
+            Opening::WriteOrMake,
+            Opening::Write,
+            Opening::Read,
+        ] {
+            let file = open_own(&path, opening, false).unwrap();
+            // SAFETY: a plain system call on a descriptor that is open.
+            let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+            assert_eq!(flags & libc::O_NONBLOCK, 0, "{opening:?}");
         }
     }
 
