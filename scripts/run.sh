@@ -93,7 +93,7 @@ clean_up() {
     mountpoint -q "$work/fuse" && umount -l "$work/fuse"
     # A dead mount is no mountpoint to mountpoint(1).
     grep -q " $work/fuse fuse " /proc/self/mounts && umount -l "$work/fuse"
-    rm -f "$pool" "$pool.sock" "$work/disk.img" "$work/bare.img"
+    rm -f "$pool" "$pool.sock" "$work/disk.img" "$work/disk.img.forebay" "$work/bare.img"
     case "$status" in
     0) ;;
     130 | 143) say "run: interrupted; everything is put away" >&2 ;;

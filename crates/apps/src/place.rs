@@ -200,6 +200,7 @@ impl<'a> Session<'a> {
         }
         let mut command = Command::new(&self.context.forebay);
         command
+            .env("XDG_STATE_HOME", self.scratch("state"))
             .args(["run", "--pool"])
             .arg(self.pool(number)?)
             .arg("--cover")

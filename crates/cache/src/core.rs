@@ -126,11 +126,12 @@ impl Core {
     }
 
     /// Closes the pool to those who still hold a volume: nobody changes it any more, in memory, on the
-    /// medium or behind it, and it is unlocked. Background threads have ended.
+    /// medium or behind it, and it is unlocked. Background threads have ended. Before that, where nothing has
+    /// failed, `end` has its turn.
     ///
     /// # Errors
     /// A fence failed, so that the next opening recovers; or the system's, and the pool stays locked.
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self, end: impl FnOnce() -> Result<()>) -> Result<()> {
         self.closed.store(true, Ordering::Release);
         self.live.clear();
         // From here on nothing is brought in or written, as when a volume is detached.
@@ -145,9 +146,14 @@ impl Core {
         for volume in volumes.iter().flatten() {
             volume.zeroings.wait(0..u64::MAX);
         }
+        // While the pool is still ours alone.
+        let ended = match checkpointed {
+            Ok(()) => end(),
+            Err(_) => Ok(()),
+        };
         let retired = self.media.members().iter().map(Region::retire);
         let retired = retired.fold(Ok(()), Result::and);
-        checkpointed.and(retired.map_err(Error::from))
+        checkpointed.and(ended).and(retired.map_err(Error::from))
     }
 
     /// Refuses a transaction that one commit could not hold.

@@ -99,6 +99,29 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
+    /// The backing has newer data in another pool, or the pool is an old copy, or the backing is
+    /// (`docs/marks.md`). Nothing was changed.
+    #[error("{}: {found}; {todo}", path.display())]
+    Stale {
+        /// The backing.
+        path: PathBuf,
+        /// What was found.
+        found: String,
+        /// What a person can do about it.
+        todo: &'static str,
+    },
+    /// The mark of a backing could not be read or written.
+    #[error(
+        "{}: the mark that names the pool with its newest data: {source}; make it, or the folder it is \
+         in, readable and writable",
+        path.display()
+    )]
+    Mark {
+        /// The backing.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// A fence failed earlier, so that durability cannot be promised any more.
     #[error("{}: the pool refuses writes since an earlier fence failed; reopen it", path.display())]
     Poisoned {

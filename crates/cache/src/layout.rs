@@ -191,7 +191,11 @@ media_struct!(
         path_bytes: u32,
         reserved0: u32,
         path: [u8; VOLUME_PATH_BYTES],
-        reserved: [u8; 28],
+        /// As in the backing's mark (`docs/marks.md`); 0: there never was one.
+        generation: u64,
+        /// How far the volume is in it: 0 no mark, 1 starting, 2 open, 3 clean.
+        stage: u32,
+        reserved: [u8; 16],
         crc: u32,
     }
 );

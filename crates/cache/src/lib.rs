@@ -39,6 +39,7 @@ mod layout;
 mod life;
 mod live;
 mod maintenance;
+pub mod marks;
 mod media;
 pub mod mutants;
 mod options;

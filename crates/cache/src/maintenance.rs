@@ -108,6 +108,30 @@ impl Core {
         Ok(())
     }
 
+    /// Evicts those blocks of a volume that are clean: what the backing has instead counts.
+    pub(crate) fn drop_clean_blocks(&self, volume: u32) -> Result<()> {
+        let mut batch = Vec::new();
+        for index in 0..self.media.geometry.entries {
+            let entry = self.media.load_entry(index);
+            let is_clean = self.state(index) & STATE_DIRTY == 0;
+            if !entry.is_free() && entry.key().volume() == volume && is_clean {
+                batch.push(entry);
+            }
+            if batch.len() == EVICT_BATCH_MAX {
+                self.evict_all(&mut batch)?;
+            }
+        }
+        self.evict_all(&mut batch)
+    }
+
+    /// Whether the pool has a block of the volume.
+    pub(crate) fn holds_block_of(&self, volume: u32) -> bool {
+        (0..self.media.geometry.entries).any(|index| {
+            let entry = self.media.load_entry(index);
+            !entry.is_free() && entry.key().volume() == volume
+        })
+    }
+
     fn evict_all(&self, batch: &mut Vec<Entry>) -> Result<()> {
         for part in batch.chunks(self.evictions_per_record()) {
             let mut changes: Vec<Change> = part.iter().map(|entry| self.eviction(*entry)).collect();

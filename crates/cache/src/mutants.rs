@@ -90,6 +90,7 @@ mutants! {
         AppendPublishedBeforeFence,
         ZeroWithoutRecord,
         DetachedBeforeEmptied,
+        MarkAfterFirstAcknowledgement,
         SizeWithoutItsLine,
         GrownOverOldLog,
         PatchedSlotShared,

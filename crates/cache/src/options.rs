@@ -96,6 +96,9 @@ pub struct RuntimeOptions {
     pub defer_journal: bool,
     /// Serve what is left of a damaged pool.
     pub accept_loss: bool,
+    /// Attach backings whose marks say that they and this pool are not of the same moment; see
+    /// [`Pool::attach_stale`](crate::Pool::attach_stale).
+    pub accept_stale: bool,
 }
 
 impl Default for RuntimeOptions {
@@ -116,6 +119,7 @@ impl Default for RuntimeOptions {
             always_compare: false,
             defer_journal: true,
             accept_loss: false,
+            accept_stale: false,
         }
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn format(
     Ok(pool_uuid)
 }
 
-fn fresh_uuid() -> Result<[u8; 16]> {
+pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
     let mut uuid = [0; 16];
     crate::testing::random_bytes(&mut uuid)
         .map_err(|error| Error::Options(format!("no randomness: {error}")))?;

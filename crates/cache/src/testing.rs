@@ -41,6 +41,11 @@ pub fn background_turn(pool: &crate::Pool, thread: u8) -> crate::Result<()> {
     pool.core().background_turn(thread)
 }
 
+/// Whether this thread's choices are repeated.
+pub(crate) fn is_repeated() -> bool {
+    SEED.get().is_some()
+}
+
 /// Random bytes: the system's, unless a checker has set a seed.
 pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
     let Some(mut state) = SEED.get() else {

@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::entry::{BLOCK_BITS, VOLUME_BITS};
 use crate::error::{Error, Result};
 use crate::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
+use crate::marks::Stage;
 use crate::media::Media;
 
 /// Bits of an id that are the place in the table, plus one so that no id is 0.
@@ -25,6 +26,16 @@ pub(crate) fn place_of(id: u32) -> usize {
     (id as usize & ((1 << PLACE_BITS) - 1)).wrapping_sub(1)
 }
 
+/// What the table says of a volume's mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) generation: u64,
+    pub(crate) stage: Stage,
+}
+
+/// Generations beyond it are nonsense: no counter of ours overflows.
+const GENERATION_MAX: u64 = 1 << 62;
+
 /// What the table says of one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Description {
@@ -34,6 +45,7 @@ pub(crate) struct Description {
     pub(crate) id: u32,
     pub(crate) attached: bool,
     pub(crate) identity: BackingIdentity,
+    pub(crate) standing: Standing,
 }
 
 /// Reads the current description of a place; `None` where there never was a volume.
@@ -60,6 +72,10 @@ pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
             inode: found.inode,
             size_bytes: found.size_bytes,
         },
+        standing: Standing {
+            generation: found.generation,
+            stage: Stage::of_number(found.stage).expect("a sensible line has one"),
+        },
     })
 }
 
@@ -72,6 +88,8 @@ fn is_sensible(line: &VolumeLine, place: u32, block_bytes: u64) -> bool {
         && [STATE_FREE, STATE_ATTACHED].contains(&line.state)
         && line.path_bytes as usize <= VOLUME_PATH_BYTES
         && line.version < u64::MAX
+        && line.generation < GENERATION_MAX
+        && Stage::of_number(line.stage).is_some()
 }
 
 /// All volumes that are attached.
@@ -104,6 +122,7 @@ pub(crate) fn write(
     place: u32,
     id: u32,
     identity: &BackingIdentity,
+    standing: Standing,
     attached: bool,
 ) -> Result<()> {
     let media = &core.media;
@@ -118,7 +137,9 @@ pub(crate) fn write(
         path_bytes: identity.path.as_os_str().len() as u32,
         reserved0: 0,
         path,
-        reserved: [0; 28],
+        generation: standing.generation,
+        stage: standing.stage.number(),
+        reserved: [0; 16],
         crc: 0,
     };
     let which = before.map_or(0, |found| found.line ^ 1);

@@ -323,7 +323,8 @@ fn a_second_owner_of_pool_or_backing_is_told_and_the_first_serves_on() {
     assert_eq!(get(&volume, 1), bytes_of(1, 1));
 }
 
-/// Deadlines and pauses are measured by a clock that nobody can set.
+/// Deadlines and pauses are measured by a clock that nobody can set. Only marks tell people since when a
+/// backing is open; nothing is decided by that.
 #[test]
 fn nothing_in_the_core_asks_what_time_it_is() {
     let mut sources: Vec<PathBuf> = vec!["src".into(), "../pmem/src".into()];
@@ -331,6 +332,9 @@ fn nothing_in_the_core_asks_what_time_it_is() {
     while let Some(path) = sources.pop() {
         if path.is_dir() {
             sources.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        if path.ends_with("src/marks/mod.rs") {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap();

@@ -13,7 +13,7 @@ use std::slice;
 use std::sync::Arc;
 
 use forebay::RuntimeOptions;
-use forebay_files::{FileBuffer, FileBufferOptions, NvmFile, NvmMode};
+use forebay_files::{FileBuffer, FileBufferOptions, Marking, NvmFile, NvmMode};
 
 /// What `forebay_buffer` is behind its pointer.
 pub struct Buffer(Arc<FileBuffer>);
@@ -95,6 +95,7 @@ pub unsafe extern "C" fn forebay_buffer_open(
             pool,
             root,
             runtime,
+            mark: Marking::EachTime,
         };
         FileBuffer::open(&options).map(Buffer)
     });

@@ -110,7 +110,10 @@ pub fn open(
     anew: bool,
 ) -> Result<OpenEngine, Refusal> {
     repeat_choices(life);
-    let options = options(shape, engine);
+    let options = EngineOptions {
+        accept_stale: anew,
+        ..options(shape, engine)
+    };
     let made = if anew {
         engine.maker.create(region, backing, &options)
     } else {
@@ -159,9 +162,11 @@ pub fn template(
             Err(_) => false,
         };
         if has_room {
+            let state = store.crash_state();
             return Ok(Image {
                 media: vec![shadow.crash_state().durable().to_vec()],
-                stores: vec![store.crash_state().durable().to_vec()],
+                stores: vec![state.durable().to_vec()],
+                marks: vec![state.mark.durable()],
             });
         }
         region_bytes += REGION_STEP_BYTES;

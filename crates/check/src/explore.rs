@@ -3,7 +3,8 @@
 
 use crate::focus::Focus;
 use crate::judge::{Found, image_hash, judge, recover};
-use crate::life::{Life, Plan, live};
+use crate::life::{Life, Plan, caught, live};
+use crate::mark::{judge_lost, may_be_lost};
 use crate::oracle::{BlockStates, Contents, Event, Oracle};
 use crate::process::{Begins, Process};
 use crate::scenario::{Script, Shape, random_script};
@@ -304,6 +305,9 @@ impl<T: Tally> Explorer<'_, T> {
         if let Entry::Vacant(entry) = self.recovered.entry(hash) {
             // By the hash: what was recovered before must not change what comes after.
             entry.insert(recover(&story.shape, image, story.looks_closer(hash)));
+            if past.is_made && may_be_lost(&story.shape, hash) {
+                caught(|| judge_lost(&story.shape, image, legal, &story.contents))??;
+            }
             if !self.tally.image(hash, past.is_killed) {
                 // Time is up; what was judged until now was right.
                 story.images = IMAGES_MAX;
@@ -478,6 +482,9 @@ impl CrashCase {
         for (store, bytes) in self.stores.iter().zip(&mut image.stores) {
             store.sample(rng, bytes);
         }
+        image.marks.clear();
+        let marks = self.stores.iter().map(|store| store.mark.sample(rng));
+        image.marks.extend(marks);
     }
 }
 

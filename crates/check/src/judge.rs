@@ -4,7 +4,6 @@ use crate::life::caught;
 use crate::oracle::{BlockStates, Contents};
 use crate::process::Begins;
 use crate::scenario::Shape;
-use crate::store::CrashStore;
 use crate::subject::{self, OpenCache};
 use crate::world::Image;
 use forebay::Backing;
@@ -59,20 +58,7 @@ fn recover_once(
         .iter()
         .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
         .collect();
-    let stores: Vec<Arc<CrashStore>> = image
-        .stores
-        .iter()
-        .enumerate()
-        .map(|(volume, bytes)| {
-            let name = format!("volume-{volume}");
-            Arc::new(CrashStore::new(
-                &name,
-                bytes.clone(),
-                shape.sector_bytes(),
-                0,
-            ))
-        })
-        .collect();
+    let stores = image.crash_stores(shape, 0);
     let regions = shadows
         .iter()
         .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
@@ -101,12 +87,14 @@ fn recover_once(
         .map(|shadow| shadow.crash_state().durable().to_vec())
         .collect();
     // Reads may evict, and evicted blocks go to their backings.
-    let stores = stores
-        .iter()
-        .map(|store| store.crash_state().durable().to_vec());
+    let states = stores.iter().map(|store| store.crash_state());
+    let (stores, marks) = states
+        .map(|state| (state.durable().to_vec(), state.mark.durable()))
+        .unzip();
     let after = Image {
         media,
-        stores: stores.collect(),
+        stores,
+        marks,
     };
     Ok((found, after))
 }
@@ -185,7 +173,8 @@ pub fn judge(
 /// A hash that tells images apart.
 pub fn image_hash(image: &Image) -> u64 {
     let mut hasher = Fold::default();
-    for bytes in image.media.iter().chain(&image.stores) {
+    let stores = image.stores.iter().chain(&image.marks);
+    for bytes in image.media.iter().chain(stores) {
         hasher.write(bytes);
         hasher.write_u64(bytes.len() as u64);
     }

@@ -13,6 +13,7 @@ mod files;
 mod focus;
 mod judge;
 mod life;
+mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod oracle;

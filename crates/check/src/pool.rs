@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// The number of the life of a pool that takes the place of a lost one.
+const LOST: u64 = 1 << 33;
+
 /// A pool with its volumes attached; nothing happens in it but what is asked for.
 pub struct OpenPool {
     pool: Pool,
@@ -108,9 +111,27 @@ pub fn create_over(
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, life);
-    let pool = Pool::create_on(regions, &options(shape));
+    // What the old pool had is known to be lost.
+    let mut options = options(shape);
+    options.runtime.accept_stale = true;
+    let pool = Pool::create_on(regions, &options);
     let pool = pool.map_err(|error| Refusal::new("create", &error))?;
     attach(shape, pool, backing)
+}
+
+/// Which volumes' backings a pool may have that knows nothing of them.
+pub fn admitted(shape: &Shape, backing: impl Fn(usize) -> Backing) -> Result<Vec<bool>, String> {
+    repeat_choices(shape, LOST);
+    let regions = (0..shape.members)
+        .map(|_| Region::on_shadow(Arc::new(Shadow::new(shape.member_bytes(), shape.model()))));
+    let pool = Pool::create_on(regions.collect(), &options(shape));
+    let pool = pool.map_err(|error| format!("a new pool: {error}"))?;
+    let admitted = (0..shape.volumes).map(|volume| match pool.attach(backing(volume)) {
+        Ok(_) => Ok(true),
+        Err(forebay::Error::Stale { .. }) => Ok(false),
+        Err(error) => Err(format!("a new pool: attach: {error}")),
+    });
+    admitted.collect()
 }
 
 fn attach(
@@ -225,6 +246,7 @@ impl OpenPool {
     pub fn close(self, world: &World) -> Result<(), String> {
         drop(self.volumes);
         match self.pool.close() {
+            Err(forebay::Error::Backing { .. }) if world.has_failing_stores() => Ok(()),
             Err(error) if !world.has_failed_fences() => Err(format!("close: {error}")),
             _ => Ok(()),
         }
@@ -237,6 +259,7 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     let image = Image {
         media: Vec::new(),
         stores,
+        marks: Vec::new(),
     };
     let idle = Capture {
         rng: fastrand::Rng::with_seed(0),
@@ -270,5 +293,8 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     Ok(Image {
         media: media.collect(),
         stores: image.stores,
+        marks: (0..shape.volumes)
+            .map(|volume| world.store(volume).mark.crash_state().durable())
+            .collect(),
     })
 }

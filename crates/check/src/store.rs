@@ -5,7 +5,8 @@
 //! nothing pending ever becomes durable by a later one, and part of it is already forgotten:
 //! a kernel that could not write a page drops it.
 
-use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
+use crate::mark::{CrashMark, MarkCrashState};
+use forebay::{BackingCounters, BackingIdentity, BackingStore, MarkPlace, WriteRun};
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
@@ -21,10 +22,12 @@ pub enum StoreEvent {
     Write,
     /// Before a sync.
     Sync,
-    /// After a sync that succeeded.
+    /// After a sync that succeeded, of the mark too.
     Synced,
     /// Before it forgets what it has of failed syncs.
     Forget,
+    /// Before the mark is set, and before that is synced.
+    Mark,
 }
 
 /// What is called around everything a store does.
@@ -36,6 +39,8 @@ pub struct StoreCrashState {
     durable: Vec<u8>,
     versions: BTreeMap<usize, Vec<Box<[u8]>>>,
     sector_bytes: usize,
+    /// The mark beside.
+    pub mark: MarkCrashState,
 }
 
 impl StoreCrashState {
@@ -45,6 +50,7 @@ impl StoreCrashState {
             durable: image,
             versions: BTreeMap::new(),
             sector_bytes,
+            mark: MarkCrashState::default(),
         }
     }
 
@@ -92,6 +98,7 @@ pub struct CrashStore {
     sector_bytes: usize,
     state: Mutex<State>,
     hook: Mutex<Option<StoreHook>>,
+    pub mark: CrashMark,
 }
 
 impl CrashStore {
@@ -111,6 +118,15 @@ impl CrashStore {
                 rng: fastrand::Rng::with_seed(seed),
             }),
             hook: Mutex::new(None),
+            mark: CrashMark::default(),
+        }
+    }
+
+    /// The same with a mark, which is durable; empty for none.
+    pub fn marked(self, mark: Vec<u8>) -> CrashStore {
+        CrashStore {
+            mark: CrashMark::settled(mark),
+            ..self
         }
     }
 
@@ -118,6 +134,7 @@ impl CrashStore {
     pub fn crash_state(&self) -> StoreCrashState {
         let state = self.lock();
         let mut crash = state.crash.clone();
+        crash.mark = self.mark.crash_state();
         for (sector, versions) in &state.failed {
             let all = crash.versions.entry(*sector).or_default();
             all.extend(versions.iter().cloned());
@@ -149,7 +166,7 @@ impl CrashStore {
         *self.hook.lock().unwrap_or_else(PoisonError::into_inner) = hook;
     }
 
-    fn call_hook(&self, event: StoreEvent) {
+    pub fn call_hook(&self, event: StoreEvent) {
         let hook = self
             .hook
             .lock()
@@ -310,6 +327,10 @@ impl BackingStore for CrashStore {
 
     fn transport(&self) -> String {
         String::from("memory, forgets what was not synced")
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        Some(self)
     }
 }
 

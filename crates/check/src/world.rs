@@ -21,6 +21,8 @@ pub struct Image {
     pub media: Vec<Vec<u8>>,
     /// Volume by volume.
     pub stores: Vec<Vec<u8>>,
+    /// The mark of each, empty for none; fewer where there are no more.
+    pub marks: Vec<Vec<u8>>,
 }
 
 /// A moment at which the power may fail.
@@ -94,16 +96,7 @@ impl World {
     /// Media and backings that hold `image`.
     pub fn new(shape: &Shape, image: &Image, capture: Capture, seed: u64, traced: bool) -> World {
         let shadows = image.media.iter();
-        let stores = image.stores.iter().enumerate().map(|(volume, bytes)| {
-            let seed = seed.wrapping_add(volume as u64);
-            let name = format!("volume-{volume}");
-            Arc::new(CrashStore::new(
-                &name,
-                bytes.clone(),
-                shape.sector_bytes(),
-                seed,
-            ))
-        });
+        let stores = image.crash_stores(shape, seed);
         let tail = |bytes: &Vec<u8>| {
             let odd_end = shape.odd_end();
             odd_end.map_or_else(Vec::new, |(block, at)| {
@@ -116,7 +109,7 @@ impl World {
             shadows: shadows
                 .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
                 .collect(),
-            stores: stores.collect(),
+            stores,
             tails: image.stores.iter().map(tail).collect(),
             recorder: Mutex::new(Recorder {
                 events: Vec::new(),

@@ -11,10 +11,11 @@ use crate::arguments::Trust;
 use crate::failure::Failure;
 
 /// What the designs are served with.
-fn options() -> EngineOptions {
+fn options(accept_stale: bool) -> EngineOptions {
     EngineOptions {
         // The file system on the disk brings its own journal; a second one beneath it is in no paper.
         journal_mode: JournalMode::None,
+        accept_stale,
         ..EngineOptions::default()
     }
 }
@@ -30,11 +31,17 @@ pub fn create(
     size_bytes: u64,
     (force, trust): (bool, Trust),
     backing: &Path,
+    accepts_stale: bool,
 ) -> Result<(Box<dyn Engine>, MediaKind), Failure> {
     let backing = open_backing(backing)?;
+    if !accepts_stale {
+        // Before a file that `force` replaces is gone.
+        engines::check_new(&backing)?;
+    }
     let made = forebay::new_region(region, size_bytes, force, &trust.region())?;
     let (is_file, kind) = (region.is_file(), made.kind());
-    let engine = engines::create(name, made, backing, &options()).map_err(|error| {
+    let options = options(accepts_stale);
+    let engine = engines::create(name, made, backing, &options).map_err(|error| {
         if is_file {
             // What failed is what the caller has to hear of, not this.
             let _ = std::fs::remove_file(region);
@@ -49,17 +56,24 @@ pub fn create(
 /// Errors: the region holds something else, or the cache of another disk; it is in use.
 pub fn open(
     name: EngineName,
-    region: &Path,
-    trust_owner: bool,
+    (region, trust): (&Path, Trust),
     backing: &Path,
+    accepts_stale: bool,
 ) -> Result<(Arc<dyn Engine>, PathBuf), Failure> {
     // The region first: whoever finds both in use is to hear who serves them.
-    let region =
-        Region::open(region, &Trust { trust_owner }.region()).map_err(forebay::Error::from)?;
+    let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
     let backing = open_backing(backing)?;
     let path = backing.identity().path;
-    let engine = engines::open(name, region, backing, &options())?;
+    let engine = engines::open(name, region, backing, &options(accepts_stale))?;
     Ok((engine.into(), path))
+}
+
+/// The daemon ends, and nothing is dirty in the design on `region`: the disk is whole, and says so.
+///
+/// Errors: the disk, its mark or the region failed; they are as after a crash.
+pub fn end((region, trust): (&Path, Trust), backing: &Path) -> Result<(), Failure> {
+    let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
+    Ok(engines::end(&region, &open_backing(backing)?)?)
 }
 
 /// Why a pool could not be opened, in better words where the published designs explain it: what `path`
@@ -84,7 +98,7 @@ pub fn explain(error: forebay::Error, path: &Path, trust_owner: bool) -> Failure
 /// Errors: it cannot be opened, or does not have whole blocks, which are all that the designs know.
 fn open_backing(path: &Path) -> Result<Backing, Failure> {
     let backing = Backing::file(path)?;
-    let (size_bytes, block_bytes) = (backing.size_bytes(), options().block_bytes as u64);
+    let (size_bytes, block_bytes) = (backing.size_bytes(), options(false).block_bytes as u64);
     if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {
         return Err(Failure::Failed(format!(
             "{} has {size_bytes} bytes, and the published designs cache whole blocks of \

@@ -21,6 +21,10 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
         "the daemon ended before its disks were out of use; nothing acknowledged is lost",
     ),
     (7, "called off with Ctrl-C; the daemon is as it was"),
+    (
+        8,
+        "the disk or directory is stale, or the pool is: the newest data is elsewhere",
+    ),
 ];
 
 /// Why a command did not do what it was asked.
@@ -40,6 +44,8 @@ pub enum Failure {
     Forced(String),
     /// The person called it off: exit code 7.
     Cancelled(String),
+    /// The newest data is in another pool, or the pool or the backing is an old copy: exit code 8.
+    Stale(String),
 }
 
 impl Failure {
@@ -53,6 +59,7 @@ impl Failure {
             Failure::NotServed(_) => 5,
             Failure::Forced(_) => 6,
             Failure::Cancelled(_) => 7,
+            Failure::Stale(_) => 8,
         }
     }
 }
@@ -84,7 +91,8 @@ impl fmt::Display for Failure {
         | Failure::InUse(message)
         | Failure::NotServed(message)
         | Failure::Forced(message)
-        | Failure::Cancelled(message)) = self;
+        | Failure::Cancelled(message)
+        | Failure::Stale(message)) = self;
         formatter.write_str(message)
     }
 }
@@ -114,6 +122,7 @@ impl From<forebay::Error> for Failure {
                 Failure::Damaged(message)
             }
             Error::Cancelled { .. } => Failure::Cancelled(message),
+            Error::Stale { .. } => Failure::Stale(message),
             Error::Options(_) => Failure::Arguments(message),
             _ => Failure::Failed(message),
         }
@@ -134,6 +143,7 @@ impl From<ClientError> for Failure {
                 RefusalKind::InUse => Failure::InUse(message),
                 RefusalKind::Cancelled => Failure::Cancelled(message),
                 RefusalKind::Invalid => Failure::Arguments(message),
+                RefusalKind::Stale => Failure::Stale(message),
                 _ => Failure::Failed(message),
             },
             ClientError::Connection { .. } => Failure::Failed(message),
@@ -162,6 +172,7 @@ mod tests {
             Failure::NotServed,
             Failure::Forced,
             Failure::Cancelled,
+            Failure::Stale,
         ];
         for (failure, (code, _)) in failures.iter().zip(&EXIT_CODES[1..]) {
             assert_eq!(failure(String::new()).exit_code(), *code);

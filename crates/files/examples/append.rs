@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use forebay::{Pool, PoolOptions, RuntimeOptions};
-use forebay_files::{BufferedFile, FileBuffer, FileBufferOptions, SyncKind};
+use forebay_files::{BufferedFile, FileBuffer, FileBufferOptions, Marking, SyncKind};
 use rustix::time::{ClockId, clock_gettime};
 
 const POOL_BYTES: u64 = 512 << 20;
@@ -29,6 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         pool: pool.into(),
         root: None,
         runtime: RuntimeOptions::default(),
+        mark: Marking::EachTime,
     })?;
     let files = (0..threads)
         .map(|thread| {

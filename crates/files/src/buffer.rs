@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay::{Backing, Counters, FileBackingOptions, Pool, Region, RuntimeOptions, Stats, Volume};
+use forebay::{
+    Backing, Counters, FileBackingOptions, MarkPlace, Pool, Region, RuntimeOptions, Stats, Volume,
+};
 use forebay_pmem::{Opening, open_own};
 
 use crate::content::Suspender;
@@ -15,6 +17,7 @@ use crate::cuts::{self, SIDE_BYTES};
 use crate::directory::{Directory, FileIdentity};
 use crate::errors::{from_pool, told};
 use crate::file::{BufferedFile, FileFacts};
+use crate::marks::mark_place;
 use crate::metadata::{FileIds, LOG, MetadataArea};
 use crate::names::{
     KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background, link_of,
@@ -43,15 +46,30 @@ pub struct FileBufferOptions {
     pub root: Option<PathBuf>,
     /// How the pool is opened.
     pub runtime: RuntimeOptions,
+    /// When the files' mark is written (`docs/marks.md`).
+    pub mark: Marking,
+}
+
+/// When it is written which pool has the newest data of files.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Marking {
+    /// By each opening and each orderly end: of the root directory, or, of files anywhere, in the user's
+    /// state directory.
+    #[default]
+    EachTime,
+    /// By the first opening in a boot, in this file: of many processes, for which another one says in the
+    /// end that the files are whole ([`say_whole`]).
+    OnceABoot(PathBuf),
 }
 
 /// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
-#[derive(Debug)]
 pub struct FileBufferParts {
     /// The pool's members.
     pub regions: Vec<Region>,
     /// Where the metadata goes that the pool has no room for; at least [`SIDE_BYTES`] bytes.
     pub side: Backing,
+    /// Where the files' mark lies; none: nobody notices a lost pool.
+    pub mark: Option<Box<dyn MarkPlace>>,
     /// As in the options.
     pub root: Option<PathBuf>,
     /// As in the options.
@@ -66,6 +84,8 @@ pub struct FileBuffer {
     shared: Arc<Shared>,
     registry: Arc<Registry>,
     recovery: FilesRecovery,
+    /// The end says that the files are whole.
+    is_marked_each_time: bool,
     pool: Mutex<Option<Pool>>,
 }
 
@@ -80,6 +100,7 @@ impl FileBuffer {
         FileBuffer::open_on(FileBufferParts {
             regions: vec![region],
             side: open_side(&options.pool, options.runtime.region.trust_owner)?,
+            mark: Some(mark_place(options)?),
             root: options.root.clone(),
             runtime: options.runtime.clone(),
         })
@@ -103,7 +124,12 @@ impl FileBuffer {
         let lost_and_found = runtime.accept_loss.then(|| path.clone());
         let mut pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
-        let (store, volume) = attach(&pool, &path, parts.side, name)?;
+        let is_marked_each_time = parts
+            .mark
+            .as_ref()
+            .is_some_and(|mark| !mark.is_kept_for_a_boot());
+        let beside = (parts.side, parts.mark);
+        let (store, volume) = attach(&pool, &path, beside, name)?;
         let ids = FileIds::open(&volume)?;
         let (sizes, rows) = SizeTable::open(&volume)?;
         let (segments, owned) = SegmentTable::open(&volume)?;
@@ -145,6 +171,7 @@ impl FileBuffer {
             names,
             registry: Arc::new(Registry::new(closed_max)),
             recovery,
+            is_marked_each_time,
             pool: Mutex::new(Some(pool)),
         }))
     }
@@ -222,6 +249,11 @@ impl FileBuffer {
         });
         // What people do to the directory from now on is not to be undone by the next open.
         let drained = drained.and_then(|()| self.names.end());
+        let drained = drained.and_then(|()| match self.is_marked_each_time {
+            // Nothing is dirty then but what is about files; the mark says whole of a clean pool.
+            true => self.shared.volume.flush().map_err(from_pool),
+            false => Ok(()),
+        });
         let pool = self
             .pool
             .lock()
@@ -341,7 +373,7 @@ fn open_side(pool: &Path, trust_owner: bool) -> io::Result<Backing> {
 fn attach(
     pool: &Pool,
     path: &Path,
-    side: Backing,
+    (side, mark): (Backing, Option<Box<dyn MarkPlace>>),
     name: PathBuf,
 ) -> io::Result<(Arc<VirtualStore>, Volume)> {
     let refuse = |found: String| Err(io::Error::new(io::ErrorKind::InvalidData, found));
@@ -354,6 +386,10 @@ fn attach(
             owner_called(&other.path),
             owner_called(&name)
         ));
+    }
+    if let Some(mark) = &mark {
+        // Before the file beside is made this pool's: a lost pool may come back to it.
+        pool.check_mark(&name, &**mark).map_err(told)?;
     }
     let owner = cuts::read_owner(&side)?;
     let is_ours = owner == pool.uuid();
@@ -370,7 +406,7 @@ fn attach(
         cuts::write_owner(&side, &pool.uuid())?;
     }
     let block_bytes = stats.block_bytes as usize;
-    let store = Arc::new(VirtualStore::new(name, side, block_bytes)?);
+    let store = Arc::new(VirtualStore::new(name, side, mark, block_bytes)?);
     let volume = pool
         .attach(Backing::from_store(store.clone()))
         .map_err(told)?;

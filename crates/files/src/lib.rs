@@ -25,6 +25,7 @@ mod errors;
 mod file;
 #[cfg(test)]
 mod handover_tests;
+mod marks;
 mod metadata;
 #[cfg(test)]
 mod model_tests;
@@ -49,11 +50,12 @@ mod target;
 mod testing;
 mod times;
 
-pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, VOLUME_PREFIX};
+pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, Marking, VOLUME_PREFIX};
 pub use caller::OnBehalf;
 pub use cuts::SIDE_BYTES;
 pub use directory::{Directory, FileIdentity, Opened};
 pub use file::{BufferedFile, FileFacts, SyncKind};
+pub use marks::say_whole;
 pub use names::KeepDescriptor;
 pub use nvm_file::{NvmFile, NvmMode};
 pub use recovery::FilesRecovery;

@@ -128,13 +128,14 @@ mod tests {
     use forebay::{Pool, PoolOptions, RuntimeOptions};
 
     use super::*;
-    use crate::FileBufferOptions;
+    use crate::{FileBufferOptions, Marking};
 
     fn open_buffer(pool: &Path) -> Arc<FileBuffer> {
         FileBuffer::open(&FileBufferOptions {
             pool: pool.to_path_buf(),
             root: None,
             runtime: RuntimeOptions::default(),
+            mark: Marking::EachTime,
         })
         .unwrap()
     }

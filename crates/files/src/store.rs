@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use forebay::{
-    Backing, BackingCounters, BackingIdentity, BackingStore, FailedParts, StorePart, WriteRun,
+    Backing, BackingCounters, BackingIdentity, BackingStore, FailedParts, MarkPlace, StorePart,
+    WriteRun,
 };
 
 use crate::cuts::Cuts;
@@ -45,6 +46,7 @@ pub(crate) struct VirtualStore {
     /// What the pool is for, as its volume table shall name it.
     name: PathBuf,
     side: Backing,
+    mark: Option<Box<dyn MarkPlace>>,
     pub(crate) cuts: Cuts,
     segment_bytes: u64,
     mappings: RwLock<HashMap<u32, Mapping>>,
@@ -72,19 +74,21 @@ impl std::fmt::Debug for VirtualStore {
 }
 
 impl VirtualStore {
-    /// A store without files. `side` holds the metadata.
+    /// A store without files. `side` holds the metadata, `mark` is where the files' mark lies.
     ///
     /// # Errors
     /// The side file's.
     pub(crate) fn new(
         name: PathBuf,
         side: Backing,
+        mark: Option<Box<dyn MarkPlace>>,
         block_bytes: usize,
     ) -> io::Result<VirtualStore> {
         Ok(VirtualStore {
             name,
             cuts: Cuts::open(&side)?,
             side,
+            mark,
             segment_bytes: SEGMENT_BLOCKS * block_bytes as u64,
             mappings: RwLock::default(),
             is_ready: AtomicBool::new(false),
@@ -378,5 +382,9 @@ impl BackingStore for VirtualStore {
 
     fn transport(&self) -> String {
         "files, page cache".into()
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        self.mark.as_deref()
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn small_volume() -> (Pool, Volume) {
     let region = Region::shadow(4 << 20);
     let pool = Pool::create_on(vec![region], &quiet_pool()).expect("create");
     let side = Backing::memory(SIDE_BYTES);
-    let store = VirtualStore::new(PathBuf::from("files:"), side, 4096).expect("store");
+    let store = VirtualStore::new(PathBuf::from("files:"), side, None, 4096).expect("store");
     let backing = Backing::from_store(Arc::new(store));
     let volume = pool.attach(backing).expect("attach");
     (pool, volume)
@@ -85,6 +85,7 @@ impl Rig {
         FileBufferParts {
             regions: vec![Region::on_shadow(self.shadow.clone())],
             side: self.side.clone(),
+            mark: None,
             root: Some(self.directory.path().to_owned()),
             runtime: quiet(),
         }

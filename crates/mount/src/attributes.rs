@@ -89,6 +89,8 @@ fn timespec(time: Option<TimeOrNow>) -> Timespec {
     }
 }
 
+/// The time that the kernel asked for. What `fuser` makes of one before the epoch lies as far behind the
+/// whole second as it should lie before the next: it takes the nanoseconds off as well.
 fn timespec_of(time: SystemTime) -> Timespec {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => Timespec {
@@ -97,16 +99,9 @@ fn timespec_of(time: SystemTime) -> Timespec {
         },
         Err(before) => {
             let before = before.duration();
-            // Nanoseconds count forwards before the epoch too.
-            let borrows = before.subsec_nanos() > 0;
-            let nanoseconds = if borrows {
-                1_000_000_000 - i64::from(before.subsec_nanos())
-            } else {
-                0
-            };
             Timespec {
-                tv_sec: -(before.as_secs() as i64) - i64::from(borrows),
-                tv_nsec: nanoseconds,
+                tv_sec: -(before.as_secs() as i64),
+                tv_nsec: i64::from(before.subsec_nanos()),
             }
         }
     }
@@ -119,9 +114,24 @@ mod tests {
     #[test]
     fn times_keep_their_nanoseconds_on_both_sides_of_the_epoch() {
         for (seconds, nanoseconds) in [(0, 0), (5, 999_999_999), (-1, 1), (-7, 0), (-7, 500)] {
-            let time = time_of(seconds, nanoseconds as u64);
-            let back = timespec_of(time);
-            assert_eq!((back.tv_sec, back.tv_nsec), (seconds, nanoseconds));
+            // As `fuser` has it of the kernel's request.
+            let distance = Duration::new(i64::unsigned_abs(seconds), nanoseconds);
+            let asked = match seconds < 0 {
+                true => UNIX_EPOCH - distance,
+                false => UNIX_EPOCH + distance,
+            };
+            let set = timespec_of(asked);
+            let expected = (seconds, i64::from(nanoseconds));
+            assert_eq!((set.tv_sec, set.tv_nsec), expected);
+            // It tells the kernel rightly what we tell it.
+            let shown = time_of(seconds, nanoseconds);
+            let whole = Duration::from_secs(i64::unsigned_abs(seconds));
+            let second = match seconds < 0 {
+                true => UNIX_EPOCH - whole,
+                false => UNIX_EPOCH + whole,
+            };
+            let fraction = shown.duration_since(second).unwrap();
+            assert_eq!(fraction, Duration::from_nanos(u64::from(nanoseconds)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The mount as a whole: made, unmounted, closed.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ pub struct FileMount {
     session: BackgroundSession,
     buffer: Arc<FileBuffer>,
     /// Held until the buffer is closed, so that nobody else serves the directory before.
-    _lock: OwnedFd,
+    _locks: paths::Locks,
 }
 
 impl FileMount {
@@ -73,7 +73,7 @@ impl FileMount {
         paths::check_places(&data, &directory, &std::path::absolute(&buffer.pool)?)?;
         mount_point::check_empty(&directory)?;
         let restrictions = Restrictions::of(&data)?;
-        let lock = paths::lock(&data)?;
+        let locks = paths::lock(&data)?;
         let descriptors_max = raise_descriptor_limit();
         // An open file without a name has two.
         let per_user = options.open_files_per_user.unwrap_or(descriptors_max / 8);
@@ -84,7 +84,12 @@ impl FileMount {
         })?;
         let shares = Shares::new(per_user, own);
         let anchors_max = descriptors_max / 4;
-        let tree = Tree::new(Arc::clone(&buffer), lock.try_clone()?, anchors_max, shares)?;
+        let tree = Tree::new(
+            Arc::clone(&buffer),
+            locks.data.try_clone()?,
+            anchors_max,
+            shares,
+        )?;
         let kernel = tree.kernel();
         let duty = Arc::new(Duty::new(options.threads));
         let tree = MountedTree::new(tree, options, Arc::clone(&duty), on_end);
@@ -109,7 +114,7 @@ impl FileMount {
             identity,
             session,
             buffer,
-            _lock: lock,
+            _locks: locks,
         })
     }
 

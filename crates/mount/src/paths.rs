@@ -74,19 +74,64 @@ fn is_same_or_inside(inner: &Path, outer: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Locks the directory for as long as the descriptor is open, so that it is served once.
-pub fn lock(data: &Path) -> io::Result<OwnedFd> {
+/// What keeps a directory, what lies in it, and what it lies in from being served twice.
+#[derive(Debug)]
+pub struct Locks {
+    /// The directory itself, locked for us alone.
+    pub data: OwnedFd,
+    /// Those above it, locked together with everybody else who serves something in them.
+    _above: Vec<OwnedFd>,
+}
+
+/// Locks the directory for as long as the locks are held, so that it is served once: by itself, by the
+/// directories that it lies in, and by those that lie in it. Two mounts would overwrite each other's
+/// acknowledged writes when they recover.
+pub fn lock(data: &Path) -> io::Result<Locks> {
+    let in_use = |message| Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+    let mut above = Vec::new();
+    for ancestor in data.ancestors().skip(1) {
+        // One that may not be looked at is served by nobody who could serve this one.
+        let Ok(directory) = open(ancestor) else {
+            continue;
+        };
+        if !try_lock(&directory, FlockOperation::NonBlockingLockShared)? {
+            return in_use(format!(
+                "{} lies in {}, which is served already; use that mount, or unmount it first (findmnt \
+                 --source forebay)",
+                data.display(),
+                ancestor.display()
+            ));
+        }
+        above.push(directory);
+    }
+    let directory = open(data)?;
+    if try_lock(&directory, FlockOperation::NonBlockingLockExclusive)? {
+        return Ok(Locks {
+            data: directory,
+            _above: above,
+        });
+    }
+    let is_inside = try_lock(&directory, FlockOperation::NonBlockingLockShared)?;
+    let what = match is_inside {
+        true => "a directory in it",
+        false => "it",
+    };
+    in_use(format!(
+        "{}: {what} is served already; use that mount, or unmount it first (findmnt --source forebay)",
+        data.display()
+    ))
+}
+
+fn open(directory: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(data, flags, Mode::empty())?;
-    match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(directory),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(io::Error::new(
-            io::ErrorKind::ResourceBusy,
-            format!(
-                "{} is served already; use that mount, or unmount it first (findmnt --source forebay)",
-                data.display()
-            ),
-        )),
+    Ok(rustix::fs::open(directory, flags, Mode::empty())?)
+}
+
+/// Whether the lock could be had.
+fn try_lock(directory: &OwnedFd, operation: FlockOperation) -> io::Result<bool> {
+    match rustix::fs::flock(directory, operation) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -120,6 +165,30 @@ mod tests {
                 .to_string();
             assert!(message.contains(part), "{message}");
         }
+    }
+
+    #[test]
+    fn a_directory_and_one_inside_it_were_both_served() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(scratch.path()).unwrap();
+        let (data, beside) = (top.join("data"), top.join("beside"));
+        let inside = data.join("deep/inside");
+        fs::create_dir_all(&inside).unwrap();
+        fs::create_dir(&beside).unwrap();
+        let refused = |data: &Path, part: &str| {
+            let error = lock(data).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+            assert!(error.to_string().contains(part), "{error}");
+        };
+        let outer = lock(&data).unwrap();
+        refused(&inside, "lies in");
+        drop(outer);
+        let inner = lock(&inside).unwrap();
+        refused(&data, "a directory in it is served");
+        refused(&top, "a directory in it is served");
+        let other = lock(&beside).unwrap();
+        drop((inner, other));
+        lock(&data).unwrap();
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use forebay::{TRUSTED_ATTRIBUTE, USER_ATTRIBUTE};
 use fuser::INodeNo;
 use rustix::fs::{FileType, XattrFlags};
 
@@ -19,9 +20,16 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 /// The administrator's own: the backing tells them to us, and users must not see them.
 const TRUSTED: &[u8] = b"trusted.";
 
-/// Refuses the administrator's own names to everybody else, with `error`.
-fn check_name(name: &OsStr, user: u32, error: i32) -> io::Result<()> {
-    match user != 0 && name.as_bytes().starts_with(TRUSTED) {
+/// The mark of the directory that is served (`docs/marks.md`): nobody's business but the pool's.
+fn is_mark(inode: INodeNo, name: &[u8]) -> bool {
+    let names = [TRUSTED_ATTRIBUTE, USER_ATTRIBUTE];
+    inode == INodeNo::ROOT && names.iter().any(|mark| mark.as_bytes() == name)
+}
+
+/// Refuses the administrator's own names to everybody else, and the mark to all, with `error`.
+fn check_name(inode: INodeNo, name: &OsStr, user: u32, error: i32) -> io::Result<()> {
+    let is_administrators = user != 0 && name.as_bytes().starts_with(TRUSTED);
+    match is_administrators || is_mark(inode, name.as_bytes()) {
         true => Err(error_of(error)),
         false => Ok(()),
     }
@@ -54,7 +62,7 @@ impl Tree {
         size: u32,
         user: u32,
     ) -> io::Result<Answer> {
-        check_name(name, user, libc::ENODATA)?;
+        check_name(inode, name, user, libc::ENODATA)?;
         let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
             let length = rustix::fs::getxattr_query(&path, name)?;
@@ -71,11 +79,12 @@ impl Tree {
         let mut names = vec![0; VALUE_BYTES_MAX];
         let length = rustix::fs::listxattr(&path, &mut names)?;
         names.truncate(length);
-        if user != 0 {
-            let is_shown = |name: &&[u8]| !name.starts_with(TRUSTED);
-            let shown = names.split_inclusive(|byte| *byte == 0).filter(is_shown);
-            names = shown.flatten().copied().collect();
-        }
+        let is_shown = |name: &&[u8]| {
+            let is_administrators = user != 0 && name.starts_with(TRUSTED);
+            !is_administrators && !is_mark(inode, name.strip_suffix(&[0]).unwrap_or(name))
+        };
+        let shown = names.split_inclusive(|byte| *byte == 0).filter(is_shown);
+        let names: Vec<u8> = shown.flatten().copied().collect();
         match size as usize {
             0 => Ok(Answer::Length(names.len() as u32)),
             size if size < names.len() => Err(error_of(libc::ERANGE)),
@@ -91,7 +100,7 @@ impl Tree {
         flags: i32,
         user: u32,
     ) -> io::Result<()> {
-        check_name(name, user, libc::EPERM)?;
+        check_name(inode, name, user, libc::EPERM)?;
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         rustix::fs::setxattr(&path, name, value, flags)?;
@@ -101,7 +110,7 @@ impl Tree {
     }
 
     pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr, user: u32) -> io::Result<()> {
-        check_name(name, user, libc::EPERM)?;
+        check_name(inode, name, user, libc::EPERM)?;
         let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
         rustix::fs::removexattr(&path, name)?;
         self.buffer.attributes_changed(inode.identity);

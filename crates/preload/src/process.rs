@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use forebay::{RegionOptions, RuntimeOptions};
 use forebay_files::tally::Count;
-use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity};
+use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity, Marking};
 
 use crate::forks::Fork;
 use crate::leases::LeaseThread;
@@ -153,6 +153,8 @@ impl Process {
                 fill_on_read: false,
                 ..RuntimeOptions::default()
             },
+            // Processes may be short and many; the command that began them says when all is whole.
+            mark: Marking::OnceABoot(self.settings.mark.clone()),
         };
         // The pool's threads are made in there, and take no signal of the program's.
         let opened = with_signals_blocked(|| {

@@ -12,6 +12,8 @@ pub const POOL: &str = "FOREBAY_POOL";
 /// Globs of the covered paths, separated by colons. Default: all below the working directory in
 /// which the process begins.
 pub const COVER: &str = "FOREBAY_COVER";
+/// Where the files' mark lies (`docs/marks.md`). Default: in the user's state directory.
+pub const MARK: &str = "FOREBAY_MARK";
 /// A file to which a line is added for whatever is noteworthy. Default: none.
 pub const LOG: &str = "FOREBAY_LOG";
 
@@ -25,6 +27,7 @@ pub const TALLY: &str = "FOREBAY_TALLY";
 pub struct Settings {
     pub pool: PathBuf,
     pub trust_owner: bool,
+    pub mark: PathBuf,
     pub cover: Cover,
     pub log: Log,
 }
@@ -50,9 +53,12 @@ impl Settings {
             ));
         }
         let trust_owner = std::env::var_os(TRUST_OWNER).is_some_and(|value| value == "1");
+        let mark = std::env::var_os(MARK).map(PathBuf::from);
+        let mark = mark.unwrap_or_else(|| forebay::file_of_pool(&pool));
         Some(Settings {
             pool,
             trust_owner,
+            mark,
             cover,
             log,
         })

@@ -85,6 +85,8 @@ impl Place {
     /// The command with one of its subcommands.
     pub fn command(&self, name: &str) -> Command {
         let mut command = Command::new(&self.forebay);
+        // Where it is noted which pool has the newest data of files.
+        command.env("XDG_STATE_HOME", self.scratch("state"));
         command.arg(name);
         command
     }

@@ -73,7 +73,9 @@ impl Daemon {
     ) -> Result<()> {
         let size = size_bytes.to_string();
         let mut command = self.command(&["create", "--engine", engine, "--size", &size]);
-        let command = command.arg(region).arg("--backing").arg(backing);
+        // A region made anew; what the one before left in its own is not missed.
+        let command = command.arg(region).arg("--accept-stale");
+        let command = command.arg("--backing").arg(backing);
         self.run(command).map(drop)
     }
 

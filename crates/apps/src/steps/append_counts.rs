@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use forebay::RuntimeOptions;
-use forebay_files::{FileBuffer, FileBufferOptions, SyncKind};
+use forebay_files::{FileBuffer, FileBufferOptions, Marking, SyncKind};
 use forebay_report::Row;
 
 use crate::Result;
@@ -41,6 +41,7 @@ pub fn run(context: &Context) -> Result<Measured> {
         pool,
         root: None,
         runtime: RuntimeOptions::default(),
+        mark: Marking::EachTime,
     })?;
     let path = disk.path().join("appended");
     let file = File::options()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{BackingCounters, BackingIdentity, BackingRun, BackingStore, WriteRun};
+use super::{BackingCounters, BackingIdentity, BackingRun, BackingStore, MarkPlace, WriteRun};
 
 /// Passes everything to another store, except for as many requests as it was told to fail.
 pub struct FaultyStore {
@@ -175,5 +175,9 @@ impl BackingStore for FaultyStore {
 
     fn transport(&self) -> String {
         self.inner.transport()
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        self.inner.mark_place()
     }
 }

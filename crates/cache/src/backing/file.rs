@@ -17,8 +17,8 @@ use super::aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES, is_direct_aligned, i
 use super::counters::LiveCounters;
 use super::uring::{Ring, RingWrite};
 use super::{
-    BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, WriteRun,
-    clipped_len, holes, page_cache,
+    BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, MarkFiles, MarkPlace,
+    WriteRun, clipped_len, holes, page_cache,
 };
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
@@ -55,6 +55,7 @@ pub struct FileStore {
     /// Why there is no ring although one was wanted.
     ring_error: Option<io::Error>,
     counters: LiveCounters,
+    mark: MarkFiles,
 }
 
 impl FileStore {
@@ -123,6 +124,18 @@ impl FileStore {
             inode: if is_device { 0 } else { metadata.ino() },
             size_bytes,
         };
+        let mark = if is_device {
+            MarkFiles::of_device(&identity.path)
+        } else {
+            let file = buffered.try_clone().map_err(|error| {
+                refuse(
+                    format!("cannot be opened once more ({error})"),
+                    "raise the limit of open files",
+                    Some(error),
+                )
+            })?;
+            MarkFiles::of_image(file, &identity.path)
+        };
         let direct = if options.direct {
             open_direct(&identity)
         } else {
@@ -142,6 +155,7 @@ impl FileStore {
             ring,
             ring_error,
             counters: LiveCounters::default(),
+            mark,
         })
     }
 
@@ -363,6 +377,10 @@ impl BackingStore for FileStore {
 
     fn counters(&self) -> BackingCounters {
         self.counters.read()
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        Some(&self.mark)
     }
 
     fn transport(&self) -> String {

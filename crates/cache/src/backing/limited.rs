@@ -11,8 +11,8 @@ use crate::sync::held_stripes;
 
 use super::waits::{BackingWait, Waiting, Waits};
 use super::{
-    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedParts, StorePart,
-    WriteRun, clipped_len,
+    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedParts, MarkPlace,
+    StorePart, WriteRun, clipped_len,
 };
 
 /// The first bytes of a store.
@@ -124,6 +124,10 @@ impl BackingStore for Limited {
 
     fn transport(&self) -> String {
         self.inner.transport()
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        self.inner.mark_place()
     }
 }
 

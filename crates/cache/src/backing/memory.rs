@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::counters::LiveCounters;
-use super::{BackingCounters, BackingIdentity, BackingStore, WriteRun, clipped_len};
+use super::{BackingCounters, BackingIdentity, BackingStore, MarkPlace, WriteRun, clipped_len};
 
 /// Bytes under a lock. Everything written is durable at once.
 pub struct MemoryStore {
@@ -15,6 +15,24 @@ pub struct MemoryStore {
     size_bytes: AtomicU64,
     number: u64,
     counters: LiveCounters,
+    /// Only if it was asked for: what is in memory is not there any more when a pool could be lost.
+    mark: Option<MemoryMark>,
+}
+
+/// A mark in memory.
+#[derive(Default)]
+struct MemoryMark(Mutex<Option<Vec<u8>>>);
+
+impl MarkPlace for MemoryMark {
+    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
+        let mark = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(mark.iter().cloned().collect())
+    }
+
+    fn write(&self, mark: &[u8]) -> io::Result<()> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(mark.to_vec());
+        Ok(())
+    }
 }
 
 /// Tells one memory store of this process from another in their identities.
@@ -39,6 +57,16 @@ impl MemoryStore {
             bytes: Mutex::new(bytes),
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             counters: LiveCounters::default(),
+            mark: None,
+        }
+    }
+
+    /// The same, and it keeps a mark.
+    #[must_use]
+    pub fn marked(self) -> Self {
+        Self {
+            mark: Some(MemoryMark::default()),
+            ..self
         }
     }
 
@@ -128,5 +156,9 @@ impl BackingStore for MemoryStore {
 
     fn transport(&self) -> String {
         "memory".to_owned()
+    }
+
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        Some(self.mark.as_ref()?)
     }
 }

@@ -13,6 +13,7 @@ mod faulty;
 mod file;
 mod holes;
 mod limited;
+mod mark_files;
 mod memory;
 mod page_cache;
 mod uring;
@@ -24,6 +25,7 @@ pub use faulty::FaultyStore;
 pub use file::{FileBackingOptions, FileStore};
 pub use holes::BackingRun;
 pub(crate) use limited::Limited;
+pub use mark_files::{MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool};
 pub use memory::MemoryStore;
 pub use waits::BackingWait;
 
@@ -149,6 +151,38 @@ pub trait BackingStore: Send + Sync {
 
     /// How bytes travel, for `stat`: for example `io_uring, O_DIRECT`.
     fn transport(&self) -> String;
+
+    /// Where the store keeps its mark, by which a lost pool is noticed (`docs/marks.md`). Without one
+    /// nothing is noticed.
+    fn mark_place(&self) -> Option<&dyn MarkPlace> {
+        None
+    }
+}
+
+/// Where a backing's mark lies.
+pub trait MarkPlace: Send + Sync {
+    /// Every mark that is there, in no order.
+    ///
+    /// # Errors
+    /// The system's.
+    fn read(&self) -> io::Result<Vec<Vec<u8>>>;
+
+    /// Puts the mark in the place of what is there; durable when it returns.
+    ///
+    /// # Errors
+    /// The system's; what is there then, before a crash or after, is the old one or the new one.
+    fn write(&self, mark: &[u8]) -> io::Result<()>;
+
+    /// Whether the backing is a directory with nothing in it, which cannot be out of date.
+    fn is_empty_directory(&self) -> bool {
+        false
+    }
+
+    /// Whether many processes attach it one after the other: the mark is written by the first in each
+    /// boot, and the one that began them all says in the end that the backing is whole.
+    fn is_kept_for_a_boot(&self) -> bool {
+        false
+    }
 }
 
 /// Why a backing could not be opened.

@@ -10,17 +10,31 @@ use crate::error::{Error, Result};
 use crate::health::Health;
 use crate::mutants::{Mutant, mutated};
 use crate::pool::Pool;
+use crate::pool::marks::{Begin, Row};
 use crate::sync::{AtomicU64, Ordering};
 use crate::volume::{Volume, VolumeState};
-use crate::volumes::{self, Description};
+use crate::volumes::{self, Description, Standing};
 use crate::zeroings::Zeroings;
 
 impl Pool {
     /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
     /// keeps its volume's size until [`Pool::grow_volume`].
     ///
-    /// Errors: no room in the volume table; the backing shrank or is another one since.
+    /// Errors: no room in the volume table; the backing shrank or is another one since;
+    /// [`Error::Stale`]: it and this pool are not of the same moment.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
+        self.attach_as(backing, self.core.options.accept_stale)
+    }
+
+    /// As `attach`, of a backing that was in use with another pool meanwhile, or whose newest data is lost.
+    /// What the pool has dirty of it counts as newer than the backing; its clean blocks are dropped.
+    ///
+    /// Errors: as `attach`, but for [`Error::Stale`].
+    pub fn attach_stale(&self, backing: Backing) -> Result<Volume> {
+        self.attach_as(backing, true)
+    }
+
+    fn attach_as(&self, backing: Backing, accept_stale: bool) -> Result<Volume> {
         let _one_at_a_time = self.lock_table();
         let core = &self.core;
         let identity = backing.identity();
@@ -29,7 +43,7 @@ impl Pool {
             .into_iter()
             .find(|known| known.identity.path == identity.path);
         if let Some(known) = known {
-            return self.attach_again(&known, identity, backing);
+            return self.attach_again(&known, identity, backing, accept_stale);
         }
         let (place, before) = (0..core.media.geometry.volumes)
             .map(|place| (place, volumes::read(&core.media, place)))
@@ -41,10 +55,27 @@ impl Pool {
                     core.media.geometry.volumes
                 ))
             })?;
-        let id = volumes::next_id(place, before.as_ref());
+        let row = Row {
+            place,
+            id: volumes::next_id(place, before.as_ref()),
+            identity: &identity,
+            standing: Standing::default(),
+        };
+        let begin = self.judge_mark(&backing, &row, accept_stale)?;
+        let id = row.id;
         let state = Arc::new(VolumeState::new(id, &identity));
         state.settle(&backing)?;
-        volumes::write(core, place, id, &identity, true)?;
+        self.begin_mark(&backing, &row, begin).inspect_err(|_| {
+            if self.may_be_marked(&backing, id) {
+                // As after a crash: the next attempt goes on from there.
+                self.set_volume(place, Some(state.clone()));
+                core.live.add(id);
+            } else {
+                // The next attempt is to find the place free. If that fails too, it finds the volume,
+                // without a block.
+                let _ = volumes::write(core, place, id, &identity, row.standing, false);
+            }
+        })?;
         self.know_rounds(&backing);
         self.distrust_cached(&state, &backing, 0..identity.size_bytes);
         state.set_backing(backing, identity.size_bytes)?;
@@ -58,6 +89,7 @@ impl Pool {
         known: &Description,
         identity: BackingIdentity,
         backing: Backing,
+        accept_stale: bool,
     ) -> Result<Volume> {
         let (size_bytes, inode) = (known.identity.size_bytes, known.identity.inode);
         if inode != identity.inode || identity.size_bytes < size_bytes {
@@ -75,7 +107,17 @@ impl Pool {
         if state.backing.get().is_some() {
             return Err(state.attached_already());
         }
+        let row = Row {
+            place: known.place,
+            id: known.id,
+            identity: &known.identity,
+            standing: known.standing,
+        };
+        let begin = self.judge_mark(&backing, &row, accept_stale)?;
         state.settle(&backing)?;
+        if begin != Begin::AsItIs {
+            self.begin_mark(&backing, &row, begin)?;
+        }
         self.know_rounds(&backing);
         self.distrust_cached(&state, &backing, 0..size_bytes);
         state.set_backing(backing, size_bytes)?;

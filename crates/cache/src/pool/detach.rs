@@ -10,7 +10,7 @@ use crate::mutants::{Mutant, mutated};
 use crate::pool::Pool;
 use crate::pool::drain::{Drain, DrainWatcher};
 use crate::volume::Volume;
-use crate::volumes::{self, Description};
+use crate::volumes::{self, Description, Standing};
 
 /// Drains while the volume is still in use, at most.
 const PASSES_MAX: usize = 4;
@@ -50,10 +50,16 @@ impl Pool {
         // Nor is its backing changed behind the cache: who saw it alive has listed what it zeroes.
         volume.state.zeroings.wait(0..u64::MAX);
         let gone = self.forget(&volume, &found, &mut drain);
-        if gone.is_err() {
+        if gone.is_err() && self.may_go_on(&found) {
             core.live.add(found.id);
         }
         gone
+    }
+
+    /// Whether the volume may be used again after all: not once its mark may say that the backing is whole.
+    fn may_go_on(&self, found: &Description) -> bool {
+        let now = volumes::read(&self.core.media, found.place);
+        now.is_none_or(|now| now.standing == found.standing)
     }
 
     /// Nobody changes the volume any more: its last blocks go, then its place is free.
@@ -67,7 +73,8 @@ impl Pool {
         drain.pass(volume)?;
         let Description { place, id, .. } = *found;
         if mutated(Mutant::DetachedBeforeEmptied) {
-            volumes::write(core, place, id, &found.identity, false)?;
+            let standing = Standing::default();
+            volumes::write(core, place, id, &found.identity, standing, false)?;
         }
         core.drop_volume_blocks(&volume.state)?;
         // The tombstones must be in the table before the id may be used again.
@@ -76,8 +83,10 @@ impl Pool {
             let epoch = volume.state.health.sync_epoch();
             let synced = volume.state.health.sync_all_since(epoch, backing);
             synced.map_err(|source| volume.state.backing_error(source))?;
+            self.end_mark(backing, found)?;
         }
-        volumes::write(core, place, id, &found.identity, false)?;
+        let standing = Standing::default();
+        volumes::write(core, place, id, &found.identity, standing, false)?;
         self.set_volume(place, None);
         // Its backing is locked while somebody has it.
         core.write_back.held.wait_until_unseen(id);

@@ -132,6 +132,7 @@ impl Pool {
     fn lay_out_anew(self, geometry: Geometry, options: RuntimeOptions) -> Result<Pool> {
         // The tombstones must be in the table before the log goes.
         self.core.checkpoint()?;
+        self.end_marks()?;
         let pool_uuid = self.pool_uuid;
         let core =
             Arc::into_inner(self.core).expect("the volumes are dropped, the threads never began");

@@ -59,7 +59,8 @@ impl Pool {
         self.distrust_cached(state, backing, old_bytes..size_bytes);
         self.let_use(volume, old_bytes, size_bytes)?;
         if !mutated(Mutant::SizeWithoutItsLine) {
-            volumes::write(core, found.place, found.id, &identity, true)?;
+            let (place, id, standing) = (found.place, found.id, found.standing);
+            volumes::write(core, place, id, &identity, standing, true)?;
         }
         state.size_bytes.store(size_bytes, Ordering::Relaxed);
         Ok(size_bytes)

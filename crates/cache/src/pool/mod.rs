@@ -5,6 +5,7 @@ mod detach;
 mod drain;
 mod grow;
 mod grow_volume;
+mod marks;
 mod members;
 mod settings;
 mod start;
@@ -268,7 +269,8 @@ impl Pool {
         self.core.check_all(&mut progress)
     }
 
-    /// Ends the threads, empties the log, and closes. Dirty blocks stay in the pool.
+    /// Ends the threads, empties the log, and closes. Dirty blocks stay in the pool; the backings of
+    /// volumes that have none are whole, and their marks say so.
     ///
     /// Volumes may still be held. Whatever they are asked from now on is refused with
     /// [`Error::Closed`], reads too: the pool is unlocked when this returns, and may be another process's
@@ -278,9 +280,10 @@ impl Pool {
     /// A pool that is only dropped stays locked, and its volumes usable without background threads, until
     /// they are dropped too.
     ///
-    /// Errors: a fence failed; the next open recovers. Volumes are refused all the same.
+    /// Errors: a fence failed; the next open recovers. A backing or a mark failed; then its pool alone
+    /// may go on with it. Volumes are refused all the same.
     pub fn close(mut self) -> Result<()> {
         self.background = None;
-        self.core.close()
+        self.core.close(|| self.end_marks())
     }
 }

@@ -153,6 +153,7 @@ impl Machine {
         forebay::testing::set_random_seed(Some(life));
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let buffer = FileBuffer::open_on(FileBufferParts {
+            mark: None,
             regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
             side: forebay::Backing::from_store(self.side.clone()),
             root: Some(place.root.clone()),

@@ -22,6 +22,10 @@ pub struct ServeOptions {
     /// TOML file with the settings.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
+    /// is given up.
+    #[arg(long)]
+    pub accept_stale: bool,
     /// The settings on the command line.
     #[command(flatten)]
     pub settings: Settings,
@@ -66,6 +70,10 @@ pub struct MountArguments {
     /// Give up system calls that the daemon never needs; without root it stays off [default: on].
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub sandbox: Option<Switch>,
+    /// Go on although the marks say that the newest data of the files is elsewhere: what that pool had is
+    /// given up.
+    #[arg(long)]
+    pub accept_stale: bool,
     /// Seconds that ending may take before it is done at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,
@@ -113,6 +121,10 @@ pub struct AttachOptions {
     /// Offer the disk to a virtual machine over vhost-user, at a socket that is made there.
     #[arg(long, value_name = "SOCKET")]
     pub vhost_user: Option<PathBuf>,
+    /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
+    /// is given up.
+    #[arg(long)]
+    pub accept_stale: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,
@@ -185,6 +197,10 @@ pub struct FlushOptions {
     /// Whose pool is taken.
     #[command(flatten)]
     pub trust: Trust,
+    /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
+    /// is given up.
+    #[arg(long)]
+    pub accept_stale: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

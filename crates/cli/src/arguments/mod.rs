@@ -49,8 +49,8 @@ Example, a disk with fast fsync in front of an image file:
 pub enum Command {
     /// Make a pool, and say what its medium survives.
     Create(CreateOptions),
-    /// Show a pool's format and content, without changing it.
-    Info(PoolArgument),
+    /// Show a pool's format and content, or whether a backing has its newest data, changing nothing.
+    Info(InfoOptions),
     /// Serve the disks of a pool until told to stop.
     Serve(Box<ServeOptions>),
     /// Serve a directory whose synchronous writes are as fast as the pool, until told to stop.

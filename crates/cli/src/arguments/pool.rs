@@ -45,6 +45,34 @@ pub struct CreateOptions {
     /// Overwrite what is there.
     #[arg(long)]
     pub force: bool,
+    /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
+    /// is given up.
+    #[arg(long)]
+    pub accept_stale: bool,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A pool, or a backing, to look at.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay info /dev/shm/forebay/pool --json
+  forebay info --backing disk.img
+
+With --backing it says in one line how that stands: whole (it has everything, or never had a pool), open \
+(its pool is there and has the rest), or stale since a moment (that pool is not there any more, or is an \
+old copy; exit code 8). It looks for the pool where the mark says, unless one is named.")]
+pub struct InfoOptions {
+    /// Files or devices of the pool, every member.
+    #[arg(required_unless_present = "backing")]
+    pub pool: Vec<PathBuf>,
+    /// Say of this image, device or directory whether it has its newest data.
+    #[arg(long, value_name = "PATH")]
+    pub backing: Option<PathBuf>,
     /// Whose pool is taken.
     #[command(flatten)]
     pub trust: Trust,
@@ -56,7 +84,7 @@ pub struct CreateOptions {
 /// A pool to look at.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  forebay info /dev/shm/forebay/pool --json")]
+  forebay check /dev/shm/forebay/pool --json")]
 pub struct PoolArgument {
     /// Files or devices of the pool, every member.
     #[arg(required = true)]
@@ -86,6 +114,10 @@ pub struct RecoverOptions {
     /// Whose pool is taken.
     #[command(flatten)]
     pub trust: Trust,
+    /// Go on although the marks say that the newest data of the files is elsewhere: what that pool had is
+    /// given up.
+    #[arg(long)]
+    pub accept_stale: bool,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

@@ -23,6 +23,10 @@ pub struct RunOptions {
     /// A file to which the library adds a line for whatever is noteworthy.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
+    /// Go on although the marks say that the newest data of the files is elsewhere: what that pool had is
+    /// given up.
+    #[arg(long)]
+    pub accept_stale: bool,
     /// libforebay_preload.so; found beside this command, or in ../lib.
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,

@@ -18,6 +18,7 @@ pub fn run(options: &AttachOptions) -> Result<(), Failure> {
             "vhost_user",
             options.vhost_user.as_deref().map(text).transpose()?,
         )
+        .with("accept_stale", options.accept_stale.then_some(true))
         .with("ublk", options.ublk.map(|number| number.to_string()));
     let result = control::ask(&options.pool, &request)?;
     output::object(&result, options.json);

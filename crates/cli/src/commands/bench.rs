@@ -99,6 +99,7 @@ pub fn run(options: &BenchOptions) -> Result<(), Failure> {
         pool_path.clone(),
         raw_path.clone(),
         backing_path.clone(),
+        path("backing.forebay"),
     ]);
     let blocks = options.size / 2 / BLOCK_BYTES as u64;
     if blocks == 0 {

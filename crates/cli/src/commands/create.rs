@@ -114,6 +114,7 @@ fn run_design(options: &CreateOptions) -> Result<(), Failure> {
         size_bytes,
         (options.force, options.trust),
         backing,
+        options.accept_stale,
     )?;
     let (slots, block_bytes) = (engine.stats().slots, engine.block_bytes() as u64);
     let survives = kind.survives();

@@ -52,7 +52,8 @@ pub fn run(options: &DemoOptions) -> Result<(), Failure> {
         return write_until_killed(&options.pool, &backing);
     }
     let result = show(options, &backing);
-    for file in [&options.pool, &backing] {
+    let mark = options.directory.join("demo.img.forebay");
+    for file in [&options.pool, &backing, &mark] {
         let _ = std::fs::remove_file(file);
     }
     result
@@ -82,6 +83,8 @@ fn commit(volume: &Volume, number: u64) -> Result<(), Failure> {
 fn show(options: &DemoOptions, backing_path: &Path) -> Result<(), Failure> {
     output::line("==> a pool and a backing image, over the library");
     let disk_bytes = PLACES * GROUPS * BLOCK_BYTES as u64;
+    // A demonstration that was killed may have left one, with its mark.
+    let _ = std::fs::remove_file(backing_path);
     File::create(backing_path)?.set_len(disk_bytes)?;
     let pool = Pool::create(&PoolOptions::new(&options.pool, POOL_BYTES))?;
     let (ours, bare) = measure(&pool, backing_path, &options.directory)?;

@@ -24,7 +24,11 @@ pub fn run(options: &FlushOptions) -> Result<(), Failure> {
         )));
     };
     let pool = Pool::open_with(&options.pool, options.trust.runtime())?;
-    let volume = pool.attach(Backing::file(backing)?)?;
+    let backing = Backing::file(backing)?;
+    let volume = match options.accept_stale {
+        true => pool.attach_stale(backing)?,
+        false => pool.attach(backing)?,
+    };
     volume.flush()?;
     drop(volume);
     pool.close()?;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use forebay::{Pool, RuntimeOptions};
-use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, VOLUME_PREFIX};
+use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, Marking, VOLUME_PREFIX};
 use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
@@ -57,8 +57,10 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
         runtime: RuntimeOptions {
             background: false,
             accept_loss: options.save_lost,
+            accept_stale: options.accept_stale,
             ..options.trust.runtime()
         },
+        mark: Marking::EachTime,
     })
     .map_err(Failure::of_files)?;
     let report = files_report(buffer.recovery());

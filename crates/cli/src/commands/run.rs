@@ -7,12 +7,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
-use forebay_files::{FileBuffer, FileBufferOptions};
+use forebay::RuntimeOptions;
+use forebay_files::{FileBuffer, FileBufferOptions, Marking};
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use crate::arguments::{RunOptions, Trust};
+use crate::arguments::RunOptions;
 use crate::commands::obstacles;
 use crate::commands::tally::Tally;
 use crate::failure::Failure;
@@ -28,13 +29,27 @@ const EXIT_NOT_RUN: u8 = 126;
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let pool = named(&options.pool)?;
     let library = library(options.library.as_deref())?;
-    bring_up_to_date(&pool, options.trust)?;
+    let mark = forebay::file_of_pool(&pool);
+    let own = FileBufferOptions {
+        pool: pool.clone(),
+        root: None,
+        runtime: options.trust.runtime(),
+        mark: Marking::OnceABoot(mark.clone()),
+    };
+    bring_up_to_date(&FileBufferOptions {
+        runtime: RuntimeOptions {
+            accept_stale: options.accept_stale,
+            ..options.trust.runtime()
+        },
+        ..own.clone()
+    })?;
     let (program, arguments) = options.program.split_first().expect("clap wants one");
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env("LD_PRELOAD", preloaded(&library))
         .env("FOREBAY_POOL", &pool)
+        .env("FOREBAY_MARK", &mark)
         .env("FOREBAY_COVER", cover(&options.cover)?);
     if options.trust.trust_owner {
         command.env("FOREBAY_TRUST_OWNER", "1");
@@ -57,6 +72,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         Ok(child) => child,
         Err(error) => {
             output::error(&format!("{}: {error}", program.display()));
+            note_whole(&own, &mark);
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             return Ok(if is_missing {
                 EXIT_NOT_FOUND
@@ -67,12 +83,25 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     };
     let status = wait(&mut child, signals)?;
     if owner_mark(&pool).exists() {
-        after_killed(&pool, options.trust);
+        after_killed(&own);
     }
+    note_whole(&own, &mark);
     if let Some(tally) = tally.filter(|_| !options.quiet) {
         output::error(&tally.summary());
     }
     Ok(exit_code(status))
+}
+
+/// The program has ended: its files are whole, unless a process still has the pool or died with it.
+fn note_whole(own: &FileBufferOptions, mark: &Path) {
+    let is_left = || owner_mark(&own.pool).exists();
+    if let Err(error) = forebay_files::say_whole(own, is_left) {
+        output::error(&format!(
+            "{}: it could not be noted that the files are whole ({error}); without this pool they count \
+             as stale",
+            mark.display()
+        ));
+    }
 }
 
 /// The pool, absolute, without following a link in its place.
@@ -91,13 +120,9 @@ fn named(pool: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Opens the pool, which recovers it, and closes it, which leaves nothing in it.
-fn bring_up_to_date(pool: &Path, trust: Trust) -> Result<(), Failure> {
-    let options = FileBufferOptions {
-        pool: pool.to_path_buf(),
-        root: None,
-        runtime: trust.runtime(),
-    };
-    let opened = FileBuffer::open(&options).and_then(|buffer| {
+fn bring_up_to_date(options: &FileBufferOptions) -> Result<(), Failure> {
+    let pool = &options.pool;
+    let opened = FileBuffer::open(options).and_then(|buffer| {
         // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
         match std::fs::remove_file(owner_mark(pool)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -121,8 +146,8 @@ fn owner_mark(pool: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-fn after_killed(pool: &Path, trust: Trust) {
-    match bring_up_to_date(pool, trust) {
+fn after_killed(options: &FileBufferOptions) {
+    match bring_up_to_date(options) {
         Ok(()) => output::error(
             "a process ended without letting the pool go; its files have been brought up to date",
         ),

@@ -81,13 +81,21 @@ pub(super) fn refusal(failure: Failure) -> Refusal {
     let kind = match &failure {
         Failure::InUse(_) => RefusalKind::InUse,
         Failure::Arguments(_) => RefusalKind::Invalid,
+        Failure::Stale(_) => RefusalKind::Stale,
         _ => RefusalKind::Failed,
     };
     Refusal::new(kind, failure.to_string())
 }
 
 fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
-    request.knows_only(&["backing", "name", "fuse", "ublk", "vhost_user"])?;
+    request.knows_only(&[
+        "backing",
+        "name",
+        "fuse",
+        "ublk",
+        "vhost_user",
+        "accept_stale",
+    ])?;
     let ublk = request.text("ublk")?.map(str::parse).transpose();
     let settings = VolumeSettings {
         backing: PathBuf::from(request.required_text("backing")?),
@@ -106,7 +114,8 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
              directory with --fuse or a socket with --vhost-user, or ask for --ublk",
         ));
     }
-    match service.attach(&settings) {
+    let accepts_stale = request.flag("accept_stale")?.unwrap_or(false);
+    match service.attach(&settings, accepts_stale) {
         Ok(served) => Ok(report::volume(service, &served)),
         Err(AttachError::Refused(failure)) => Err(refusal(failure)),
         Err(AttachError::HalfDone(failure, served)) => {

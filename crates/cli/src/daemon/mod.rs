@@ -70,7 +70,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     notifier.send("STATUS=Opening the pool");
 
     let (sender, events) = channel();
-    let store = open_store(&settings)?;
+    let store = open_store(&settings, options.accept_stale)?;
     let disk_options = DiskOptions {
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
@@ -82,7 +82,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
     let control_server = ControlServer::new(&control, owner, answers)?;
-    open_everything(&service, &settings, owner)?;
+    open_everything(&service, &settings, options.accept_stale, owner)?;
     if let Some(target) = &target {
         give_up_root(&service, target)?;
     }
@@ -176,9 +176,9 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
 }
 
 /// Opens what the disks live in, and recovers it.
-fn open_store(settings: &Settings) -> Result<Store, Failure> {
+fn open_store(settings: &Settings, accepts_stale: bool) -> Result<Store, Failure> {
     if let Some(name) = settings.design() {
-        return Store::open_design(name, settings);
+        return Store::open_design(name, settings, accepts_stale);
     }
     let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)
         .map_err(|error| engine_region::explain(error, &settings.pool[0], settings.trust_owner))?;
@@ -238,10 +238,11 @@ fn raise_descriptor_limit() {
 fn open_everything(
     service: &Arc<Service>,
     settings: &Settings,
+    accepts_stale: bool,
     socket_owner: Option<(u32, u32)>,
 ) -> Result<(), Failure> {
     for volume in settings.volumes()? {
-        service.attach(&volume)?;
+        service.attach(&volume, accepts_stale)?;
     }
     let pool = service.store.pool().ok();
     for volume in pool.map(|pool| pool.stats().volumes).into_iter().flatten() {
@@ -471,15 +472,15 @@ fn close(service: Arc<Service>) {
     let Some(service) = Arc::into_inner(service) else {
         return;
     };
-    let Store::Pool(pool) = &service.store else {
+    let ended = match service.into_store() {
         // What a design committed is in its region; its next opening finds it.
-        return;
+        Store::Design(design) => design.end(),
+        Store::Pool(pool) => match Arc::into_inner(pool) {
+            Some(pool) => pool.close().map_err(Failure::from),
+            None => Ok(()),
+        },
     };
-    let pool = Arc::clone(pool);
-    drop(service);
-    if let Some(pool) = Arc::into_inner(pool)
-        && let Err(error) = pool.close()
-    {
-        tracing::error!(%error, "the pool was not closed; its next opening recovers it");
+    if let Err(error) = ended {
+        tracing::error!(%error, "the pool was not closed in order; its next opening recovers it");
     }
 }

@@ -8,7 +8,8 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use forebay_files::FileBufferOptions;
+use forebay::RuntimeOptions;
+use forebay_files::{FileBufferOptions, Marking};
 use forebay_mount::{FileMount, MountOptions};
 
 use super::end::{self, Event};
@@ -49,7 +50,11 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         &FileBufferOptions {
             pool: arguments.pool.clone(),
             root: None,
-            runtime: arguments.trust.runtime(),
+            runtime: RuntimeOptions {
+                accept_stale: arguments.accept_stale,
+                ..arguments.trust.runtime()
+            },
+            mark: Marking::EachTime,
         },
         &MountOptions {
             threads: usize::from(arguments.threads),

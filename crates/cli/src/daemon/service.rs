@@ -174,6 +174,11 @@ impl Service {
         }
     }
 
+    /// What the disks lived in; they and their doors are gone.
+    pub fn into_store(self) -> Store {
+        self.store
+    }
+
     /// The disks, in the order in which they came.
     pub fn served(&self) -> Vec<Arc<Served>> {
         lock(&self.served).clone()
@@ -215,8 +220,13 @@ impl Service {
     ///
     /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used. Where
     /// a door fails at last, the disk is there with some of them, and `undo` takes it away.
-    pub fn attach(&self, settings: &VolumeSettings) -> Result<Arc<Served>, AttachError> {
-        let served = self.admit(settings).map_err(AttachError::Refused)?;
+    pub fn attach(
+        &self,
+        settings: &VolumeSettings,
+        accepts_stale: bool,
+    ) -> Result<Arc<Served>, AttachError> {
+        let admitted = self.admit(settings, accepts_stale);
+        let served = admitted.map_err(AttachError::Refused)?;
         let doors = Doors {
             fuse: settings.fuse.as_deref(),
             ublk: settings.ublk,
@@ -254,7 +264,11 @@ impl Service {
     }
 
     /// The disk, without a door.
-    fn admit(&self, settings: &VolumeSettings) -> Result<Arc<Served>, Failure> {
+    fn admit(
+        &self,
+        settings: &VolumeSettings,
+        accepts_stale: bool,
+    ) -> Result<Arc<Served>, Failure> {
         let name = match &settings.name {
             Some(name) => checked_name(name)?,
             None => name_of_backing(&settings.backing),
@@ -272,7 +286,10 @@ impl Service {
             Store::Pool(pool) => {
                 let (backing, faults) = open_backing(pool, &settings.backing)?;
                 let path = backing.identity().path;
-                let volume = pool.attach(backing)?;
+                let volume = match accepts_stale {
+                    true => pool.attach_stale(backing)?,
+                    false => pool.attach(backing)?,
+                };
                 let disk = MeteredDevice::new(VolumeDevice::new(volume.clone()));
                 Served::new(name, path, disk, Core::Volume(volume), faults)
             }

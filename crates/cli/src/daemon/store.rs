@@ -10,6 +10,7 @@ use forebay::{Engine, Pool, Volume};
 use forebay_lab::engines::EngineName;
 use forebay_serve::{Refusal, RefusalKind};
 
+use crate::arguments::Trust;
 use crate::config::Settings;
 use crate::engine_region;
 use crate::failure::Failure;
@@ -28,6 +29,10 @@ pub struct Design {
     pub name: EngineName,
     /// The disk behind it.
     pub backing: PathBuf,
+    /// The region it is on.
+    pub region: PathBuf,
+    /// Whose region is taken.
+    pub trust: Trust,
     /// The engine.
     pub engine: Arc<dyn Engine>,
 }
@@ -52,25 +57,56 @@ impl Core {
     }
 }
 
+impl Design {
+    /// Nobody uses it any more. What is dirty stays in its region; without anything dirty the disk is whole.
+    ///
+    /// Errors: the disk or its mark failed; the next start finds everything.
+    pub fn end(self) -> Result<(), Failure> {
+        let Design {
+            backing,
+            region,
+            trust,
+            engine,
+            ..
+        } = self;
+        if engine.stats().dirty_blocks > 0 {
+            return Ok(());
+        }
+        engine.flush()?;
+        if Arc::strong_count(&engine) > 1 {
+            return Ok(());
+        }
+        // Its region and its disk are locked while it is there.
+        drop(engine);
+        engine_region::end((&region, trust), &backing)
+    }
+}
+
 impl Store {
     /// Opens the published design that the settings name, and recovers it.
     ///
     /// Errors: the region or the backing cannot be opened, or do not belong together.
-    pub fn open_design(name: EngineName, settings: &Settings) -> Result<Store, Failure> {
+    pub fn open_design(
+        name: EngineName,
+        settings: &Settings,
+        accepts_stale: bool,
+    ) -> Result<Store, Failure> {
         let [volume] = &settings.volumes()?[..] else {
             return Err(Failure::Arguments(format!(
                 "the engine {name} serves exactly one disk; name it with --backing"
             )));
         };
-        let (engine, backing) = engine_region::open(
-            name,
-            &settings.pool[0],
-            settings.trust_owner,
-            &volume.backing,
-        )?;
+        let region = &settings.pool[0];
+        let trust = Trust {
+            trust_owner: settings.trust_owner,
+        };
+        let (engine, backing) =
+            engine_region::open(name, (region, trust), &volume.backing, accepts_stale)?;
         Ok(Store::Design(Design {
             name,
             backing,
+            region: region.clone(),
+            trust,
             engine,
         }))
     }

@@ -9,6 +9,8 @@ mod idle;
 mod lab;
 mod limits;
 mod log;
+mod marks;
+mod marks_of_files;
 mod mount;
 mod names;
 mod nbd;

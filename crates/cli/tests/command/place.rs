@@ -74,6 +74,8 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
         command.args(arguments.iter().map(|argument| self.argument(argument)));
         command.stdin(Stdio::null());
+        // Marks of pools of files, and of devices.
+        command.env("XDG_STATE_HOME", self.path("state"));
         command
     }
 

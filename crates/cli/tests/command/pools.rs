@@ -115,7 +115,7 @@ impl forebay_files::observe::Observer for EarlierMounting {
 #[test]
 fn recover_brings_a_directory_to_what_was_acknowledged() {
     use forebay_files::observe::set_observer;
-    use forebay_files::{FileBuffer, FileBufferOptions};
+    use forebay_files::{FileBuffer, FileBufferOptions, Marking};
     use rustix::fs::{Mode, OFlags};
 
     let place = Place::with_pool();
@@ -125,6 +125,7 @@ fn recover_brings_a_directory_to_what_was_acknowledged() {
         pool: place.path("pool"),
         root: Some(data.clone()),
         runtime: forebay::RuntimeOptions::default(),
+        mark: Marking::EachTime,
     };
     // What this process sees is not the mounting that recovery finds: a power cut came between.
     set_observer(Some(std::rc::Rc::new(EarlierMounting)));

@@ -125,6 +125,7 @@ fn format_of(region_bytes: u64, options: &EngineOptions) -> Result<FormatOptions
 fn runtime_of(options: &EngineOptions) -> RuntimeOptions {
     RuntimeOptions {
         background: options.background,
+        accept_stale: options.accept_stale,
         fill_on_read: options.fill_on_read,
         dirty_high_per_mille: DIRTY_PER_MILLE,
         dirty_low_per_mille: DIRTY_PER_MILLE,

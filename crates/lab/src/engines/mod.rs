@@ -11,9 +11,10 @@ mod ubj;
 use std::fmt;
 use std::str::FromStr;
 
+use forebay::marks::PoolSide;
 use forebay::{Backing, Engine, Error, Region, Result};
 
-use crate::shared::Header;
+use crate::shared::{Header, marks};
 
 /// Which design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,6 +110,8 @@ pub struct EngineOptions {
     pub as_printed: bool,
     /// A read that misses brings the block into the cache.
     pub fill_on_read: bool,
+    /// Take a disk although its mark says that its newest data is elsewhere (`docs/marks.md`).
+    pub accept_stale: bool,
     /// Forebay's own threads for write-back; without, its caller drives it.
     pub background: bool,
 }
@@ -126,6 +129,7 @@ impl Default for EngineOptions {
             as_printed: false,
             fill_on_read: true,
             background: true,
+            accept_stale: false,
         }
     }
 }
@@ -137,11 +141,53 @@ pub fn found_on(region: &Region) -> Option<EngineName> {
     Header::engine_on(region)
 }
 
+/// What a region with a paper's engine says of its disk; none for a region without a mark.
+#[must_use]
+pub fn side_on(region: &Region) -> Option<PoolSide> {
+    marks::side_on(region)
+}
+
+/// Whether a new engine may have the disk, before anything makes room for it.
+///
+/// # Errors
+/// The disk's newest data is elsewhere; its mark cannot be read.
+pub fn check_new(backing: &Backing) -> Result<()> {
+    marks::check_new(backing)
+}
+
+/// The engine that `region` holds is used by nobody any more and was flushed: the disk is whole, and its
+/// mark says so.
+///
+/// # Errors
+/// The disk or the medium failed; the engine alone may go on with the disk then.
+pub fn end(region: &Region, backing: &Backing) -> Result<()> {
+    marks::end(region, backing)
+}
+
 /// Makes an empty engine on `region`, whatever that holds, in front of `backing`.
 ///
 /// # Errors
-/// The options do not fit the region; the medium or the backing failed.
+/// The options do not fit the region; the disk's newest data is elsewhere; the medium or the backing
+/// failed.
 pub fn create(
+    name: EngineName,
+    region: Region,
+    backing: Backing,
+    options: &EngineOptions,
+) -> Result<Box<dyn Engine>> {
+    if name == EngineName::Forebay {
+        return forebay_engine::create(region, backing, options);
+    }
+    let disk = backing.clone();
+    let begun = marks::begin(&region, &disk, true, options.accept_stale)?;
+    let made = create_unmarked(name, region, backing, options);
+    if let (Err(_), Some(begun)) = (&made, begun) {
+        begun.take_back();
+    }
+    made
+}
+
+fn create_unmarked(
     name: EngineName,
     region: Region,
     backing: Backing,
@@ -159,13 +205,19 @@ pub fn create(
 /// Recovers the engine that `region` holds, as a crash or an orderly end left it.
 ///
 /// # Errors
-/// The region holds no such engine, or one over another disk; the medium or the backing failed.
+/// The region holds no such engine, or one over another disk; the disk's newest data is elsewhere; the
+/// medium or the backing failed.
 pub fn open(
     name: EngineName,
     region: Region,
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
+    if name != EngineName::Forebay {
+        // First whether it is its disk at all: another one's mark is nobody's business.
+        Header::read(&region, name, &backing)?;
+        marks::begin(&region, &backing, false, options.accept_stale)?;
+    }
     match name {
         EngineName::Classic => classic::open(region, backing, options),
         EngineName::Ubj => ubj::open(region, backing, options),

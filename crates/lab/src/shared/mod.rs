@@ -2,6 +2,7 @@
 
 mod disk;
 mod header;
+pub(crate) mod marks;
 mod medium;
 mod read;
 mod transaction;

@@ -288,3 +288,22 @@ fn statistics_are_those_behind_the_mount() {
         (real.f_blocks, real.f_files, real.f_frsize, real.f_namemax)
     );
 }
+
+#[test]
+fn a_quarter_of_a_second_after_a_moment_before_1970_was_told_as_before_it() {
+    let Some(mounted) = Mounted::new("a_quarter_of_a_second") else {
+        return;
+    };
+    let path = mounted.path("old");
+    File::create(&path).unwrap();
+    let moment = |tv_sec, tv_nsec| rustix::fs::Timespec { tv_sec, tv_nsec };
+    let times = rustix::fs::Timestamps {
+        last_access: moment(-43_200, 250_000_000),
+        last_modification: moment(-1, 1),
+    };
+    let flags = rustix::fs::AtFlags::empty();
+    rustix::fs::utimensat(rustix::fs::CWD, &path, &times, flags).unwrap();
+    let stat = rustix::fs::stat(&path).unwrap();
+    assert_eq!((stat.st_atime, stat.st_atime_nsec), (-43_200, 250_000_000));
+    assert_eq!((stat.st_mtime, stat.st_mtime_nsec), (-1, 1));
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay::{Pool, PoolOptions, RuntimeOptions};
-use forebay_files::FileBufferOptions;
+use forebay_files::{FileBufferOptions, Marking};
 use forebay_mount::{FileMount, MountOptions};
 
 const POOL_BYTES: u64 = 64 << 20;
@@ -66,6 +66,7 @@ impl Mounted {
             pool: self.scratch.path().join("pool"),
             root: None,
             runtime: RuntimeOptions::default(),
+            mark: Marking::EachTime,
         };
         let has_ended = Arc::clone(&self.has_ended);
         FileMount::new(

@@ -247,6 +247,11 @@ impl Region {
         self.has_wide_atomics
     }
 
+    /// Whether stores stay in this process ([`Region::open_read_only`]).
+    pub fn is_private(&self) -> bool {
+        matches!(self.backing, Backing::Private(_))
+    }
+
     /// Whether somebody else had the file open when this private view of it was made.
     pub fn is_open_elsewhere(&self) -> bool {
         self.is_open_elsewhere

@@ -118,6 +118,7 @@ impl Rig {
         command
             .env("LD_PRELOAD", library())
             .env("FOREBAY_POOL", self.pool())
+            .env("FOREBAY_MARK", self.aside.path().join("mark"))
             .env("FOREBAY_LOG", self.aside.path().join("log"));
         command
     }

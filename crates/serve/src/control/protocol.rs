@@ -175,12 +175,14 @@ pub enum RefusalKind {
     Busy,
     /// The asking side went away.
     Cancelled,
+    /// A backing's newest data is in another pool.
+    Stale,
     /// It was tried and failed.
     Failed,
 }
 
 impl RefusalKind {
-    const ALL: [(RefusalKind, &str); 9] = [
+    const ALL: [(RefusalKind, &str); 10] = [
         (RefusalKind::Malformed, "malformed"),
         (RefusalKind::Version, "version"),
         (RefusalKind::UnknownCommand, "unknown-command"),
@@ -189,6 +191,7 @@ impl RefusalKind {
         (RefusalKind::InUse, "in-use"),
         (RefusalKind::Busy, "busy"),
         (RefusalKind::Cancelled, "cancelled"),
+        (RefusalKind::Stale, "stale"),
         (RefusalKind::Failed, "failed"),
     ];
 

@@ -84,6 +84,8 @@ impl Ours {
             Door::Fuse(directory) => ("--fuse", directory),
         };
         let mut arguments: Vec<OsString> = Vec::new();
+        // Each begins with a pool of its own; what the one before left in its own is not missed.
+        arguments.push("--accept-stale".into());
         for (flag, value) in [
             ("--pool", pool.as_os_str()),
             ("--backing", backing.as_os_str()),

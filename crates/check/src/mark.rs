@@ -1,0 +1,167 @@
+//! A backing's mark that loses what was not synced, and the pool that is lost.
+
+use crate::judge::Found;
+use crate::oracle::{BlockStates, Contents};
+use crate::pool;
+use crate::scenario::Shape;
+use crate::store::{CrashStore, StoreEvent};
+use crate::world::Image;
+use forebay::{Backing, MarkPlace};
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What survives of a mark: empty where there is none.
+#[derive(Clone, Debug, Default)]
+pub struct MarkCrashState {
+    durable: Vec<u8>,
+    pending: Option<Vec<u8>>,
+}
+
+impl MarkCrashState {
+    /// What survives in any case.
+    pub fn durable(&self) -> Vec<u8> {
+        self.durable.clone()
+    }
+
+    /// One of the two that a power cut may leave.
+    pub fn sample(&self, rng: &mut fastrand::Rng) -> Vec<u8> {
+        let pending = self.pending.as_ref().filter(|_| rng.bool());
+        pending.unwrap_or(&self.durable).clone()
+    }
+}
+
+/// See the [module](self).
+#[derive(Default)]
+pub struct CrashMark(Mutex<MarkCrashState>);
+
+impl CrashMark {
+    /// A mark that is durable; empty for none.
+    pub fn settled(mark: Vec<u8>) -> CrashMark {
+        CrashMark(Mutex::new(MarkCrashState {
+            durable: mark,
+            pending: None,
+        }))
+    }
+
+    /// What a crash now could leave.
+    pub fn crash_state(&self) -> MarkCrashState {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, MarkCrashState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl MarkPlace for CrashStore {
+    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
+        let state = self.mark.crash_state();
+        let visible = state.pending.unwrap_or(state.durable);
+        Ok(vec![visible]
+            .into_iter()
+            .filter(|mark| !mark.is_empty())
+            .collect())
+    }
+
+    fn write(&self, mark: &[u8]) -> io::Result<()> {
+        self.call_hook(StoreEvent::Mark);
+        self.mark.lock().pending = Some(mark.to_vec());
+        self.call_hook(StoreEvent::Mark);
+        {
+            let mut state = self.mark.lock();
+            if let Some(pending) = state.pending.take() {
+                state.durable = pending;
+            }
+        }
+        self.call_hook(StoreEvent::Synced);
+        Ok(())
+    }
+}
+
+/// One image in so many is also judged with its pool lost.
+const LOST_ONE_IN: u64 = 16;
+
+/// Whether an image of this hash is.
+pub fn may_be_lost(shape: &Shape, hash: u64) -> bool {
+    // What lies behind the odd end of a volume is the backing's own.
+    shape.engine.is_none() && shape.odd_end().is_none() && hash.is_multiple_of(LOST_ONE_IN)
+}
+
+/// The pool of an image is lost, and a new one is made: each backing is refused, or alone has
+/// everything that was acknowledged.
+pub fn judge_lost(
+    shape: &Shape,
+    image: &Image,
+    legal: &HashSet<BlockStates>,
+    contents: &Contents,
+) -> Result<(), String> {
+    let stores = image.crash_stores(shape, 0);
+    let admitted = pool::admitted(shape, |volume| Backing::from_store(stores[volume].clone()))?;
+    if !admitted.iter().any(|admitted| *admitted) {
+        return Ok(());
+    }
+    let found: Found = image
+        .stores
+        .iter()
+        .flat_map(|bytes| bytes.chunks(shape.block_bytes).take(shape.volume_blocks))
+        .map(<[u8]>::to_vec)
+        .collect();
+    let ids: Vec<Option<u32>> = found.iter().map(|bytes| contents.find(bytes)).collect();
+    let agrees = |state: &BlockStates| {
+        let mut blocks = state.iter().zip(&ids).enumerate();
+        blocks.all(|(block, (want, have))| {
+            !admitted[block / shape.volume_blocks] || Some(*want) == *have
+        })
+    };
+    if legal.iter().any(agrees) {
+        return Ok(());
+    }
+    Err(format!(
+        "the pool is lost, and a new one is admitted to volumes {admitted:?}, which alone lack what \
+         was acknowledged"
+    ))
+}
+
+/// The stores of an image, as a process finds them after the crash.
+impl Image {
+    pub fn crash_stores(&self, shape: &Shape, seed: u64) -> Vec<Arc<CrashStore>> {
+        let stores = self.stores.iter().zip(0..).map(|(bytes, volume)| {
+            let name = format!("volume-{volume}");
+            let seed = seed.wrapping_add(volume);
+            let store = CrashStore::new(&name, bytes.clone(), shape.sector_bytes(), seed);
+            let mark = self.marks.get(volume as usize).cloned().unwrap_or_default();
+            Arc::new(store.marked(mark))
+        });
+        stores.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::Templates;
+
+    #[test]
+    fn a_lost_pool_is_noticed_by_the_mark_alone() {
+        let shape = Shape::smallest(false);
+        let mut image = Templates::default().get(&shape).unwrap().clone();
+        let mut contents = Contents::default();
+        let mut state = |bytes: &[Vec<u8>]| -> BlockStates {
+            let blocks = bytes
+                .iter()
+                .flat_map(|bytes| bytes.chunks(shape.block_bytes));
+            blocks
+                .map(|bytes| contents.intern(bytes, || String::from("a test")))
+                .collect()
+        };
+        let as_it_is = HashSet::from([state(&image.stores)]);
+        let mut acknowledged = image.stores.clone();
+        acknowledged[0][0] ^= 1;
+        let acknowledged = HashSet::from([state(&acknowledged)]);
+        judge_lost(&shape, &image, &acknowledged, &contents).expect("refused");
+        image.marks.clear();
+        judge_lost(&shape, &image, &as_it_is, &contents).expect("it has everything");
+        judge_lost(&shape, &image, &acknowledged, &contents).expect_err("admitted");
+    }
+}

@@ -1,0 +1,202 @@
+//! A pool that was lost and made anew is refused, with an exit code of its own and what to do.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::place::{Outcome, Place, skips_without_fuse};
+
+/// What every start script does.
+fn create_if_missing(place: &Place) {
+    if !place.path("pool").exists() {
+        let created = place.run(&["create", "POOL", "--size", "8M"]);
+        assert_eq!(created.code, 0, "{}", created.stderr);
+    }
+}
+
+fn stale(outcome: &Outcome) {
+    assert_eq!(outcome.code, 8, "{}{}", outcome.stdout, outcome.stderr);
+    assert!(!outcome.stdout.contains("ready"), "{}", outcome.stdout);
+    for part in ["--accept-stale", "replicated engine", "open since"] {
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+    }
+}
+
+const SERVE: [&str; 7] = [
+    "serve",
+    "--pool",
+    "POOL",
+    "--backing",
+    "BACKING",
+    "--nbd",
+    "NBD",
+];
+
+/// A daemon with one acknowledged block, killed.
+fn write_and_kill(place: &Place) {
+    let daemon = place.serve();
+    let disk = place.open_disk();
+    disk.write_all_at(&[7; 4096], 0).unwrap();
+    disk.sync_all().unwrap();
+    drop(disk);
+    daemon.signal(Signal::KILL);
+    daemon.wait();
+}
+
+fn info(place: &Place) -> (i32, String) {
+    let outcome = place.run(&["info", "--backing", "BACKING"]);
+    (outcome.code, outcome.stdout.trim().to_owned())
+}
+
+#[test]
+fn serve_with_a_pool_made_anew_said_ready_over_an_image_that_lacks_what_was_acknowledged() {
+    if skips_without_fuse("serve_with_a_pool_made_anew") {
+        return;
+    }
+    let place = Place::with_pool();
+    assert_eq!(
+        info(&place),
+        (0, String::from("whole")),
+        "it never had a pool"
+    );
+    write_and_kill(&place);
+    assert_eq!(info(&place), (0, String::from("open")));
+    std::fs::rename(place.path("pool"), place.path("old")).unwrap();
+    create_if_missing(&place);
+    let (code, state) = info(&place);
+    assert!(
+        code == 8 && state.starts_with("stale since 20"),
+        "{code} {state}"
+    );
+    let json = place.run(&["info", "--backing", "BACKING", "--json"]);
+    assert_eq!((json.code, &json.json()["state"]), (8, &"stale".into()));
+    stale(&place.run(&SERVE));
+    stale(&place.run(&["flush", "POOL", "--backing", "BACKING"]));
+    // Another disk of a daemon.
+    place.make_image("other.img");
+    let daemon = place.serve_with(&["--pool", "POOL", "--backing", "./other.img", "--nbd", "NBD"]);
+    stale(&place.run(&["attach", "POOL", "--backing", "BACKING"]));
+    daemon.end();
+    // The pool that had it is good for it, in a new generation.
+    std::fs::rename(place.path("pool"), place.path("new")).unwrap();
+    std::fs::rename(place.path("old"), place.path("pool")).unwrap();
+    place.serve_nbd(&[]).end();
+    assert_eq!(info(&place), (0, String::from("open")));
+    std::fs::rename(place.path("new"), place.path("pool")).unwrap();
+    place.serve_nbd(&["--accept-stale"]).end();
+    assert_eq!(
+        info(&place),
+        (0, String::from("whole")),
+        "nothing was written"
+    );
+}
+
+#[test]
+fn an_old_pool_put_back_was_replayed_over_what_happened_since() {
+    if skips_without_fuse("an_old_pool_put_back") {
+        return;
+    }
+    let place = Place::with_pool();
+    write_and_kill(&place);
+    std::fs::copy(place.path("pool"), place.path("old")).unwrap();
+    write_and_kill(&place);
+    std::fs::rename(place.path("old"), place.path("pool")).unwrap();
+    let refused = place.run(&SERVE);
+    assert_eq!(refused.code, 8, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("this pool is an old copy"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_flushed_end_leaves_an_image_that_any_pool_may_have() {
+    if skips_without_fuse("a_flushed_end") {
+        return;
+    }
+    let place = Place::with_pool();
+    write_and_kill(&place);
+    let flushed = place.run(&["flush", "POOL", "--backing", "BACKING"]);
+    assert_eq!(flushed.code, 0, "{}", flushed.stderr);
+    assert_eq!(info(&place), (0, String::from("whole")));
+    std::fs::remove_file(place.path("pool")).unwrap();
+    create_if_missing(&place);
+    place.serve_nbd(&[]).end();
+}
+
+#[test]
+fn a_published_design_is_refused_and_accepted_as_a_pool_is() {
+    let place = Place::new();
+    let create = [
+        "create",
+        "POOL",
+        "--size",
+        "8M",
+        "--engine",
+        "tinca",
+        "--backing",
+        "BACKING",
+    ];
+    assert_eq!(place.run(&create).code, 0);
+    let serve = [&SERVE[..], &["--engine", "tinca"]].concat();
+    let daemon = place.serve_with(&serve[1..]);
+    daemon.signal(Signal::KILL);
+    daemon.wait();
+    std::fs::rename(place.path("pool"), place.path("old")).unwrap();
+    stale(&place.run(&create));
+    assert!(!place.path("pool").exists(), "nothing was made");
+    let created = place.run(&[&create[..], &["--accept-stale"]].concat());
+    assert_eq!(created.code, 0, "{}", created.stderr);
+    std::fs::rename(place.path("old"), place.path("pool")).unwrap();
+    stale(&place.run(&serve));
+    // A pool of ours is told the same.
+    std::fs::remove_file(place.path("pool")).unwrap();
+    create_if_missing(&place);
+    stale(&place.run(&SERVE));
+    std::fs::remove_file(place.path("pool")).unwrap();
+    assert_eq!(
+        place.run(&[&create[..], &["--accept-stale"]].concat()).code,
+        0
+    );
+    place.serve_with(&serve[1..]).end();
+    assert_eq!(
+        info(&place).1,
+        "whole",
+        "its end had nothing to leave behind"
+    );
+}
+
+#[test]
+fn a_devices_mark_lies_in_the_folder_of_marks() {
+    let place = Place::with_pool();
+    let image = place.path("disk.img");
+    let made = std::process::Command::new("losetup")
+        .args(["--find", "--show"])
+        .arg(&image)
+        .output();
+    let device = match made {
+        Ok(made) if made.status.success() => String::from_utf8(made.stdout).unwrap(),
+        _ => return crate::place::skip("a_devices_mark", "no loop device can be had"),
+    };
+    let device = device.trim();
+    let run = |arguments: &[&str]| -> Outcome {
+        let mut command = place.command(arguments);
+        command.env("FOREBAY_MARK_DIRECTORY", place.path("marks"));
+        command.output().unwrap().into()
+    };
+    let flush = ["flush", "POOL", "--backing", device];
+    let flushed = run(&flush);
+    let state = run(&["info", "--backing", device]);
+    let marks = std::fs::read_dir(place.path("marks")).map(Iterator::count);
+    let detached = std::process::Command::new("losetup")
+        .arg("-d")
+        .arg(device)
+        .status();
+    assert_eq!(flushed.code, 0, "{}", flushed.stderr);
+    assert_eq!(state.stdout.trim(), "whole");
+    assert_eq!(marks.unwrap(), 1);
+    assert!(detached.unwrap().success());
+    assert!(!Path::new("/var/lib/forebay").join("marks").exists());
+}
