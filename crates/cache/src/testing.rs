@@ -10,8 +10,10 @@ thread_local! {
     static TWIN_BITS: Cell<u32> = const { Cell::new(u32::BITS) };
 }
 
-/// The number that decides where this thread starts to look for a lane or a slot.
+/// The number that decides where this thread starts to look for a lane or a slot. To a pool it is a new
+/// thread from here on: what a pool held in it that was left as a kill leaves it is forgotten.
 pub fn set_thread_hint(hint: usize) {
+    crate::sync::held_stripes::forget();
     crate::lanes::set_thread_hint(hint);
 }
 
