@@ -318,22 +318,48 @@ fn stable_name(device: &Path) -> OsString {
         };
         let leads_here = |link: &PathBuf| std::fs::canonicalize(link).is_ok_and(|to| to == device);
         let links = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let first = links.filter(leads_here).min();
-        if let Some(name) = first.as_deref().and_then(Path::file_name) {
-            return name.to_owned();
+        let names = links
+            .filter(leads_here)
+            .filter_map(|link| Some(link.file_name()?.to_owned()));
+        if let Some(name) = most_stable(names) {
+            return name;
         }
     }
     let number = std::fs::metadata(&device).map_or(0, |found| found.rdev());
     let (major, minor) = (libc::major(number), libc::minor(number));
-    for part in ["dm/uuid", "serial", "device/serial", "loop/backing_file"] {
-        let path = format!("/sys/dev/block/{major}:{minor}/{part}");
-        let text = std::fs::read(path).unwrap_or_default();
-        let text = text.trim_ascii();
-        if !text.is_empty() {
-            return std::ffi::OsStr::from_bytes(text).to_owned();
+    let folder = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    name_in_system(&folder).unwrap_or_else(|| device.into_os_string())
+}
+
+/// Of a device's names the one that it keeps and shares with no other: one with a serial number goes to one
+/// of several namespaces of a disk, and a mapping may be renamed.
+fn most_stable(names: impl Iterator<Item = OsString>) -> Option<OsString> {
+    const UNIQUE: [&str; 5] = ["dm-uuid-", "md-uuid-", "nvme-eui.", "nvme-uuid.", "wwn-"];
+    let is_unique = |name: &OsString| {
+        let starts = |prefix: &&str| name.as_bytes().starts_with(prefix.as_bytes());
+        UNIQUE.iter().any(starts)
+    };
+    names.min_by_key(|name| (!is_unique(name), name.clone()))
+}
+
+/// What the system says of the device that this folder of it describes. Not the serial number of what the
+/// device is a part of, which its other parts have too.
+fn name_in_system(folder: &Path) -> Option<OsString> {
+    let text_of = |name: &str| {
+        let text = std::fs::read(folder.join(name)).unwrap_or_default();
+        let text = std::ffi::OsStr::from_bytes(text.trim_ascii()).to_owned();
+        (!text.is_empty()).then_some(text)
+    };
+    let of_its_own = ["dm/uuid", "wwid", "device/wwid", "serial"];
+    of_its_own.into_iter().find_map(text_of).or_else(|| {
+        // Several may be of one image, each from its own offset on.
+        let mut image = text_of("loop/backing_file")?;
+        if let Some(offset) = text_of("loop/offset").filter(|offset| offset != "0") {
+            image.push("@");
+            image.push(offset);
         }
-    }
-    device.into_os_string()
+        Some(image)
+    })
 }
 
 /// A name as a file may have it, no two the same: slashes and what is no plain letter are written as numbers.
@@ -424,6 +450,38 @@ mod tests {
         place.write(b"a mark").unwrap();
         assert_eq!(place.read().unwrap(), [b"a mark"]);
         assert_eq!(std::fs::read(other).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn namespaces_of_one_disk_and_offsets_of_one_image_do_not_share_a_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let device = |name: &str, files: &[(&str, &str)]| {
+            let device = folder.path().join(name);
+            for (path, text) in files {
+                let path = device.join(path);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, text).unwrap();
+            }
+            name_in_system(&device)
+        };
+        let disk = ("device/serial", "S1\n");
+        let one = device("nvme0n1", &[disk, ("wwid", "eui.01\n")]);
+        let two = device("nvme0n2", &[disk, ("wwid", "eui.02\n")]);
+        assert_eq!(one, Some("eui.01".into()));
+        assert_eq!(two, Some("eui.02".into()));
+        assert_eq!(device("mmcblk0boot0", &[disk]), None);
+        let image = ("loop/backing_file", "/a disk\n");
+        let first = device("loop0", &[image, ("loop/offset", "0\n")]);
+        let second = device("loop1", &[image, ("loop/offset", "4096\n")]);
+        assert_eq!(first, Some("/a disk".into()));
+        assert_eq!(second, Some("/a disk@4096".into()));
+
+        let of = |names: &[&str]| most_stable(names.iter().map(OsString::from));
+        let linked = of(&["nvme-DISK_S1", "nvme-eui.01"]);
+        assert_eq!(linked, of(&["nvme-eui.01"]));
+        let named = of(&["dm-name-old", "dm-uuid-1"]);
+        assert_eq!(named, of(&["dm-name-new", "dm-uuid-1"]));
+        assert_eq!(of(&["ata-DISK", "scsi-DISK"]), Some("ata-DISK".into()));
     }
 
     #[test]
