@@ -11,6 +11,7 @@ mod daemon;
 mod engine_region;
 pub mod failure;
 mod idle_pool;
+pub mod inspection;
 mod json_path;
 mod output;
 pub mod plain;

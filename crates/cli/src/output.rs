@@ -15,8 +15,13 @@ const RESET: &str = "\x1b[0m";
 
 /// An error, on standard error.
 pub fn error(message: &str) {
-    let message = plain(message);
+    let message = error_line(message);
     let _ = writeln!(anstream::stderr(), "{RED}{BOLD}forebay:{RESET} {message}");
+}
+
+/// An error as it is shown.
+pub fn error_line(message: &str) -> String {
+    plain(message).into_owned()
 }
 
 /// One line of result for a person.
@@ -37,14 +42,22 @@ pub fn json(value: &Value) {
 /// A JSON object as it is, or for a person: a name and a value a line, nested names indented, shares
 /// in percent.
 pub fn object(value: &Value, as_json: bool) {
-    if as_json {
-        json(value);
-    } else {
-        print_indented(value, 0);
+    for line in object_lines(value, as_json, (BOLD, RESET)) {
+        text_of_ours(&line);
     }
 }
 
-fn print_indented(value: &Value, depth: usize) {
+/// What [`object`] prints; titles stand between the two texts.
+pub fn object_lines(value: &Value, as_json: bool, around_titles: (&str, &str)) -> Vec<String> {
+    let mut lines = Vec::new();
+    match as_json {
+        true => lines.push(plain_json(&value.to_string()).into_owned()),
+        false => indented(value, 0, around_titles, &mut lines),
+    }
+    lines
+}
+
+fn indented(value: &Value, depth: usize, around_titles: (&str, &str), lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
     match value {
         Value::Object(fields) => {
@@ -55,24 +68,28 @@ fn print_indented(value: &Value, depth: usize) {
                     None => (name.as_str(), false),
                 };
                 let label = name.replace('_', " ");
-                match in_one_line(field, is_share) {
-                    Some(text) => line(&format!("{indent}{label:<width$}  {text}")),
-                    None => {
-                        text_of_ours(&format!("{indent}{BOLD}{}{RESET}", plain(&label)));
-                        print_indented(field, depth + 1);
-                    }
+                if let Some(text) = in_one_line(field, is_share) {
+                    let line = format!("{indent}{label:<width$}  {text}");
+                    lines.push(plain(&line).into_owned());
+                } else {
+                    let (before, after) = around_titles;
+                    lines.push(format!("{indent}{before}{}{after}", plain(&label)));
+                    indented(field, depth + 1, around_titles, lines);
                 }
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
-                    line("");
+                    lines.push(String::new());
                 }
-                print_indented(item, depth);
+                indented(item, depth, around_titles, lines);
             }
         }
-        other => line(&format!("{indent}{}", shown(other, false))),
+        other => {
+            let line = format!("{indent}{}", shown(other, false));
+            lines.push(plain(&line).into_owned());
+        }
     }
 }
 

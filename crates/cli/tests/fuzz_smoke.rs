@@ -98,3 +98,19 @@ proptest! {
         fixtures::control_socket::run(&data);
     }
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+    #[test]
+    fn forged_pools_with_right_checksums_are_shown_in_plain_lines_or_refused(
+        data in proptest::collection::vec(any::<u8>(), 1..42)
+    ) {
+        fixtures::forged_pool::run(&data);
+    }
+}
+
+#[test]
+fn the_seeds_of_forged_pools_have_right_checksums() {
+    fixtures::forged_pool::check_seeds();
+}

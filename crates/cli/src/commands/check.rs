@@ -1,6 +1,6 @@
 //! `forebay check`: every cached block against its checksum, on a private copy of an idle pool.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::arguments::PoolArgument;
 use crate::failure::Failure;
@@ -8,6 +8,13 @@ use crate::{idle_pool, output};
 
 /// Verifies the pool; damage is exit code 3.
 pub fn run(options: &PoolArgument) -> Result<(), Failure> {
+    let (report, failure) = report(options)?;
+    output::object(&report, options.json);
+    failure.map_or(Ok(()), Err)
+}
+
+/// What is shown, and what it says of damage.
+pub fn report(options: &PoolArgument) -> Result<(Value, Option<Failure>), Failure> {
     let pool = idle_pool::open_private(&options.pool, options.trust)?;
     let (good, bad) = pool.check(|_, _| ());
     let bad_blocks: Vec<_> = bad
@@ -15,12 +22,11 @@ pub fn run(options: &PoolArgument) -> Result<(), Failure> {
         .map(|(volume, block)| json!({"volume": volume, "block": block}))
         .collect();
     let report = json!({"good_blocks": good, "bad_blocks": bad_blocks});
-    output::object(&report, options.json);
-    if bad.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::Damaged(format!(
-        "{} blocks do not match their checksums; overwrite them or restore them from a backup",
-        bad.len()
-    )))
+    let failure = (!bad.is_empty()).then(|| {
+        Failure::Damaged(format!(
+            "{} blocks do not match their checksums; overwrite them or restore them from a backup",
+            bad.len()
+        ))
+    });
+    Ok((report, failure))
 }

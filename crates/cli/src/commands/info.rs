@@ -7,7 +7,7 @@ use forebay::marks::{FoundMark, Mark, MarkState, PoolSide, judge, utc};
 use forebay::{MarkFiles, MarkPlace, Pool};
 use serde_json::{Value, json};
 
-use crate::arguments::InfoOptions;
+use crate::arguments::{InfoOptions, Trust};
 use crate::failure::Failure;
 use crate::{idle_pool, output, pool_report};
 
@@ -16,12 +16,17 @@ pub fn run(options: &InfoOptions) -> Result<(), Failure> {
     if let Some(backing) = &options.backing {
         return show_backing(backing, options);
     }
-    let pool = idle_pool::open_private(&options.pool, options.trust)?;
+    output::object(&report(&options.pool, options.trust)?, options.json);
+    Ok(())
+}
+
+/// What is shown of a pool.
+pub fn report(pool: &[PathBuf], trust: Trust) -> Result<Value, Failure> {
+    let pool = idle_pool::open_private(pool, trust)?;
     let mut report = pool_report::stat(&pool);
     report["survives"] = pool.survives().into();
     report["recovery"] = pool_report::recovery(&pool);
-    output::object(&report, options.json);
-    Ok(())
+    Ok(report)
 }
 
 /// How a backing stands.

@@ -15,6 +15,12 @@ use crate::{idle_pool, json_path, output, pool_report};
 
 /// Recovers the pool, or says what that would find.
 pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
+    output::object(&report(options)?, options.json);
+    Ok(())
+}
+
+/// Recovers, and gives what is shown.
+pub fn report(options: &RecoverOptions) -> Result<Value, Failure> {
     let pool = if options.dry_run {
         idle_pool::open_private(&options.pool, options.trust)?
     } else {
@@ -32,8 +38,7 @@ pub fn run(options: &RecoverOptions) -> Result<(), Failure> {
             report["files"] = recover_files(options, directory)?;
         }
     }
-    output::object(&report, options.json);
-    Ok(())
+    Ok(report)
 }
 
 /// The directory that a pool of files is for, empty for one of any directory; none if it is no such
