@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::arguments::{InfoOptions, Trust};
 use crate::failure::Failure;
-use crate::{idle_pool, output, pool_report};
+use crate::{idle_pool, json_path, output, pool_report};
 
 /// Shows the pool, or the backing.
 pub fn run(options: &InfoOptions) -> Result<(), Failure> {
@@ -52,7 +52,8 @@ fn show_backing(backing: &Path, options: &InfoOptions) -> Result<(), Failure> {
         State::Stale(why) => ("stale", Some(why)),
     };
     if options.json {
-        let mut report = json!({"backing": path, "state": word, "why": why});
+        let report = json!({"state": word, "why": why});
+        let mut report = json_path::with(report, "backing", &path);
         report["mark"] = found.mark().map_or(Value::Null, report_of);
         output::object(&report, true);
     } else {
@@ -108,9 +109,8 @@ fn state_of(path: &Path, found: &FoundMark, options: &InfoOptions) -> State {
 
 fn report_of(mark: &Mark) -> Value {
     let uuid: String = mark.pool.iter().map(|byte| format!("{byte:02x}")).collect();
-    json!({
+    let report = json!({
         "pool": uuid,
-        "pool_path": mark.pool_path.display().to_string(),
         "volume": mark.volume,
         "generation": mark.generation,
         "open": mark.state == MarkState::Open,
@@ -118,5 +118,6 @@ fn report_of(mark: &Mark) -> Value {
         "since_unix_s": mark.since_unix_s,
         "boot": mark.boot,
         "survives_reboot": mark.survives_reboot,
-    })
+    });
+    json_path::with(report, "pool_path", &mark.pool_path)
 }

@@ -82,6 +82,19 @@ fn an_idle_pool_of_a_backing_whose_name_is_not_utf_8_is_shown_checked_and_recove
 }
 
 #[test]
+fn asking_for_the_mark_of_a_backing_whose_name_is_not_utf_8_does_not_panic() {
+    let (place, backing) = place();
+    serve(&place, &backing).end();
+    let mut command = place.command(&["info", "--json"]);
+    let output = command.arg("--backing").arg(&backing).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["state"], "whole", "{report}");
+    let bytes = report["backing_hex"].as_str().unwrap();
+    assert!(bytes.ends_with(NAME_HEX), "{report}");
+}
+
+#[test]
 fn an_error_about_a_file_stays_in_its_line() {
     let place = Place::new();
     let outcome = place.run(&["info", "./a\nforebay: all is well\u{1b}[2J\u{9b}2J\u{202e}"]);
