@@ -186,10 +186,12 @@ pub fn open_own(path: &Path, opening: Opening, trust_owner: bool) -> Result<File
 fn wait_again(file: &File) -> io::Result<()> {
     // SAFETY: a plain system call on a descriptor that is open.
     let flags = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
     // SAFETY: as above.
-    if flags < 0
-        || unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0
-    {
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) };
+    if done < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
