@@ -38,6 +38,7 @@ struct Disk {
     fails_sync: AtomicBool,
     keeps_cached: AtomicBool,
     before_zeroing: Hook,
+    before_sync: Hook,
     after_write: Hook,
     after_read: Hook,
 }
@@ -53,6 +54,7 @@ impl Disk {
             fails_sync: AtomicBool::new(false),
             keeps_cached: AtomicBool::new(false),
             before_zeroing: Mutex::default(),
+            before_sync: Mutex::default(),
             after_write: Mutex::default(),
             after_read: Mutex::default(),
         })
@@ -120,6 +122,7 @@ impl BackingStore for Disk {
         Ok(())
     }
     fn sync(&self) -> io::Result<()> {
+        run(&self.before_sync);
         let unsynced = std::mem::take(&mut *self.unsynced.lock().unwrap());
         if self.fails_sync.swap(false, Ordering::SeqCst) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
@@ -348,6 +351,54 @@ fn a_volume_is_not_detached_while_the_backing_zeroes_blocks_of_it() {
     let gone = heard(&has_begun, "the zeroing");
     heard(&gone, "a detach after the zeroing").unwrap();
     assert!(discarded.is_ok() || matches!(discarded, Err(Error::Volume(_))));
+}
+
+/// A discard that still had to sync when its volume went was told of the failure that concerned what the
+/// next volume of the same backing had written.
+#[test]
+fn a_discard_does_not_take_a_failed_sync_from_the_next_volume_of_its_backing() {
+    let rig = Arc::new(Rig::new(&tiny(), 1));
+    let disk = Disk::new(7);
+    let volume = disk.attach(&rig.pool);
+    // Another discard's sync takes its time from our zeroing on, so that ours finds itself waiting.
+    let (go, may_go) = channel::<()>();
+    let (started, other) = channel();
+    let (slow, volume_of_other) = (disk.clone(), volume.clone());
+    hook(&disk.before_zeroing, move || {
+        let (begun, has_begun) = channel();
+        hook(&slow.before_sync, move || {
+            begun.send(()).unwrap();
+            heard(&may_go, "our discard waits");
+        });
+        let other = aside(move || volume_of_other.discard(40..41));
+        heard(&has_begun, "the other sync");
+        started.send(other).unwrap();
+    });
+    let (pool, old) = (rig.clone(), volume.clone());
+    let (stuck, went) = channel();
+    let meanwhile = move || {
+        go.send(()).unwrap();
+        let other = other.recv().unwrap();
+        heard(&other, "the other discard").unwrap();
+        let gone = aside(move || pool.pool.detach(old));
+        // Otherwise the next volume of this backing could write before our sync fails.
+        let early = gone.recv_timeout(Duration::from_millis(200));
+        assert!(early.is_err(), "the detach does not wait for our sync");
+        stuck.send(gone).unwrap();
+    };
+    let meanwhile = std::cell::Cell::new(Some(meanwhile));
+    forebay_pmem::set_yield_hook(Some(Box::new(move |pause| {
+        let waits = pause == forebay_pmem::Pause::Wait;
+        match waits.then(|| meanwhile.take()).flatten() {
+            Some(meanwhile) => meanwhile(),
+            None => std::thread::yield_now(),
+        }
+    })));
+    let discarded = volume.discard(0..8);
+    forebay_pmem::set_yield_hook(None);
+    let gone = heard(&went, "a sync that has to wait");
+    heard(&gone, "the detach").unwrap();
+    discarded.unwrap();
 }
 
 /// Writes until the pool refuses; returns why, and how many blocks it took.

@@ -7,10 +7,13 @@ use std::ops::Range;
 
 use super::Volume;
 use crate::error::Result;
+use crate::health::SyncEpoch;
 use crate::mutants::{Mutant, mutated};
 
 /// Blocks that one bulk discard handles at once: who would write one of them back waits for all of them.
 const DISCARD_BLOCKS_MAX: u64 = 256;
+/// What is under way while the zeroes are synced: no block, so that only they wait for it who wait for all.
+const SYNCED: Range<u64> = u64::MAX - 1..u64::MAX;
 
 impl Volume {
     /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
@@ -30,7 +33,7 @@ impl Volume {
     }
 
     fn discard_all(&self, blocks: Range<u64>) -> Result<()> {
-        let mut start = blocks.start;
+        let (first, mut start) = (blocks.start, blocks.start);
         let mut zeroed_behind = false;
         let epoch = self.state.health.sync_epoch();
         while start < blocks.end {
@@ -39,11 +42,24 @@ impl Volume {
             start = end;
         }
         if zeroed_behind {
-            let backing = self.state.backing()?;
-            let synced = self.state.health.sync_all_since(epoch, backing);
-            synced.map_err(|source| self.state.backing_error(source))?;
+            let zeroings = &self.state.zeroings;
+            zeroings.zero(SYNCED, || self.sync_zeroes(first, epoch))?;
         }
         Ok(())
+    }
+
+    /// The caller has listed this as under way: the volume goes before or afterwards. A failure that is told
+    /// here once it has gone, the next volume of this backing would not hear of.
+    fn sync_zeroes(&self, block: u64, epoch: SyncEpoch) -> Result<()> {
+        let key = self.key(block);
+        let stripe = self.core.place(key).stripe;
+        self.core.index.lock(stripe);
+        let attached = self.core.attached(key);
+        self.core.index.unlock(stripe);
+        attached?;
+        let backing = self.state.backing()?;
+        let synced = self.state.health.sync_all_since(epoch, backing);
+        synced.map_err(|source| self.state.backing_error(source))
     }
 
     /// What is not cached is zeroed behind the cache, cached blocks become zero entries, a record each.
