@@ -137,7 +137,7 @@ impl BackingStore for Disk {
     }
     fn forget_cached(&self) -> Vec<Range<u64>> {
         if self.keeps_cached.load(Ordering::SeqCst) {
-            return vec![0..self.size_bytes()];
+            return std::iter::once(0..self.size_bytes()).collect();
         }
         let mut cached = self.cached.lock().unwrap();
         let medium = self.medium.lock().unwrap();

@@ -53,7 +53,7 @@ fn file_system(file: &File) -> Option<i64> {
         let mut status: libc::statfs = std::mem::zeroed();
         (libc::fstatfs(file.as_raw_fd(), &mut status), status)
     };
-    (result == 0).then_some(status.f_type as i64)
+    (result == 0).then_some(status.f_type)
 }
 
 /// Adds what is cached of the range, halving it down to pieces.

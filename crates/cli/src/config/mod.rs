@@ -255,11 +255,8 @@ impl Settings {
             }
             _ => {}
         }
-        match self.nbd_memory {
-            Some(bytes @ ..NBD_MEMORY_MIN) => {
-                return refuse("nbd-memory", bytes, "at least 32M, the longest request");
-            }
-            _ => {}
+        if let Some(bytes @ ..NBD_MEMORY_MIN) = self.nbd_memory {
+            return refuse("nbd-memory", bytes, "at least 32M, the longest request");
         }
         if let Some(queues @ (0 | 257..)) = self.vhost_user_queues {
             return refuse("vhost-user-queues", queues.into(), "1 to 256");
