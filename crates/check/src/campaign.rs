@@ -193,8 +193,11 @@ impl Campaign<'_> {
 
     /// A round of the corners.
     fn corners(&self, templates: &mut Templates, seed: u64) -> Result<(), Violation> {
-        for corner in 0..Focus::ROUND_SCENARIOS {
-            let scenario = Scenario::Focused(seed * Focus::ROUND_SCENARIOS + corner);
+        let directed = (0..Focus::DIRECTED_SCENARIOS)
+            .map(|corner| Scenario::Directed(seed * Focus::DIRECTED_SCENARIOS + corner));
+        let focused = (0..Focus::ROUND_SCENARIOS)
+            .map(|corner| Scenario::Focused(seed * Focus::ROUND_SCENARIOS + corner));
+        for scenario in directed.chain(focused) {
             self.scenario(&mut self.explorer(templates), &scenario)?;
             if !self.goes_on() {
                 break;

@@ -29,6 +29,8 @@ pub enum Scenario {
     Random(u64),
     /// A corner, everything else drawn from this seed.
     Focused(u64),
+    /// One of the short sequences that lead straight into a corner, varied by this seed.
+    Directed(u64),
     /// A small script, number so and so, with these preemptions after that actor went first.
     Systematic {
         script: usize,
@@ -151,6 +153,7 @@ impl<T: Tally> Explorer<'_, T> {
         let capture = Capture {
             rng: story.rng.fork(),
             chances: story.chances(number),
+            fence_chances: story.focus.map_or(0, Focus::fence_chances),
             limit: CRASHES_MAX,
         };
         let seed = story.rng.u64(..);
@@ -264,9 +267,12 @@ impl<T: Tally> Explorer<'_, T> {
         if case.is_made && story.goes_on(number, case.events == 0) {
             match story.focus {
                 Some(Focus::Relay) => case.tear(&mut story.rng, &mut image),
+                Some(Focus::TornLife) if case.events == 0 => {
+                    case.sample_from(&[Distribution::UnitTorn], &mut story.rng, &mut image);
+                }
                 _ => case.sample(&mut story.rng, &mut image),
             }
-            let script = story.script();
+            let script = story.script(number + 1);
             let policy = Policy::random(&mut story.rng, script.len(), 100);
             let begins = match story.rng.u8(..16) {
                 0 => Begins::Created,
@@ -342,15 +348,15 @@ impl Story {
     /// Whether a crash of life `number` is lived on from.
     fn goes_on(&mut self, number: usize, is_opening: bool) -> bool {
         let (lives_max, chances) = match self.focus {
-            Some(focus) => (focus.lives_max(), focus.chances_of_more(is_opening)),
+            Some(focus) => (focus.lives_max(), focus.chances_of_more(number, is_opening)),
             None => (LIVES_MAX, if number == 0 { 6 } else { 3 }),
         };
         number < lives_max && self.rng.u8(..) < chances
     }
 
-    fn script(&mut self) -> Script {
+    fn script(&mut self, number: usize) -> Script {
         match self.focus {
-            Some(focus) => focus.script(&mut self.rng, &self.shape),
+            Some(focus) => focus.script_of_life(number, &mut self.rng, &self.shape),
             None => random_script(&mut self.rng, &self.shape),
         }
     }
@@ -394,7 +400,7 @@ impl Story {
         first.kill = kill;
         let mut all = vec![first];
         for _ in 0..others {
-            let script = focus.script(&mut self.rng, &self.shape);
+            let script = focus.next_script(&mut self.rng, &self.shape);
             all.push(Process {
                 begins: Begins::Opened,
                 policy: focus.policy(&mut self.rng, script.len()),
@@ -493,6 +499,7 @@ impl Scenario {
     fn focus(&self, subject: Subject) -> Option<Focus> {
         match self {
             Scenario::Focused(seed) if subject == Subject::Pool => Some(Focus::of(*seed)),
+            Scenario::Directed(seed) if subject == Subject::Pool => Some(Focus::directed(*seed)),
             _ => None,
         }
     }
@@ -507,9 +514,12 @@ impl Scenario {
                 let policy = Policy::random(&mut rng, script.len(), 200);
                 (shape, script, policy, rng)
             }
-            Scenario::Focused(seed) => {
+            Scenario::Focused(seed) | Scenario::Directed(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);
-                let focus = Focus::of(*seed);
+                let focus = match self {
+                    Scenario::Directed(_) => Focus::directed(*seed),
+                    _ => Focus::of(*seed),
+                };
                 let shape = focus.shape(&mut rng);
                 let script = focus.script(&mut rng, &shape);
                 let policy = focus.policy(&mut rng, script.len());
@@ -531,66 +541,5 @@ impl Scenario {
                 (shape, steps, Policy::Preemptions(list), rng)
             }
         }
-    }
-}
-
-impl std::fmt::Display for Scenario {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Scenario::Random(seed) => write!(f, "{seed}"),
-            Scenario::Focused(seed) => write!(f, "f{seed}"),
-            Scenario::Systematic {
-                script,
-                first,
-                preemptions,
-            } => {
-                write!(f, "s{script}.{first}")?;
-                preemptions.iter().try_for_each(|step| write!(f, ".{step}"))
-            }
-        }
-    }
-}
-
-impl std::str::FromStr for Scenario {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Scenario, String> {
-        let wrong = |_| format!("\"{text}\" is neither a number nor of the form f5 or s3.0.17");
-        if let Some(seed) = text.strip_prefix('f') {
-            return seed.parse().map(Scenario::Focused).map_err(wrong);
-        }
-        let Some(rest) = text.strip_prefix('s') else {
-            return text.parse().map(Scenario::Random).map_err(wrong);
-        };
-        let numbers: Result<Vec<u64>, _> = rest.split('.').map(str::parse).collect();
-        match numbers.map_err(wrong)?.as_slice() {
-            [script, first, preemptions @ ..] => Ok(Scenario::Systematic {
-                script: *script as usize,
-                first: (*first as usize).min(1),
-                preemptions: preemptions.to_vec(),
-            }),
-            _ => Err(format!(
-                "\"{text}\" names no first actor; say for example s3.0.17"
-            )),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scenarios_are_named_and_found_again() {
-        let systematic = Scenario::Systematic {
-            script: 17,
-            first: 1,
-            preemptions: vec![3, 9],
-        };
-        for scenario in [Scenario::Random(77), Scenario::Focused(8), systematic] {
-            assert_eq!(scenario.to_string().parse(), Ok(scenario));
-        }
-        assert!("s3".parse::<Scenario>().is_err());
-        assert!("x".parse::<Scenario>().is_err());
     }
 }

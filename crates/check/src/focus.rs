@@ -1,6 +1,7 @@
 //! Pools and scripts that bring about what random ones seldom do: the corners where a fault would hide
 //! from them. A small share of each campaign; everything is drawn from the scenario's seed all the same.
 
+use crate::directed;
 use crate::scenario::{Change, Item, Script, Shape, Step};
 use crate::scheduler::{Kill, Policy};
 
@@ -29,6 +30,14 @@ pub enum Focus {
     Killed,
     /// On a plain file: a fence fails, and another process goes on before the power does.
     Pages,
+    /// Short: two actors who meet while each is at the backing; a sync fails.
+    AtBacking,
+    /// Short: a discard's sync fails, or its process is killed before it; the next process reads that.
+    Restarted,
+    /// Short: a reader brings a block in just after a fence failed.
+    FillAfterFence,
+    /// Short: a life line is torn, and lives later the pool opens beside it.
+    TornLife,
 }
 
 impl Focus {
@@ -50,10 +59,29 @@ impl Focus {
     /// Scenarios of a round; seeds that follow each other make one.
     pub const ROUND_SCENARIOS: u64 = 40;
 
+    /// The short ones, which come before those of a round.
+    const DIRECTED: [(Focus, u64); 4] = [
+        (Focus::AtBacking, 6),
+        (Focus::Restarted, 3),
+        (Focus::FillAfterFence, 4),
+        (Focus::TornLife, 1),
+    ];
+
+    /// Scenarios of all of these.
+    pub const DIRECTED_SCENARIOS: u64 = 14;
+
+    /// The corner of the directed scenario with this seed.
+    pub fn directed(seed: u64) -> Focus {
+        Focus::at(&Focus::DIRECTED, seed % Focus::DIRECTED_SCENARIOS)
+    }
+
     /// The corner of the scenario with this seed.
     pub fn of(seed: u64) -> Focus {
-        let mut rest = seed % Focus::ROUND_SCENARIOS;
-        let found = Focus::ROUND.iter().find(|(_, count)| {
+        Focus::at(&Focus::ROUND, seed % Focus::ROUND_SCENARIOS)
+    }
+
+    fn at(all: &[(Focus, u64)], mut rest: u64) -> Focus {
+        let found = all.iter().find(|(_, count)| {
             let is_here = rest < *count;
             rest = rest.saturating_sub(*count);
             is_here
@@ -65,14 +93,20 @@ impl Focus {
     pub fn lives_max(self) -> usize {
         match self {
             Focus::Relay => 8,
+            Focus::TornLife => 2,
             Focus::Completed | Focus::FailedFence | Focus::Zeroings => 2,
+            Focus::AtBacking | Focus::Restarted | Focus::FillAfterFence => 0,
             _ => 1,
         }
     }
 
-    /// Chances in 256 to live on after a crash, be it while the pool opens.
-    pub fn chances_of_more(self, is_opening: bool) -> u8 {
+    /// Chances in 256 to live on after a crash of life `number`, be it while the pool opens.
+    pub fn chances_of_more(self, number: usize, is_opening: bool) -> u8 {
         match self {
+            Focus::TornLife => match is_opening == (number == 0) {
+                true => 128,
+                false => 0,
+            },
             Focus::Relay if is_opening => 48,
             Focus::Relay => 24,
             _ => 3,
@@ -89,7 +123,17 @@ impl Focus {
             Focus::Zeroings | Focus::Twins => 2,
             Focus::Growth => 2,
             Focus::Killed | Focus::Pages => 4,
+            Focus::Restarted => 8,
             Focus::Pairs | Focus::Unchecked => 0,
+            Focus::AtBacking | Focus::FillAfterFence | Focus::TornLife => 0,
+        }
+    }
+
+    /// The same of one before a fence, if they are more.
+    pub fn fence_chances(self) -> u32 {
+        match self {
+            Focus::TornLife => 256,
+            _ => 0,
         }
     }
 
@@ -97,6 +141,7 @@ impl Focus {
     pub fn samples(self, is_opening: bool) -> usize {
         match self {
             Focus::Relay if is_opening => 2,
+            Focus::FillAfterFence => 2,
             _ => 1,
         }
     }
@@ -106,13 +151,20 @@ impl Focus {
         match self {
             Focus::Killed => Some((Some(Kill::Step(rng.u64(1..120))), 1)),
             Focus::Pages => Some((None, rng.usize(1..3))),
+            Focus::Restarted => {
+                let kill = rng.bool().then(|| Kill::Backing(rng.u64(3..9)));
+                Some((kill, 1))
+            }
             _ => None,
         }
     }
 
     /// Whether every image is looked at closely.
     pub fn looks_closer(self) -> bool {
-        matches!(self, Focus::Zeroings | Focus::Killed | Focus::Growth)
+        matches!(
+            self,
+            Focus::Zeroings | Focus::Killed | Focus::Growth | Focus::AtBacking | Focus::Restarted
+        )
     }
 
     /// The pool.
@@ -135,6 +187,13 @@ impl Focus {
                 shape.lanes = if shape.strict { 1 } else { 2 };
             }
             Focus::Zeroings | Focus::Growth | Focus::Killed => shape.fill_on_read = true,
+            Focus::AtBacking | Focus::Restarted => shape.fill_on_read = true,
+            Focus::FillAfterFence => {
+                shape.strict = true;
+                shape.fill_on_read = true;
+                shape.lanes = 1;
+            }
+            Focus::TornLife => shape.volume_blocks = 3,
             Focus::Pages => {
                 shape.pages = true;
                 shape.block_bytes = 512;
@@ -163,6 +222,9 @@ impl Focus {
             }
         }
         shape.first_blocks = shape.volume_blocks;
+        if self == Focus::AtBacking && rng.bool() {
+            shape.first_blocks -= 1;
+        }
         if self == Focus::Growth {
             shape.first_blocks -= 1;
             shape.fill_on_read = true;
@@ -185,6 +247,15 @@ impl Focus {
                 return Policy::Preemptions(vec![(0, first), (rng.u64(1..12), 1 - first)]);
             }
             Focus::Zeroings => rng.bool(),
+            Focus::AtBacking => {
+                return Policy::Backings {
+                    rng: rng.fork(),
+                    chances: [64, 128][rng.usize(..2)],
+                };
+            }
+            Focus::FillAfterFence => {
+                return Policy::Preemptions(vec![(0, 1), (rng.u64(1..16), 0)]);
+            }
             Focus::Crowd => rng.u8(..4) == 0,
             _ => rng.u8(..4) > 0,
         };
@@ -208,6 +279,26 @@ impl Focus {
             Focus::Growth => growth(rng, shape),
             Focus::Killed => killed(rng),
             Focus::Pages => pages(rng, shape),
+            Focus::AtBacking => directed::at_backing(rng, shape),
+            Focus::Restarted => directed::discarded(rng, shape),
+            Focus::FillAfterFence => directed::filled_after_fence(rng, shape),
+            Focus::TornLife => vec![Vec::new()],
+        }
+    }
+
+    /// What those of a later process of the same life do.
+    pub fn next_script(self, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+        match self {
+            Focus::Restarted => directed::read_all(shape),
+            _ => self.script(rng, shape),
+        }
+    }
+
+    /// What those of life `number` do.
+    pub fn script_of_life(self, number: usize, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+        match (self, number) {
+            (Focus::TornLife, 1) => directed::some_writes(rng, shape),
+            _ => self.script(rng, shape),
         }
     }
 }
@@ -223,7 +314,7 @@ fn actors(
         .collect()
 }
 
-fn write(block: usize, change: Change) -> Step {
+pub fn write(block: usize, change: Change) -> Step {
     write_all(vec![Item { block, change }])
 }
 
@@ -235,7 +326,7 @@ fn write_all(items: Vec<Item>) -> Step {
     }
 }
 
-fn read(block: usize) -> Step {
+pub fn read(block: usize) -> Step {
     Step::Read { volume: 0, block }
 }
 
@@ -490,11 +581,13 @@ mod tests {
             counts.iter().all(|(found, said)| found == said),
             "{counts:?}"
         );
+        let counts = Focus::DIRECTED.map(|(_, count)| count);
+        assert_eq!(counts.iter().sum::<u64>(), Focus::DIRECTED_SCENARIOS);
     }
 
     #[test]
     fn the_same_seed_gives_the_same_script_in_every_corner() {
-        for (focus, _) in Focus::ROUND {
+        for (focus, _) in Focus::ROUND.into_iter().chain(Focus::DIRECTED) {
             let drawn = || {
                 let mut rng = fastrand::Rng::with_seed(7);
                 let shape = focus.shape(&mut rng);

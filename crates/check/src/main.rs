@@ -4,6 +4,7 @@
 
 mod campaign;
 mod content;
+mod directed;
 mod engine;
 mod engine_actor;
 mod engine_scenario;
@@ -22,6 +23,7 @@ mod pool_actor;
 mod process;
 mod report;
 mod scenario;
+mod scenario_name;
 mod scheduler;
 mod search;
 mod store;

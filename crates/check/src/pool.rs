@@ -264,6 +264,7 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     let idle = Capture {
         rng: fastrand::Rng::with_seed(0),
         chances: 0,
+        fence_chances: 0,
         limit: 0,
     };
     // The volumes are attached before their backings are as large as they will be.

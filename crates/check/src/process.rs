@@ -99,6 +99,7 @@ impl Running<'_> {
         self.kill = self.kill.map(|kill| match kill {
             Kill::Step(step) => Kill::Step(step.saturating_sub(scheduler.steps())),
             Kill::Fence(fence) => Kill::Fence(fence.saturating_sub(scheduler.fences())),
+            Kill::Backing(access) => Kill::Backing(access.saturating_sub(scheduler.backings())),
         });
     }
 

@@ -28,6 +28,8 @@ pub enum Policy {
     /// The one that runs; with so many chances in 256 another one where it looks at something without a
     /// lock, and seldom elsewhere: what is seen there changes before it counts.
     Windows { rng: fastrand::Rng, chances: u32 },
+    /// The one that runs; with so many chances in 256 another one where it is at a backing.
+    Backings { rng: fastrand::Rng, chances: u32 },
     /// The one that runs, but for these preemptions: at this step, to this actor.
     Preemptions(Vec<(u64, usize)>),
 }
@@ -68,6 +70,8 @@ struct State {
     steps: u64,
     /// Of these, fences.
     fences: u64,
+    /// And accesses to backings.
+    backings: u64,
     yields: u32,
     /// Somebody gave up; nobody goes on.
     stopped: bool,
@@ -83,6 +87,8 @@ pub enum Kill {
     Step(u64),
     /// Before this fence: whatever it is to order has been stored.
     Fence(u64),
+    /// At this access to a backing.
+    Backing(u64),
 }
 
 /// The baton.
@@ -115,6 +121,7 @@ impl Scheduler {
             alive: vec![true; actors],
             steps: 0,
             fences: 0,
+            backings: 0,
             yields: 0,
             stopped: false,
             kill,
@@ -167,6 +174,11 @@ impl Scheduler {
         self.lock().fences
     }
 
+    /// And accesses to backings.
+    pub fn backings(&self) -> u64 {
+        self.lock().backings
+    }
+
     fn point(&self, actor: usize, point: Point) {
         if std::thread::panicking() {
             return;
@@ -185,10 +197,12 @@ impl Scheduler {
             state.yields = 0;
             state.steps += 1;
             state.fences += u64::from(point == Point::Fence);
+            state.backings += u64::from(point == Point::Backing);
         }
         let is_due = match state.kill {
             Some(Kill::Step(step)) => step == state.steps,
             Some(Kill::Fence(fence)) => fence == state.fences,
+            Some(Kill::Backing(access)) => access == state.backings,
             None => false,
         };
         if is_due && !state.stopped {
@@ -246,8 +260,10 @@ impl Scheduler {
 /// Why a thread comes to a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// It is about to store, flush, read or write something.
+    /// It is about to store or flush something.
     Event,
+    /// It is about to read, write or sync a backing, or has just done so.
+    Backing,
     /// It is about to fence: what others do now, they do before it.
     Fence,
     /// It is about to look at something without a lock, and will see later whether that still holds.
@@ -291,12 +307,16 @@ impl State {
             return current.expect("somebody is alive");
         };
         let step = self.steps;
+        let (at, seldom) = match policy {
+            Policy::Backings { .. } => (&Point::Backing, 0),
+            _ => (&Point::Look, 4),
+        };
         match policy {
             Policy::Random { rng, switches } => {
                 let weight = match point {
                     Point::Fence => 8,
                     Point::Look => 1,
-                    Point::Event | Point::Yield => 2,
+                    Point::Event | Point::Backing | Point::Yield => 2,
                 };
                 match current {
                     Some(current) if !must_yield && rng.u32(..512) >= weight * *switches => current,
@@ -306,11 +326,11 @@ impl State {
                     }
                 }
             }
-            Policy::Windows { rng, chances } => {
+            Policy::Windows { rng, chances } | Policy::Backings { rng, chances } => {
                 let chances = match point {
-                    Point::Look => *chances,
-                    Point::Event | Point::Fence => 4,
                     Point::Yield => 256,
+                    _ if point == *at => *chances,
+                    _ => seldom,
                 };
                 match current {
                     Some(current) if rng.u32(..256) >= chances => current,

@@ -48,6 +48,8 @@ pub struct Capture {
     pub rng: fastrand::Rng,
     /// Chances in 256 for each moment.
     pub chances: u32,
+    /// For each one before a fence, if they are more.
+    pub fence_chances: u32,
     /// Noted at most.
     pub limit: usize,
 }
@@ -233,7 +235,7 @@ impl World {
             store.set_hook(Some(Arc::new(move |event| {
                 let Some(world) = world.upgrade() else { return };
                 let is_news = event != StoreEvent::Read;
-                world.moment(is_news, Point::Event, || {
+                world.moment(is_news, Point::Backing, || {
                     format!("{event:?} volume {volume}")
                 });
             })));
@@ -253,7 +255,7 @@ impl World {
                 let thread = std::thread::current();
                 trace.push(format!("{}: {}", thread.name().unwrap_or("?"), describe()));
             }
-            if recorder.wants_case() {
+            if recorder.wants_case(point) {
                 let case = self.crash_case(recorder.events.len(), describe());
                 recorder.cases.push(case);
                 recorder.is_news = false;
@@ -395,12 +397,17 @@ impl World {
 }
 
 impl Recorder {
-    fn wants_case(&mut self) -> bool {
+    fn wants_case(&mut self, point: Point) -> bool {
         let Capture {
             rng,
             chances,
+            fence_chances,
             limit,
         } = &mut self.capture;
-        self.is_news && self.cases.len() < *limit && rng.u32(..256) < *chances
+        let chances = match point {
+            Point::Fence => (*chances).max(*fence_chances),
+            _ => *chances,
+        };
+        self.is_news && self.cases.len() < *limit && rng.u32(..256) < chances
     }
 }
