@@ -38,7 +38,7 @@ sum_results() {
 # Notes what a step's log counts: cargo's tests, mutants caught or not, checks that said ok. A step
 # that counts nothing itself is one check.
 note() {
-    local name=$1 status=$2 seconds=$3 log=$LOGS/$1.log tests others bad skips said
+    local name=$1 status=$2 seconds=$3 budget=$4 log=$LOGS/$1.log tests others bad skips said
     skips=$(count_lines "$log" "$SKIPPED")
     tests=$(sum_results "$log" passed)
     others=$(($(count_lines "$log" '(^|\.\.\. )(model )?mutant .*: caught') + $(count_lines "$log" '^ +ok: ')))
@@ -61,17 +61,18 @@ note() {
         said=$(cat "$log")
     fi
     # In one piece: other steps print too.
-    printf '%s--- %s: %s passed, %s failed, %s skipped in %s s\n' \
-        "${said:+$said$'\n'}" "$name" "$((tests + others))" "$bad" "$skips" "$seconds"
+    printf '%s--- %s: %s passed, %s failed, %s skipped in %s s of %s\n' \
+        "${said:+$said$'\n'}" "$name" "$((tests + others))" "$bad" "$skips" "$seconds" "$budget"
 }
 
-# Runs a step, its name first, and notes what came of it.
+# Runs a step and notes what came of it. First its name and its budget in seconds, on two idle cores with the
+# other rows beside it: a step that needs more is made shorter, but no step fails by the clock.
 step() {
-    local name=$1 start=$SECONDS status=0
-    shift
+    local name=$1 budget=$2 start=$SECONDS status=0
+    shift 2
     echo "==> $name"
     "$@" </dev/null >"$LOGS/$name.log" 2>&1 || status=$?
-    note "$name" "$status" "$((SECONDS - start))"
+    note "$name" "$status" "$((SECONDS - start))" "$budget"
 }
 
 check() { "$LOGS/forebay-check" "$@"; }
@@ -87,28 +88,29 @@ build_all() {
 
 # Kills, power cuts and load: programs that mostly wait for each other.
 waiting_steps() {
-    step rig "${BUILT[@]}" scripts/rig.sh --quick
-    step torture "${BUILT[@]}" scripts/torture.sh --quick
-    step soak "${BUILT[@]}" scripts/soak.sh --quick
-    step ext4 env FOREBAY="$PROGRAMS/forebay" scripts/run.sh --smoke
+    step rig 240 "${BUILT[@]}" scripts/rig.sh --quick
+    step torture 150 "${BUILT[@]}" scripts/torture.sh --quick
+    step soak 90 "${BUILT[@]}" scripts/soak.sh --quick
+    step ext4 60 env FOREBAY="$PROGRAMS/forebay" scripts/run.sh --smoke
 }
 
 tests_and_images() {
-    step tests cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
-    step model cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
-    step crash-images check run --images 100000
+    # A shell has what it starts in the background ignore Ctrl-C, which some tests send.
+    step tests 420 env --default-signal=INT,HUP cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
+    step model 60 cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
+    step crash-images 150 check run --images 100000
     for engine in classic ubj tinca spindle; do
-        step "crash-images-$engine" check run --engine "$engine" --images 20000
+        step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
     done
-    step crash-images-files check files --images 20000 --seconds 60
-    step printed check printed
+    step crash-images-files 70 check files --images 20000 --seconds 60
+    step printed 20 check printed
 }
 
 # The two that have to build more begin with it.
 mutants_and_inputs() {
-    step fuzz scripts/fuzz.sh --quick
-    step loom scripts/loom.sh
-    step mutants "$LOGS/forebay-check-mutants" mutants --seeds 1
+    step fuzz 240 scripts/fuzz.sh --quick
+    step loom 180 scripts/loom.sh
+    step mutants 420 "$LOGS/forebay-check-mutants" mutants --seeds 1
 }
 
 # Ctrl-C reaches this shell only: each row is a process group of its own, which ends with all it runs.
@@ -138,7 +140,7 @@ beside() {
 
 failures() { awk '{failed += $3} END {print failed + 0}' "$RESULTS"; }
 
-build_step() { step build build_all; }
+build_step() { step build 400 build_all; }
 
 rows=()
 set -m
