@@ -130,6 +130,20 @@ fn a_device_with_errors_for_a_while_costs_nothing() {
     }
     // The pool lets go of the mounted file before the mount goes.
     drop((volume, pool));
+    // Neither the disk nor its folder has room for the mark that names the pool.
+    forget_marks_of(&mount.disk_path());
+}
+
+/// Takes away what attaching a backing left in the folder of marks.
+fn forget_marks_of(path: &Path) {
+    let folder = path.parent().and_then(Path::file_name).unwrap();
+    let folder = folder.to_string_lossy();
+    for mark in std::fs::read_dir("/var/lib/forebay").into_iter().flatten() {
+        let mark = mark.unwrap();
+        if mark.file_name().to_string_lossy().contains(&*folder) {
+            std::fs::remove_file(mark.path()).unwrap();
+        }
+    }
 }
 
 /// Tells the process that is to run out of file descriptors where it may work.

@@ -34,6 +34,8 @@ pub struct MarkFiles {
     attributed: Option<File>,
     attributes: &'static [&'static str],
     file: PathBuf,
+    /// Where no file can be made beside.
+    elsewhere: Option<PathBuf>,
     is_kept_for_a_boot: bool,
 }
 
@@ -45,6 +47,7 @@ impl MarkFiles {
             attributed: Some(image),
             attributes: &[USER_ATTRIBUTE],
             file: beside(path),
+            elsewhere: Some(device_folder().join(plain(path.as_os_str()))),
             is_kept_for_a_boot: false,
         }
     }
@@ -77,6 +80,7 @@ impl MarkFiles {
             attributed: None,
             attributes: &[],
             file,
+            elsewhere: None,
             is_kept_for_a_boot: false,
         }
     }
@@ -131,15 +135,23 @@ impl MarkFiles {
         }
     }
 
-    fn read_file(&self) -> io::Result<Option<Vec<u8>>> {
+    fn read_file(path: &Path) -> io::Result<Option<Vec<u8>>> {
+        // Most have none; that is seen without a descriptor, of which there may be none left.
+        let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        if path
+            .symlink_metadata()
+            .is_err_and(|error| is_missing(&error))
+        {
+            return Ok(None);
+        }
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(&self.file);
+            .open(path);
         let file = match opened {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(self.told(error)),
+            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) => return Err(told(path, &error)),
         };
         let mut bytes = Vec::new();
         if file.metadata()?.is_file() {
@@ -168,10 +180,10 @@ impl MarkFiles {
     }
 
     /// A new file in the place of the old one: a crash leaves the one or the other.
-    fn write_file(&self, mark: &[u8]) -> io::Result<()> {
-        let folder = self.file.parent().unwrap_or(Path::new("/"));
+    fn write_file(path: &Path, mark: &[u8]) -> io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("/"));
         make_folder(folder)?;
-        let mut made = self.file.clone().into_os_string();
+        let mut made = path.to_path_buf().into_os_string();
         made.push(".new");
         // Left by a killed process, or not ours: nothing is followed or written through.
         match std::fs::remove_file(&made) {
@@ -185,13 +197,38 @@ impl MarkFiles {
             .open(&made)?;
         file.write_all(mark)?;
         file.sync_all()?;
-        std::fs::rename(&made, &self.file)?;
+        std::fs::rename(&made, path)?;
         // Orders the new name before whatever relies on it.
         File::open(folder)?.sync_all()
     }
 
+    /// Writes the file beside, or elsewhere where none can be made beside; whether it is beside.
+    fn write_files(&self, mark: &[u8]) -> io::Result<bool> {
+        let refusal = match MarkFiles::write_file(&self.file, mark) {
+            Ok(()) => return Ok(true),
+            Err(error) => error,
+        };
+        let is_refused = refusal.raw_os_error().is_some_and(|code| {
+            let refusals = [
+                Errno::NOSYS,
+                Errno::OPNOTSUPP,
+                Errno::ROFS,
+                Errno::PERM,
+                Errno::ACCESS,
+            ];
+            refusals.contains(&Errno::from_raw_os_error(code))
+        });
+        match &self.elsewhere {
+            Some(path) if is_refused => {
+                MarkFiles::write_file(path, mark).map_err(|error| told(path, &error))?;
+                Ok(false)
+            }
+            _ => Err(told(&self.file, &refusal)),
+        }
+    }
+
     /// Takes away what stands elsewhere; it is older, and would not count.
-    fn remove_others(&self, written: Option<&str>) {
+    fn remove_others(&self, written: Option<&str>, is_beside: bool) {
         if let Some(file) = &self.attributed {
             for name in self
                 .attributes
@@ -204,11 +241,18 @@ impl MarkFiles {
         if written.is_some() {
             let _ = std::fs::remove_file(&self.file);
         }
+        if let Some(path) = self
+            .elsewhere
+            .as_ref()
+            .filter(|_| written.is_some() || is_beside)
+        {
+            let _ = std::fs::remove_file(path);
+        }
     }
+}
 
-    fn told(&self, error: io::Error) -> io::Error {
-        io::Error::new(error.kind(), format!("{}: {error}", self.file.display()))
-    }
+fn told(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
 impl MarkPlace for MarkFiles {
@@ -219,16 +263,19 @@ impl MarkPlace for MarkFiles {
                 found.extend(MarkFiles::read_attribute(file, name)?);
             }
         }
-        found.extend(self.read_file()?);
+        for path in [Some(&self.file), self.elsewhere.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            found.extend(MarkFiles::read_file(path)?);
+        }
         Ok(found)
     }
 
     fn write(&self, mark: &[u8]) -> io::Result<()> {
         let written = self.write_attribute(mark)?;
-        if written.is_none() {
-            self.write_file(mark).map_err(|error| self.told(error))?;
-        }
-        self.remove_others(written);
+        let is_beside = written.is_none() && self.write_files(mark)?;
+        self.remove_others(written, is_beside);
         Ok(())
     }
 
@@ -258,6 +305,7 @@ fn is_no_place(error: Errno) -> bool {
         Errno::NOSYS,
         Errno::PERM,
         Errno::ACCESS,
+        Errno::ROFS,
         Errno::NOSPC,
         Errno::DQUOT,
         Errno::TOOBIG,

@@ -2,6 +2,7 @@
 //! directory of a pool of files has all that was acknowledged then, and the pool nothing.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,7 @@ use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, Marking, VOLUM
 use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
+use crate::commands::run::owner_mark;
 use crate::failure::Failure;
 use crate::{idle_pool, json_path, output, pool_report};
 
@@ -56,20 +58,36 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
             "a pool of files has one member; name that alone",
         )));
     };
-    let buffer = FileBuffer::open(&FileBufferOptions {
+    let is_of_runs = directory.as_os_str().is_empty();
+    let own = FileBufferOptions {
         pool: pool.clone(),
-        root: (!directory.as_os_str().is_empty()).then_some(directory),
+        root: (!is_of_runs).then_some(directory),
         runtime: RuntimeOptions {
             background: false,
             accept_loss: options.save_lost,
             accept_stale: options.accept_stale,
             ..options.trust.runtime()
         },
-        mark: Marking::EachTime,
-    })
-    .map_err(Failure::of_files)?;
+        // As `forebay run` has it, whose mark and pool never say the same thing at once.
+        mark: match is_of_runs {
+            true => Marking::OnceABoot(forebay::file_of_pool(pool)),
+            false => Marking::EachTime,
+        },
+    };
+    let buffer = FileBuffer::open(&own).map_err(Failure::of_files)?;
     let report = files_report(buffer.recovery());
+    let is_whole = is_of_runs && buffer.recovery().complaints.is_empty();
+    if is_whole {
+        // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
+        match std::fs::remove_file(owner_mark(pool)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
     buffer.close().map_err(Failure::of_files)?;
+    if is_whole {
+        forebay_files::say_whole(&own, || owner_mark(pool).exists()).map_err(Failure::of_files)?;
+    }
     Ok(report)
 }
 

@@ -36,7 +36,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         runtime: options.trust.runtime(),
         mark: Marking::OnceABoot(mark.clone()),
     };
-    bring_up_to_date(&FileBufferOptions {
+    let mut is_empty = bring_up_to_date(&FileBufferOptions {
         runtime: RuntimeOptions {
             accept_stale: options.accept_stale,
             ..options.trust.runtime()
@@ -72,7 +72,9 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         Ok(child) => child,
         Err(error) => {
             output::error(&format!("{}: {error}", program.display()));
-            note_whole(&own, &mark);
+            if is_empty {
+                note_whole(&own, &mark);
+            }
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             return Ok(if is_missing {
                 EXIT_NOT_FOUND
@@ -83,9 +85,11 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     };
     let status = wait(&mut child, signals)?;
     if owner_mark(&pool).exists() {
-        after_killed(&own);
+        is_empty = after_killed(&own);
     }
-    note_whole(&own, &mark);
+    if is_empty {
+        note_whole(&own, &mark);
+    }
     if let Some(tally) = tally.filter(|_| !options.quiet) {
         output::error(&tally.summary());
     }
@@ -119,16 +123,19 @@ fn named(pool: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Opens the pool, which recovers it, and closes it, which leaves nothing in it.
-fn bring_up_to_date(options: &FileBufferOptions) -> Result<(), Failure> {
+/// Opens the pool, which recovers it, and closes it. Whether that leaves nothing in it: files that could not
+/// have their data keep it there.
+fn bring_up_to_date(options: &FileBufferOptions) -> Result<bool, Failure> {
     let pool = &options.pool;
     let opened = FileBuffer::open(options).and_then(|buffer| {
+        let is_empty = buffer.recovery().complaints.is_empty();
         // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
         match std::fs::remove_file(owner_mark(pool)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        buffer.close()
+        buffer.close()?;
+        Ok(is_empty)
     });
     opened.map_err(|error| {
         let message = format!("{}: {error}", pool.display());
@@ -140,22 +147,29 @@ fn bring_up_to_date(options: &FileBufferOptions) -> Result<(), Failure> {
 }
 
 /// What the library puts beside the pool while a process has it.
-fn owner_mark(pool: &Path) -> PathBuf {
+pub(crate) fn owner_mark(pool: &Path) -> PathBuf {
     let mut path = OsString::from(pool);
     path.push(".owner");
     PathBuf::from(path)
 }
 
-fn after_killed(options: &FileBufferOptions) {
+/// Whether the pool is left with nothing in it.
+fn after_killed(options: &FileBufferOptions) -> bool {
     match bring_up_to_date(options) {
-        Ok(()) => output::error(
-            "a process ended without letting the pool go; its files have been brought up to date",
-        ),
+        Ok(is_empty) => {
+            output::error(
+                "a process ended without letting the pool go; its files have been brought up to date",
+            );
+            is_empty
+        }
         // Processes that the program left behind go on, and see to it themselves.
-        Err(Failure::InUse(_)) => {}
-        Err(failure) => output::error(&format!(
-            "what a killed process left is still in the pool: {failure}; forebay recover brings it back"
-        )),
+        Err(Failure::InUse(_)) => true,
+        Err(failure) => {
+            output::error(&format!(
+                "what a killed process left is still in the pool: {failure}; forebay recover brings it back"
+            ));
+            false
+        }
     }
 }
 
