@@ -96,7 +96,7 @@ waiting_steps() {
 
 tests_and_images() {
     # A shell has what it starts in the background ignore Ctrl-C, which some tests send.
-    step tests 420 env --default-signal=INT,HUP cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
+    step tests 420 env --default-signal cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
     step model 60 cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
     step crash-images 150 check run --images 100000
     for engine in classic ubj tinca spindle; do
