@@ -108,7 +108,7 @@ tests_and_images() {
 
 # The two that have to build more begin with it.
 mutants_and_inputs() {
-    step fuzz 240 scripts/fuzz.sh --quick
+    step fuzz 270 scripts/fuzz.sh --quick
     step loom 180 scripts/loom.sh
     step mutants 420 "$LOGS/forebay-check-mutants" mutants --seeds 1
 }
