@@ -149,7 +149,7 @@ pub enum Error {
     },
     /// The pool was closed while somebody still held a volume of it.
     #[error(
-        "{}: the pool was closed, and may be another process's now; open it again and attach the          backing to it",
+        "{}: the pool was closed, and may be another process's now; open it again and attach the backing to it",
         path.display()
     )]
     Closed {

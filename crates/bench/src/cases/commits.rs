@@ -21,6 +21,8 @@ use crate::scratch::ScratchFile;
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 64;
+/// Added to a seed for contenders with kernels of their own.
+const FORCED_SEEDS: u64 = 1000;
 
 /// Blocks of the large transactions.
 const GROUP: usize = 16;
@@ -167,8 +169,12 @@ fn ours_forced<const N: usize>(
     blocks: impl Fn() -> Blocks,
     seed: u64,
 ) -> impl Iterator<Item = Contender<'_>> {
-    kernels::forced()
-        .map(move |kernel| ours::<N>(kernel.name(), volume, blocks(), seed).with_kernel(kernel))
+    // Bytes of their own: what another contender has written would be found in the pool, and shared.
+    (seed + FORCED_SEEDS..)
+        .zip(kernels::forced())
+        .map(move |(seed, kernel)| {
+            ours::<N>(kernel.name(), volume, blocks(), seed).with_kernel(kernel)
+        })
 }
 
 /// The same of one block, without a copy on the way.
