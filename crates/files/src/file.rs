@@ -29,6 +29,8 @@ pub struct FileFacts {
     /// Bytes that the backing has reserved behind the end for what may follow; its count of blocks has them, and
     /// nobody should be told.
     pub spare_bytes: u64,
+    /// The backing cannot reserve room: its count of blocks lacks those that only the pool has.
+    pub lacks_room: bool,
     /// The time of modification, where the backing's is not right.
     pub modified: Option<SystemTime>,
     /// The time of the last write, where the backing's time of change may be earlier.

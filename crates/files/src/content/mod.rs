@@ -152,6 +152,7 @@ impl Content {
         Ok(FileFacts {
             size_bytes: self.size_bytes()?,
             spare_bytes: self.spare_bytes(),
+            lacks_room: self.read_state().room.is_impossible(),
             modified,
             written,
         })

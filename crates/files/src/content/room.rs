@@ -177,6 +177,11 @@ impl Room {
         self.is_shared = true;
     }
 
+    /// Whether the backing cannot reserve any.
+    pub(super) fn is_impossible(&self) -> bool {
+        self.reserves_nothing
+    }
+
     /// What was reserved behind a file of this size, and can go.
     pub(super) fn spare_bytes(&self, size_bytes: u64) -> u64 {
         match self.is_shared {

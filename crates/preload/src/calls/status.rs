@@ -22,6 +22,16 @@ fn buffered_facts(process: &Process, identity: FileIdentity) -> Option<FileFacts
     }
 }
 
+/// The blocks of a file of which the backing counts so many: what the pool has of it has room there, if
+/// there can be any.
+fn blocks(counted: u64, facts: &FileFacts) -> u64 {
+    let blocks = counted.saturating_sub(facts.spare_bytes / STAT_BLOCK_BYTES);
+    match facts.lacks_room {
+        true => blocks.max(facts.size_bytes.div_ceil(STAT_BLOCK_BYTES)),
+        false => blocks,
+    }
+}
+
 /// Seconds and nanoseconds since the epoch; the latter are never negative.
 fn parts_of(time: SystemTime) -> (i64, i64) {
     match time.duration_since(UNIX_EPOCH) {
@@ -53,10 +63,8 @@ unsafe fn corrected(result: c_int, status: *mut libc::stat) -> c_int {
         inode: status.st_ino,
     };
     if let Some(facts) = buffered_facts(process, identity) {
-        let size = facts.size_bytes;
-        status.st_size = size as i64;
-        let blocks = status.st_blocks - (facts.spare_bytes / STAT_BLOCK_BYTES) as i64;
-        status.st_blocks = blocks.max(size.div_ceil(STAT_BLOCK_BYTES) as i64);
+        status.st_size = facts.size_bytes as i64;
+        status.st_blocks = blocks(status.st_blocks as u64, &facts) as i64;
         if let Some(modified) = facts.modified {
             (status.st_mtime, status.st_mtime_nsec) = parts_of(modified);
         }
@@ -125,12 +133,8 @@ pub unsafe extern "C-unwind" fn statx(
         inode: status.stx_ino,
     };
     if let Some(facts) = buffered_facts(process, identity) {
-        let size = facts.size_bytes;
-        status.stx_size = size;
-        let blocks = status
-            .stx_blocks
-            .saturating_sub(facts.spare_bytes / STAT_BLOCK_BYTES);
-        status.stx_blocks = blocks.max(size.div_ceil(STAT_BLOCK_BYTES));
+        status.stx_size = facts.size_bytes;
+        status.stx_blocks = blocks(status.stx_blocks, &facts);
         let set = |field: &mut libc::statx_timestamp, (seconds, nanos): (i64, i64)| {
             (field.tv_sec, field.tv_nsec) = (seconds, nanos as u32);
         };

@@ -165,6 +165,47 @@ fn python_works() {
     assert!(rig.log().contains("has the pool"));
 }
 
+/// One block of data, and the rest a hole.
+#[test]
+fn a_sparse_file_was_told_to_take_all_its_length_of_the_disk() {
+    if !rig::is_there("python3") {
+        println!("skipped sparse: no python3 here");
+        return;
+    }
+    let rig = Rig::new();
+    let script = "
+import os
+f = os.open('a', os.O_RDWR | os.O_CREAT)
+os.ftruncate(f, 64 << 20)
+os.pwrite(f, b'x', 32 << 20); os.fsync(f)
+print(os.fstat(f).st_size >> 20, 1 <= os.fstat(f).st_blocks <= 64, os.stat('a').st_blocks <= 64)
+";
+    let found = rig.run("python3", &["-c", script]);
+    assert_eq!(
+        rig::text(&found.stdout),
+        "64 True True\n",
+        "{}",
+        rig::text(&found.stderr)
+    );
+    // statx, which the standard library does not show.
+    let script = "f = open('b', 'wb', buffering=0); f.truncate(64 << 20); f.seek(32 << 20)
+import os
+f.write(b'x'); os.fsync(f.fileno())
+import ctypes
+libc, found = ctypes.CDLL(None), ctypes.create_string_buffer(256)
+libc.statx(f.fileno(), b'', 0x1000, 0x7ff, found)
+print(1 <= int.from_bytes(found[48:56], 'little') <= 64)
+";
+    let found = rig.run("python3", &["-c", script]);
+    assert_eq!(
+        rig::text(&found.stdout),
+        "True\n",
+        "{}",
+        rig::text(&found.stderr)
+    );
+    assert!(rig.log().contains("has the pool"));
+}
+
 #[test]
 fn without_a_pool_programs_run_as_ever() {
     let rig = Rig::new();
