@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay::{Backing, WriteRun};
+use forebay_pmem::lock_or_yield;
 
 use crate::metadata::LOG;
 use crate::sizes::ROWS_MAX;
@@ -20,9 +21,43 @@ const MARKS_AT: u64 = LOG.end + PAGE_BYTES as u64;
 /// Bytes of the file beside the pool.
 pub const SIDE_BYTES: u64 = MARKS_AT + ROWS_MAX as u64 * 8;
 
+/// Syncs of the side file, which has the metadata and the marks: the system tells a failed sync to one
+/// caller and forgets what it could not write, so both hear of each other's.
+pub(crate) struct SideSyncs {
+    side: Backing,
+    /// Those that failed so far; held throughout a sync.
+    failed: Mutex<u64>,
+}
+
+impl SideSyncs {
+    /// What is known when this is taken, before the writes that a sync is to make durable.
+    pub(crate) fn failed(&self) -> u64 {
+        *lock_or_yield(&self.failed)
+    }
+
+    /// Makes durable what was written since `known` was taken, and takes it anew.
+    ///
+    /// # Errors
+    /// This sync's, or that another one has failed meanwhile.
+    pub(crate) fn sync(&self, known: &mut u64) -> io::Result<()> {
+        let mut failed = lock_or_yield(&self.failed);
+        let mut result = self.side.sync();
+        if result.is_err() {
+            *failed += 1;
+        } else if *known != *failed {
+            result = Err(io::Error::other(
+                "another sync of the pool's side file failed since this was written",
+            ));
+        }
+        *known = *failed;
+        result
+    }
+}
+
 /// The newest durable cut of each row.
 pub(crate) struct Cuts {
     side: Backing,
+    pub(crate) syncs: SideSyncs,
     marks: Mutex<Vec<u64>>,
     newest_epoch: AtomicU64,
 }
@@ -47,6 +82,10 @@ impl Cuts {
         let marks: Vec<u64> = raw.chunks_exact(8).map(word).collect();
         Ok(Cuts {
             side: side.clone(),
+            syncs: SideSyncs {
+                side: side.clone(),
+                failed: Mutex::new(0),
+            },
             newest_epoch: AtomicU64::new(marks.iter().copied().max().unwrap_or(0)),
             marks: Mutex::new(marks),
         })
@@ -89,8 +128,9 @@ impl Cuts {
             offset: MARKS_AT + (page * PAGE_BYTES) as u64,
             bytes: &raw,
         };
+        let mut known = self.syncs.failed();
         let written: io::Result<()> = self.side.write_runs(&[run]).into_iter().collect();
-        let result = written.and_then(|()| self.side.sync());
+        let result = written.and_then(|()| self.syncs.sync(&mut known));
         if result.is_err() {
             marks[row as usize] = before;
         }
@@ -125,7 +165,51 @@ pub(crate) fn write_owner(side: &Backing, owner: &[u8; 16]) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use forebay::{BackingStore, FaultyStore, MemoryStore};
+
     use super::*;
+    use crate::store::VirtualStore;
+
+    #[test]
+    fn a_mark_hears_of_a_failed_sync_that_the_metadata_was_told_of() {
+        let faulty = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(SIDE_BYTES))));
+        let side = Backing::from_store(faulty.clone());
+        let store = VirtualStore::new(PathBuf::from("files:"), side, None, 4096).expect("store");
+        let syncs = &store.cuts.syncs;
+        // Where `done` writes its mark.
+        let mut known = syncs.failed();
+        faulty.fail_syncs(1);
+        assert_eq!(store.sync_parts().len(), 1);
+        syncs.sync(&mut known).expect_err("the other one's");
+        syncs.sync(&mut known).expect("nothing failed since");
+        assert!(store.sync_parts().is_empty(), "it was told itself");
+    }
+
+    #[test]
+    fn metadata_counted_as_durable_where_a_cut_was_told_of_the_sync_that_failed() {
+        let faulty = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(SIDE_BYTES))));
+        let side = Backing::from_store(faulty.clone());
+        let store = VirtualStore::new(PathBuf::from("files:"), side, None, 4096).expect("store");
+        let metadata = WriteRun {
+            offset: 0,
+            bytes: &[1; PAGE_BYTES],
+        };
+        let write = || store.write_runs(&[metadata]).remove(0).expect("write");
+        write();
+        faulty.fail_syncs(1);
+        let epoch = store.cuts.next_epoch();
+        store.cuts.done(3, epoch).expect_err("the sync failed");
+        assert_eq!(store.sync_parts().len(), 1, "the metadata's part");
+        write();
+        assert!(
+            store.sync_parts().is_empty(),
+            "told once, and written again"
+        );
+        store.cuts.done(3, epoch).expect("done");
+    }
 
     #[test]
     fn what_is_known_to_be_done_stays_known_and_is_found_again() {

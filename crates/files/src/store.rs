@@ -56,8 +56,8 @@ pub(crate) struct VirtualStore {
     kept: RwLock<HashSet<u32>>,
     /// Files written since they were last synced.
     touched: Mutex<Vec<Arc<Target>>>,
-    /// Held throughout a sync.
-    syncing: Mutex<()>,
+    /// Held throughout a sync: the failed syncs of the side file that were told so far.
+    syncing: Mutex<u64>,
     reads: AtomicU64,
     bytes_read: AtomicU64,
     writes: AtomicU64,
@@ -94,7 +94,7 @@ impl VirtualStore {
             is_ready: AtomicBool::new(false),
             kept: RwLock::default(),
             touched: Mutex::default(),
-            syncing: Mutex::new(()),
+            syncing: Mutex::new(0),
             reads: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             writes: AtomicU64::new(0),
@@ -345,12 +345,12 @@ impl BackingStore for VirtualStore {
 
     fn sync_parts(&self) -> FailedParts {
         // Whoever comes while others sync waits for them: what they took is synced then.
-        let _one = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         // Files first: the tables may say that a file's blocks are gone from the pool. One that fails now
         // is none of these; it was synced before they went.
         let mut failed = self.parts_of(self.sync_files());
-        if let Err(error) = self.side.sync() {
+        if let Err(error) = self.cuts.syncs.sync(&mut told) {
             failed.insert(METADATA_PART, error);
         }
         failed
