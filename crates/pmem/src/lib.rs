@@ -47,6 +47,8 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// Bytes of a huge page: mappings start at a multiple of it.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// The largest pages that a fault is contained in.
+const GIANT_PAGE_BYTES: usize = 1 << 30;
 
 /// Asks the CPU to bring the line of an ordinary variable near, to be written.
 #[inline]

@@ -14,7 +14,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
-use crate::{HUGE_PAGE_BYTES, PAGE_BYTES};
+use crate::{GIANT_PAGE_BYTES, HUGE_PAGE_BYTES, PAGE_BYTES};
 
 #[cfg(test)]
 mod tests;
@@ -217,8 +217,8 @@ fn cover(place: &Place, address: usize) -> bool {
     }
     // SAFETY: the region is alive: this thread is in the middle of an access to it.
     let errors = unsafe { &*errors };
-    // A DAX device's mapping splits at huge pages only.
-    for page_bytes in [PAGE_BYTES, HUGE_PAGE_BYTES] {
+    // A mapping of huge pages, and a DAX device's, splits at these only.
+    for page_bytes in [PAGE_BYTES, HUGE_PAGE_BYTES, GIANT_PAGE_BYTES] {
         let page = address & !(page_bytes - 1);
         let is_inside =
             page >= start && page + page_bytes <= start + len.next_multiple_of(PAGE_BYTES);
@@ -250,7 +250,8 @@ fn map_anonymous(page: usize, len: usize) -> bool {
             std::ptr::with_exposed_provenance_mut(page),
             len,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+            // No room is set aside: of a huge page hardly anything is touched again.
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
             -1,
             0,
         )

@@ -65,6 +65,12 @@ impl GuestMemory {
 /// Regions that one client may have; QEMU has at most so many places for memory.
 pub(crate) const REGIONS_MAX: usize = 256;
 
+/// The file system of huge pages.
+const HUGETLBFS: rustix::fs::FsWord = 0x9584_58f6;
+
+/// Huge pages of which one can be replaced even where memory is promised strictly.
+const HUGE_PAGE_BYTES_ANYWHERE: u64 = 2 << 20;
+
 /// A region as the client describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegionPlace {
@@ -109,6 +115,7 @@ impl Region {
                 place.bytes, place.file_offset
             )));
         }
+        check_pages(&file, place)?;
         let offset = FileOffset::new(file, place.file_offset);
         let bytes = usize::try_from(place.bytes).map_err(io::Error::other)?;
         let mapping = MmapRegion::from_file(offset, bytes).map_err(io::Error::other)?;
@@ -126,6 +133,41 @@ impl Region {
             mapping: Arc::new(mapping),
         })
     }
+}
+
+/// Refuses pages that could not be replaced where they go away, which would end this process.
+fn check_pages(file: &File, place: &RegionPlace) -> io::Result<()> {
+    let file_system = rustix::fs::fstatfs(file)?;
+    if file_system.f_type != HUGETLBFS {
+        return Ok(());
+    }
+    let page_bytes = file_system.f_bsize as u64;
+    if !FaultGuard::PAGE_SIZES.contains(&page_bytes) {
+        return Err(invalid(format!(
+            "memory in pages of {page_bytes} bytes; give the guest pages of {:?} bytes",
+            FaultGuard::PAGE_SIZES
+        )));
+    }
+    if !(place.file_offset | place.bytes).is_multiple_of(page_bytes) {
+        return Err(invalid(format!(
+            "{} bytes at byte {} of a file of huge pages are no whole ones of {page_bytes} bytes",
+            place.bytes, place.file_offset
+        )));
+    }
+    // What replaces a page of 1 GiB has to be promised whole there.
+    if page_bytes > HUGE_PAGE_BYTES_ANYWHERE && is_commit_strict() {
+        return Err(invalid(format!(
+            "memory in pages of {page_bytes} bytes where vm.overcommit_memory is 2; give the guest \
+             pages of 2 MiB"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the kernel refuses to map more than it can surely give.
+fn is_commit_strict() -> bool {
+    let setting = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
+    setting.is_ok_and(|setting| setting.trim() == "2")
 }
 
 impl MemoryTable {
@@ -215,5 +257,75 @@ impl MemoryTable {
             let offset = user_address.checked_sub(region.user_address)?;
             (offset < region.bytes).then(|| GuestAddress(region.guest_address + offset))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use vm_memory::Bytes;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A file of huge pages, none of which need be there.
+    fn huge_file(size: MemfdFlags, bytes: u64) -> Option<File> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | size;
+        let file = File::from(memfd_create("guest", flags).ok()?);
+        file.set_len(bytes).unwrap();
+        Some(file)
+    }
+
+    fn table() -> MemoryTable {
+        MemoryTable::new(Arc::new(UnixStream::pair().unwrap().0))
+    }
+
+    fn place(bytes: u64) -> RegionPlace {
+        RegionPlace {
+            guest_address: 0,
+            bytes,
+            user_address: 0,
+            file_offset: 0,
+        }
+    }
+
+    #[test]
+    fn memory_in_pages_of_1_gib_that_went_away_ended_the_daemon() {
+        let Some(file) = huge_file(MemfdFlags::HUGE_1GB, 1024 * MIB) else {
+            eprintln!("skipped memory in pages of 1 GiB: this kernel has none");
+            return;
+        };
+        let mut table = table();
+        table
+            .replace(&[place(1024 * MIB)], vec![file.try_clone().unwrap()])
+            .unwrap();
+        let memory = table.memory();
+        assert!(!memory.is_lost());
+        file.set_len(0).unwrap();
+        let address = GuestAddress(5 * MIB + 4096);
+        assert_eq!(memory.read_obj::<u64>(address).unwrap(), 0);
+        assert!(memory.is_lost());
+        memory.write_obj(7_u64, address).unwrap();
+        assert_eq!(memory.read_obj::<u64>(address).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_region_of_part_of_a_huge_page_that_went_away_ended_the_daemon() {
+        let Some(file) = huge_file(MemfdFlags::HUGE_2MB, 2 * MIB) else {
+            eprintln!("skipped a part of a huge page: this kernel has none");
+            return;
+        };
+        let mut table = table();
+        let refused = table.replace(&[place(4096)], vec![file.try_clone().unwrap()]);
+        if refused.is_ok() {
+            // As a guest's request would.
+            let _ = table.memory().read_obj::<u64>(GuestAddress(0));
+        }
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("2097152"), "{message}");
+        table.replace(&[place(2 * MIB)], vec![file]).unwrap();
+        assert_eq!(table.memory().read_obj::<u64>(GuestAddress(8)).unwrap(), 0);
+        assert!(table.memory().is_lost());
     }
 }
