@@ -47,7 +47,7 @@ impl MarkFiles {
             attributed: Some(image),
             attributes: &[USER_ATTRIBUTE],
             file: beside(path),
-            elsewhere: Some(device_folder().join(plain(path.as_os_str()))),
+            elsewhere: Some(mark_folder().join(plain(path.as_os_str()))),
             is_kept_for_a_boot: false,
         }
     }
@@ -64,7 +64,7 @@ impl MarkFiles {
     /// Of a block device.
     #[must_use]
     pub fn of_device(device: &Path) -> MarkFiles {
-        MarkFiles::at(device_folder().join(plain(&stable_name(device))))
+        MarkFiles::at(mark_folder().join(plain(&stable_name(device))))
     }
 
     /// Of the files, wherever they are, that a pool is for: in the user's own directory.
@@ -325,11 +325,13 @@ pub fn file_of_pool(pool: &Path) -> PathBuf {
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|state| state.join("forebay"));
-    let folder = state.unwrap_or_else(device_folder);
+    let folder = state.unwrap_or_else(mark_folder);
     folder.join(plain(pool.as_os_str()))
 }
 
-fn device_folder() -> PathBuf {
+/// Where the marks of devices lie, and of what has no room for one.
+#[must_use]
+pub fn mark_folder() -> PathBuf {
     let folder = std::env::var_os(FOLDER_VARIABLE);
     folder.map_or_else(|| PathBuf::from(FOLDER), PathBuf::from)
 }

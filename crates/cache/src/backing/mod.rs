@@ -25,7 +25,7 @@ pub use faulty::FaultyStore;
 pub use file::{FileBackingOptions, FileStore};
 pub use holes::BackingRun;
 pub(crate) use limited::Limited;
-pub use mark_files::{MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool};
+pub use mark_files::{MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder};
 pub use memory::MemoryStore;
 pub use waits::BackingWait;
 

@@ -7,6 +7,7 @@ mod judge;
 mod text;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_pmem::MediaKind;
@@ -127,10 +128,20 @@ fn now_unix_s() -> u64 {
     since.unwrap_or(Duration::ZERO).as_secs()
 }
 
+/// Read once: later the process may not be allowed to.
+static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+});
+
+/// To be called before the process gives up the right to read the system's files.
+pub fn know_boot() {
+    LazyLock::force(&BOOT_ID);
+}
+
 fn boot_id() -> String {
     if testing::is_repeated() {
         return String::new();
     }
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    id.trim().to_owned()
+    BOOT_ID.clone()
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use forebay_lab::engines::EngineName;
+use forebay_serve::control_path;
 use forebay_serve::nbd::NbdAddress;
 use serde::Deserialize;
 
@@ -128,6 +129,11 @@ pub struct Settings {
     /// Give up system calls that the daemon never needs, once everything is open [default: on].
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub sandbox: Option<Switch>,
+    /// Open no other files than those in this directory, or this file, once everything is open; every backing,
+    /// also of disks that are attached later, has to lie there. May be repeated.
+    #[arg(long, value_name = "PATH")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub allow_backing: Vec<PathBuf>,
     /// Seconds that ending may take before it is done at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,
@@ -289,6 +295,7 @@ impl Settings {
         for path in self
             .pool
             .iter_mut()
+            .chain(&mut self.allow_backing)
             .chain(optional)
             .chain(inner)
             .chain(sockets)
@@ -332,6 +339,7 @@ impl Settings {
             allow_other: self.allow_other || file.allow_other,
             user: self.user.or(file.user),
             sandbox: self.sandbox.or(file.sandbox),
+            allow_backing: list(self.allow_backing, file.allow_backing),
             shutdown_deadline: self.shutdown_deadline.or(file.shutdown_deadline),
             log_format: self.log_format.or(file.log_format),
             log_level: self.log_level.or(file.log_level),
@@ -364,6 +372,22 @@ impl Settings {
             share_duplicates: self.share_duplicates,
             compare_writes: self.compare_writes,
         }
+    }
+
+    /// The sockets of the doors, and the control socket.
+    ///
+    /// Errors: as [`Settings::volumes`].
+    pub fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
+        let nbd = self.nbd.iter().filter_map(|address| match address {
+            NbdAddress::Unix(path) => Some(path.clone()),
+            NbdAddress::Tcp { .. } => None,
+        });
+        let volumes = self.volumes()?.into_iter();
+        let control = self.pool.first().map(|pool| control_path(pool));
+        let all = nbd.chain(volumes.filter_map(|volume| volume.vhost_user));
+        all.chain(control)
+            .map(|path| Ok(std::path::absolute(path)?))
+            .collect()
     }
 
     /// Every disk: the one of the flags, or of the keys outside of tables, first.

@@ -11,6 +11,14 @@ use super::service::Service;
 /// Longer than any disk takes, and still short enough to wait for an end.
 const DELAY_US_MAX: u64 = 10_000_000;
 
+fn attempts(met: Vec<(&'static str, Option<i32>)>) -> Value {
+    let met = met.into_iter();
+    let met: serde_json::Map<_, _> = met
+        .map(|(attempt, errno)| (attempt.to_owned(), json!(errno)))
+        .collect();
+    json!({"errno": met})
+}
+
 /// Breaks what the request names.
 pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     let invalid = |message: &str| Refusal::new(RefusalKind::Invalid, message);
@@ -64,14 +72,8 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
             Ok(json!({"delayed": {"volume": served.name, "microseconds": microseconds}}))
         }
         // Asked for by tests alone.
-        "try-forbidden" => {
-            let met = super::sandbox::try_forbidden();
-            let met: serde_json::Map<_, _> = met
-                .into_iter()
-                .map(|(call, errno)| (call.to_owned(), json!(errno)))
-                .collect();
-            Ok(json!({"errno": met}))
-        }
+        "try-forbidden" => Ok(attempts(super::sandbox::try_forbidden())),
+        "try-files" => Ok(attempts(super::confinement::try_files())),
         other => Err(invalid(&format!(
             "the faults are flip-bit, fail-backing and delay-backing, not {other}"
         ))),

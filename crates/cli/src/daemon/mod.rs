@@ -6,8 +6,10 @@
 //! there, and ending must be quick.
 
 mod answers;
+mod confinement;
 mod detach;
 mod end;
+mod every_thread;
 mod faults;
 mod log_writer;
 mod logging;
@@ -38,6 +40,7 @@ use crate::engine_region;
 use crate::failure::Failure;
 use crate::output;
 use answers::Answers;
+use confinement::Confinement;
 use end::{Event, LastResort};
 use notify::Notifier;
 use privileges::Target;
@@ -77,7 +80,12 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     };
     let owner = target.as_ref().map(Target::owner);
     let vhost = VhostDoors::new(settings.vhost_user_queues, owner);
-    let service = Arc::new(Service::new(store, disk_options, vhost, sender.clone()));
+    let confinement = match settings.allow_backing.as_slice() {
+        [] => None,
+        paths => Some(Confinement::to(paths)?),
+    };
+    let service = Service::new(store, disk_options, vhost, sender.clone(), confinement);
+    let service = Arc::new(service);
     end::forward_signals(sender)?;
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
@@ -132,6 +140,12 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
     }
     let volumes = settings.volumes()?;
     let has_ublk = volumes.iter().any(|volume| volume.ublk.is_some());
+    if has_ublk && !settings.allow_backing.is_empty() {
+        return refuse(
+            "the files of a ublk device come with it, where --allow-backing forbids them; leave one of the \
+             two out",
+        );
+    }
     if has_ublk && settings.user.is_some() {
         return refuse(
             "the ublk driver obeys root only, and --user gives root up before the device can be \
@@ -279,20 +293,41 @@ fn open_everything(
 /// Unless it is off; where a disk is mounted by another user than root, it can only be off.
 fn enter_sandbox(service: &Service, settings: &Settings) -> Result<(), Failure> {
     let is_wanted = settings.sandbox.is_none_or(Switch::is_on);
-    let has_unmounter = settings.user.is_some();
     if !is_wanted {
         return Ok(());
     }
+    if settings.user.is_none() && !settings.allow_backing.is_empty() {
+        // With a user it has been started already.
+        start_unmounter(service)?;
+    }
+    let has_unmounter = settings.user.is_some() || !settings.allow_backing.is_empty();
     if !sandbox::can_be_entered(service.has_mounts(), has_unmounter) {
         tracing::info!(
             "no sandbox: a disk that another user than root has mounted needs fusermount3 to unmount"
         );
         return Ok(());
     }
-    sandbox::enter(sandbox::Daemon::Disks)
+    sandbox::enter(sandbox::Daemon::Disks)?;
+    confine(service, settings)
 }
 
-fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
+/// What it cannot do is told.
+fn confine(service: &Service, settings: &Settings) -> Result<(), Failure> {
+    let sockets = settings.sockets()?;
+    match service.confine(&sockets)? {
+        None => tracing::info!(
+            "the sandbox is one of system calls, not of files: attach may name any backing; \
+             --allow-backing says where they lie"
+        ),
+        Some(true) => {}
+        Some(false) => tracing::warn!(
+            "this kernel has no landlock: that only --allow-backing is opened is the daemon's own word"
+        ),
+    }
+    Ok(())
+}
+
+fn start_unmounter(service: &Service) -> Result<(), Failure> {
     let mounts: Vec<_> = service
         .served()
         .iter()
@@ -301,6 +336,11 @@ fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
     if !mounts.is_empty() {
         service.use_unmounter(Unmounter::start(mounts)?);
     }
+    Ok(())
+}
+
+fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
+    start_unmounter(service)?;
     target.assume()
 }
 

@@ -92,6 +92,10 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     let is_wanted = arguments.sandbox.is_none_or(Switch::is_on);
     if is_wanted && sandbox::can_be_entered(true, false) {
         sandbox::enter(sandbox::Daemon::Directory)?;
+        tracing::info!(
+            "the sandbox is one of system calls, not of files: the kernel would refuse a confined daemon \
+             files that it finds by their handles"
+        );
     }
     output::line("ready");
     notifier.send("READY=1\nSTATUS=Serving");

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use forebay_serve::{
 
 use forebay_serve::mount_point::MountIdentity;
 
+use super::confinement::Confinement;
 use super::end::Event;
 use super::store::{Core, Store};
 use super::ublk::UblkDoors;
@@ -127,6 +128,8 @@ pub struct Service {
     events: Sender<Event>,
     disk_options: DiskOptions,
     unmounter: Mutex<Option<Unmounter>>,
+    confinement: Option<Confinement>,
+    is_confined: AtomicBool,
 }
 
 /// Why a disk is not attached as it was asked for.
@@ -157,6 +160,7 @@ impl Service {
         disk_options: DiskOptions,
         vhost: VhostDoors,
         events: Sender<Event>,
+        confinement: Option<Confinement>,
     ) -> Service {
         Service {
             store,
@@ -171,6 +175,8 @@ impl Service {
             events,
             disk_options,
             unmounter: Mutex::new(None),
+            confinement,
+            is_confined: AtomicBool::new(false),
         }
     }
 
@@ -279,6 +285,17 @@ impl Service {
                 settings.backing.display()
             )));
         }
+        if let Some(confinement) = &self.confinement {
+            confinement.check(&settings.backing)?;
+        }
+        let is_confined = self.is_confined.load(Ordering::Relaxed);
+        if is_confined && (settings.fuse.is_some() || settings.ublk.is_some()) {
+            return Err(Failure::Arguments(
+                "a daemon that --allow-backing confines mounts nothing and makes no device once it \
+                 serves; give the disk its door at the start, or use NBD or vhost-user"
+                    .into(),
+            ));
+        }
         if let Some(directory) = &settings.fuse {
             mount_point::prepare(directory)?;
         }
@@ -345,6 +362,19 @@ impl Service {
     /// Has `unmounter` unmount from now on, for what it knows.
     pub fn use_unmounter(&self, unmounter: Unmounter) {
         *lock(&self.unmounter) = Some(unmounter);
+    }
+
+    /// From now on no file is opened but where it was allowed; none if nothing was said of that, false
+    /// where the kernel cannot see to it.
+    ///
+    /// Errors: the kernel's.
+    pub fn confine(&self, sockets: &[PathBuf]) -> Result<Option<bool>, Failure> {
+        let Some(confinement) = &self.confinement else {
+            return Ok(None);
+        };
+        let is_confined = confinement.enter(sockets)?;
+        self.is_confined.store(is_confined, Ordering::Relaxed);
+        Ok(Some(is_confined))
     }
 
     /// Unmounts a disk, if it is mounted.

@@ -1,4 +1,5 @@
-//! A small process that keeps the right to unmount when the daemon gives it up with `--user`.
+//! A small process that keeps the right to unmount when the daemon gives it up, with `--user` or with most
+//! files (`--allow-backing`).
 //!
 //! It knows the mount points from its command line and unmounts these alone, on a line from the
 //! daemon, or when the daemon is gone. It reads nothing else and opens nothing.

@@ -8,11 +8,18 @@ use crate::place::Place;
 
 const EPERM: i64 = 1;
 
+const EACCES: i64 = 13;
+
 /// What each forbidden system call met in the daemon.
 fn attempts(place: &Place) -> BTreeMap<String, Option<i64>> {
+    attempts_of(place, "try-forbidden")
+}
+
+fn attempts_of(place: &Place, fault: &str) -> BTreeMap<String, Option<i64>> {
     let mut stream = UnixStream::connect(place.path("pool.sock")).unwrap();
-    let request = br#"{"command": "fault", "fault": "try-forbidden", "volume": "disk.img"}"#;
-    stream.write_all(&[&request[..], b"\n"].concat()).unwrap();
+    let request =
+        format!("{{\"command\": \"fault\", \"fault\": \"{fault}\", \"volume\": \"disk.img\"}}\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
     let answer: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -46,4 +53,166 @@ fn without_the_sandbox_the_same_attempts_are_no_breach_of_it() {
     assert_eq!(met["execve"], None, "{met:?}");
     assert_ne!(met["ptrace"], Some(EPERM), "{met:?}");
     daemon.end();
+}
+
+/// Whether this kernel has landlock; its system call says which one.
+fn has_landlock(test: &str, place: &Place) -> bool {
+    let has = !place.log().contains("no landlock");
+    if !has {
+        eprintln!("skipped {test}: this kernel has no landlock");
+    }
+    has
+}
+
+#[test]
+fn a_daemon_that_is_taken_over_opened_any_file() {
+    let place = Place::with_test_pool();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let outside = elsewhere.path().join("outside.img");
+    std::fs::File::create(&outside)
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    std::fs::create_dir(place.path("images")).unwrap();
+    std::fs::rename(place.path("disk.img"), place.path("images/disk.img")).unwrap();
+    place.make_image("images/second.img");
+    let doors = [
+        "--pool",
+        "POOL",
+        "--backing",
+        "./images/disk.img",
+        "--nbd",
+        "NBD",
+    ];
+    let daemon = place.serve_with(&[&doors[..], &["--allow-backing", "./images"]].concat());
+    if !has_landlock("what a confined daemon opens", &place) {
+        return daemon.end();
+    }
+    let met = attempts_of(&place, "try-files");
+    assert_eq!(met.len(), 4);
+    assert!(met.values().all(|errno| *errno == Some(EACCES)), "{met:?}");
+    // Disks come and go, where it was told.
+    place.ask(&["attach", "POOL", "--backing", "./images/second.img"]);
+    place.ask(&["flush", "POOL"]);
+    place.ask(&["stat", "POOL"]);
+    place.ask(&["detach", "POOL", "second.img"]);
+    let socket = ["--vhost-user", "./vhost.sock"];
+    place.ask(
+        &[
+            &["attach", "POOL", "--backing", "./images/second.img"],
+            &socket[..],
+        ]
+        .concat(),
+    );
+    place.ask(&["detach", "POOL", "second.img"]);
+    let outside = outside.to_str().unwrap();
+    let refused = place.run(&["attach", "POOL", "--backing", outside]);
+    assert_ne!(refused.code, 0);
+    assert!(
+        refused.stderr.contains("--allow-backing"),
+        "{}",
+        refused.stderr
+    );
+    let mounted = [
+        "attach",
+        "POOL",
+        "--backing",
+        "./images/second.img",
+        "--fuse",
+        "MOUNT",
+    ];
+    let refused = place.run(&mounted);
+    assert!(
+        refused.stderr.contains("mounts nothing"),
+        "{}",
+        refused.stderr
+    );
+    daemon.end();
+    assert!(!place.path("pool.sock").exists() && !place.path("nbd.sock").exists());
+    assert!(!place.path("vhost.sock").exists());
+}
+
+#[test]
+fn a_confined_daemon_has_its_disk_unmounted_at_the_end() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        eprintln!("skipped a confined daemon that has mounted a disk: no /dev/fuse here");
+        return;
+    }
+    let place = Place::with_test_pool();
+    let doors = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
+    let daemon = place.serve_with(&[&doors[..], &["--allow-backing", "BACKING"]].concat());
+    if has_landlock("a confined daemon that has mounted a disk", &place) {
+        let met = attempts_of(&place, "try-files");
+        assert!(met.values().all(|errno| *errno == Some(EACCES)), "{met:?}");
+    }
+    let disk = place.open_disk();
+    std::os::unix::fs::FileExt::write_all_at(&disk, &[7; 4096], 4096).unwrap();
+    drop(disk);
+    daemon.end();
+    assert!(!place.path("mount/disk").exists());
+    // The mark is as the end leaves it: the pool goes on.
+    place.serve().end();
+}
+
+#[test]
+fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
+    let place = Place::with_test_pool();
+    let doors = [
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "NBD",
+    ];
+    let refused = place.run(&[&doors[..], &["--allow-backing", "./mount"]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--allow-backing"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn what_the_sandbox_leaves_open_is_said_at_the_start() {
+    let place = Place::with_test_pool();
+    let daemon = place.serve_nbd(&[]);
+    assert!(place.log().contains("not of files"), "{}", place.log());
+    let met = attempts_of(&place, "try-files");
+    assert_eq!(met["read"], None, "{met:?}");
+    daemon.end();
+}
+
+/// As on a kernel without it: its first call is one that there is not.
+fn forget_landlock() {
+    let arch = seccompiler::TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let rules = std::iter::once((libc::SYS_landlock_create_ruleset, Vec::new())).collect();
+    let missing = seccompiler::SeccompAction::Errno(libc::ENOSYS as u32);
+    let allow = seccompiler::SeccompAction::Allow;
+    let filter = seccompiler::SeccompFilter::new(rules, allow, missing, arch).unwrap();
+    let program: seccompiler::BpfProgram = filter.try_into().unwrap();
+    seccompiler::apply_filter(&program).unwrap();
+}
+
+#[test]
+fn where_the_kernel_has_no_landlock_the_daemon_says_so_and_keeps_its_word() {
+    let on_its_own = std::thread::spawn(|| {
+        // For this thread and what it starts.
+        forget_landlock();
+        let place = Place::with_test_pool();
+        let daemon = place.serve_nbd(&["--allow-backing", "BACKING"]);
+        assert!(place.log().contains("no landlock"), "{}", place.log());
+        assert_eq!(attempts_of(&place, "try-files")["read"], None);
+        place.make_image("second.img");
+        let refused = place.run(&["attach", "POOL", "--backing", "./second.img"]);
+        assert!(
+            refused.stderr.contains("--allow-backing"),
+            "{}",
+            refused.stderr
+        );
+        daemon.end();
+    });
+    on_its_own.join().unwrap();
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::net::Shutdown;
 use std::ops::Deref;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use forebay_pmem::FaultGuard;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
@@ -155,7 +155,7 @@ fn check_pages(file: &File, place: &RegionPlace) -> io::Result<()> {
         )));
     }
     // What replaces a page of 1 GiB has to be promised whole there.
-    if page_bytes > HUGE_PAGE_BYTES_ANYWHERE && is_commit_strict() {
+    if page_bytes > HUGE_PAGE_BYTES_ANYWHERE && *IS_COMMIT_STRICT {
         return Err(invalid(format!(
             "memory in pages of {page_bytes} bytes where vm.overcommit_memory is 2; give the guest \
              pages of 2 MiB"
@@ -164,10 +164,16 @@ fn check_pages(file: &File, place: &RegionPlace) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the kernel refuses to map more than it can surely give.
-fn is_commit_strict() -> bool {
+/// Whether the kernel refuses to map more than it can surely give. Read once: later the process may not
+/// be allowed to.
+static IS_COMMIT_STRICT: LazyLock<bool> = LazyLock::new(|| {
     let setting = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
     setting.is_ok_and(|setting| setting.trim() == "2")
+});
+
+/// To be called before the process gives up the right to read the system's files.
+pub fn know_host() {
+    LazyLock::force(&IS_COMMIT_STRICT);
 }
 
 impl MemoryTable {

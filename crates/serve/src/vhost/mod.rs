@@ -30,5 +30,6 @@ pub mod testing;
 mod wire;
 mod workers;
 
+pub use memory::know_host;
 pub use server::{VhostUserError, VhostUserOptions, VhostUserServer};
 pub use stats::VhostUserStats;
