@@ -5,7 +5,10 @@ mod fixtures;
 
 use std::sync::Arc;
 
-use fixtures::{BLOCK, MEMBER_BYTES, Plan, Rig, block, get, open, put, quiet, record_crc, tiny};
+use fixtures::{
+    BLOCK, ENTRY_BYTES, MEMBER_BYTES, Plan, Rig, block, get, lenient, open, put, quiet, record_crc,
+    tiny,
+};
 use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Region, Volume};
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
@@ -162,4 +165,69 @@ fn a_volume_that_a_killed_process_had_attached_was_gone_after_a_power_cut() {
 fn a_volume_that_a_killed_process_had_grown_was_short_again_after_a_power_cut() {
     killed_at_a_volume_line(ShadowModel::Lines, true);
     killed_at_a_volume_line(ShadowModel::Pages, true);
+}
+
+/// A pool whose table has damage: a flipped bit, or an entry that claims another one's slot.
+fn damaged(store: &Arc<MemoryStore>, has_flipped_bit: bool) -> Vec<u8> {
+    let shadow = Arc::new(Shadow::new(MEMBER_BYTES as u64, ShadowModel::Lines));
+    let regions = vec![Region::on_shadow(shadow.clone())];
+    let pool = Pool::create_on(regions, &tiny()).expect("create");
+    let volume = attach(&pool, store);
+    for number in 0..3 {
+        put(&volume, number, &block(number, 1));
+    }
+    pool.checkpoint().expect("checkpoint");
+    drop((volume, pool));
+    let mut image = shadow.crash_state().durable().to_vec();
+    let used = Plan::of(&image).used_entries(&image);
+    let (first, last) = (used[0], used[2]);
+    match has_flipped_bit {
+        true => image[last + 2] ^= 1,
+        false => image.copy_within(first + ENTRY_BYTES / 2..first + ENTRY_BYTES, last + 8),
+    }
+    image
+}
+
+/// Loss is accepted; recovery stops at each of its fences in turn, the next process recovers again and
+/// serves, and the power is cut.
+#[test]
+fn damage_that_was_accepted_and_cleared_came_back_after_a_kill_and_a_power_cut() {
+    let mut rng = fastrand::Rng::with_seed(4);
+    for (model, has_flipped_bit) in [
+        (ShadowModel::Lines, true),
+        (ShadowModel::Lines, false),
+        (ShadowModel::Pages, true),
+        (ShadowModel::Pages, false),
+    ] {
+        let store = Arc::new(MemoryStore::new(64 * BLOCK as u64));
+        let image = damaged(&store, has_flipped_bit);
+        for kills in 0.. {
+            let shadow = Arc::new(Shadow::from_image(&image, model));
+            let lenient_pool = || {
+                let region = Region::on_shadow(shadow.clone());
+                Pool::open_on(vec![region], lenient())
+            };
+            // The first process is killed at a fence, the second one at a later one.
+            let mut are_through = true;
+            for fences in [kills % 8, kills / 8] {
+                shadow.set_fence_failure(FenceFailure::From(fences));
+                are_through &= lenient_pool().is_ok();
+                shadow.set_fence_failure(FenceFailure::Never);
+                shadow.end_threads();
+            }
+            let pool = lenient_pool().expect("open");
+            let served = contents(&attach(&pool, &store));
+            drop(pool);
+            for _ in 0..20 {
+                let image = shadow.crash_state().sample(&mut rng);
+                let pool = open(&[image], quiet());
+                let pool = pool.unwrap_or_else(|error| panic!("{model:?}, {kills}: {error}"));
+                let found = contents(&attach(&pool, &store));
+                assert!(found == served, "{model:?}, {kills}");
+            }
+            if are_through {
+                break;
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::entry::{BadEntry, Entry};
 use crate::error::Result;
 use crate::index::HOME_ENTRIES;
-use crate::layout::LINE_BYTES;
+use crate::layout::{ENTRY_BYTES, LINE_BYTES};
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Element, Log, Record, Shape};
@@ -150,6 +150,7 @@ pub(super) fn replay(
         mappings.push((index, entry));
     }
     let losers = claims.settle(&mut mappings, &mut stores, notes)?;
+    tear_unnamed(media, &stores, &positions)?;
     store_all(media, &stores);
     let kept = |index: &u32| losers.binary_search(index).is_err();
     for (_, redo) in positions.redo.iter().filter(|(index, _)| kept(index)) {
@@ -263,6 +264,30 @@ fn of_known_volume(
     ))?;
     stores.push((index, Entry::FREE));
     Ok(None)
+}
+
+/// Entries that no record names are cleared in two steps. The next process, after a kill, sees what is
+/// stored here and has no reason to store it again; a power cut would then bring back what damage left,
+/// beside newer blocks. Half an entry says all that is needed: whoever finds it clears it, in memory or on
+/// the medium.
+fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Result<()> {
+    let is_unnamed = |(index, _): &&(u32, Entry)| positions.get(*index).is_none();
+    let mut is_any_torn = false;
+    for (index, entry) in stores.iter().filter(is_unnamed) {
+        assert!(entry.is_free(), "without a record an entry can only go");
+        media.store_key_half(*index, Entry::FREE);
+        media.flush_found(
+            media.main(),
+            media.geometry.entry_offset(*index),
+            ENTRY_BYTES as usize,
+        );
+        is_any_torn = true;
+    }
+    if is_any_torn {
+        // Orders the halves before the entries are gone.
+        media.fence()?;
+    }
+    Ok(())
 }
 
 /// Stores the entries, which come in ascending order, and flushes each line of the table once: also
