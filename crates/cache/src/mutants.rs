@@ -123,5 +123,6 @@ mutants! {
         WrittenBackUnderZeroing,
         WatermarkPassesInFlight,
         FilledAfterDetach,
+        CleanEntriesNotFlushed,
     }
 }

@@ -482,3 +482,54 @@ fn the_mark_is_open_before_the_first_acknowledgement_and_whole_only_after_the_po
         MarkState::Whole
     );
 }
+
+/// A whole image is changed without its pool, between a close and a power cut and the next start.
+fn changed_while_it_was_whole(model: ShadowModel, is_killed_between: bool) {
+    let store = marked();
+    let shadow = Arc::new(Shadow::new(POOL_BYTES, model));
+    let options = PoolOptions {
+        runtime: quiet(),
+        ..PoolOptions::default()
+    };
+    let region = || vec![Region::on_shadow(shadow.clone())];
+    let attach = |pool: &Pool| {
+        let backing = Backing::from_store(store.clone());
+        pool.attach(backing).expect("attach")
+    };
+    let mut pool = Pool::create_on(region(), &options).expect("create");
+    let volume = attach(&pool);
+    write(&volume, 1);
+    pool.checkpoint().expect("checkpoint");
+    volume.flush().expect("flush");
+    drop(volume);
+    if is_killed_between {
+        drop(pool);
+        shadow.end_threads();
+        pool = Pool::open_on(region(), quiet()).expect("open");
+        drop(attach(&pool));
+    }
+    pool.close().expect("close");
+    let newest = store.marks.newest();
+    assert_eq!(newest.mark().expect("a mark").state, MarkState::Whole);
+    let changed = WriteRun {
+        offset: 7 * BLOCK as u64,
+        bytes: &[2; BLOCK],
+    };
+    store.write_runs(&[changed]).remove(0).expect("write");
+    let pool = reopen(&shadow);
+    let volume = attach(&pool);
+    assert_eq!(pool.stats().dirty_blocks, 0, "{model:?}");
+    volume.flush().expect("flush");
+    let mut block = [0; BLOCK];
+    store.read_at(7 * BLOCK as u64, &mut block).expect("read");
+    assert_eq!(block[0], 2, "{model:?}");
+}
+
+#[test]
+fn an_image_that_was_changed_while_it_was_whole_was_overwritten_after_a_power_cut() {
+    for model in [ShadowModel::Lines, ShadowModel::Pages] {
+        for is_killed_between in [false, true] {
+            changed_while_it_was_whole(model, is_killed_between);
+        }
+    }
+}

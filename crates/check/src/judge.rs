@@ -1,6 +1,7 @@
 //! Recovers an image and says which state it holds.
 
 use crate::life::caught;
+use crate::mark;
 use crate::oracle::{BlockStates, Contents};
 use crate::process::Begins;
 use crate::scenario::Shape;
@@ -67,6 +68,9 @@ fn recover_once(
         Backing::from_store(stores[volume].clone())
     });
     let cache = cache.map_err(|refusal| refusal.text)?;
+    if mark::are_whole(image) {
+        cache.check_nothing_dirty()?;
+    }
     let found = read_all(&cache, shape, image)?;
     if look != Look::Read {
         cache.check()?;

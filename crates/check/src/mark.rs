@@ -6,6 +6,7 @@ use crate::pool;
 use crate::scenario::Shape;
 use crate::store::{CrashStore, StoreEvent};
 use crate::world::Image;
+use forebay::marks::{Mark, MarkState};
 use forebay::{Backing, MarkPlace};
 use std::collections::HashSet;
 use std::io;
@@ -86,6 +87,13 @@ const LOST_ONE_IN: u64 = 16;
 pub fn may_be_lost(shape: &Shape, hash: u64) -> bool {
     // What lies behind the odd end of a volume is the backing's own.
     shape.engine.is_none() && shape.odd_end().is_none() && hash.is_multiple_of(LOST_ONE_IN)
+}
+
+/// Whether each backing of an image says that it has everything.
+pub fn are_whole(image: &Image) -> bool {
+    let mut marks = image.marks.iter().map(|mark| Mark::decode(mark));
+    let is_whole = |mark: Option<Mark>| mark.is_some_and(|mark| mark.state == MarkState::Whole);
+    !image.marks.is_empty() && marks.all(is_whole)
 }
 
 /// The pool of an image is lost, and a new one is made: each backing is refused, or alone has

@@ -242,6 +242,16 @@ impl OpenPool {
         }
     }
 
+    /// Whether all of it is clean: its backings say that they have everything.
+    pub fn check_nothing_dirty(&self) -> Result<(), String> {
+        match self.pool.stats().dirty_blocks {
+            0 => Ok(()),
+            dirty => Err(format!(
+                "the marks say whole, and {dirty} blocks are dirty that may be older than the backings"
+            )),
+        }
+    }
+
     /// Closes the pool in order.
     pub fn close(self, world: &World) -> Result<(), String> {
         drop(self.volumes);

@@ -231,6 +231,14 @@ impl OpenCache {
         }
     }
 
+    /// Whether it has nothing that its backings lack, which their marks said.
+    pub fn check_nothing_dirty(&self) -> Result<(), String> {
+        match self {
+            OpenCache::Pool(pool) => pool.check_nothing_dirty(),
+            OpenCache::Engine(_) => Ok(()),
+        }
+    }
+
     /// Lets clean blocks leave a pool, if they can; at most so many.
     pub fn let_clean_go(&self, blocks: usize) -> Result<(), String> {
         match self {

@@ -6,6 +6,8 @@ use forebay_pmem::{Region, RegionOptions};
 
 use crate::backing::{Backing, BackingIdentity, MarkPlace};
 use crate::error::{Error, Result};
+use crate::index::HOME_ENTRIES;
+use crate::layout::LINE_BYTES;
 use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, judge, next_generation};
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
@@ -210,6 +212,7 @@ impl Pool {
     /// Errors: the first one's; the others have ended, and this one is as after a crash.
     pub(super) fn end_marks(&self) -> Result<()> {
         let core = &self.core;
+        let mut are_clean_marks_sent = false;
         let mut first = Ok(());
         for found in volumes::read_attached(&core.media) {
             let Some(state) = core.volume(found.id) else {
@@ -224,6 +227,10 @@ impl Pool {
             if !backing.mark_place().is_some_and(ends) || !is_clean {
                 continue;
             }
+            if !are_clean_marks_sent {
+                self.flush_clean_entries();
+                are_clean_marks_sent = true;
+            }
             let epoch = state.health.sync_epoch();
             let synced = state.health.sync_all_since(epoch, backing);
             let ended = synced
@@ -232,6 +239,24 @@ impl Pool {
             first = first.and(ended);
         }
         first
+    }
+
+    /// Blocks were made clean without a record, by this process or one that was killed, so no checkpoint
+    /// has sent their entries to the medium. A backing that is whole may be changed without the pool,
+    /// and they must not come back dirty then. The fence of the volume's line, before the mark says
+    /// `whole`, makes them durable.
+    fn flush_clean_entries(&self) {
+        if mutated(Mutant::CleanEntriesNotFlushed) {
+            return;
+        }
+        let media = &self.core.media;
+        for first in (0..media.geometry.entries).step_by(HOME_ENTRIES as usize) {
+            let mut in_line = first..(first + HOME_ENTRIES).min(media.geometry.entries);
+            if in_line.any(|index| media.load_entry(index).is_clean()) {
+                let offset = media.geometry.entry_offset(first);
+                media.flush_found(media.main(), offset, LINE_BYTES as usize);
+            }
+        }
     }
 
     fn is_private(&self) -> bool {
