@@ -1,5 +1,6 @@
 //! The members of a pool as one medium: entries, lane bytes and slots by number.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use forebay_pmem::{Counters, MediaKind, Region};
@@ -113,9 +114,20 @@ impl Media {
         let (region, base) = self.slot(slot);
         self.flush_found(region, base, self.block_bytes());
     }
-    /// Says that all metadata will be read.
-    pub(crate) fn read_metadata_ahead(&self) {
-        self.main().read_ahead(0..self.geometry.slot_area);
+    /// Says that what lies before the table will be read.
+    pub(crate) fn read_head_ahead(&self) {
+        self.main().read_ahead(0..self.geometry.entry_offset(0));
+    }
+    /// Says that the entry table will be read.
+    pub(crate) fn read_table_ahead(&self) {
+        let table = self.geometry.entry_offset(0)..self.geometry.lane_area;
+        self.main().read_ahead(table);
+    }
+    /// Says that these lanes will be read.
+    pub(crate) fn read_lanes_ahead(&self, lanes: Range<u32>) {
+        let start = self.geometry.lane_offset(lanes.start);
+        let end = self.geometry.lane_offset(lanes.end);
+        self.main().read_ahead(start..end);
     }
     /// Says that these slots will be read, near ones in one request: what lies between them is read
     /// along.

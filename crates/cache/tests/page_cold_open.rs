@@ -39,7 +39,7 @@ fn drop_from_memory(file: &File) {
 }
 
 #[test]
-fn a_cold_open_does_not_read_the_metadata_page_by_page() {
+fn a_cold_open_read_log_table_and_tested_slots_page_by_page() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("build folder");
     let path = folder.path().join("pool");
     let mut options = PoolOptions::new(&path, POOL_BYTES);
@@ -67,6 +67,6 @@ fn a_cold_open_does_not_read_the_metadata_page_by_page() {
     let pool = Pool::open_with(&[&path], quiet()).expect("open");
     let faults = major_faults() - before;
     assert!(pool.recovery_report().records > 0);
-    // Log and table are hundreds of pages; the slots of the tested record are not read ahead.
-    assert!(faults < 100, "{faults} faults that waited for the disk");
+    // Log and table are hundreds of pages, and the tested record has 64 slots.
+    assert!(faults < 50, "{faults} faults that waited for the disk");
 }

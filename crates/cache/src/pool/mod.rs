@@ -135,7 +135,7 @@ impl Pool {
             checksums,
         } = superblock::assemble(regions)?;
         let media = Media::new(regions, geometry, checksums);
-        media.read_metadata_ahead();
+        media.read_head_ahead();
         let volumes: Vec<u32> = volumes::read_attached(&media)
             .iter()
             .map(|v| v.id)

@@ -95,7 +95,10 @@ fn torn_records(media: &Media, log: &Log, notes: &mut Notes) -> Vec<u64> {
             .collect();
     }
     let mut torn = Vec::new();
-    for record in unproven_records(log) {
+    let unproven = unproven_records(log);
+    let tested = unproven.iter().flat_map(|record| log.elements(record));
+    media.read_slots_ahead(tested.filter_map(|element| element.entry.slot()));
+    for record in unproven {
         notes.report.records_tested += 1;
         if is_intact(media, log, record) {
             flush_tested(media, log, record);

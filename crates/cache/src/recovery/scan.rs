@@ -41,13 +41,16 @@ pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes
     Ok(all)
 }
 
-/// Every lane's log, by as many threads as its size pays for.
+/// Every lane's log, by as many threads as its size pays for. Each has its part of it read, and this
+/// one meanwhile what is looked at next, the table.
 fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
     let lanes = media.geometry.lanes;
     let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let threads = (log_bytes / BYTES_PER_THREAD).clamp(1, THREADS_MAX.min(cores)) as u32;
     if threads == 1 {
+        media.read_lanes_ahead(0..lanes);
+        media.read_table_ahead();
         return (0..lanes)
             .map(|lane| scan_lane(media, salt, lane))
             .collect();
@@ -56,6 +59,7 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
     std::thread::scope(|scope| {
         let scan = |range: Range<u32>| {
             let lanes = move || {
+                media.read_lanes_ahead(range.clone());
                 range
                     .map(|lane| scan_lane(media, salt, lane))
                     .collect::<Vec<_>>()
@@ -63,6 +67,7 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
             scope.spawn(lanes)
         };
         let workers: Vec<_> = ranges.map(scan).collect();
+        media.read_table_ahead();
         let logs = workers
             .into_iter()
             .map(|worker| worker.join().expect("a scan does not panic"));
