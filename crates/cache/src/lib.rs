@@ -71,6 +71,8 @@ pub use backing::*;
 pub use engine::{Engine, EngineStats, EngineTransaction};
 pub use error::{Error, Result};
 pub use extents::BlockState;
+#[doc(hidden)]
+pub use forebay_pmem::define_mutants as mutants;
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };

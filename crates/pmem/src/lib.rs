@@ -21,6 +21,8 @@ mod error;
 mod fault_guard;
 mod map;
 mod media_errors;
+#[doc(hidden)]
+pub mod mutants;
 mod options;
 mod ownership;
 mod region;

@@ -14,6 +14,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
+use crate::mutants::{Mutant, mutated};
 use crate::{GIANT_PAGE_BYTES, HUGE_PAGE_BYTES, PAGE_BYTES};
 
 #[cfg(test)]
@@ -88,15 +89,15 @@ impl MediaErrors {
 
     /// Called by the handler: nothing but atomics. When it returns, whoever asks for the page hears of
     /// it. Threads may meet one page at once, which takes one name, and several pages.
-    fn record(&self, offset: u64) {
+    fn record(&self, offset: u64, between: &impl Fn()) {
         let name = offset + 1;
         for page in &self.pages {
             // Names are taken from the front, so behind a free place there is none.
             let before = page.compare_exchange(0, name, Ordering::AcqRel, Ordering::Acquire);
             if before.is_ok() {
-                pause_for_test();
+                between();
                 self.count.fetch_add(1, Ordering::AcqRel);
-                pause_for_test();
+                between();
                 return;
             }
             if before == Err(name) {
@@ -106,6 +107,29 @@ impl MediaErrors {
             }
         }
         self.lose_all();
+    }
+
+    /// Records bad pages and then has `cover` put zeroes in their place. Names, then their count, then
+    /// the zeroes: another thread that reads the zeroes asks next whether they are a loss, and must not
+    /// hear that nothing is. Others may look `between` the steps.
+    pub(crate) fn lose(
+        &self,
+        offsets: impl Iterator<Item = u64> + Clone,
+        cover: impl Fn() -> bool,
+        between: impl Fn(),
+    ) -> bool {
+        let is_late = mutated(Mutant::LostPageRecordedLate);
+        if is_late {
+            cover();
+            between();
+        }
+        offsets.for_each(|offset| self.record(offset, &between));
+        // Orders what was recorded before the change of the mapping, which other threads see without
+        // any word of this one.
+        fence(Ordering::SeqCst);
+        let is_covered = is_late || cover();
+        between();
+        is_covered
     }
 }
 
@@ -131,7 +155,8 @@ static PLACES_LOCK: Mutex<()> = Mutex::new(());
 /// Keeps a mapping known to the handler. Dropped before the mapping goes away.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    place: usize,
+    /// None of a model, which raises no signals.
+    place: Option<usize>,
     errors: Box<MediaErrors>,
 }
 
@@ -148,7 +173,16 @@ impl Guard {
         PLACES[place].len.store(len, Ordering::Relaxed);
         let shared = std::ptr::from_ref(&*errors).cast_mut();
         PLACES[place].errors.store(shared, Ordering::Release);
+        let place = Some(place);
         Some(Guard { place, errors })
+    }
+
+    /// For a model, which plays the handler itself.
+    pub(crate) fn of_model() -> Guard {
+        Guard {
+            place: None,
+            errors: Box::new(MediaErrors::new()),
+        }
     }
 
     pub(crate) fn errors(&self) -> &MediaErrors {
@@ -160,9 +194,9 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // The handler reads the errors only for a fault inside the region, and nobody can be
         // inside a region that is being dropped.
-        PLACES[self.place]
-            .errors
-            .store(null_mut(), Ordering::Release);
+        if let Some(place) = self.place {
+            PLACES[place].errors.store(null_mut(), Ordering::Release);
+        }
     }
 }
 
@@ -225,17 +259,10 @@ fn cover(place: &Place, address: usize) -> bool {
         if !is_inside {
             continue;
         }
-        // Names, then their count, then the zeroes: another thread that reads the zeroes asks next
-        // whether they are a loss, and must not hear that nothing is.
-        for offset in (0..page_bytes).step_by(PAGE_BYTES) {
-            errors.record((page - start + offset) as u64);
-        }
-        // Orders what was recorded before the change of the mapping, which other threads see without
-        // any word of this one.
-        fence(Ordering::SeqCst);
-        let is_covered = map_anonymous(page, page_bytes);
-        pause_for_test();
-        if is_covered {
+        let offsets = (0..page_bytes).step_by(PAGE_BYTES);
+        let offsets = offsets.map(|offset| (page - start + offset) as u64);
+        let cover = || map_anonymous(page, page_bytes);
+        if errors.lose(offsets, cover, pause_for_test) {
             return true;
         }
     }

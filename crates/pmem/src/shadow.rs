@@ -17,8 +17,12 @@
 //!   every dirty page is clean from then on, and the disk has of it what it happens to have. Loads go
 //!   on seeing it, no later fence writes it, until a store to any byte of the page: then the next
 //!   good fence writes the whole of it.
+//!
+//! A page may go bad ([`Shadow::lose_page`]). The next access to it by a region does what the handler of
+//! SIGBUS does for a real one, in the same steps, between which other threads may look.
 
 mod crash_state;
+mod lost;
 mod pending;
 #[cfg(test)]
 mod tests;
@@ -26,6 +30,7 @@ mod tests;
 pub use crash_state::{CrashState, Distribution};
 
 use crate::arch;
+use lost::LostPages;
 use pending::Pending;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -115,6 +120,7 @@ pub struct Shadow {
     state: Mutex<State>,
     hook: Mutex<Option<ShadowHook>>,
     is_hooked: AtomicBool,
+    lost: LostPages,
 }
 
 impl Shadow {
@@ -136,6 +142,7 @@ impl Shadow {
             }),
             hook: Mutex::new(None),
             is_hooked: AtomicBool::new(false),
+            lost: LostPages::default(),
         }
     }
 

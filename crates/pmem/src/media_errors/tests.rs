@@ -77,7 +77,7 @@ fn a_lost_page_is_told_of_before_anybody_can_read_its_zeroes() {
 fn threads_that_meet_one_lost_page_do_not_use_up_the_names_of_others() {
     let errors = MediaErrors::new();
     for _ in 0..=PAGES_MAX {
-        errors.record(5 * PAGE);
+        errors.record(5 * PAGE, &pause);
     }
     assert_eq!(errors.pages(), [5 * PAGE]);
     assert!(errors.overlap(5 * PAGE, 1));
@@ -92,7 +92,7 @@ fn pages_that_threads_lose_at_once_are_all_named() {
             let errors = &errors;
             scope.spawn(move || {
                 for page in (0..PAGES_MAX as u64).map(|page| (page + first * 16) % 64) {
-                    errors.record(page * PAGE);
+                    errors.record(page * PAGE, &pause);
                     assert!(!errors.is_empty() && errors.overlap(page * PAGE, 1));
                 }
             });
@@ -100,6 +100,6 @@ fn pages_that_threads_lose_at_once_are_all_named() {
     });
     assert_eq!(errors.pages().len(), PAGES_MAX);
     assert!(!errors.overlap(PAGES_MAX as u64 * PAGE, 1), "all are named");
-    errors.record(PAGES_MAX as u64 * PAGE);
+    errors.record(PAGES_MAX as u64 * PAGE, &pause);
     assert!(errors.overlap(1000 * PAGE, 1), "one has no name");
 }

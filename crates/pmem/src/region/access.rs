@@ -67,6 +67,7 @@ impl Region {
     #[inline]
     pub fn load_u64(&self, offset: u64) -> u64 {
         let address = self.aligned_address(offset, 8);
+        self.special_shadow(offset, 8);
         // SAFETY: aligned, inside the mapping, and everybody accesses it atomically.
         let word = unsafe { AtomicU64::from_ptr(address.cast()) };
         u64::from_le(word.load(Ordering::Acquire))
@@ -82,17 +83,25 @@ impl Region {
             // SAFETY: aligned and inside the mapping; the flag is from the detection.
             return u128::from_le(unsafe { arch::load_u128(true, address) });
         }
-        self.look();
+        self.look(offset, 16);
         // SAFETY: as above.
         u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
     }
 
-    /// In a shadow others may go on before each load, so that a checker sees what happens between two.
+    /// In a shadow others may go on before each load, so that a checker sees what happens between two,
+    /// and the load may meet a page that the medium lost.
     #[cold]
-    fn look(&self) {
-        if self.shadow_state().is_some() {
+    fn look(&self, offset: u64, len: usize) {
+        if let Some(shadow) = self.shadow_state() {
             crate::look_point();
+            self.meet(shadow, offset, len);
         }
+    }
+
+    /// In a shadow an access meets what the medium lost, if nobody has met it; elsewhere the system says so.
+    #[cold]
+    fn meet(&self, shadow: &crate::shadow::Shadow, offset: u64, len: usize) {
+        shadow.meet_lost(offset, len, self.media_errors.errors());
     }
 
     /// The eight words of a line, to be loaded one by one. The offset is a multiple of 64.
@@ -160,7 +169,7 @@ impl Region {
         if let Some(delays) = &self.delays {
             delays.spin_read(lines_of(offset, len));
         }
-        self.look();
+        self.look(offset, len);
     }
 
     /// Copies whole lines in with non-temporal stores; this thread's next fence makes them
@@ -168,7 +177,7 @@ impl Region {
     #[inline]
     pub fn stream(&self, offset: u64, bytes: &[u8]) {
         let address = self.stream_address(offset, bytes);
-        if let Some(shadow) = self.special_shadow() {
+        if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
             shadow.stream(offset, bytes);
         } else {
             // SAFETY: both sides are valid for the length, which is in whole lines.
@@ -181,7 +190,7 @@ impl Region {
     #[inline]
     pub fn stream_crc32c(&self, offset: u64, bytes: &[u8]) -> u32 {
         let address = self.stream_address(offset, bytes);
-        let state = if let Some(shadow) = self.special_shadow() {
+        let state = if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
             shadow.stream(offset, bytes);
             arch::crc_state_of_slice(!0, bytes)
         } else {
@@ -198,7 +207,7 @@ impl Region {
     pub fn stream_line(&self, offset: u64, line: &[u64; 8]) {
         let address = self.aligned_address(offset, LINE_BYTES);
         let line = line.map(u64::to_le);
-        if let Some(shadow) = self.special_shadow() {
+        if let Some(shadow) = self.special_shadow(offset, LINE_BYTES) {
             let mut bytes = [0; LINE_BYTES];
             for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
                 to.copy_from_slice(&word.to_ne_bytes());
@@ -237,7 +246,7 @@ impl Region {
     #[inline]
     pub fn store(&self, offset: u64, bytes: &[u8]) {
         let address = self.address(offset, bytes.len());
-        if let Some(shadow) = self.special_shadow() {
+        if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
             shadow.store(offset, bytes);
         } else {
             // SAFETY: both sides are valid for the length; `bytes` is the caller's own.
@@ -251,7 +260,7 @@ impl Region {
     #[inline]
     pub fn store_u64(&self, offset: u64, value: u64) {
         let address = self.aligned_address(offset, 8);
-        if let Some(shadow) = self.special_shadow() {
+        if let Some(shadow) = self.special_shadow(offset, 8) {
             shadow.store(offset, &value.to_le_bytes());
         } else {
             // SAFETY: aligned, inside the mapping, and everybody accesses it atomically.
@@ -266,7 +275,7 @@ impl Region {
     #[inline]
     pub fn store_u128(&self, offset: u64, value: u128) {
         let address = self.aligned_address(offset, 16);
-        if let Some(shadow) = self.special_shadow() {
+        if let Some(shadow) = self.special_shadow(offset, 16) {
             shadow.store(offset, &value.to_le_bytes());
         } else {
             // SAFETY: aligned, inside the mapping; the flag is from the detection.
@@ -276,11 +285,13 @@ impl Region {
     }
 
     #[inline]
-    fn special_shadow(&self) -> Option<&crate::shadow::Shadow> {
-        if self.is_special {
-            return self.shadow_state();
+    fn special_shadow(&self, offset: u64, len: usize) -> Option<&crate::shadow::Shadow> {
+        if !self.is_special {
+            return None;
         }
-        None
+        let shadow = self.shadow_state()?;
+        self.meet(shadow, offset, len);
+        Some(shadow)
     }
 
     #[inline]

@@ -54,7 +54,7 @@ pub struct Region {
     path: PathBuf,
     is_open_elsewhere: bool,
     // Before the backing, so that it is dropped before the mapping goes away.
-    media_errors: Option<Guard>,
+    media_errors: Guard,
     backing: Backing,
 }
 
@@ -183,9 +183,13 @@ impl Region {
                     )
                 })?;
                 let len = mapping.len() as u64;
-                (mapping.start(), len, mapping.kind(), Some(guard))
+                (mapping.start(), len, mapping.kind(), guard)
             }
-            Backing::Shadow(shadow) => (shadow.view_ptr(), shadow.len(), MediaKind::Shadow, None),
+            Backing::Shadow(shadow) => {
+                shadow.map_anew();
+                let guard = Guard::of_model();
+                (shadow.view_ptr(), shadow.len(), MediaKind::Shadow, guard)
+            }
         };
         let delays = Delays::new(options.media);
         let is_shadow = matches!(backing, Backing::Shadow(_));
@@ -292,14 +296,14 @@ impl Region {
     /// The system's; the file is then locked until the region is dropped.
     pub fn retire(&self) -> Result<(), PmemError> {
         self.poison();
-        // Before the bytes go: who finds them gone asks this next.
-        if let Some(guard) = &self.media_errors {
-            guard.errors().lose_all();
-        }
         match &self.backing {
-            Backing::Shared(mapping) | Backing::Private(mapping) => mapping
-                .retire()
-                .map_err(|error| PmemError::io("give it back", &self.path, error)),
+            Backing::Shared(mapping) | Backing::Private(mapping) => {
+                // Before the bytes go: who finds them gone asks this next.
+                self.media_errors.errors().lose_all();
+                mapping
+                    .retire()
+                    .map_err(|error| PmemError::io("give it back", &self.path, error))
+            }
             Backing::Shadow(_) => Ok(()),
         }
     }
@@ -312,8 +316,7 @@ impl Region {
     /// Offsets of the pages (4096 bytes) on which the medium failed since the region was opened,
     /// ascending; the first 64 of them. They read as zeroes and keep nothing.
     pub fn media_errors(&self) -> Vec<u64> {
-        let errors = self.media_errors.as_ref().map(Guard::errors);
-        errors.map_or_else(Vec::new, |errors| errors.pages())
+        self.media_errors.errors().pages()
     }
 
     /// Whether the medium failed on any of these bytes. Ask after reading, before trusting.
@@ -322,15 +325,17 @@ impl Region {
         // What the caller has read comes before the look at what was lost, also on processors that
         // load out of order.
         fence(Ordering::Acquire);
-        match self.media_errors.as_ref().map(Guard::errors) {
-            Some(errors) if !errors.is_empty() => errors.overlap(offset, len),
-            _ => false,
-        }
+        let errors = self.media_errors.errors();
+        !errors.is_empty() && errors.overlap(offset, len)
+    }
+
+    /// What fences fail with because the medium failed under an access; `None` if it did not.
+    pub fn media_failure(&self) -> Option<PmemError> {
+        (!self.media_errors.errors().is_empty()).then(|| self.failure())
     }
 
     fn check_failures(&self) -> Result<(), PmemError> {
-        let errors = self.media_errors.as_ref().map(Guard::errors);
-        if self.is_poisoned() || errors.is_some_and(|errors| !errors.is_empty()) {
+        if self.is_poisoned() || !self.media_errors.errors().is_empty() {
             return Err(self.failure());
         }
         Ok(())
