@@ -97,11 +97,24 @@ pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
     Ok(uuid)
 }
 
+/// That a page of the medium is lost, if one was met, which explains whatever `error` says of its zeroes.
+pub(crate) fn lost_rather<'a>(
+    regions: impl IntoIterator<Item = &'a Region>,
+    error: Error,
+) -> Error {
+    let lost = regions.into_iter().find_map(Region::media_failure);
+    lost.map_or(error, Error::from)
+}
+
 /// Puts members together, in whatever order they come.
 pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
     let mut members: Vec<Member> = regions
         .into_iter()
-        .map(read_member)
+        .map(|region| {
+            let found = read_superblock(&region);
+            let superblock = found.map_err(|error| lost_rather([&region], error))?;
+            Ok(Member { region, superblock })
+        })
         .collect::<Result<_>>()?;
     members.sort_by_key(|member| member.superblock.member);
     let Some(first) = members.first() else {
@@ -127,8 +140,9 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
         ));
     }
     let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
-    check_lives(&regions, &geometry, &pool_uuid)?;
-    let geometry = current_sizes(&regions, &geometry, &pool_uuid)?;
+    let geometry = check_lives(&regions, &geometry, &pool_uuid)
+        .and_then(|()| current_sizes(&regions, &geometry, &pool_uuid))
+        .map_err(|error| lost_rather(&regions, error))?;
     Ok(Assembly {
         regions,
         geometry,
@@ -138,7 +152,7 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
     })
 }
 
-fn read_member(region: Region) -> Result<Member> {
+fn read_superblock(region: &Region) -> Result<Superblock> {
     let path = region.path().to_path_buf();
     if region.len() < SUPERBLOCK_BYTES as u64 {
         return Err(refused(
@@ -186,8 +200,8 @@ fn read_member(region: Region) -> Result<Member> {
             "open it with the release that wrote it",
         ));
     }
-    check_length(&region, superblock.member_bytes)?;
-    Ok(Member { region, superblock })
+    check_length(region, superblock.member_bytes)?;
+    Ok(superblock)
 }
 
 fn check_belongs(member: &Member, first: &Member) -> Result<()> {

@@ -2,6 +2,7 @@
 //! Nothing here is meant for programs that keep data.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 pub use crate::queue::Queue;
 
@@ -43,6 +44,32 @@ pub fn background_turn(pool: &crate::Pool, thread: u8) -> crate::Result<()> {
     pool.core().background_turn(thread)
 }
 
+/// Where a pool has a block.
+#[derive(Clone, Debug)]
+pub struct Whereabouts {
+    /// Its backing does not have it yet.
+    pub is_dirty: bool,
+    /// The number of a member, and bytes of it that hold the block or part of it.
+    pub bytes: Vec<(usize, Range<u64>)>,
+}
+
+/// Where a block is as far as the table says; `None` if it is not in the pool.
+pub fn whereabouts(volume: &crate::Volume, block: u64) -> Option<Whereabouts> {
+    volume.core.whereabouts(volume.key(block))
+}
+
+/// Whether part of the table was found to be lost, so that what it does not have may have been in it.
+pub fn is_table_lost(volume: &crate::Volume) -> bool {
+    volume.core.media.table_lost()
+}
+
+/// Loads a byte of a member, as anybody might who works on the pool.
+pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
+    let mut byte = [0];
+    pool.core().media.members()[member].read(offset, &mut byte);
+    byte[0]
+}
+
 /// Whether this thread's choices are repeated.
 pub(crate) fn is_repeated() -> bool {
     SEED.get().is_some()
@@ -63,4 +90,22 @@ pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
     }
     SEED.set(Some(state));
     Ok(())
+}
+
+impl crate::core::Core {
+    fn whereabouts(&self, key: crate::entry::Key) -> Option<Whereabouts> {
+        let (_, found) = self.peek(self.place(key), key);
+        let (_, entry) = found?;
+        let packing = entry.slot().filter(|_| entry.is_packed());
+        let base = packing.and_then(|slot| self.media.packing(slot)?.base);
+        let slots = entry.slot().into_iter().chain(base);
+        let bytes = slots.map(|slot| {
+            let (member, start) = self.media.geometry.slot_place(slot);
+            (member, start..start + self.block_bytes() as u64)
+        });
+        Some(Whereabouts {
+            is_dirty: !entry.is_clean(),
+            bytes: bytes.collect(),
+        })
+    }
 }

@@ -267,6 +267,10 @@ impl Volume {
                 core.tallies.mine().read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
             }
+            if core.media.load_entry(index) != entry {
+                // It has become clean, which is no new version: the backing has the block by now.
+                continue;
+            }
             if let Err(error) = core.heal(index, entry) {
                 if !core.is_replaceable(index, entry) || core.writable().is_ok() {
                     return Err(error);

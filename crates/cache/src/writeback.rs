@@ -481,6 +481,10 @@ impl Core {
     /// The backing has this very version. The caller holds the stripe's lock.
     fn mark_clean(&self, index: u32, entry: Entry) {
         let now = self.media.load_entry(index);
+        if now != entry && self.media.table_lost() {
+            // Lost meanwhile: nobody finds the block any more, and it counts as dirty for good.
+            return;
+        }
         assert!(
             now == entry || mutated(Mutant::CleanIgnoresRedirty),
             "an entry that changed during write-back is marked so: {entry:?}, now {now:?}"

@@ -46,6 +46,11 @@ impl Pool {
             .iter()
             .map(|path| Ok(Region::open_read_only_with(path.as_ref(), options)?))
             .collect::<Result<Vec<_>>>()?;
+        Pool::sides_on(regions)
+    }
+
+    /// As `sides`, over regions that are mapped already.
+    pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(PathBuf, PoolSide)>> {
         let Assembly {
             regions,
             geometry,
@@ -64,10 +69,13 @@ impl Pool {
             };
             (found.identity.path, side)
         };
-        Ok(volumes::read_attached(&media)
-            .into_iter()
-            .map(side)
-            .collect())
+        let sides = volumes::read_attached(&media).into_iter().map(side);
+        let sides = sides.collect();
+        // A lost line of the table reads as a volume that is not there.
+        match media.members().iter().find_map(Region::media_failure) {
+            Some(lost) => Err(lost.into()),
+            None => Ok(sides),
+        }
     }
 
     /// Whether the backing and this pool are of the same moment; changes nothing but, where the caller

@@ -141,7 +141,8 @@ impl Pool {
             .map(|v| v.id)
             .collect();
         let recovered =
-            recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)?;
+            recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)
+                .map_err(|error| superblock::lost_rather(media.members(), error))?;
         let Life {
             number,
             salt,
