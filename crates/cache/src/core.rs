@@ -263,7 +263,7 @@ impl Core {
     /// entries read as free ones, and the backing may have an older block.
     #[inline]
     pub(crate) fn table_is_whole(&self) -> Result<()> {
-        if self.media.table_lost() {
+        if self.media.table_lost() && !mutated(Mutant::LostTableForgotten) {
             return Err(self.lost_table());
         }
         Ok(())

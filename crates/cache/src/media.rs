@@ -249,6 +249,7 @@ impl Media {
     pub(crate) fn slot_lost(&self, slot: u32) -> bool {
         let (region, base) = self.slot(slot);
         region.has_media_error(base, self.geometry.block_bytes as usize)
+            && !mutated(Mutant::LostSlotServed)
     }
 
     /// The valid length in a partial slot's last bytes, if it makes sense.

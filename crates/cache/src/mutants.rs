@@ -70,5 +70,7 @@ forebay_pmem::define_mutants! {
         WatermarkPassesInFlight,
         FilledAfterDetach,
         CleanEntriesNotFlushed,
+        LostTableForgotten,
+        LostSlotServed,
     }
 }

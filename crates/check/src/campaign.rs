@@ -3,6 +3,7 @@
 use crate::expected;
 use crate::explore::{Explorer, Scenario, Tally, Violation};
 use crate::focus::Focus;
+use crate::lost;
 use crate::report::{self, Entry, progress_bar};
 use crate::subject::{Subject, Templates};
 use indicatif::ProgressBar;
@@ -197,7 +198,9 @@ impl Campaign<'_> {
             .map(|corner| Scenario::Directed(seed * Focus::DIRECTED_SCENARIOS + corner));
         let focused = (0..Focus::ROUND_SCENARIOS)
             .map(|corner| Scenario::Focused(seed * Focus::ROUND_SCENARIOS + corner));
-        for scenario in directed.chain(focused) {
+        let lost = (0..lost::ROUND_SCENARIOS)
+            .map(|number| Scenario::Lost(seed * lost::ROUND_SCENARIOS + number));
+        for scenario in directed.chain(focused).chain(lost) {
             self.scenario(&mut self.explorer(templates), &scenario)?;
             if !self.goes_on() {
                 break;

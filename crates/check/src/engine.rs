@@ -167,6 +167,7 @@ pub fn template(
                 media: vec![shadow.crash_state().durable().to_vec()],
                 stores: vec![state.durable().to_vec()],
                 marks: vec![state.mark.durable()],
+                lost: Vec::new(),
             });
         }
         region_bytes += REGION_STEP_BYTES;

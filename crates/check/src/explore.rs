@@ -4,6 +4,7 @@
 use crate::focus::Focus;
 use crate::judge::{Found, image_hash, judge, recover};
 use crate::life::{Life, Plan, caught, live};
+use crate::lost::{self, judge_lossy};
 use crate::mark::{judge_lost, may_be_lost};
 use crate::oracle::{BlockStates, Contents, Event, Oracle};
 use crate::process::{Begins, Process};
@@ -31,6 +32,8 @@ pub enum Scenario {
     Focused(u64),
     /// One of the short sequences that lead straight into a corner, varied by this seed.
     Directed(u64),
+    /// Pages that the medium loses, everything drawn from this seed.
+    Lost(u64),
     /// A small script, number so and so, with these preemptions after that actor went first.
     Systematic {
         script: usize,
@@ -80,6 +83,8 @@ struct Story {
     is_exhaustive: bool,
     /// The corner that it is about.
     focus: Option<Focus>,
+    /// It is about lost pages.
+    is_lossy: bool,
 }
 
 /// A life to be lived.
@@ -121,6 +126,7 @@ impl<T: Tally> Explorer<'_, T> {
             images: 0,
             is_exhaustive: matches!(scenario, Scenario::Systematic { .. }),
             focus: scenario.focus(self.subject),
+            is_lossy: matches!(scenario, Scenario::Lost(_)),
             shape,
             rng,
         };
@@ -241,7 +247,7 @@ impl<T: Tally> Explorer<'_, T> {
             (false, None) => 16,
             (false, Some(_)) => 1,
         };
-        if case.media.len() == 1 && case.media[0].is_exhaustible(limit) {
+        if !story.is_lossy && case.media.len() == 1 && case.media[0].is_exhaustible(limit) {
             let mut verdict = Ok(());
             case.media[0].all_images(limit, |bytes| {
                 if verdict.is_ok() {
@@ -256,11 +262,15 @@ impl<T: Tally> Explorer<'_, T> {
         } else {
             let samples = match story.focus {
                 Some(focus) => focus.samples(case.events == 0),
+                None if story.is_lossy => 1,
                 None if number == 0 => 3,
                 None => 2,
             };
             for _ in 0..samples {
                 case.sample(&mut story.rng, &mut image);
+                if story.is_lossy {
+                    lost::lose_some(&mut story.rng, &story.shape, &mut image);
+                }
                 self.judge_image(story, &image, legal, past)?;
             }
         }
@@ -308,6 +318,12 @@ impl<T: Tally> Explorer<'_, T> {
     ) -> Result<(), String> {
         let hash = image_hash(image);
         story.images += 1;
+        if image.has_lost_pages() {
+            if !self.tally.image(hash, past.is_killed) {
+                story.images = IMAGES_MAX;
+            }
+            return caught(|| judge_lossy(&story.shape, (image, hash), legal, &story.contents))?;
+        }
         if let Entry::Vacant(entry) = self.recovered.entry(hash) {
             // By the hash: what was recovered before must not change what comes after.
             entry.insert(recover(&story.shape, image, story.looks_closer(hash)));
@@ -333,6 +349,9 @@ impl Story {
         if let Some(focus) = self.focus {
             return focus.chances();
         }
+        if self.is_lossy {
+            return lost::CHANCES;
+        }
         match (self.is_exhaustive, life) {
             (true, 0) => 256,
             (false, 0) => [256, 96, 32][self.rng.usize(..3)],
@@ -347,6 +366,9 @@ impl Story {
 
     /// Whether a crash of life `number` is lived on from.
     fn goes_on(&mut self, number: usize, is_opening: bool) -> bool {
+        if self.is_lossy {
+            return false;
+        }
         let (lives_max, chances) = match self.focus {
             Some(focus) => (focus.lives_max(), focus.chances_of_more(number, is_opening)),
             None => (LIVES_MAX, if number == 0 { 6 } else { 3 }),
@@ -368,6 +390,9 @@ impl Story {
             return self.focused_processes(focus, first);
         }
         let rng = &mut self.rng;
+        if self.is_lossy {
+            return vec![first];
+        }
         if self.is_exhaustive || rng.u8(..8) < 3 {
             return vec![first];
         }
@@ -481,6 +506,7 @@ impl CrashCase {
             member.sample_from(distribution, rng, bytes);
         }
         self.sample_stores(rng, image);
+        image.lose(self.lost.clone());
     }
 
     fn sample_stores(&self, rng: &mut fastrand::Rng, image: &mut Image) {
@@ -523,6 +549,13 @@ impl Scenario {
                 let shape = focus.shape(&mut rng);
                 let script = focus.script(&mut rng, &shape);
                 let policy = focus.policy(&mut rng, script.len());
+                (shape, script, policy, rng)
+            }
+            Scenario::Lost(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let shape = lost::shape(&mut rng);
+                let script = lost::script(&mut rng, &shape);
+                let policy = lost::policy(&mut rng, script.len());
                 (shape, script, policy, rng)
             }
             Scenario::Systematic {

@@ -9,7 +9,6 @@ use crate::subject::{self, OpenCache};
 use crate::world::Image;
 use forebay::Backing;
 use forebay_pmem::Region;
-use forebay_pmem::shadow::Shadow;
 use std::collections::HashSet;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -54,11 +53,7 @@ fn recover_once(
     image: &Image,
     look: Look,
 ) -> Result<(Found, Image), String> {
-    let shadows: Vec<Arc<Shadow>> = image
-        .media
-        .iter()
-        .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
-        .collect();
+    let shadows = image.shadows(shape);
     let stores = image.crash_stores(shape, 0);
     let regions = shadows
         .iter()
@@ -99,6 +94,7 @@ fn recover_once(
         media,
         stores,
         marks,
+        lost: Vec::new(),
     };
     Ok((found, after))
 }
@@ -135,6 +131,38 @@ pub fn judge(
     {
         return Ok(());
     }
+    differs(shape, found, legal, contents)
+}
+
+/// The same where some blocks are errors rightly, and none of `found`.
+pub fn judge_known(
+    shape: &Shape,
+    found: &[Option<Vec<u8>>],
+    legal: &HashSet<BlockStates>,
+    contents: &Contents,
+) -> Result<(), String> {
+    let matches = |(want, bytes): (&u32, &Option<Vec<u8>>)| match bytes {
+        Some(bytes) => contents.find(bytes) == Some(*want),
+        None => true,
+    };
+    if legal
+        .iter()
+        .any(|state| state.iter().zip(found).all(matches))
+    {
+        return Ok(());
+    }
+    let found = found.iter().map(|bytes| bytes.clone().unwrap_or_default());
+    differs(shape, &found.collect(), legal, contents)
+}
+
+/// In what `found` differs from the nearest of the legal states.
+fn differs(
+    shape: &Shape,
+    found: &Found,
+    legal: &HashSet<BlockStates>,
+    contents: &Contents,
+) -> Result<(), String> {
+    let ids: Vec<Option<u32>> = found.iter().map(|bytes| contents.find(bytes)).collect();
     let distance = |state: &&BlockStates| {
         state
             .iter()
@@ -181,6 +209,11 @@ pub fn image_hash(image: &Image) -> u64 {
     for bytes in image.media.iter().chain(stores) {
         hasher.write(bytes);
         hasher.write_u64(bytes.len() as u64);
+    }
+    for (member, pages) in (1..).zip(&image.lost) {
+        pages
+            .iter()
+            .for_each(|page| hasher.write_u64(member << 48 | *page));
     }
     hasher.finish()
 }

@@ -14,6 +14,7 @@ mod files;
 mod focus;
 mod judge;
 mod life;
+mod lost;
 mod mark;
 #[cfg(feature = "mutants")]
 mod mutants;

@@ -15,6 +15,8 @@ use std::sync::{Mutex, PoisonError};
 enum Fault {
     /// Of Forebay's core.
     Core(forebay::mutants::Mutant),
+    /// Of how the medium is mapped.
+    Medium(forebay_pmem::mutants::Mutant),
     /// Of an engine of the lab.
     Lab(forebay_lab::mutants::Mutant),
     /// Of the durable file buffer.
@@ -24,14 +26,17 @@ enum Fault {
 impl Fault {
     fn all() -> impl Iterator<Item = Fault> {
         let core = forebay::mutants::Mutant::ALL.map(Fault::Core);
+        let medium = forebay_pmem::mutants::Mutant::ALL.map(Fault::Medium);
         let lab = forebay_lab::mutants::Mutant::ALL.map(Fault::Lab);
         let files = forebay_files::mutants::Mutant::ALL.map(Fault::Files);
-        core.into_iter().chain(lab).chain(files)
+        let own = core.into_iter().chain(medium);
+        own.chain(lab).chain(files)
     }
 
     fn name(self) -> String {
         match self {
             Fault::Core(mutant) => mutant.name(),
+            Fault::Medium(mutant) => mutant.name(),
             Fault::Lab(mutant) => mutant.name(),
             Fault::Files(mutant) => mutant.name(),
         }
@@ -40,7 +45,7 @@ impl Fault {
     /// What shows it; none if that is the file buffer.
     fn subject(self) -> Option<Subject> {
         match self {
-            Fault::Core(_) => Some(Subject::Pool),
+            Fault::Core(_) | Fault::Medium(_) => Some(Subject::Pool),
             Fault::Lab(mutant) => Some(Subject::engine(mutant.engine(), false)),
             Fault::Files(_) => None,
         }
@@ -49,15 +54,23 @@ impl Fault {
 
 /// Switches one fault on, or all off.
 fn set(fault: Option<Fault>) {
-    let (core, lab, files) = match fault {
-        Some(Fault::Core(mutant)) => (Some(mutant), None, None),
-        Some(Fault::Lab(mutant)) => (None, Some(mutant), None),
-        Some(Fault::Files(mutant)) => (None, None, Some(mutant)),
-        None => (None, None, None),
-    };
-    forebay::mutants::set(core);
-    forebay_lab::mutants::set(lab);
-    forebay_files::mutants::set(files);
+    let is_on = fault.as_ref();
+    forebay::mutants::set(is_on.and_then(|fault| match fault {
+        Fault::Core(mutant) => Some(*mutant),
+        _ => None,
+    }));
+    forebay_pmem::mutants::set(is_on.and_then(|fault| match fault {
+        Fault::Medium(mutant) => Some(*mutant),
+        _ => None,
+    }));
+    forebay_lab::mutants::set(is_on.and_then(|fault| match fault {
+        Fault::Lab(mutant) => Some(*mutant),
+        _ => None,
+    }));
+    forebay_files::mutants::set(is_on.and_then(|fault| match fault {
+        Fault::Files(mutant) => Some(*mutant),
+        _ => None,
+    }));
 }
 
 /// Switches the named fault on and returns whose it is (`subject` for the file buffer's), or all off

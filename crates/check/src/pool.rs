@@ -5,8 +5,8 @@ use crate::subject::Refusal;
 use crate::world::{Capture, Image, World};
 use forebay::Backing;
 use forebay::{Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
-use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
+use forebay_pmem::{PAGE_BYTES, Region};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -70,6 +70,20 @@ pub fn open(
     let pool = Pool::open_on(regions, options(shape).runtime);
     let pool = pool.map_err(|error| Refusal::new("open", &error))?;
     attach(shape, pool, backing)
+}
+
+/// As `open`, with the error that the pool itself gives, where loss is accepted or not.
+pub fn open_or_why(
+    shape: &Shape,
+    life: u64,
+    regions: Vec<Region>,
+    backing: impl Fn(usize) -> Backing,
+    accepts_loss: bool,
+) -> forebay::Result<OpenPool> {
+    repeat_choices(shape, life);
+    let mut options = options(shape).runtime;
+    options.accept_loss = accepts_loss;
+    attached(shape, Pool::open_on(regions, options)?, backing)
 }
 
 /// What a pool leaves to chance is the same in every run of a life.
@@ -139,9 +153,16 @@ fn attach(
     pool: Pool,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
+    attached(shape, pool, backing).map_err(|error| Refusal::new("attach", &error))
+}
+
+fn attached(
+    shape: &Shape,
+    pool: Pool,
+    backing: impl Fn(usize) -> Backing,
+) -> forebay::Result<OpenPool> {
     let volumes = (0..shape.volumes).map(|volume| pool.attach(backing(volume)));
-    let volumes: Result<Vec<Volume>, _> = volumes.collect();
-    let volumes = volumes.map_err(|error| Refusal::new("attach", &error))?;
+    let volumes = volumes.collect::<forebay::Result<Vec<Volume>>>()?;
     Ok(OpenPool {
         pool,
         volumes: volumes.into_iter().map(Mutex::new).collect(),
@@ -195,6 +216,11 @@ impl OpenPool {
             ReplacementPolicy::Sieve => ReplacementPolicy::Lru,
             ReplacementPolicy::Lru => ReplacementPolicy::Sieve,
         });
+    }
+
+    /// Somebody meets a page of a member.
+    pub fn meet(&self, member: usize, page: u64) {
+        forebay::testing::load(&self.pool, member, page * PAGE_BYTES as u64);
     }
 
     /// One round of write-back.
@@ -257,7 +283,9 @@ impl OpenPool {
         drop(self.volumes);
         match self.pool.close() {
             Err(forebay::Error::Backing { .. }) if world.has_failing_stores() => Ok(()),
-            Err(error) if !world.has_failed_fences() => Err(format!("close: {error}")),
+            Err(error) if !world.has_failed_fences() && !world.has_lost_pages() => {
+                Err(format!("close: {error}"))
+            }
             _ => Ok(()),
         }
     }
@@ -270,6 +298,7 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
         media: Vec::new(),
         stores,
         marks: Vec::new(),
+        lost: Vec::new(),
     };
     let idle = Capture {
         rng: fastrand::Rng::with_seed(0),
@@ -307,5 +336,6 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
         marks: (0..shape.volumes)
             .map(|volume| world.store(volume).mark.crash_state().durable())
             .collect(),
+        lost: Vec::new(),
     })
 }

@@ -1,6 +1,7 @@
 //! What an actor asks of a pool, and what it notes about the answers.
 
 use crate::content::{make_similar, noise, one_call, whole_content};
+use crate::lost::{self, Loss};
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
@@ -83,6 +84,12 @@ impl<'a> PoolActor<'a> {
                 self.world.fail_fence(*after);
                 Ok(())
             }
+            Step::LosePage { member, page } => {
+                let dirty = lost::dirty_blocks(self.shape, |volume| pool.volume(volume));
+                self.world.lose_page(*member, *page, dirty);
+                pool.meet(*member, *page);
+                Ok(())
+            }
             Step::ReadRange { .. } => unreachable!("scripts for pools have no {step:?}"),
         };
         done.or_else(|error| self.excuse(error))
@@ -90,14 +97,21 @@ impl<'a> PoolActor<'a> {
 
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, error: forebay::Error) -> Result<(), String> {
-        use forebay::Error::{Backing, Media, NoSpace, OutOfRange, Poisoned, Stalled, Volume};
+        use forebay::Error::{
+            Backing, Corrupt, Damaged, Media, NoSpace, OutOfRange, Poisoned, Stalled, Volume,
+        };
+        let has_lost_pages = self.world.has_lost_pages();
         let has_small_volumes = self.shape.first_blocks < self.shape.volume_blocks;
         match error {
             Volume(_) if self.pool.has_detached() => Ok(()),
             OutOfRange { .. } if has_small_volumes => Ok(()),
             // A script may well fill the pool.
             Backing { .. } | NoSpace { .. } | Stalled { .. } => Ok(()),
-            Media(_) | Poisoned { .. } if self.world.has_failed_fences() => Ok(()),
+            Media(_) | Poisoned { .. } if self.world.has_failed_fences() || has_lost_pages => {
+                Ok(())
+            }
+            // Which reads may fail so, they say themselves.
+            Corrupt { .. } | Damaged { .. } if has_lost_pages => Ok(()),
             error => Err(error.to_string()),
         }
     }
@@ -150,6 +164,7 @@ impl<'a> PoolActor<'a> {
         });
         // After the call: a read through the handle of a volume that is gone is as old as the handle.
         let handle = self.pool.volume(volume);
+        let before = self.losses(volume, block..block + count);
         let size_bytes = handle.size_bytes();
         let done = if count == 1 {
             handle.read(block as u64, &mut buffer)
@@ -171,7 +186,35 @@ impl<'a> PoolActor<'a> {
             Err(_) => (Outcome::Refused, Vec::new()),
         };
         self.world.returned(call, outcome, found);
+        if let (Err(error), true) = (&done, self.world.has_lost_pages()) {
+            let after = self.losses(volume, block..block + count);
+            let mut losses = before.iter().chain(&after);
+            let is_excused = losses.any(|loss| loss.excuses(error))
+                || (first..)
+                    .zip(&after)
+                    .enumerate()
+                    .any(|(at, (block, after))| {
+                        // It may have been written back since the read found it lost.
+                        let was_clean = before.get(at) == Some(&Loss::Copy);
+                        let was_dirty = !was_clean && self.world.was_dirty(block);
+                        was_dirty && *after == Loss::Copy && Loss::OnlyCopy.excuses(error)
+                    });
+            if !is_excused {
+                panic!("volume {volume} blocks {block}+{count}: {error}, but {after:?} is lost");
+            }
+        }
         done.map(drop)
+    }
+
+    /// What is lost of blocks, if pages are.
+    fn losses(&self, volume: usize, blocks: std::ops::Range<usize>) -> Vec<Loss> {
+        let lost = self.world.lost_pages();
+        if lost.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        let handle = self.pool.volume(volume);
+        let loss = |block| Loss::of(&handle, block as u64, &lost);
+        blocks.map(loss).collect()
     }
 
     /// A discard behind transactions: every sector for itself, and open if it fails.

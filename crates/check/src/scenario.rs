@@ -333,6 +333,8 @@ pub enum Step {
     },
     /// After so many fences that succeed, one fails, and the pool refuses writes.
     FailFence { after: u32 },
+    /// A page of a member goes bad, and is met.
+    LosePage { member: usize, page: u64 },
 }
 
 /// What each actor does.

@@ -8,6 +8,7 @@ impl std::fmt::Display for Scenario {
             Scenario::Random(seed) => write!(f, "{seed}"),
             Scenario::Focused(seed) => write!(f, "f{seed}"),
             Scenario::Directed(seed) => write!(f, "d{seed}"),
+            Scenario::Lost(seed) => write!(f, "l{seed}"),
             Scenario::Systematic {
                 script,
                 first,
@@ -24,12 +25,16 @@ impl std::str::FromStr for Scenario {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Scenario, String> {
-        let wrong = |_| format!("\"{text}\" is neither a number nor of the form f5, d5 or s3.0.17");
+        let wrong =
+            |_| format!("\"{text}\" is neither a number nor of the form f5, d5, l5 or s3.0.17");
         if let Some(seed) = text.strip_prefix('f') {
             return seed.parse().map(Scenario::Focused).map_err(wrong);
         }
         if let Some(seed) = text.strip_prefix('d') {
             return seed.parse().map(Scenario::Directed).map_err(wrong);
+        }
+        if let Some(seed) = text.strip_prefix('l') {
+            return seed.parse().map(Scenario::Lost).map_err(wrong);
         }
         let Some(rest) = text.strip_prefix('s') else {
             return text.parse().map(Scenario::Random).map_err(wrong);
@@ -60,7 +65,8 @@ mod tests {
             preemptions: vec![3, 9],
         };
         let (focused, directed) = (Scenario::Focused(8), Scenario::Directed(8));
-        for scenario in [Scenario::Random(77), focused, directed, systematic] {
+        let lost = Scenario::Lost(8);
+        for scenario in [Scenario::Random(77), focused, directed, lost, systematic] {
             assert_eq!(scenario.to_string().parse(), Ok(scenario));
         }
         assert!("s3".parse::<Scenario>().is_err());

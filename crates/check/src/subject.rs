@@ -151,7 +151,9 @@ pub enum Cause {
     Fence,
     /// A backing.
     Backing,
-    /// Neither.
+    /// Something is damaged.
+    Damage,
+    /// None of these.
     Other,
 }
 
@@ -163,6 +165,7 @@ impl Refusal {
             cause: match error {
                 Error::Media(_) | Error::Poisoned { .. } => Cause::Fence,
                 Error::Backing { .. } => Cause::Backing,
+                Error::Damaged { .. } => Cause::Damage,
                 _ => Cause::Other,
             },
         }

@@ -7,8 +7,8 @@ use crate::scheduler::{self, Point};
 use crate::store::{CrashStore, StoreCrashState, StoreEvent};
 use crate::subject::{Cause, Refusal};
 use forebay::{Backing, BackingStore};
-use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
+use forebay_pmem::{PAGE_BYTES, Region};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +23,8 @@ pub struct Image {
     pub stores: Vec<Vec<u8>>,
     /// The mark of each, empty for none; fewer where there are no more.
     pub marks: Vec<Vec<u8>>,
+    /// Member by member the offsets of pages that it lost; fewer where there are no more.
+    pub lost: Vec<Vec<u64>>,
 }
 
 /// A moment at which the power may fail.
@@ -37,6 +39,8 @@ pub struct CrashCase {
     pub moment: String,
     /// The pool had been made. Before that, recovery may refuse what it finds.
     pub is_made: bool,
+    /// The offsets of pages that each member has lost.
+    pub lost: Vec<Vec<u64>>,
     /// A process had been killed since the power failed last.
     pub is_killed: bool,
 }
@@ -62,6 +66,8 @@ struct Recorder {
     /// Blocks that are being zeroed outside transactions, or that this failed for: what a read
     /// finds there may be gone after a crash.
     unsettled: BTreeSet<usize>,
+    /// Blocks that their backings lacked when a page went bad.
+    dirty_when_lost: BTreeSet<usize>,
     /// Operations of which nobody will ever know whether they took effect.
     open_for_good: usize,
     /// Something was stored since the last crash was noted.
@@ -97,7 +103,6 @@ pub struct Record {
 impl World {
     /// Media and backings that hold `image`.
     pub fn new(shape: &Shape, image: &Image, capture: Capture, seed: u64, traced: bool) -> World {
-        let shadows = image.media.iter();
         let stores = image.crash_stores(shape, seed);
         let tail = |bytes: &Vec<u8>| {
             let odd_end = shape.odd_end();
@@ -108,9 +113,7 @@ impl World {
             })
         };
         World {
-            shadows: shadows
-                .map(|bytes| Arc::new(Shadow::from_image(bytes, shape.model())))
-                .collect(),
+            shadows: image.shadows(shape),
             stores,
             tails: image.stores.iter().map(tail).collect(),
             recorder: Mutex::new(Recorder {
@@ -119,6 +122,7 @@ impl World {
                 cases: Vec::new(),
                 capture,
                 unsettled: BTreeSet::new(),
+                dirty_when_lost: BTreeSet::new(),
                 open_for_good: 0,
                 is_news: true,
                 trace: traced.then(Vec::new),
@@ -177,7 +181,36 @@ impl World {
         self.has_failing_stores.load(Ordering::Relaxed)
     }
 
-    /// From here on nothing fails any more.
+    /// A page of a member goes bad; the backings lack these blocks until now.
+    pub fn lose_page(&self, member: usize, page: u64, dirty: impl IntoIterator<Item = usize>) {
+        self.shadows[member].lose_page(page * PAGE_BYTES as u64);
+        let mut recorder = self.lock();
+        recorder.dirty_when_lost.extend(dirty);
+        recorder.is_news = true;
+        if let Some(trace) = &mut recorder.trace {
+            trace.push(format!("-- page {page} of member {member} goes bad"));
+        }
+    }
+
+    /// Pages that went bad, member by member.
+    pub fn lost_pages(&self) -> Vec<Vec<u64>> {
+        self.shadows
+            .iter()
+            .map(|shadow| shadow.lost_pages())
+            .collect()
+    }
+
+    /// Whether the backing lacked the block when one did.
+    pub fn was_dirty(&self, block: usize) -> bool {
+        self.lock().dirty_when_lost.contains(&block)
+    }
+
+    /// Whether any did.
+    pub fn has_lost_pages(&self) -> bool {
+        self.lost_pages().iter().any(|pages| !pages.is_empty())
+    }
+
+    /// From here on nothing fails any more, but for pages that are lost.
     pub fn fail_no_more(&self) {
         for shadow in &self.shadows {
             shadow.set_fence_failure(FenceFailure::Never);
@@ -190,7 +223,8 @@ impl World {
     /// Whether it was asked for that a cache does not open.
     pub fn excuses(&self, refusal: &Refusal) -> bool {
         match refusal.cause {
-            Cause::Fence => self.has_failed_fences(),
+            Cause::Fence => self.has_failed_fences() || self.has_lost_pages(),
+            Cause::Damage => self.has_lost_pages(),
             Cause::Backing => self.has_failing_stores(),
             Cause::Other => false,
         }
@@ -287,6 +321,7 @@ impl World {
             events,
             moment,
             is_made: self.is_made(),
+            lost: self.lost_pages(),
             is_killed: self.is_killed.load(Ordering::Relaxed),
         }
     }
