@@ -391,7 +391,9 @@ impl Story {
         }
         let rng = &mut self.rng;
         if self.is_lossy {
-            return vec![first];
+            let next = lost::next_process(rng, &self.shape);
+            first.kill = next.as_ref().and_then(|_| kill(rng));
+            return std::iter::once(first).chain(next).collect();
         }
         if self.is_exhaustive || rng.u8(..8) < 3 {
             return vec![first];

@@ -10,6 +10,7 @@ use crate::focus::{read, write};
 use crate::judge::judge_known;
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;
+use crate::process::{Begins, Process};
 use crate::scenario::{Change, Script, Shape, Step};
 use crate::scheduler::Policy;
 use crate::world::Image;
@@ -143,6 +144,21 @@ pub fn script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
         script.push((0..rng.usize(2..6)).map(|_| after(rng, shape)).collect());
     }
     script
+}
+
+/// The process that comes after the first one, if any does: it finds what is lost by itself.
+pub fn next_process(rng: &mut fastrand::Rng, shape: &Shape) -> Option<Process> {
+    let actors = rng.usize(..3);
+    let mut one = || (0..rng.usize(2..6)).map(|_| after(rng, shape)).collect();
+    let script: Script = (0..actors).map(|_| one()).collect();
+    (actors > 0).then(|| Process {
+        begins: Begins::Opened,
+        policy: policy(rng, actors),
+        script,
+        kill: None,
+        closes: rng.bool(),
+        is_spared: true,
+    })
 }
 
 /// What one has written others read, while it loses the table.
