@@ -118,10 +118,17 @@ impl Media {
     pub(crate) fn read_head_ahead(&self) {
         self.main().read_ahead(0..self.geometry.entry_offset(0));
     }
-    /// Says that the entry table will be read.
+    fn table(&self) -> Range<u64> {
+        self.geometry.entry_offset(0)..self.geometry.lane_area
+    }
+    /// Has the entry table read.
     pub(crate) fn read_table_ahead(&self) {
-        let table = self.geometry.entry_offset(0)..self.geometry.lane_area;
-        self.main().read_ahead(table);
+        self.main().read_ahead(self.table());
+        self.main().populate(self.table(), false);
+    }
+    /// Says that nearly all of the entry table will be stored to.
+    pub(crate) fn store_table_ahead(&self) {
+        self.main().populate(self.table(), true);
     }
     /// Says that these lanes will be read.
     pub(crate) fn read_lanes_ahead(&self, lanes: Range<u32>) {

@@ -79,6 +79,26 @@ impl Mapping {
         }
     }
 
+    /// Takes the faults on pages of a plain file at once, as reads or as stores; after the latter the
+    /// pages count as changed. A hint: what a kernel before Linux 5.14 leaves out is faulted on when it is
+    /// touched.
+    pub(crate) fn populate(&self, bytes: Range<u64>, for_stores: bool) {
+        if self.kind != MediaKind::PlainFile || bytes.end > self.len as u64 {
+            return;
+        }
+        let page = PAGE_BYTES as u64;
+        let (start, end) = (bytes.start / page * page, bytes.end.next_multiple_of(page));
+        let advice = match for_stores {
+            true => libc::MADV_POPULATE_WRITE,
+            false => libc::MADV_POPULATE_READ,
+        };
+        // SAFETY: whole pages of our own mapping, and only advice that changes no byte.
+        unsafe {
+            let at = self.start.add(start as usize);
+            libc::madvise(at.cast(), (end - start) as usize, advice)
+        };
+    }
+
     /// Advice for the whole mapping, before its first fault: a plain file's pages come one by one.
     /// Folios of many pages, which huge pages and the kernel's own readahead make, are dirtied and
     /// written as a whole by the first store to any of their bytes.

@@ -294,6 +294,9 @@ fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Re
 /// what was equal may so far have been in a cache only. Lines that no record names need none of this:
 /// of what the medium lacks there nothing but fills and clean marks would be lost.
 fn store_all(media: &Media, stores: &Stores) {
+    if stores.len() >= media.geometry.entries as usize / 2 {
+        media.store_table_ahead();
+    }
     for in_line in stores.chunk_by(|one, next| one.0 / HOME_ENTRIES == next.0 / HOME_ENTRIES) {
         let mut is_changed = false;
         for (index, entry) in in_line {

@@ -278,6 +278,17 @@ impl Region {
         }
     }
 
+    /// Has a plain file's pages mapped at once, for reads or for stores, so that they are not faulted on
+    /// one by one. Those mapped for stores are written by the next fence.
+    pub fn populate(&self, bytes: Range<u64>, for_stores: bool) {
+        match &self.backing {
+            Backing::Shared(mapping) | Backing::Private(mapping) => {
+                mapping.populate(bytes, for_stores);
+            }
+            Backing::Shadow(_) => {}
+        }
+    }
+
     /// What all threads have persisted here.
     pub fn counters(&self) -> Counters {
         self.counters.sum()
