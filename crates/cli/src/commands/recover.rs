@@ -2,7 +2,6 @@
 //! directory of a pool of files has all that was acknowledged then, and the pool nothing.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, Marking, VOLUM
 use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
-use crate::commands::run::owner_mark;
+use crate::commands::run::{owner_mark, remove_owner_mark};
 use crate::failure::Failure;
 use crate::{idle_pool, json_path, output, pool_report};
 
@@ -78,11 +77,7 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
     let report = files_report(buffer.recovery());
     let is_whole = is_of_runs && buffer.recovery().complaints.is_empty();
     if is_whole {
-        // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
-        match std::fs::remove_file(owner_mark(pool)) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+        remove_owner_mark(pool)?;
     }
     buffer.close().map_err(Failure::of_files)?;
     if is_whole {

@@ -129,11 +129,7 @@ fn bring_up_to_date(options: &FileBufferOptions) -> Result<bool, Failure> {
     let pool = &options.pool;
     let opened = FileBuffer::open(options).and_then(|buffer| {
         let is_empty = buffer.recovery().complaints.is_empty();
-        // Opening has emptied the pool. Once it is let go the mark may be the next owner's.
-        match std::fs::remove_file(owner_mark(pool)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove_owner_mark(pool)?;
         buffer.close()?;
         Ok(is_empty)
     });
@@ -151,6 +147,15 @@ pub(crate) fn owner_mark(pool: &Path) -> PathBuf {
     let mut path = OsString::from(pool);
     path.push(".owner");
     PathBuf::from(path)
+}
+
+/// Nobody's process has the pool any more: opening it has emptied it. To be called before it is let go, as
+/// the mark may be the next owner's after that.
+pub(crate) fn remove_owner_mark(pool: &Path) -> io::Result<()> {
+    match std::fs::remove_file(owner_mark(pool)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the pool is left with nothing in it.
