@@ -5,7 +5,7 @@
 //! Without `--cfg loom` this crate holds nothing but the stress test that `make tsan` runs.
 
 #[cfg(loom)]
-#[cfg_attr(not(test), allow(dead_code))]
+#[cfg_attr(not(test), allow(dead_code, reason = "the models use it"))]
 mod sync;
 
 #[cfg(loom)]
@@ -15,23 +15,23 @@ mod layout {
 }
 
 #[cfg(loom)]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/groups.rs"]
 mod groups;
 #[cfg(loom)]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/index.rs"]
 mod index;
 #[cfg(loom)]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/lanes.rs"]
 mod lanes;
 #[cfg(loom)]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/queue.rs"]
 mod queue;
 #[cfg(loom)]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/slots.rs"]
 mod slots;
 

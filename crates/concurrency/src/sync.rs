@@ -95,7 +95,7 @@ macro_rules! atomic {
         #[derive(Debug)]
         pub(crate) struct $name(loom::sync::atomic::$name);
 
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "not every type has each of these used")]
         impl $name {
             pub(crate) fn new(value: $value) -> Self {
                 Self(loom::sync::atomic::$name::new(value))
@@ -124,7 +124,7 @@ macro_rules! atomic_number {
     ($name:ident, $value:ty) => {
         atomic!($name, $value);
 
-        #[allow(dead_code)]
+        #[allow(dead_code, reason = "not every type has each of these used")]
         impl $name {
             pub(crate) fn compare_exchange_weak(
                 &self,

@@ -1,5 +1,5 @@
 //! What the write-back tests share: a small pool, a backing that fails on command, telling blocks.
-#![allow(dead_code)] // Each test file uses its part.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
