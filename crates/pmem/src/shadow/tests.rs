@@ -334,3 +334,25 @@ fn a_failed_fence_drops_no_lines() {
     shadow.fence().unwrap();
     assert_eq!(outcomes(&shadow, &[0]), set([[1]]));
 }
+
+#[test]
+fn a_lost_page_is_met_by_the_next_access_and_by_each_mapping_anew() {
+    const PAGE: u64 = PAGE_BYTES as u64;
+    let shadow = std::sync::Arc::new(lines(3 * PAGE));
+    let region = crate::Region::on_shadow(shadow.clone());
+    region.store(0, &[7; 2 * PAGE_BYTES]);
+    shadow.lose_page(PAGE);
+    assert!(region.media_failure().is_none(), "nobody has met it");
+    region.fence().unwrap();
+    let mut bytes = [9; 2];
+    region.read(PAGE - 1, &mut bytes);
+    assert_eq!(bytes, [7, 0]);
+    assert_eq!(region.media_errors(), [PAGE]);
+    assert!(!region.has_media_error(0, PAGE_BYTES) && region.has_media_error(PAGE, 1));
+    region.fence().unwrap_err();
+    let next = crate::Region::on_shadow(shadow.clone());
+    next.fence().unwrap();
+    next.store_u64(2 * PAGE - 8, 1);
+    assert_eq!(next.media_errors(), [PAGE], "a store meets it too");
+    assert_eq!(shadow.lost_pages(), [PAGE]);
+}
