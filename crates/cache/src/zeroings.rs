@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::sync::{AtomicUsize, Ordering};
 
-/// Failed ranges that are kept apart; beyond that they become one that spans them all.
+/// Failed ranges that are kept apart; beyond that the nearest ones are joined.
 const FAILED_MAX: usize = 64;
 
 /// Blocks that the backing is zeroing at this moment.
@@ -179,22 +179,21 @@ fn covers(outer: &Range<u64>, inner: &Range<u64>) -> bool {
     outer.start <= inner.start && inner.end <= outer.end
 }
 
+/// Joins the nearest of the failed ranges until they are few. What lies between two that are joined is not
+/// filled either, so it is to be little.
 fn merge_failed(zeroings: &mut Vec<Zeroing>) {
-    let failed = || zeroings.iter().filter(|one| one.has_failed);
-    if failed().count() <= FAILED_MAX {
-        return;
+    let (mut failed, others): (Vec<_>, Vec<_>) = zeroings.drain(..).partition(|one| one.has_failed);
+    failed.sort_unstable_by_key(|one| one.blocks.start);
+    while failed.len() > FAILED_MAX {
+        let gap = |pair: &[Zeroing]| pair[1].blocks.start.saturating_sub(pair[0].blocks.end);
+        let nearest = (1..failed.len()).min_by_key(|at| gap(&failed[at - 1..=*at]));
+        let nearest = nearest.expect("there are two");
+        let joined = failed.remove(nearest);
+        let before = &mut failed[nearest - 1].blocks;
+        before.end = before.end.max(joined.blocks.end);
     }
-    let start = failed().map(|one| one.blocks.start).min();
-    let end = failed().map(|one| one.blocks.end).max();
-    let (Some(start), Some(end)) = (start, end) else {
-        return;
-    };
-    zeroings.retain(|one| !one.has_failed);
-    zeroings.push(Zeroing {
-        number: 0,
-        blocks: start..end,
-        has_failed: true,
-    });
+    *zeroings = others;
+    zeroings.append(&mut failed);
 }
 
 #[cfg(test)]
@@ -228,7 +227,20 @@ mod tests {
     }
 
     #[test]
-    fn many_failed_ranges_become_one() {
+    fn many_failed_ranges_turned_fills_off_for_all_that_lies_between_them() {
+        let zeroings = Zeroings::default();
+        let failed: Vec<u64> = (0..100).map(|number| number * 10).collect();
+        for block in [1 << 20, 1 << 30].into_iter().chain(failed.iter().copied()) {
+            zeroings.distrust(block..block + 1);
+        }
+        assert!(zeroings.lock().zeroings.len() <= FAILED_MAX);
+        assert!(failed.iter().all(|block| !zeroings.is_settled(*block)));
+        assert!(!zeroings.is_settled(1 << 20) && !zeroings.is_settled(1 << 30));
+        assert!(zeroings.is_settled(1 << 19) && zeroings.is_settled(1 << 29));
+    }
+
+    #[test]
+    fn failed_ranges_are_few_however_many_fail() {
         let zeroings = Zeroings::default();
         for number in 0..1000 {
             let zeroing = zeroings.begin(number * 10..number * 10 + 1);
