@@ -23,7 +23,7 @@ pub(crate) fn spin_hint() {
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn look_hint() {
-    forebay_pmem::look_point();
+    forebay_pmem::recheck_point();
 }
 
 /// How many stripes the thread has locked, which is asserted where a slow device is asked. Only where

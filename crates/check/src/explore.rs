@@ -106,6 +106,8 @@ struct Chapter {
 struct Past {
     is_made: bool,
     is_killed: bool,
+    /// The number of the crash among those of its life.
+    ordinal: usize,
 }
 
 impl<T: Tally> Explorer<'_, T> {
@@ -160,7 +162,7 @@ impl<T: Tally> Explorer<'_, T> {
             rng: story.rng.fork(),
             chances: story.chances(number),
             fence_chances: story.focus.map_or(0, Focus::fence_chances),
-            limit: CRASHES_MAX,
+            limit: story.cases_max(number),
         };
         let seed = story.rng.u64(..);
         let first = Process {
@@ -199,7 +201,7 @@ impl<T: Tally> Explorer<'_, T> {
         let mut oracle = Oracle::new(legal);
         let mut events = record.events.iter();
         let mut seen = 0;
-        for case in &record.cases {
+        for (ordinal, case) in record.cases.iter().enumerate() {
             for event in events.by_ref().take(case.events - seen) {
                 if matches!(event, Event::HalfMade) {
                     oracle.allow(&replaced);
@@ -223,6 +225,7 @@ impl<T: Tally> Explorer<'_, T> {
             let past = Past {
                 is_made: case.is_made,
                 is_killed: is_killed || case.is_killed,
+                ordinal,
             };
             self.crash(story, case, &legal, (number, past))
                 .map_err(context)?;
@@ -266,19 +269,23 @@ impl<T: Tally> Explorer<'_, T> {
                 None if number == 0 => 3,
                 None => 2,
             };
+            let tears = case.events > 0 && story.tears_everything();
             for _ in 0..samples {
-                case.sample(&mut story.rng, &mut image);
+                match tears {
+                    true => case.sample_from(&[Distribution::Subset], &mut story.rng, &mut image),
+                    false => case.sample(&mut story.rng, &mut image),
+                }
                 if story.is_lossy {
                     lost::lose_some(&mut story.rng, &story.shape, &mut image);
                 }
                 self.judge_image(story, &image, legal, past)?;
             }
         }
-        if case.is_made && story.goes_on(number, case.events == 0) {
+        if case.is_made && story.goes_on(number, past.ordinal, case.events == 0) {
             match story.focus {
                 Some(Focus::Relay) => case.tear(&mut story.rng, &mut image),
                 Some(Focus::TornLife) if case.events == 0 => {
-                    case.sample_from(&[Distribution::UnitTorn], &mut story.rng, &mut image);
+                    case.tear_one(&mut story.rng, &mut image);
                 }
                 _ => case.sample(&mut story.rng, &mut image),
             }
@@ -364,16 +371,31 @@ impl Story {
         self.focus.is_some_and(Focus::looks_closer) || hash.is_multiple_of(8)
     }
 
-    /// Whether a crash of life `number` is lived on from.
-    fn goes_on(&mut self, number: usize, is_opening: bool) -> bool {
+    /// Whether crash number `case` of life `number` is lived on from.
+    fn goes_on(&mut self, number: usize, case: usize, is_opening: bool) -> bool {
         if self.is_lossy {
             return false;
         }
         let (lives_max, chances) = match self.focus {
-            Some(focus) => (focus.lives_max(), focus.chances_of_more(number, is_opening)),
+            Some(focus) => (
+                focus.lives_max(),
+                focus.chances_of_more(number, case, is_opening),
+            ),
             None => (LIVES_MAX, if number == 0 { 6 } else { 3 }),
         };
-        number < lives_max && self.rng.u8(..) < chances
+        number < lives_max && self.rng.u32(..256) < chances
+    }
+
+    /// Whether a crash tears all that was being stored.
+    fn tears_everything(&self) -> bool {
+        self.focus
+            .is_some_and(|focus| focus.tears_everything(&self.shape))
+    }
+
+    /// Crashes of life `number` noted at most.
+    fn cases_max(&self, number: usize) -> usize {
+        let fewer = self.focus.and_then(|focus| focus.cases_max(number));
+        fewer.unwrap_or(CRASHES_MAX)
     }
 
     fn script(&mut self, number: usize) -> Script {
@@ -421,7 +443,7 @@ impl Story {
 
     /// The processes of a life in a corner.
     fn focused_processes(&mut self, focus: Focus, mut first: Process) -> Vec<Process> {
-        let Some((kill, others)) = focus.others(&mut self.rng) else {
+        let Some((kill, others)) = focus.others(&mut self.rng, &self.shape) else {
             return vec![first];
         };
         first.kill = kill;
@@ -429,7 +451,7 @@ impl Story {
         for _ in 0..others {
             let script = focus.next_script(&mut self.rng, &self.shape);
             all.push(Process {
-                begins: Begins::Opened,
+                begins: focus.next_begins(),
                 policy: focus.policy(&mut self.rng, script.len()),
                 script,
                 kill: None,
@@ -483,42 +505,6 @@ fn kill(rng: &mut fastrand::Rng) -> Option<Kill> {
         5..=7 => Some(Kill::Step(rng.u64(1..300))),
         8..=11 => Some(Kill::Fence(rng.u64(1..8))),
         _ => Some(Kill::Fence(rng.u64(1..40))),
-    }
-}
-
-impl CrashCase {
-    fn sample(&self, rng: &mut fastrand::Rng, image: &mut Image) {
-        self.sample_from(&Distribution::ALL, rng, image);
-    }
-
-    /// As `sample`; something that was being stored is mostly torn.
-    fn tear(&self, rng: &mut fastrand::Rng, image: &mut Image) {
-        let some = [
-            Distribution::UnitTorn,
-            Distribution::Subset,
-            Distribution::Everything,
-        ];
-        self.sample_from(&some, rng, image);
-    }
-
-    fn sample_from(&self, some: &[Distribution], rng: &mut fastrand::Rng, image: &mut Image) {
-        image.media.resize(self.media.len(), Vec::new());
-        let distribution = some[rng.usize(..some.len())];
-        for (member, bytes) in self.media.iter().zip(&mut image.media) {
-            member.sample_from(distribution, rng, bytes);
-        }
-        self.sample_stores(rng, image);
-        image.lose(self.lost.clone());
-    }
-
-    fn sample_stores(&self, rng: &mut fastrand::Rng, image: &mut Image) {
-        image.stores.resize(self.stores.len(), Vec::new());
-        for (store, bytes) in self.stores.iter().zip(&mut image.stores) {
-            store.sample(rng, bytes);
-        }
-        image.marks.clear();
-        let marks = self.stores.iter().map(|store| store.mark.sample(rng));
-        image.marks.extend(marks);
     }
 }
 

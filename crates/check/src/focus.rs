@@ -2,8 +2,13 @@
 //! from them. A small share of each campaign; everything is drawn from the scenario's seed all the same.
 
 use crate::directed;
-use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::focus_scripts as scripts;
+use crate::process::Begins;
+use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
+
+/// Fences of an opening until its life has begun.
+const SWITCH_FENCES: usize = 3;
 
 /// A corner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +39,24 @@ pub enum Focus {
     AtBacking,
     /// Short: a discard's sync fails, or its process is killed before it; the next process reads that.
     Restarted,
-    /// Short: a reader brings a block in just after a fence failed.
-    FillAfterFence,
+    /// Short: a reader brings a block in just after a fence failed, or a writer goes on.
+    AfterFailedFence,
     /// Short: a life line is torn, and lives later the pool opens beside it.
     TornLife,
+    /// Short: a process is killed while it attaches, grows or detaches a volume; the next one writes there.
+    VolumeLines,
+    /// Short: a volume is detached while another actor is in the midst of something.
+    Detached,
+    /// Short: two actors change over where one of them has looked and will look again.
+    Rechecked,
+    /// Short: a process writes, and the pool grows with the next one.
+    Grown,
+    /// Short: what some blocks of a transaction had is overwritten, and the power fails.
+    Overtaken,
+    /// Short: packed blocks whose base no block has any more, and another process that writes.
+    Packed,
+    /// Short: a block is written, and what it leaves is taken, while a reader that checks nothing is at it.
+    ReadUnchecked,
 }
 
 impl Focus {
@@ -60,15 +79,22 @@ impl Focus {
     pub const ROUND_SCENARIOS: u64 = 40;
 
     /// The short ones, which come before those of a round.
-    const DIRECTED: [(Focus, u64); 4] = [
-        (Focus::AtBacking, 6),
-        (Focus::Restarted, 3),
-        (Focus::FillAfterFence, 4),
-        (Focus::TornLife, 1),
+    const DIRECTED: [(Focus, u64); 11] = [
+        (Focus::AtBacking, 10),
+        (Focus::Restarted, 4),
+        (Focus::AfterFailedFence, 6),
+        (Focus::TornLife, 2),
+        (Focus::VolumeLines, 5),
+        (Focus::Detached, 3),
+        (Focus::Rechecked, 6),
+        (Focus::Grown, 1),
+        (Focus::Overtaken, 1),
+        (Focus::Packed, 4),
+        (Focus::ReadUnchecked, 5),
     ];
 
     /// Scenarios of all of these.
-    pub const DIRECTED_SCENARIOS: u64 = 14;
+    pub const DIRECTED_SCENARIOS: u64 = 47;
 
     /// The corner of the directed scenario with this seed.
     pub fn directed(seed: u64) -> Focus {
@@ -95,22 +121,29 @@ impl Focus {
             Focus::Relay => 8,
             Focus::TornLife => 2,
             Focus::Completed | Focus::FailedFence | Focus::Zeroings => 2,
-            Focus::AtBacking | Focus::Restarted | Focus::FillAfterFence => 0,
+            Focus::AtBacking | Focus::Restarted | Focus::AfterFailedFence => 0,
+            Focus::VolumeLines | Focus::Detached | Focus::Rechecked => 0,
+            Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
             _ => 1,
         }
     }
 
-    /// Chances in 256 to live on after a crash of life `number`, be it while the pool opens.
-    pub fn chances_of_more(self, number: usize, is_opening: bool) -> u8 {
+    /// Chances in 256 to live on after crash number `case` of life `number`, be it while the pool opens.
+    pub fn chances_of_more(self, number: usize, case: usize, is_opening: bool) -> u32 {
         match self {
-            Focus::TornLife => match is_opening == (number == 0) {
-                true => 128,
-                false => 0,
-            },
+            // From the fence of the switch, and then from the end.
+            Focus::TornLife if number == 0 => 256 * u32::from(case + 1 == SWITCH_FENCES),
+            Focus::TornLife => 256 * u32::from(!is_opening),
             Focus::Relay if is_opening => 48,
             Focus::Relay => 24,
             _ => 3,
         }
+    }
+
+    /// Crashes of life `number` noted at most, if they are fewer than elsewhere; those at its end come
+    /// on top.
+    pub fn cases_max(self, number: usize) -> Option<usize> {
+        (self == Focus::TornLife).then_some(if number == 1 { 0 } else { SWITCH_FENCES })
     }
 
     /// Chances in 256 that a moment's crash is looked at. Few, where what goes wrong is seen by readers: many
@@ -125,7 +158,9 @@ impl Focus {
             Focus::Killed | Focus::Pages => 4,
             Focus::Restarted => 8,
             Focus::Pairs | Focus::Unchecked => 0,
-            Focus::AtBacking | Focus::FillAfterFence | Focus::TornLife => 0,
+            Focus::AtBacking | Focus::AfterFailedFence | Focus::TornLife => 0,
+            Focus::VolumeLines | Focus::Detached | Focus::Rechecked => 0,
+            Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
         }
     }
 
@@ -133,6 +168,8 @@ impl Focus {
     pub fn fence_chances(self) -> u32 {
         match self {
             Focus::TornLife => 256,
+            Focus::VolumeLines => 224,
+            Focus::Grown => 32,
             _ => 0,
         }
     }
@@ -141,19 +178,35 @@ impl Focus {
     pub fn samples(self, is_opening: bool) -> usize {
         match self {
             Focus::Relay if is_opening => 2,
-            Focus::FillAfterFence => 2,
+            Focus::TornLife if is_opening => 3,
+            Focus::AfterFailedFence | Focus::VolumeLines | Focus::Detached | Focus::Overtaken => 2,
+            Focus::AtBacking => 2,
             _ => 1,
         }
     }
 
+    /// Whether a crash tears all that was being stored, after the first event of its life.
+    pub fn tears_everything(self, shape: &Shape) -> bool {
+        match self {
+            Focus::VolumeLines => true,
+            Focus::AfterFailedFence => !shape.strict,
+            _ => false,
+        }
+    }
+
     /// Where the first process of a life ends before its time, and how many follow; none if it is alone.
-    pub fn others(self, rng: &mut fastrand::Rng) -> Option<(Option<Kill>, usize)> {
+    pub fn others(self, rng: &mut fastrand::Rng, shape: &Shape) -> Option<(Option<Kill>, usize)> {
         match self {
             Focus::Killed => Some((Some(Kill::Step(rng.u64(1..120))), 1)),
             Focus::Pages => Some((None, rng.usize(1..3))),
+            Focus::Grown | Focus::Packed => Some((None, 1)),
             Focus::Restarted => {
-                let kill = rng.bool().then(|| Kill::Backing(rng.u64(3..9)));
+                let kill = rng.bool().then(|| Kill::Backing(rng.u64(4..10)));
                 Some((kill, 1))
+            }
+            Focus::VolumeLines => {
+                let fence = directed::volume_line_fence(rng, shape);
+                Some((fence.map(Kill::Fence), 1))
             }
             _ => None,
         }
@@ -188,12 +241,32 @@ impl Focus {
             }
             Focus::Zeroings | Focus::Growth | Focus::Killed => shape.fill_on_read = true,
             Focus::AtBacking | Focus::Restarted => shape.fill_on_read = true,
-            Focus::FillAfterFence => {
-                shape.strict = true;
+            Focus::AfterFailedFence => {
+                shape.strict = rng.bool();
                 shape.fill_on_read = true;
-                shape.lanes = 1;
+                shape.lanes = if shape.strict { 1 } else { 2 };
             }
             Focus::TornLife => shape.volume_blocks = 3,
+            Focus::VolumeLines => shape.starts_attached = rng.u8(..4) > 0,
+            Focus::Detached => shape.fill_on_read = true,
+            Focus::Grown => shape.grows = true,
+            Focus::Packed => shape.slots = 8,
+            Focus::Overtaken => {
+                shape.lanes = 3;
+                shape.slots = 16;
+                shape.volume_blocks = rng.usize(6..8);
+                shape.compares = false;
+            }
+            Focus::ReadUnchecked => {
+                shape.slots = 8;
+                shape.checksums = rng.bool();
+                shape.verifies = false;
+                shape.compares = false;
+            }
+            Focus::Rechecked => {
+                shape.slots = 8;
+                shape.compares = rng.bool();
+            }
             Focus::Pages => {
                 shape.pages = true;
                 shape.block_bytes = 512;
@@ -222,7 +295,12 @@ impl Focus {
             }
         }
         shape.first_blocks = shape.volume_blocks;
-        if self == Focus::AtBacking && rng.bool() {
+        let may_grow = match self {
+            Focus::AtBacking => rng.u8(..4) > 0,
+            Focus::VolumeLines => shape.starts_attached && rng.u8(..4) > 0,
+            _ => false,
+        };
+        if may_grow {
             shape.first_blocks -= 1;
         }
         if self == Focus::Growth {
@@ -247,14 +325,38 @@ impl Focus {
                 return Policy::Preemptions(vec![(0, first), (rng.u64(1..12), 1 - first)]);
             }
             Focus::Zeroings => rng.bool(),
+            Focus::AtBacking if rng.u8(..3) > 0 => {
+                // Mostly between a write and its sync, or before a range is zeroed.
+                let (first, access) =
+                    [(0, 1), (0, 2), (0, 2), (0, 2), (0, 3), (1, 1), (1, 1)][rng.usize(..7)];
+                return Policy::AtBacking { first, access };
+            }
+            Focus::AfterFailedFence if actors == 2 => {
+                return Policy::Preemptions(vec![(0, 1), (rng.u64(1..10), 0)]);
+            }
             Focus::AtBacking => {
                 return Policy::Backings {
                     rng: rng.fork(),
                     chances: [64, 128][rng.usize(..2)],
                 };
             }
-            Focus::FillAfterFence => {
-                return Policy::Preemptions(vec![(0, 1), (rng.u64(1..16), 0)]);
+            Focus::AfterFailedFence => {
+                return Policy::Preemptions(vec![(0, 1), (rng.u64(2..5), 2), (rng.u64(5..9), 0)]);
+            }
+            Focus::Detached => {
+                return Policy::Preemptions(vec![(0, 0), (rng.u64(1..16), 1)]);
+            }
+            Focus::Overtaken => {
+                return Policy::Preemptions(vec![(0, 2), (rng.u64(1..16), 0)]);
+            }
+            Focus::ReadUnchecked => {
+                return Policy::Preemptions(vec![(0, 0), (rng.u64(8..40), 1)]);
+            }
+            Focus::Rechecked => {
+                return Policy::Rechecks {
+                    rng: rng.fork(),
+                    chances: [96, 160][rng.usize(..2)],
+                };
             }
             Focus::Crowd => rng.u8(..4) == 0,
             _ => rng.u8(..4) > 0,
@@ -268,21 +370,36 @@ impl Focus {
     /// What its actors do.
     pub fn script(self, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
         match self {
-            Focus::Twins => twins(rng, shape),
-            Focus::Completed => completed(rng, shape),
-            Focus::FailedFence => failed_fence(rng, shape),
-            Focus::Zeroings => zeroings(rng, shape),
-            Focus::Relay => actors(rng, 1..=1, 1..4, |rng| relayed(rng, shape)),
-            Focus::Pairs => pairs(rng, shape),
-            Focus::Unchecked => unchecked(rng, shape),
-            Focus::Crowd => actors(rng, 3..=3, 3..8, |rng| crowded(rng, shape)),
-            Focus::Growth => growth(rng, shape),
-            Focus::Killed => killed(rng),
-            Focus::Pages => pages(rng, shape),
+            Focus::Twins => scripts::twins(rng, shape),
+            Focus::Completed => scripts::completed(rng, shape),
+            Focus::FailedFence => scripts::failed_fence(rng, shape),
+            Focus::Zeroings => scripts::zeroings(rng, shape),
+            Focus::Relay => scripts::actors(rng, 1..=1, 1..4, |rng| scripts::relayed(rng, shape)),
+            Focus::Pairs => scripts::pairs(rng, shape),
+            Focus::Unchecked => scripts::unchecked(rng, shape),
+            Focus::Crowd => scripts::actors(rng, 3..=3, 3..8, |rng| scripts::crowded(rng, shape)),
+            Focus::Growth => scripts::growth(rng, shape),
+            Focus::Killed => scripts::killed(rng),
+            Focus::Pages => scripts::pages(rng, shape),
             Focus::AtBacking => directed::at_backing(rng, shape),
             Focus::Restarted => directed::discarded(rng, shape),
-            Focus::FillAfterFence => directed::filled_after_fence(rng, shape),
+            Focus::AfterFailedFence => directed::after_failed_fence(rng, shape),
             Focus::TornLife => vec![Vec::new()],
+            Focus::VolumeLines => directed::volume_line(rng, shape),
+            Focus::Detached => directed::detached(rng, shape),
+            Focus::Rechecked => directed::rechecked(rng, shape),
+            Focus::Grown => vec![directed::new_blocks(rng, shape, 2..6)],
+            Focus::Overtaken => directed::overtaken(rng, shape),
+            Focus::Packed => directed::packed(rng),
+            Focus::ReadUnchecked => directed::read_unchecked(rng),
+        }
+    }
+
+    /// How a later process of the same life begins.
+    pub fn next_begins(self) -> Begins {
+        match self {
+            Focus::Grown => Begins::Grown,
+            _ => Begins::Opened,
         }
     }
 
@@ -290,6 +407,8 @@ impl Focus {
     pub fn next_script(self, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
         match self {
             Focus::Restarted => directed::read_all(shape),
+            Focus::VolumeLines => directed::written_at_end(rng, shape),
+            Focus::Packed => vec![directed::new_blocks(rng, shape, 4..8)],
             _ => self.script(rng, shape),
         }
     }
@@ -300,267 +419,6 @@ impl Focus {
             (Focus::TornLife, 1) => directed::some_writes(rng, shape),
             _ => self.script(rng, shape),
         }
-    }
-}
-
-fn actors(
-    rng: &mut fastrand::Rng,
-    count: std::ops::RangeInclusive<usize>,
-    steps: std::ops::Range<usize>,
-    mut step: impl FnMut(&mut fastrand::Rng) -> Step,
-) -> Script {
-    (0..rng.usize(count))
-        .map(|_| (0..rng.usize(steps.clone())).map(|_| step(rng)).collect())
-        .collect()
-}
-
-pub fn write(block: usize, change: Change) -> Step {
-    write_all(vec![Item { block, change }])
-}
-
-fn write_all(items: Vec<Item>) -> Step {
-    Step::Transaction {
-        volume: 0,
-        items,
-        abort: false,
-    }
-}
-
-pub fn read(block: usize) -> Step {
-    Step::Read { volume: 0, block }
-}
-
-/// One of few contents, written as a call of its own or as a transaction.
-fn common(rng: &mut fastrand::Rng) -> Change {
-    Change::Whole(rng.u64(1..4))
-}
-
-fn part(rng: &mut fastrand::Rng, block_bytes: usize) -> Change {
-    let len = rng.usize(1..16);
-    Change::Part {
-        offset: rng.usize(..block_bytes - len),
-        len,
-        seed: rng.u64(..),
-    }
-}
-
-/// Blocks that share what others leave: one is given a content that another one has, while that one is
-/// overwritten and what it leaves is taken by a third.
-fn twins(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let few = |rng: &mut fastrand::Rng| match rng.bool() {
-        true => Change::Known(rng.u64(..6)),
-        false => common(rng),
-    };
-    let contents = [few(rng), few(rng)];
-    let writer = |rng: &mut fastrand::Rng, blocks: std::ops::Range<usize>| {
-        let block = rng.usize(blocks);
-        match rng.u8(..16) {
-            0..=8 => write(block, contents[rng.usize(..2)]),
-            9 | 10 => write(block, few(rng)),
-            11 => write(block, part(rng, shape.block_bytes)),
-            12 => write(block, Change::Discard),
-            13 => write(block, Change::Copy(rng.usize(..shape.volume_blocks))),
-            14 => read(block),
-            _ => write(block, Change::Whole(rng.u64(..))),
-        }
-    };
-    let one = (0..rng.usize(4..12)).map(|_| writer(rng, 0..2)).collect();
-    let other = (0..rng.usize(4..12))
-        .map(|_| writer(rng, 1..shape.volume_blocks))
-        .collect();
-    vec![one, other]
-}
-
-/// A block is appended to until it is whole. What it then holds was in the pool before, at the same
-/// position, so that a copy finds it.
-fn completed(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let len = rng.usize(1..shape.block_bytes - 8);
-    let (first, last) = (rng.u64(..), rng.u64(..));
-    let grow = |block| {
-        [(len, first), (shape.block_bytes - len, last)]
-            .map(|(len, seed)| write(block, Change::Append { len, seed }))
-    };
-    let mut steps = grow(0).to_vec();
-    steps.push(write(1, Change::Copy(0)));
-    if rng.bool() {
-        steps.push(Step::Checkpoint);
-    }
-    steps.extend(grow(1));
-    steps.push(write(2, Change::Copy(1)));
-    if rng.bool() {
-        steps.push(write(0, Change::Whole(rng.u64(..))));
-    }
-    let second = (0..rng.usize(..3)).map(|_| read(rng.usize(..shape.volume_blocks)));
-    vec![steps, second.collect()]
-}
-
-fn failed_fence(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    // Others bring blocks in, or write the very block.
-    // With a commit word that one fails after it may count all the same.
-    let reads = shape.strict;
-    let block = rng.usize(..shape.volume_blocks);
-    let after = match rng.bool() {
-        true => u32::from(shape.strict),
-        false => rng.u32(..4),
-    };
-    let mut script = vec![vec![
-        Step::FailFence { after },
-        write(block, Change::Whole(rng.u64(..))),
-        write(block, Change::Whole(rng.u64(..))),
-    ]];
-    script.extend(actors(rng, 1..=2, 2..6, |rng| match reads {
-        true => read(rng.usize(..shape.volume_blocks)),
-        false if rng.u8(..4) == 0 => write(block, part(rng, shape.block_bytes)),
-        false => write(block, Change::Whole(rng.u64(..))),
-    }));
-    script
-}
-
-/// One range, which one actor zeroes while the other one reads it, writes it, or writes others back.
-fn zeroings(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let block = rng.usize(..shape.volume_blocks - 1);
-    let next = (block + 1) % shape.volume_blocks;
-    let new = |block, rng: &mut fastrand::Rng| write(block, Change::Whole(rng.u64(..)));
-    let away = [Step::Reclaim(3), read(block), read(next)];
-    let variant = [0, 0, 1, 2, 3][rng.usize(..5)];
-    let mut first = match variant {
-        0 => vec![new(block, rng), Step::WriteBack, read(block)],
-        1 => vec![read(block), read(block)],
-        2 => vec![new(next, rng), Step::WriteBack, read(next)],
-        _ => vec![write(block, part(rng, shape.block_bytes)), Step::Flush(0)],
-    };
-    if variant != 0 || rng.bool() {
-        first.extend(away.clone());
-    }
-    let mut second = Vec::new();
-    if variant == 2 || rng.bool() {
-        second.push(Step::FailStore {
-            volume: 0,
-            writes: 0,
-            syncs: 1,
-        });
-    }
-    second.push(Step::DiscardRange {
-        volume: 0,
-        block,
-        count: 1,
-    });
-    second.push(read(block));
-    second.extend(away);
-    vec![first, second]
-}
-
-/// The end of a volume moves while its last block comes and goes.
-fn growth(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let end = shape.first_blocks - 1;
-    let block = if rng.bool() { end } else { 0 };
-    let first = match rng.u8(..3) {
-        0 => vec![read(end), read(end)],
-        _ => vec![write(block, Change::Whole(rng.u64(..))), Step::WriteBack],
-    };
-    let away = [read(block), Step::Reclaim(3), read(end), read(block)];
-    let mut second = Vec::new();
-    if shape.odd_bytes.1 == 0 || rng.bool() {
-        second.push(Step::FailStore {
-            volume: 0,
-            writes: 0,
-            syncs: 1,
-        });
-    }
-    second.extend([Step::GrowVolume(0), Step::GrowVolume(0)]);
-    second.extend(away.clone());
-    vec![[first.as_slice(), &away].concat(), second]
-}
-
-/// A process that zeroes a block which is not cached, or one that brings it in.
-fn killed(rng: &mut fastrand::Rng) -> Script {
-    let zero = Step::DiscardRange {
-        volume: 0,
-        block: 0,
-        count: 1,
-    };
-    match rng.bool() {
-        true => vec![vec![zero, read(0)]],
-        false => vec![vec![read(0), Step::Reclaim(3), read(0)]],
-    }
-}
-
-fn pages(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let new = |rng: &mut fastrand::Rng| {
-        let block = rng.usize(..shape.volume_blocks);
-        write(block, Change::Whole(rng.u64(..)))
-    };
-    let mut steps = vec![new(rng), new(rng)];
-    steps.push(Step::FailFence {
-        after: rng.u32(..2),
-    });
-    steps.extend([new(rng), new(rng)]);
-    vec![steps]
-}
-
-fn relayed(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
-    let block = rng.usize(..shape.volume_blocks);
-    match rng.u8(..6) {
-        0 => Step::Checkpoint,
-        1 => write(block, part(rng, shape.block_bytes)),
-        _ => write(block, Change::Whole(rng.u64(..))),
-    }
-}
-
-/// Blocks that change together, and readers of both.
-fn pairs(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let both = |rng: &mut fastrand::Rng| {
-        let change = |rng: &mut fastrand::Rng| match rng.bool() {
-            true => Change::Whole(rng.u64(..)),
-            false => part(rng, shape.block_bytes),
-        };
-        let items = [0, 1].map(|block| Item {
-            block,
-            change: change(rng),
-        });
-        write_all(items.to_vec())
-    };
-    let mut script = actors(rng, 1..=2, 2..5, both);
-    script.extend(actors(rng, 1..=1, 3..8, |_| Step::ReadAtomic {
-        volume: 0,
-        block: 0,
-        count: 2,
-    }));
-    script
-}
-
-fn unchecked(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let mut script = actors(rng, 1..=2, 4..10, |rng| {
-        let block = rng.usize(..shape.volume_blocks.min(3));
-        match rng.u8(..8) {
-            0 => write(block, part(rng, shape.block_bytes)),
-            1 => Step::Flush(0),
-            2 => Step::Reclaim(3),
-            _ => write(block, Change::Whole(rng.u64(..))),
-        }
-    });
-    script.extend(actors(rng, 1..=1, 4..10, |rng| {
-        read(rng.usize(..shape.volume_blocks.min(3)))
-    }));
-    script
-}
-
-fn crowded(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
-    let is_full = shape.volume_blocks + 2 >= shape.slots;
-    let block = rng.usize(..if is_full { shape.volume_blocks } else { 2 });
-    match rng.u8(..10) {
-        0..=4 => write(block, Change::Whole(rng.u64(..))),
-        5 | 6 => write(block, part(rng, shape.block_bytes)),
-        7 => write_all(
-            [0, 1]
-                .map(|block| Item {
-                    block,
-                    change: Change::Whole(rng.u64(..)),
-                })
-                .to_vec(),
-        ),
-        8 => read(block),
-        _ => Step::Checkpoint,
     }
 }
 

@@ -47,7 +47,11 @@ pub struct Life {
 
 /// Lives `plan`.
 pub fn live(plan: Plan<'_>) -> Life {
-    let chances = plan.capture.chances;
+    let Capture {
+        chances,
+        fence_chances,
+        ..
+    } = plan.capture;
     let world = World::new(plan.shape, plan.start, plan.capture, plan.seed, plan.traced);
     let world = Arc::new(world);
     let first = plan.processes.first();
@@ -57,7 +61,8 @@ pub fn live(plan: Plan<'_>) -> Life {
     let last = plan.processes.len() - 1;
     for (number, mut process) in plan.processes.into_iter().enumerate() {
         let is_crowded_out = number == 0 && last > 0;
-        world.set_chances(chances.div_ceil(if is_crowded_out { FIRST_OF_MANY } else { 1 }));
+        let fewer = if is_crowded_out { FIRST_OF_MANY } else { 1 };
+        world.set_chances(chances.div_ceil(fewer), fence_chances / fewer);
         if number > 0 && process.is_spared {
             world.fail_no_more();
         }

@@ -6,7 +6,7 @@
 //! error. Nothing becomes durable once a lost page was met, and a pool that meets one while it opens
 //! refuses, and says where the medium failed.
 
-use crate::focus::{read, write};
+use crate::focus_scripts::{read, write};
 use crate::judge::judge_known;
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;

@@ -4,6 +4,7 @@
 
 mod campaign;
 mod content;
+mod crash_samples;
 mod directed;
 mod engine;
 mod engine_actor;
@@ -12,6 +13,7 @@ mod expected;
 mod explore;
 mod files;
 mod focus;
+mod focus_scripts;
 mod judge;
 mod life;
 mod lost;

@@ -30,6 +30,11 @@ pub enum Policy {
     Windows { rng: fastrand::Rng, chances: u32 },
     /// The one that runs; with so many chances in 256 another one where it is at a backing.
     Backings { rng: fastrand::Rng, chances: u32 },
+    /// The one that runs; with so many chances in 256 another one where it has looked at something in a cold
+    /// place and will look again, and now and then elsewhere.
+    Rechecks { rng: fastrand::Rng, chances: u32 },
+    /// This one, until it comes to that access to a backing; then another one, as long as it can go on.
+    AtBacking { first: usize, access: u64 },
     /// The one that runs, but for these preemptions: at this step, to this actor.
     Preemptions(Vec<(u64, usize)>),
 }
@@ -147,6 +152,7 @@ impl Scheduler {
         let pause = move |pause| match pause {
             Pause::Wait => yielder.point(actor, Point::Yield),
             Pause::Look => yielder.point(actor, Point::Look),
+            Pause::Recheck => yielder.point(actor, Point::Recheck),
         };
         forebay_pmem::set_yield_hook(Some(Box::new(pause)));
         self.wait_for_turn(actor, self.lock());
@@ -268,6 +274,8 @@ pub enum Point {
     Fence,
     /// It is about to look at something without a lock, and will see later whether that still holds.
     Look,
+    /// The same in a cold place, which says so.
+    Recheck,
     /// It waits for another one.
     Yield,
 }
@@ -306,16 +314,17 @@ impl State {
         let Some(first) = others.clone().next() else {
             return current.expect("somebody is alive");
         };
-        let step = self.steps;
-        let (at, seldom) = match policy {
-            Policy::Backings { .. } => (&Point::Backing, 0),
-            _ => (&Point::Look, 4),
+        let (step, backings) = (self.steps, self.backings);
+        let (at, seldom): (&[Point], u32) = match policy {
+            Policy::Backings { .. } => (&[Point::Backing], 0),
+            Policy::Rechecks { .. } => (&[Point::Recheck], 8),
+            _ => (&[Point::Look, Point::Recheck], 4),
         };
         match policy {
             Policy::Random { rng, switches } => {
                 let weight = match point {
                     Point::Fence => 8,
-                    Point::Look => 1,
+                    Point::Look | Point::Recheck => 1,
                     Point::Event | Point::Backing | Point::Yield => 2,
                 };
                 match current {
@@ -326,10 +335,12 @@ impl State {
                     }
                 }
             }
-            Policy::Windows { rng, chances } | Policy::Backings { rng, chances } => {
+            Policy::Windows { rng, chances }
+            | Policy::Backings { rng, chances }
+            | Policy::Rechecks { rng, chances } => {
                 let chances = match point {
                     Point::Yield => 256,
-                    _ if point == *at => *chances,
+                    _ if at.contains(&point) => *chances,
                     _ => seldom,
                 };
                 match current {
@@ -348,6 +359,17 @@ impl State {
                 }
                 let all = others.chain(current);
                 all.max_by_key(|&actor| priorities[actor]).unwrap_or(first)
+            }
+            Policy::AtBacking {
+                first: asked,
+                access,
+            } => {
+                let is_there = point == Point::Backing && backings == *access;
+                match current {
+                    Some(current) if !must_yield && !is_there => current,
+                    None if step == 0 && alive[*asked] => *asked,
+                    _ => first,
+                }
             }
             Policy::Preemptions(list) => {
                 let asked = list.iter().find(|preemption| preemption.0 == step);

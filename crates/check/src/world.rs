@@ -410,9 +410,10 @@ impl World {
         self.lock().events.push(Event::HalfMade);
     }
 
-    /// Chances in 256 for each moment from here on.
-    pub fn set_chances(&self, chances: u32) {
-        self.lock().capture.chances = chances;
+    /// Chances in 256 for each moment from here on, and for each one before a fence.
+    pub fn set_chances(&self, chances: u32, fence_chances: u32) {
+        let capture = &mut self.lock().capture;
+        (capture.chances, capture.fence_chances) = (chances, fence_chances);
     }
 
     /// What happened.

@@ -39,7 +39,9 @@ pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
 pub use ownership::{Foreign, Opening, open_own};
 pub use region::{Line, Region};
-pub use yield_point::{Pause, lock_or_yield, look_point, set_yield_hook, yield_point};
+pub use yield_point::{
+    Pause, lock_or_yield, look_point, recheck_point, set_yield_hook, yield_point,
+};
 
 /// Bytes of a cache line: the unit of flushes, streams and [`Counters`].
 pub const LINE_BYTES: usize = 64;

@@ -30,6 +30,8 @@ pub enum Pause {
     Wait,
     /// It looks at something without a lock.
     Look,
+    /// It has looked at something without a lock, in a cold place, and will look again under one.
+    Recheck,
 }
 
 /// A hook with the count of hooked threads kept right however it goes away.
@@ -63,6 +65,14 @@ pub fn yield_point() {
 pub fn look_point() {
     if HOOKED_THREADS.load(Ordering::Relaxed) != 0 {
         yield_to_hook(Pause::Look);
+    }
+}
+
+/// The same where a look without a lock is to be followed by one that decides.
+#[inline]
+pub fn recheck_point() {
+    if HOOKED_THREADS.load(Ordering::Relaxed) != 0 {
+        yield_to_hook(Pause::Recheck);
     }
 }
 
@@ -100,7 +110,7 @@ pub fn lock_or_yield<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sets or clears what [`yield_point`] and [`look_point`] call on this thread.
+/// Sets or clears what [`yield_point`], [`look_point`] and [`recheck_point`] call on this thread.
 pub fn set_yield_hook(hook: Option<Box<dyn Fn(Pause)>>) {
     let hook = hook.map(|hook| {
         HOOKED_THREADS.fetch_add(1, Ordering::Relaxed);
