@@ -26,6 +26,8 @@ pub(super) static KERNELS: Kernels = Kernels {
     },
 };
 
+/// # Safety
+/// As of the loops of `Kernels`.
 unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: as the caller's.
     unsafe { store(to, from, len) };
@@ -45,6 +47,8 @@ pub(crate) unsafe fn stream_line(to: *mut u8, line: &[u64; 8]) {
     unsafe { stream(to, line.as_ptr().cast(), LINE_BYTES) };
 }
 
+/// # Safety
+/// As of the loops of `Kernels`.
 unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) -> u32 {
     // SAFETY: as the caller's; the source is the caller's own, so it is an ordinary slice.
     unsafe {
@@ -53,6 +57,8 @@ unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) 
     }
 }
 
+/// # Safety
+/// As of the loops of `Kernels`.
 unsafe fn store(to: *mut u8, from: *const u8, len: usize) {
     let mut at = 0;
     while at < len {
@@ -73,6 +79,8 @@ unsafe fn store(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
+/// # Safety
+/// As of the loops of `Kernels`.
 unsafe fn read(to: *mut u8, from: *const u8, len: usize) {
     let mut at = 0;
     while at < len {
@@ -93,6 +101,8 @@ unsafe fn read(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
+/// # Safety
+/// As of the loops of `Kernels`.
 unsafe fn read_with_crc(to: *mut u8, from: *const u8, len: usize, mut state: u32) -> u32 {
     for start in (0..len).step_by(CHUNK_BYTES) {
         let chunk = CHUNK_BYTES.min(len - start);
@@ -105,6 +115,8 @@ unsafe fn read_with_crc(to: *mut u8, from: *const u8, len: usize, mut state: u32
     state
 }
 
+/// # Safety
+/// As of the loops of `Kernels`.
 unsafe fn crc(from: *const u8, len: usize, mut state: u32) -> u32 {
     let mut buffer = [0_u8; CHUNK_BYTES];
     for start in (0..len).step_by(CHUNK_BYTES) {

@@ -142,6 +142,9 @@ fn times(sum: u64, power: u32) -> __m128i {
 }
 
 /// The bytes are summed where they come from, which is the caller's own.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 unsafe fn stream_with_crc(
     mut to: *mut u8,
@@ -174,6 +177,9 @@ unsafe fn stream_with_crc(
 /// The bytes are summed where they were copied to, which is the caller's own: others may change
 /// them in the region between two loads. A group is summed while the next one is copied, whose
 /// loads may wait for the medium.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 unsafe fn read_with_crc(
     mut to: *mut u8,
@@ -228,6 +234,8 @@ fn fetch_ahead(from: *const u8, len: usize) {
     }
 }
 
+/// # Safety
+/// As of the loops of `Kernels`.
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 unsafe fn crc(mut from: *const u8, mut len: usize, mut state: u32) -> u32 {
     let nowhere = std::ptr::null_mut();

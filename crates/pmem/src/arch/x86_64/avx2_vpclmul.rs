@@ -34,6 +34,9 @@ pub(super) fn is_supported() -> bool {
 }
 
 /// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[target_feature(enable = "avx2,vpclmulqdq,pclmulqdq,sse4.2")]
 unsafe fn pass<const SINK: u8>(
     mut to: *mut u8,
@@ -67,6 +70,9 @@ unsafe fn pass<const SINK: u8>(
 }
 
 /// The folded sum of as many whole batches as there are, at least one.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[inline]
 #[target_feature(enable = "avx2,vpclmulqdq")]
 unsafe fn pass_batches<const SINK: u8>(

@@ -78,6 +78,9 @@ struct Progress {
 }
 
 /// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[target_feature(enable = "avx512f,avx512vl,vpclmulqdq,pclmulqdq,sse4.2")]
 unsafe fn pass<const SINK: u8, const CRC: bool>(
     to: *mut u8,
@@ -121,6 +124,9 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
 }
 
 /// The same for as many whole batches as there are, at least one.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[inline]
 #[target_feature(enable = "avx512f,vpclmulqdq")]
 unsafe fn pass_batches<const SINK: u8, const CRC: bool>(

@@ -69,6 +69,9 @@ macro_rules! put {
 }
 
 /// Loads `len` bytes in ascending order, puts them where the sink says, and advances the CRC.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[target_feature(enable = "pclmulqdq,sse4.2")]
 unsafe fn pass<const SINK: u8, const CRC: bool>(
     mut to: *mut u8,
@@ -119,6 +122,9 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
 }
 
 /// The same for fewer bytes than a line, in ever smaller words.
+///
+/// # Safety
+/// As of the loops of `Kernels`.
 #[inline]
 #[target_feature(enable = "sse4.2")]
 pub(super) unsafe fn pass_tail<const SINK: u8, const CRC: bool>(
