@@ -7,7 +7,7 @@ use rustix::fs::FallocateFlags;
 
 use crate::buffer::FileBuffer;
 use crate::file::{BufferedFile, SyncKind};
-use crate::testing::{Rig, open_file};
+use crate::testing::{Rig, SmallDisk, open_file};
 
 const POOL_BYTES: u64 = 8 << 20;
 const BLOCK: u64 = 4096;
@@ -103,4 +103,64 @@ fn room_that_the_program_itself_reserved_is_kept() {
     assert!(backing_bytes(&rig) >= 1 << 20);
     drop(adopt(&rig, &buffer));
     assert!(backing_bytes(&rig) >= 1 << 20);
+}
+
+/// A disk of a MiB with nothing free but this, and the file that takes the rest.
+fn almost_full_disk(rig: &Rig, free_bytes: usize) -> Option<(SmallDisk, std::path::PathBuf)> {
+    let at = rig.path("disk");
+    std::fs::create_dir(&at).expect("a directory");
+    let disk = SmallDisk::new(&at)?;
+    let filler = at.join("filler");
+    std::fs::write(&filler, vec![1; (1 << 20) - free_bytes]).expect("it fits");
+    Some((disk, filler))
+}
+
+#[test]
+fn after_a_write_that_a_full_disk_refused_a_sync_lengthened_the_file_with_zeroes() {
+    let rig = Rig::new(POOL_BYTES);
+    let Some((disk, filler)) = almost_full_disk(&rig, 0) else {
+        return;
+    };
+    let path = disk.path().join("file");
+    let buffer = rig.open().expect("open");
+    let file = buffer.adopt(open_file(&path)).expect("adopt");
+    // Known to be durable: from here on what is written is all that a sync has to see to.
+    file.sync(SyncKind::Data).expect("sync");
+    file.write_at(0, &[7; 300_000], false)
+        .expect_err("there is no room");
+    std::fs::remove_file(filler).expect("remove");
+    file.write_at(0, b"0123456789", false).expect("write");
+    file.sync(SyncKind::Data).expect("sync");
+    assert_eq!(file.size_bytes().expect("size"), 10);
+    drop((file, buffer));
+    assert_eq!(std::fs::read(path).expect("read"), b"0123456789");
+}
+
+#[test]
+fn an_append_that_a_full_disk_refused_left_its_beginning_in_the_file() {
+    for is_synced in [false, true] {
+        let rig = Rig::new(POOL_BYTES);
+        let Some((disk, filler)) = almost_full_disk(&rig, 100 << 10) else {
+            return;
+        };
+        let path = disk.path().join("file");
+        let buffer = rig.open().expect("open");
+        let file = buffer.adopt(open_file(&path)).expect("adopt");
+        file.append(&[7; 5000], is_synced).expect("append");
+        if is_synced {
+            // So much that nobody asked to be durable: what follows goes past the pool.
+            for _ in 0..2000 {
+                file.write_at(0, &[7; 5000], false).expect("write");
+            }
+        }
+        file.append(&[8; 300_000], false)
+            .expect_err("there is no room");
+        assert_eq!(file.size_bytes().expect("size"), 5000);
+        std::fs::remove_file(filler).expect("remove");
+        file.append(&[9; 5000], false).expect("append");
+        file.sync(SyncKind::Data).expect("sync");
+        let mut found = vec![0; 20_000];
+        let length = file.read_at(0, &mut found).expect("read");
+        assert!(found[..length] == [[7; 5000], [9; 5000]].concat());
+    }
 }

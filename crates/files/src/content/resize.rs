@@ -37,7 +37,7 @@ impl Content {
         result
     }
 
-    fn truncate_backing(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
+    pub(super) fn truncate_backing(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
         let before = self.target.size_bytes();
         if size_bytes < before {
             // Whatever was there must not come back; the next sync sees to that in the backing.
@@ -82,7 +82,7 @@ impl Content {
     /// the backing's file and drops blocks behind the end. These are forgotten before this returns, so
     /// when the file grows again nothing old is there. A backing that refuses is asked before: once the
     /// row says it, the cut counts.
-    fn cut_pooled(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
+    pub(super) fn cut_pooled(&self, state: &mut State, size_bytes: u64) -> io::Result<()> {
         self.target.check_cuttable()?;
         let shared = &self.shared;
         let block_bytes = shared.volume.block_size() as u64;

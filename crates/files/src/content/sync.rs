@@ -102,6 +102,8 @@ impl Content {
     /// Brings what only the page cache has into the pool. The file is hot then: who syncs once does so
     /// again.
     fn absorb(&self, state: &mut State) -> io::Result<()> {
+        // A write that failed is remembered whole; the file ends where it ends.
+        state.unsynced.ranges.cut(self.target.size_bytes());
         let ranges: Vec<(u64, u64)> = state.unsynced.ranges.iter().collect();
         let mut bytes = Vec::new();
         for (start, end) in ranges {

@@ -63,14 +63,33 @@ impl Content {
             // What is not durable may be that the file was cut: that goes first.
             self.sync_backing_locked(state)?;
         }
-        if (durable || state.is_hot) && self.join_pool(state) {
+        let size_before = self.target.size_bytes();
+        let is_pooled = (durable || state.is_hot) && self.join_pool(state);
+        let written = if is_pooled {
             state.is_hot = true;
-            return self.write_pooled(state, offset, data);
+            self.write_pooled(state, offset, data)
+        } else {
+            self.write_cold(state, offset, data)
+        };
+        if written.is_err() {
+            self.cut_back(state, size_before);
         }
-        self.write_cold(state, offset, data)?;
-        match durable {
+        written?;
+        match durable && !is_pooled {
             true => self.sync_backing_locked(state),
             false => Ok(()),
+        }
+    }
+
+    /// What a write that failed has put behind the end goes: its caller is told that nothing was written,
+    /// and appends the same again. What cannot be cut stays.
+    fn cut_back(&self, state: &mut State, size_bytes: u64) {
+        if self.target.size_bytes() > size_bytes {
+            drop(match state.pooled {
+                Some(_) => self.cut_pooled(state, size_bytes),
+                None => self.truncate_backing(state, size_bytes),
+            });
+            self.note_unsynced(state);
         }
     }
 
