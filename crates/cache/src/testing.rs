@@ -1,14 +1,43 @@
 //! For checkers that run a pool again and again: makes repeatable what differs from run to run.
 //! Nothing here is meant for programs that keep data.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 
 pub use crate::queue::Queue;
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
     static TWIN_BITS: Cell<u32> = const { Cell::new(u32::BITS) };
+    static MARK_WATCHER: RefCell<Option<Rc<dyn MarkWatcher>>> = const { RefCell::new(None) };
+}
+
+/// Is told of the syncs by which marks in files become durable.
+pub trait MarkWatcher {
+    /// A mark's file, or the folder that has it, is about to be synced.
+    fn before_sync(&self);
+    /// It was.
+    fn synced(&self, file: &File);
+}
+
+/// Sets or clears who is told of this thread's syncs of marks.
+pub fn set_mark_watcher(watcher: Option<Rc<dyn MarkWatcher>>) {
+    MARK_WATCHER.set(watcher);
+}
+
+/// Makes a mark's file, or the folder that has it, durable.
+pub(crate) fn sync_mark(file: &File) -> io::Result<()> {
+    let watcher = MARK_WATCHER.with_borrow(Clone::clone);
+    let Some(watcher) = watcher else {
+        return file.sync_all();
+    };
+    watcher.before_sync();
+    file.sync_all()?;
+    watcher.synced(file);
+    Ok(())
 }
 
 /// The number that decides where this thread starts to look for a lane or a slot. To a pool it is a new

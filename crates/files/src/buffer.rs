@@ -19,6 +19,7 @@ use crate::errors::{from_pool, told};
 use crate::file::{BufferedFile, FileFacts};
 use crate::marks::mark_place;
 use crate::metadata::{FileIds, LOG, MetadataArea};
+use crate::mutants::{Mutant, mutated};
 use crate::names::{
     KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background, link_of,
 };
@@ -248,7 +249,10 @@ impl FileBuffer {
             content.suspend(Suspender::End)
         });
         // What people do to the directory from now on is not to be undone by the next open.
-        let drained = drained.and_then(|()| self.names.end());
+        let drained = drained.and_then(|()| match mutated(Mutant::FilesWholeBeforeNames) {
+            true => Ok(()),
+            false => self.names.end(),
+        });
         let drained = drained.and_then(|()| match self.is_marked_each_time {
             // Nothing is dirty then but what is about files; the mark says whole of a clean pool.
             true => self.shared.volume.flush().map_err(from_pool),
@@ -387,7 +391,9 @@ fn attach(
             owner_called(&name)
         ));
     }
-    if let Some(mark) = &mark {
+    if let Some(mark) = &mark
+        && !mutated(Mutant::FilesSideTakenUnjudged)
+    {
         // Before the file beside is made this pool's: a lost pool may come back to it.
         pool.check_mark(&name, &**mark).map_err(told)?;
     }

@@ -33,5 +33,11 @@ forebay::mutants! {
         FilesCutUnsettled,
         /// What went to the page cache counts as there after that was lost.
         FilesPageCacheTrusted,
+        /// DATA has a mark that the store of its files does not tell of.
+        FilesMarkUnknown,
+        /// The file beside a pool is made this pool's before DATA's mark is judged.
+        FilesSideTakenUnjudged,
+        /// DATA's mark says whole while names are durable in the log only.
+        FilesWholeBeforeNames,
     }
 }

@@ -263,11 +263,11 @@ impl Registry {
     /// All contents.
     pub(crate) fn contents(&self) -> Vec<Arc<Content>> {
         let files = self.lock();
-        files
-            .known
-            .values()
-            .map(|known| known.content.clone())
-            .collect()
+        let mut known: Vec<_> = files.known.iter().collect();
+        // The same order in every run: what fails in one can be looked at in another.
+        known.sort_unstable_by_key(|(identity, _)| (identity.device, identity.inode));
+        let contents = known.into_iter().map(|(_, known)| known.content.clone());
+        contents.collect()
     }
 
     /// From now on files pass through; returns all that are known.

@@ -385,6 +385,8 @@ impl BackingStore for VirtualStore {
     }
 
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
-        self.mark.as_deref()
+        self.mark
+            .as_deref()
+            .filter(|_| !mutated(Mutant::FilesMarkUnknown))
     }
 }

@@ -14,6 +14,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::MarkPlace;
+use crate::testing::sync_mark;
 
 /// The attribute that anybody may set who may write the file.
 pub const USER_ATTRIBUTE: &str = "user.forebay";
@@ -169,7 +170,7 @@ impl MarkFiles {
             match rustix::fs::fsetxattr(file, *name, mark, XattrFlags::empty()) {
                 Ok(()) => {
                     // An fdatasync may leave attributes out.
-                    file.sync_all()?;
+                    sync_mark(file)?;
                     return Ok(Some(*name));
                 }
                 Err(error) if is_no_place(error) => {}
@@ -196,10 +197,10 @@ impl MarkFiles {
             .mode(0o600)
             .open(&made)?;
         file.write_all(mark)?;
-        file.sync_all()?;
+        sync_mark(&file)?;
         std::fs::rename(&made, path)?;
         // Orders the new name before whatever relies on it.
-        File::open(folder)?.sync_all()
+        sync_mark(&File::open(folder)?)
     }
 
     /// Writes the file beside, or elsewhere where none can be made beside; whether it is beside.

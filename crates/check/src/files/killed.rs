@@ -26,6 +26,7 @@ impl Case {
             pool,
             side: self.side.newest(),
             tree: (**self.history.newest()).clone(),
+            mark: (**self.mark.newest()).clone(),
             mounting: self.mounting,
         }
     }

@@ -1,7 +1,8 @@
 //! One life of a buffer: recovered from what a crash left, worked with, and crashed again and again.
 
 use super::backing::{Backing, History, Identities};
-use super::oracle::{Id, Model};
+use super::mark;
+use super::oracle::Model;
 use super::script::{self, Step};
 use super::side::{Sectors, Side, SideState};
 use super::tree::Tree;
@@ -24,6 +25,8 @@ pub struct Image {
     pub pool: Vec<u8>,
     pub side: Sectors,
     pub tree: Tree,
+    /// The folder with DATA's mark.
+    pub mark: Tree,
     /// Which mounting of the backing it is: another one after each power cut.
     pub mounting: u64,
 }
@@ -33,6 +36,7 @@ pub struct Case {
     pub pool: CrashState,
     pub side: SideState,
     pub history: History,
+    pub mark: History,
     pub mounting: u64,
     /// 0 during recovery; then one more than the steps that had been acknowledged.
     pub done: usize,
@@ -56,6 +60,7 @@ impl Case {
             pool,
             side: self.side.sample(rng),
             tree: self.history.sample(rng),
+            mark: self.mark.sample(rng),
             mounting: self.mounting + 1,
         }
     }
@@ -79,21 +84,25 @@ pub struct Life {
 pub struct Place {
     /// The directory of the backing; made anew for each life.
     pub root: PathBuf,
+    /// The folder of its mark; made anew too.
+    pub marks: PathBuf,
     /// Bytes of the side file.
     pub side_bytes: u64,
 }
 
 /// What is on the machine while a life lasts.
-struct Machine {
+pub struct Machine {
     shadow: Arc<Shadow>,
     side: Arc<Side>,
     backing: Arc<Backing>,
+    marks: Arc<Backing>,
     buffer: Option<Arc<FileBuffer>>,
 }
 
 /// Notes moments: a few of recovery, and in some steps one of the first.
 struct Recorder {
     rng: fastrand::Rng,
+    marks_rng: fastrand::Rng,
     cases: Vec<Case>,
     /// Steps that have been acknowledged, and one for recovery.
     done: usize,
@@ -108,6 +117,8 @@ const MOMENTS_OF_A_STEP: [u64; 4] = [8, 14, 14, 90];
 /// Moments of recovery that are noted: so many anywhere, and as many among the last.
 const RECOVERY_CASES: usize = 3;
 const LAST_MOMENTS: u64 = 60;
+/// Of the moments around a sync of the mark one in so many is noted.
+const MARK_MOMENTS_ONE_IN: u8 = 3;
 
 /// What a life is made of.
 pub struct Plan {
@@ -119,14 +130,17 @@ pub struct Plan {
     pub number: u64,
     pub seed: u64,
     pub steps: usize,
+    /// Whether it ends in order.
+    pub ends: bool,
 }
 
 impl Machine {
-    fn start(place: &Place, image: Image, identities: Identities) -> io::Result<Machine> {
+    pub fn start(place: &Place, image: Image, identities: Identities) -> io::Result<Machine> {
         Ok(Machine {
             shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
             side: Arc::new(Side::new(place.side_bytes, image.side)),
             backing: Backing::new(&place.root, image.tree, identities, image.mounting)?,
+            marks: Backing::new(&place.marks, image.mark, Identities::default(), 0)?,
             buffer: None,
         })
     }
@@ -134,26 +148,47 @@ impl Machine {
     /// From now on `recorder` is called around everything that a power cut could come between.
     fn record(&self, recorder: &Arc<Mutex<Recorder>>) {
         let (shadow, side) = (Arc::downgrade(&self.shadow), Arc::downgrade(&self.side));
-        let (backing, recorder) = (Arc::downgrade(&self.backing), Arc::clone(recorder));
-        let note = Arc::new(move || {
-            let parts = (shadow.upgrade(), side.upgrade(), backing.upgrade());
-            if let (Some(shadow), Some(side), Some(backing)) = parts {
-                lock(&recorder).note(&shadow, &side, &backing);
+        let (backing, marks) = (Arc::downgrade(&self.backing), Arc::downgrade(&self.marks));
+        let recorder = Arc::clone(recorder);
+        let note = Arc::new(move |is_of_mark: bool| {
+            let parts = (shadow.upgrade(), side.upgrade());
+            let others = (backing.upgrade(), marks.upgrade());
+            if let ((Some(shadow), Some(side)), (Some(backing), Some(marks))) = (parts, others) {
+                let mut recorder = lock(&recorder);
+                if recorder.is_next_noted(is_of_mark) {
+                    recorder.note(&shadow, &side, &backing, &marks);
+                }
             }
         });
         let on_pool = Arc::clone(&note);
-        self.shadow.set_hook(Some(Arc::new(move |_| on_pool())));
+        self.shadow
+            .set_hook(Some(Arc::new(move |_| on_pool(false))));
         let on_side = Arc::clone(&note);
-        self.side.set_hook(Some(Arc::new(move |_| on_side())));
-        self.backing.on_sync(Some(note));
+        self.side.set_hook(Some(Arc::new(move |_| on_side(false))));
+        let on_mark = Arc::clone(&note);
+        self.marks.on_sync(Some(Arc::new(move || on_mark(true))));
+        self.backing.on_sync(Some(Arc::new(move || note(false))));
     }
 
-    fn open(&mut self, place: &Place, life: u64) -> io::Result<Arc<FileBuffer>> {
+    /// What is there now.
+    pub fn look(&self) -> io::Result<Image> {
+        Ok(Image {
+            pool: Vec::new(),
+            side: self.side.crash_state().newest(),
+            tree: self.backing.tree()?,
+            mark: self.marks.tree()?,
+            mounting: self.backing.mounting(),
+        })
+    }
+
+    pub fn open(&mut self, place: &Place, life: u64) -> io::Result<Arc<FileBuffer>> {
         forebay::testing::set_thread_hint(0);
         forebay::testing::set_random_seed(Some(life));
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
+        let watcher = Rc::new(mark::Watcher(Arc::clone(&self.marks)));
+        forebay::testing::set_mark_watcher(Some(watcher));
         let buffer = FileBuffer::open_on(FileBufferParts {
-            mark: None,
+            mark: Some(mark::place_of(place)?),
             regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
             side: forebay::Backing::from_store(self.side.clone()),
             root: Some(place.root.clone()),
@@ -169,9 +204,11 @@ impl Drop for Machine {
         self.shadow.set_hook(None);
         self.side.set_hook(None);
         self.backing.on_sync(None);
+        self.marks.on_sync(None);
         // The process is gone: nothing is drained.
         self.buffer = None;
         observe::set_observer(None);
+        forebay::testing::set_mark_watcher(None);
     }
 }
 
@@ -180,6 +217,7 @@ impl Recorder {
     fn counting() -> Recorder {
         Recorder {
             rng: fastrand::Rng::with_seed(0),
+            marks_rng: fastrand::Rng::with_seed(0),
             cases: Vec::new(),
             done: 0,
             moments: 0,
@@ -191,6 +229,7 @@ impl Recorder {
     fn new(seed: u64, moments: u64) -> Recorder {
         let mut recorder = Recorder {
             rng: fastrand::Rng::with_seed(seed),
+            marks_rng: fastrand::Rng::with_seed(!seed),
             ..Recorder::counting()
         };
         let last = moments.saturating_sub(LAST_MOMENTS);
@@ -210,15 +249,19 @@ impl Recorder {
         self.noted = BTreeSet::from([self.rng.u64(1..=bound)]);
     }
 
-    fn note(&mut self, shadow: &Shadow, side: &Side, backing: &Backing) {
+    /// Another moment has come; whether it is one of those to be noted.
+    fn is_next_noted(&mut self, is_of_mark: bool) -> bool {
         self.moments += 1;
-        if !self.noted.contains(&self.moments) {
-            return;
-        }
+        let of_mark = is_of_mark && self.marks_rng.u8(..MARK_MOMENTS_ONE_IN) == 0;
+        of_mark || self.noted.contains(&self.moments)
+    }
+
+    fn note(&mut self, shadow: &Shadow, side: &Side, backing: &Backing, marks: &Backing) {
         self.cases.push(Case {
             pool: shadow.crash_state(),
             side: side.crash_state(),
             history: backing.look().expect("the scratch directory is readable"),
+            mark: marks.look().expect("the mark's folder is readable"),
             mounting: backing.mounting(),
             done: self.done,
         });
@@ -312,16 +355,25 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
         life.models.push(Model::of(&found));
         let mut worker = Worker::new(buffer, &place.root);
         lock(&recorder).next_step();
+        let take = |life: &mut Life, worker: &mut Worker<'_>, step: Step| {
+            life.take_step(worker, step)?;
+            // What no moment in the pool comes between is still a change of the backing.
+            let looked = machine.backing.look();
+            looked.map_err(|error| error.to_string())?;
+            lock(&recorder).next_step();
+            Ok::<(), String>(())
+        };
         while life.steps.len() < plan.steps {
-            let model = life.models.last().expect("there is a first one");
-            let open: Vec<Id> = worker.open();
-            for step in script::draw(&mut rng, model, &open) {
-                life.take_step(&mut worker, step)?;
-                // What no moment in the pool comes between is still a change of the backing.
-                let looked = machine.backing.look();
-                looked.map_err(|error| error.to_string())?;
-                lock(&recorder).next_step();
+            for step in script::draw(&mut rng, life.newest(), &worker.open()) {
+                take(&mut life, &mut worker, step)?;
             }
+        }
+        if plan.ends {
+            for step in script::ending(&mut rng, life.newest()) {
+                take(&mut life, &mut worker, step)?;
+            }
+            let Machine { shadow, side, .. } = &machine;
+            lock(&recorder).note(shadow, side, &machine.backing, &machine.marks);
         }
         Ok(())
     });
@@ -331,6 +383,10 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
 }
 
 impl Life {
+    fn newest(&self) -> &Model {
+        self.models.last().expect("there is a first one")
+    }
+
     fn take_step(&mut self, worker: &mut Worker<'_>, step: Step) -> Result<(), String> {
         let model = self.models.last().expect("there is a first one");
         let mut after = model.clone();
@@ -370,7 +426,8 @@ pub fn judge(legal: &[Model], found: &Tree) -> Result<(), String> {
     Err(why.join("; or else: "))
 }
 
-fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+/// What is done, or a panic, as words.
+pub fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));

@@ -6,6 +6,7 @@
 mod backing;
 mod killed;
 mod life;
+mod mark;
 mod oracle;
 mod script;
 mod side;
@@ -23,6 +24,7 @@ use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 use indicatif::ProgressBar;
 use life::{Case, Image, Life, Place, Plan};
+use mark::{Loss, Pair};
 use oracle::Model;
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -104,7 +106,7 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Result<Outcome, String> {
 impl Campaign<'_> {
     fn work(&self) -> Result<(), String> {
         let scratch = Scratch::new().map_err(|error| format!("scratch directory: {error}"))?;
-        let template = template()?;
+        let template = Templates::new()?;
         while self.goes_on() {
             let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
             let story = story(&scratch.place(), &template, seed, false, &mut |image| {
@@ -144,21 +146,28 @@ impl Campaign<'_> {
 /// whether to go on.
 fn story(
     place: &Place,
-    template: &[u8],
+    template: &Templates,
     seed: u64,
     verbose: bool,
     tally: &mut dyn FnMut(u64) -> bool,
 ) -> Result<(), String> {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut image = Image {
-        pool: template.to_vec(),
+        pool: template.own.clone(),
         side: Default::default(),
         tree: Default::default(),
+        mark: Default::default(),
         mounting: 0,
     };
+    let mut past = Vec::new();
+    let mut losses = fastrand::Rng::with_seed(!seed);
     let mut identities = Identities::default();
     let mut legal = vec![Model::of(&image.tree)];
     for number in 0..LIVES {
+        past.push(Pair {
+            pool: image.pool.clone(),
+            side: image.side.clone(),
+        });
         let plan = Plan {
             image,
             identities,
@@ -166,6 +175,7 @@ fn story(
             number: seed.wrapping_mul(8) + number as u64,
             seed: rng.u64(..),
             steps: rng.usize(4..40),
+            ends: rng.bool(),
         };
         let life = life::live(place, plan).map_err(|error| format!("life {number}: {error}"))?;
         if verbose {
@@ -181,6 +191,12 @@ fn story(
                 let found = life::recover(place, &crashed, &life.identities, seed ^ count as u64);
                 let verdict = found.and_then(|found| life::judge(&legal_now, &found));
                 verdict.map_err(|error| {
+                    let moment = case.moment();
+                    format!("life {number}, case {count}, crash {moment}: {error}")
+                })?;
+                let known = (template, &past[..]);
+                let lost = lose(place, &life, case, &crashed, known, &legal_now, &mut losses);
+                lost.map_err(|error| {
                     let moment = case.moment();
                     format!("life {number}, case {count}, crash {moment}: {error}")
                 })?;
@@ -205,6 +221,32 @@ fn story(
         identities = life.identities;
     }
     Ok(())
+}
+
+/// One image in so many is also judged with its pool or its mark lost.
+const LOST_ONE_IN: u64 = 4;
+
+/// Some images are judged with their pool lost or replaced, or their mark lost, too.
+fn lose(
+    place: &Place,
+    life: &Life,
+    case: &Case,
+    image: &Image,
+    (template, past): (&Templates, &[Pair]),
+    legal: &[Model],
+    rng: &mut fastrand::Rng,
+) -> Result<(), String> {
+    let is_drawn = rng.u64(..LOST_ONE_IN) == 0;
+    let loss = match rng.u8(..4) {
+        // Such images are few, and any pool is admitted to them.
+        _ if mark::is_whole(image) => Loss::New(&template.other, rng.bool()),
+        _ if !is_drawn => return Ok(()),
+        0 | 1 => Loss::New(&template.other, rng.bool()),
+        2 => Loss::Old(&past[rng.usize(..past.len())]),
+        _ => Loss::Mark,
+    };
+    let has_begun = case.done > 0;
+    mark::judge_loss(place, image, &loss, &life.identities, legal, has_begun)
 }
 
 /// Kills the process, not the kernel, lets others change names, and recovers: no name is another one
@@ -241,14 +283,31 @@ fn hash(image: &Image) -> u64 {
     image.pool.hash(&mut hasher);
     image.side.hash(&mut hasher);
     image.tree.hash(&mut hasher);
+    image.mark.hash(&mut hasher);
     image.mounting.hash(&mut hasher);
     hasher.finish()
 }
 
-/// A pool that was just made.
-fn template() -> Result<Vec<u8>, String> {
+/// Pools that were just made.
+struct Templates {
+    /// The one that a story begins with.
+    own: Vec<u8>,
+    /// One that has never seen the backing.
+    other: Vec<u8>,
+}
+
+impl Templates {
+    fn new() -> Result<Templates, String> {
+        Ok(Templates {
+            own: new_pool(u64::MAX)?,
+            other: new_pool(u64::MAX - 1)?,
+        })
+    }
+}
+
+fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
     forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(u64::MAX));
+    forebay::testing::set_random_seed(Some(seed));
     let mut options = PoolOptions::default();
     options.format.block_bytes = 512;
     options.format.lanes = Some(2);
@@ -286,6 +345,7 @@ impl Scratch {
     fn place(&self) -> Place {
         Place {
             root: self.0.join("root"),
+            marks: self.0.join("marks"),
             side_bytes: forebay_files::SIDE_BYTES,
         }
     }
@@ -373,7 +433,13 @@ pub fn command(limits: &Limits, json: Option<&Path>) -> Result<bool, String> {
 /// `forebay-check files --replay`: true if nothing is violated.
 pub fn replay(seed: u64) -> Result<bool, String> {
     let scratch = Scratch::new().map_err(|error| format!("scratch directory: {error}"))?;
-    match story(&scratch.place(), &template()?, seed, true, &mut |_| true) {
+    match story(
+        &scratch.place(),
+        &Templates::new()?,
+        seed,
+        true,
+        &mut |_| true,
+    ) {
         Ok(()) => println!("{seed}: nothing is violated"),
         Err(violation) => {
             println!("{seed}: VIOLATION: {violation}");

@@ -36,6 +36,8 @@ pub enum Step {
     SyncBacking,
     /// What background threads would do.
     Work,
+    /// The last one: everything is closed in order, and DATA has everything.
+    End,
 }
 
 /// What becomes of room in a file.
@@ -72,6 +74,12 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
         _ => one(rng, model, open).map(|step| vec![step]),
     };
     phrase.unwrap_or_default()
+}
+
+/// How a life ends in order: with a new name, if there is room for one, that nothing else makes durable.
+pub fn ending(rng: &mut fastrand::Rng, model: &Model) -> Vec<Step> {
+    let name = free(rng, model).map(Step::MakeDirectory);
+    name.into_iter().chain([Step::End]).collect()
 }
 
 /// What seldom comes about by chance: a file that the pool had is others', and shorter.
@@ -317,7 +325,7 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         }
         Step::Suspend(file) => model.file(*file).is_shared = true,
         Step::Resume(file) => model.file(*file).is_shared = false,
-        Step::Close(_) | Step::Work => {}
+        Step::Close(_) | Step::Work | Step::End => {}
     }
     None
 }

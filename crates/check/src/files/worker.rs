@@ -101,6 +101,7 @@ impl Worker<'_> {
             Step::Resume(file) => self.open[file].resume(),
             Step::SyncBacking => self.buffer.sync_backing()?,
             Step::Work => self.buffer.work_once()?,
+            Step::End => self.buffer.close()?,
         }
         Ok(())
     }

@@ -1,0 +1,182 @@
+//! DATA's mark, as the real code writes it: a file in a folder that loses what was not synced. And pools
+//! that are lost, or come back when others have been in their place.
+
+use super::backing::{Backing, Identities};
+use super::life::{Image, Machine, Place, caught, judge};
+use super::oracle::Model;
+use super::side::Sectors;
+use super::tree::Tree;
+use forebay::marks::{Mark, MarkState};
+use forebay::testing::MarkWatcher;
+use forebay::{MarkFiles, MarkPlace, Pool};
+use forebay_files::FileIdentity;
+use forebay_files::observe::{Observer, Synced};
+use forebay_pmem::Region;
+use forebay_pmem::shadow::{Shadow, ShadowModel};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// The mark's file, in its folder.
+const NAME: &str = "data.mark";
+
+/// DATA's mark beside it; whether DATA is empty is seen at DATA itself.
+struct DataMark {
+    file: MarkFiles,
+    data: MarkFiles,
+}
+
+impl MarkPlace for DataMark {
+    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
+        self.file.read()
+    }
+
+    fn write(&self, mark: &[u8]) -> io::Result<()> {
+        self.file.write(mark)
+    }
+
+    fn is_empty_directory(&self) -> bool {
+        self.data.is_empty_directory()
+    }
+}
+
+/// Where the mark of a life lies.
+pub fn place_of(place: &Place) -> io::Result<Box<dyn MarkPlace>> {
+    let data = File::open(&place.root)?;
+    Ok(Box::new(DataMark {
+        file: MarkFiles::at(place.marks.join(NAME)),
+        data: MarkFiles::of_directory(data, &place.root),
+    }))
+}
+
+/// Tells the folder what of it is durable.
+pub struct Watcher(pub Arc<Backing>);
+
+impl MarkWatcher for Watcher {
+    fn before_sync(&self) {
+        // What was done since is a moment of its own, whether it is noted or not.
+        if self.0.look().is_ok() {
+            self.0.before_sync();
+        }
+    }
+
+    fn synced(&self, file: &File) {
+        if let Ok(identity) = FileIdentity::of(file) {
+            Observer::synced(&*self.0, Synced::All(identity));
+        }
+    }
+}
+
+/// The mark that a folder has, if it is there.
+fn found_in(folder: &Tree) -> Option<Mark> {
+    let entry = folder.names.iter().find(|((_, name), _)| name == NAME);
+    Mark::decode(folder.content(*entry?.1)?)
+}
+
+/// Whether an image's mark says that DATA has everything.
+pub fn is_whole(image: &Image) -> bool {
+    found_in(&image.mark).is_some_and(|mark| mark.state == MarkState::Whole)
+}
+
+/// A pool's file and the one beside it, at some moment.
+#[derive(Clone)]
+pub struct Pair {
+    pub pool: Vec<u8>,
+    pub side: Sectors,
+}
+
+impl Pair {
+    /// The generation that the pool is in; 0 if it never had a volume.
+    fn generation(&self) -> Result<u64, String> {
+        let shadow = Arc::new(Shadow::from_image(&self.pool, ShadowModel::Lines));
+        let sides = Pool::sides_on(vec![Region::on_shadow(shadow)]);
+        let sides = sides.map_err(|error| format!("an old pool: {error}"))?;
+        Ok(sides.first().map_or(0, |(_, side)| side.generation))
+    }
+}
+
+/// What goes wrong with an image beside its crash.
+pub enum Loss<'a> {
+    /// The pool is lost, and a new one is made; the file beside it is lost too, or not.
+    New(&'a [u8], bool),
+    /// An older copy of pool and file beside is put back.
+    Old(&'a Pair),
+    /// DATA is a copy without its mark.
+    Mark,
+}
+
+/// What the loss leads to must be noticed, or nothing is lost by it. `has_begun`: something was
+/// acknowledged, or recovery had ended at least.
+pub fn judge_loss(
+    place: &Place,
+    image: &Image,
+    loss: &Loss<'_>,
+    identities: &Identities,
+    legal: &[Model],
+    has_begun: bool,
+) -> Result<(), String> {
+    let mut lost = image.clone();
+    let mark = found_in(&image.mark);
+    // A directory with nothing in it admits every pool that holds nothing of it.
+    let mut must_be_refused = has_begun && !image.tree.names.is_empty();
+    let what = match loss {
+        Loss::New(pool, with_side) => {
+            lost.pool = pool.to_vec();
+            if *with_side {
+                lost.side = Sectors::default();
+            }
+            must_be_refused &= mark.is_none_or(|mark| mark.state == MarkState::Open);
+            "lost, and a new one made"
+        }
+        Loss::Old(pair) => {
+            if mark.is_none_or(|mark| mark.generation <= pair.generation().unwrap_or(u64::MAX)) {
+                // Two moments of one generation agree.
+                return Ok(());
+            }
+            lost.pool.clone_from(&pair.pool);
+            lost.side.clone_from(&pair.side);
+            must_be_refused = false;
+            "replaced by an older copy"
+        }
+        Loss::Mark => {
+            lost.mark = Tree::default();
+            "as it was, and the mark lost"
+        }
+    };
+    if image.tree.names.is_empty() && !matches!(loss, Loss::Mark) {
+        return Ok(());
+    }
+    let tried =
+        attempt(place, &lost, identities).map_err(|error| format!("pool {what}: {error}"))?;
+    match tried {
+        None => Ok(()),
+        Some(_) if must_be_refused => Err(format!("pool {what}: it is admitted")),
+        Some(found) => judge(legal, &found)
+            .map_err(|error| format!("pool {what}, it is admitted, and lost: {error}")),
+    }
+}
+
+/// Opens a pool over a backing that it may not belong to. None if it is refused as stale, which must
+/// leave everything as it was; else what recovery made of the directory.
+fn attempt(place: &Place, image: &Image, identities: &Identities) -> Result<Option<Tree>, String> {
+    let machine = Machine::start(place, image.clone(), identities.clone());
+    let mut machine = machine.map_err(|error| error.to_string())?;
+    let opened = caught(|| Ok(machine.open(place, LOSS_NUMBER).map(drop)))?;
+    let left = machine.look().map_err(|error| error.to_string())?;
+    let Err(error) = opened else {
+        return Ok(Some(left.tree));
+    };
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    if !matches!(inner, Some(forebay::Error::Stale { .. })) {
+        return Err(format!("not refused as stale: {error}"));
+    }
+    let is_untouched =
+        left.side == image.side && left.tree == image.tree && left.mark == image.mark;
+    match is_untouched {
+        true => Ok(None),
+        false => Err(String::from("the refusal has changed something")),
+    }
+}
+
+/// The number of lives that end here.
+const LOSS_NUMBER: u64 = u64::MAX - 1;
