@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Two million distinct crash images of the release code, 100,000 of each engine of the lab and of the
-# file buffer, the papers' protocols as printed, and every mutant; the report of all is
-# target/crash/report.json.
+# file buffer, the papers' protocols as printed, every mutant, and the digests of what 10,000 scenarios
+# store; the report of all is target/crash/report.json.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,4 +21,5 @@ for engine in classic ubj tinca spindle; do
 done
 check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check printed
+cargo run --release -j"$JOBS" --quiet -p forebay-check -- trace
 cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --json "$REPORT"

@@ -104,6 +104,7 @@ tests_and_images() {
     done
     step crash-images-files 70 check files --images 20000 --seconds 60
     step printed 20 check printed
+    step traces 20 check trace --seeds 500
 }
 
 # The two that have to build more begin with it.

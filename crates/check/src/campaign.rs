@@ -6,6 +6,7 @@ use crate::focus::Focus;
 use crate::lost;
 use crate::report::{self, Entry, progress_bar};
 use crate::subject::{Subject, Templates};
+use crate::trace::Tracing;
 use indicatif::ProgressBar;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -179,7 +180,8 @@ impl Campaign<'_> {
             templates,
             recovered: HashMap::new(),
             tally: self,
-            verbose: false,
+            tracing: Tracing::Off,
+            digest: 0,
         }
     }
 
@@ -330,7 +332,7 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
 }
 
 /// Counts nothing and never stops.
-struct NoTally;
+pub struct NoTally;
 
 impl Tally for NoTally {
     fn image(&self, _hash: u64, _is_killed: bool) -> bool {
@@ -345,7 +347,8 @@ pub fn is_violated(subject: Subject, scenario: &Scenario) -> bool {
         templates: &mut Templates::default(),
         recovered: HashMap::new(),
         tally: NoTally,
-        verbose: false,
+        tracing: Tracing::Off,
+        digest: 0,
     };
     explorer.run(scenario).is_err()
 }
@@ -362,13 +365,14 @@ pub fn replay_command(
     let mut templates = Templates::default();
     let mut all_right = true;
     for scenario in scenarios {
-        let verbose = !quiet;
+        let tracing = if quiet { Tracing::Off } else { Tracing::Words };
         let mut explorer = Explorer {
             subject,
             templates: &mut templates,
             recovered: HashMap::new(),
             tally: NoTally,
-            verbose,
+            tracing,
+            digest: 0,
         };
         match explorer.run(scenario) {
             Ok(_) => println!("{scenario}: nothing is violated"),

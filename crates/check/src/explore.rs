@@ -11,6 +11,7 @@ use crate::process::{Begins, Process};
 use crate::scenario::{Script, Shape, random_script};
 use crate::scheduler::{Kill, Policy};
 use crate::subject::{Subject, Templates};
+use crate::trace::Tracing;
 use crate::world::{Capture, CrashCase, Image};
 use forebay_pmem::shadow::Distribution;
 use std::collections::hash_map::Entry;
@@ -68,8 +69,10 @@ pub struct Explorer<'a, T: Tally> {
     pub recovered: HashMap<u64, Result<Found, String>>,
     /// Counts images.
     pub tally: T,
-    /// Prints what happens.
-    pub verbose: bool,
+    /// What is told of the events. In words they are printed, with everything else that happens.
+    pub tracing: Tracing,
+    /// The digest of all lives so far.
+    pub digest: u64,
 }
 
 /// What is common to all lives of a scenario.
@@ -118,7 +121,7 @@ impl<T: Tally> Explorer<'_, T> {
             text,
         };
         let (shape, script, policy, rng) = scenario.expand(self.subject);
-        if self.verbose {
+        if self.tracing == Tracing::Words {
             println!("{shape:#?}\n{script:#?}\n{policy:?}");
         }
         let start = self.templates.get(&shape).map_err(violation)?.clone();
@@ -174,7 +177,7 @@ impl<T: Tally> Explorer<'_, T> {
             is_spared: true,
         };
         let processes = story.processes(first);
-        if self.verbose {
+        if self.tracing == Tracing::Words {
             story.tell(&processes);
         }
         let life = live(Plan {
@@ -185,13 +188,16 @@ impl<T: Tally> Explorer<'_, T> {
             name: story.name.clone(),
             number,
             seed,
-            traced: self.verbose,
+            tracing: self.tracing,
         });
         let Life {
             record,
             failure,
             steps,
         } = life;
+        if let Some(digest) = &record.digest {
+            self.digest = digest.after(self.digest);
+        }
         if let Some(trace) = &record.trace {
             println!("life {number}:\n  {}", trace.join("\n  "));
         }

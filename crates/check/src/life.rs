@@ -4,6 +4,7 @@
 
 use crate::process::{self, Begins, Process, message_of};
 use crate::scenario::Shape;
+use crate::trace::Tracing;
 use crate::world::{Capture, Image, Record, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -31,8 +32,8 @@ pub struct Plan<'a> {
     pub number: usize,
     /// Decides what failed syncs forget.
     pub seed: u64,
-    /// Whether every event is put in words.
-    pub traced: bool,
+    /// How every event is told of.
+    pub tracing: Tracing,
 }
 
 /// How it went.
@@ -52,7 +53,13 @@ pub fn live(plan: Plan<'_>) -> Life {
         fence_chances,
         ..
     } = plan.capture;
-    let world = World::new(plan.shape, plan.start, plan.capture, plan.seed, plan.traced);
+    let world = World::new(
+        plan.shape,
+        plan.start,
+        plan.capture,
+        plan.seed,
+        plan.tracing,
+    );
     let world = Arc::new(world);
     let first = plan.processes.first();
     world.set_made(first.is_none_or(|process| process.begins != Begins::Created));

@@ -34,6 +34,7 @@ mod subject;
 mod systematic;
 #[cfg(test)]
 mod toy;
+mod trace;
 mod world;
 
 use campaign::Limits;
@@ -146,6 +147,19 @@ enum Command {
         seed: u64,
         images: u64,
     },
+    /// Compares what the first scenarios store, flush and fence with what they did when the baseline was
+    /// written: for changes of the code that are to change nothing on the medium.
+    Trace {
+        /// Scenarios; each hundred of them has a line in the baseline.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// The baseline.
+        #[arg(long, value_name = "FILE", default_value = "crates/check/traces.txt")]
+        baseline: PathBuf,
+        /// Write it anew: the protocol, or the scenarios, have changed on purpose.
+        #[arg(long)]
+        write: bool,
+    },
     /// Runs what a violation named again, and says in words what happens.
     Replay {
         #[command(flatten)]
@@ -239,6 +253,11 @@ fn run(command: Command) -> Result<bool, String> {
         }
         #[cfg(feature = "mutants")]
         Command::Hunt { name, seed, images } => mutants::hunt_command(&name, seed, images),
+        Command::Trace {
+            seeds,
+            baseline,
+            write,
+        } => trace::command(seeds, &baseline, write),
         Command::Replay {
             choice,
             scenarios,

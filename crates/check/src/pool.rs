@@ -2,6 +2,7 @@
 
 use crate::scenario::Shape;
 use crate::subject::Refusal;
+use crate::trace::Tracing;
 use crate::world::{Capture, Image, World};
 use forebay::Backing;
 use forebay::{Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
@@ -311,7 +312,7 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     for bytes in &mut small.stores {
         bytes.truncate(shape.first_bytes());
     }
-    let world = World::new(shape, &small, idle, 0, false);
+    let world = World::new(shape, &small, idle, 0, Tracing::Off);
     let shadows: Vec<Arc<Shadow>> = (0..shape.members)
         .map(|_| Arc::new(Shadow::new(shape.member_bytes(), shape.model())))
         .collect();

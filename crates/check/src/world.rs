@@ -6,6 +6,7 @@ use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
 use crate::store::{CrashStore, StoreCrashState, StoreEvent};
 use crate::subject::{Cause, Refusal};
+use crate::trace::{Digest, Tracing};
 use forebay::{Backing, BackingStore};
 use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
 use forebay_pmem::{PAGE_BYTES, Region};
@@ -73,6 +74,7 @@ struct Recorder {
     /// Something was stored since the last crash was noted.
     is_news: bool,
     trace: Option<Vec<String>>,
+    digest: Option<Digest>,
 }
 
 /// See the [module](self).
@@ -98,11 +100,19 @@ pub struct Record {
     pub cases: Vec<CrashCase>,
     /// Every store, flush and fence in words, if asked for.
     pub trace: Option<Vec<String>>,
+    /// The same as a number.
+    pub digest: Option<Digest>,
 }
 
 impl World {
     /// Media and backings that hold `image`.
-    pub fn new(shape: &Shape, image: &Image, capture: Capture, seed: u64, traced: bool) -> World {
+    pub fn new(
+        shape: &Shape,
+        image: &Image,
+        capture: Capture,
+        seed: u64,
+        tracing: Tracing,
+    ) -> World {
         let stores = image.crash_stores(shape, seed);
         let tail = |bytes: &Vec<u8>| {
             let odd_end = shape.odd_end();
@@ -125,7 +135,8 @@ impl World {
                 dirty_when_lost: BTreeSet::new(),
                 open_for_good: 0,
                 is_news: true,
-                trace: traced.then(Vec::new),
+                trace: (tracing == Tracing::Words).then(Vec::new),
+                digest: (tracing == Tracing::Digest).then(Digest::default),
             }),
             has_failed_fences: AtomicBool::new(false),
             has_failing_stores: AtomicBool::new(false),
@@ -247,6 +258,9 @@ impl World {
             let world = Arc::downgrade(self);
             shadow.set_hook(Some(Arc::new(move |event: ShadowEvent| {
                 let Some(world) = world.upgrade() else { return };
+                if let Some(digest) = &mut world.lock().digest {
+                    digest.add(member, &event);
+                }
                 // A flush changes nothing that a crash could leave.
                 let is_news = event.kind != ShadowEventKind::Flush;
                 let point = match event.kind {
@@ -259,6 +273,7 @@ impl World {
                         thread: _,
                         offset,
                         len,
+                        bytes: _,
                     } = event;
                     format!("{kind:?} member {member} bytes {offset}+{len}")
                 });
@@ -424,6 +439,7 @@ impl World {
             operations: std::mem::take(&mut recorder.operations),
             cases: std::mem::take(&mut recorder.cases),
             trace: recorder.trace.take(),
+            digest: recorder.digest.take(),
         }
     }
 

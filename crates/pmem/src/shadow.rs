@@ -77,7 +77,7 @@ pub enum ShadowEventKind {
 
 /// One call of the hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShadowEvent {
+pub struct ShadowEvent<'a> {
     /// What is about to happen.
     pub kind: ShadowEventKind,
     /// The thread that does it, as [`thread_id`] numbers them.
@@ -86,10 +86,12 @@ pub struct ShadowEvent {
     pub offset: u64,
     /// Bytes, zero for fences.
     pub len: u64,
+    /// What is stored or streamed; nothing for flushes and fences.
+    pub bytes: &'a [u8],
 }
 
 /// What is called around every store, stream, flush and fence.
-pub type ShadowHook = Arc<dyn Fn(ShadowEvent) + Send + Sync>;
+pub type ShadowHook = Arc<dyn Fn(ShadowEvent<'_>) + Send + Sync>;
 
 /// Which fences fail from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -178,7 +180,7 @@ impl Shadow {
 
     /// Captures, for this thread, what lines of the range hold.
     pub fn flush(&self, offset: u64, len: usize) {
-        self.call_hook(ShadowEventKind::Flush, offset, len as u64);
+        self.call_hook(ShadowEventKind::Flush, offset, len as u64, &[]);
         self.lock()
             .pending
             .flush(thread_id(), self.range(offset, len));
@@ -191,7 +193,7 @@ impl Shadow {
         reason = "the region knows what a failed fence means"
     )]
     pub fn fence(&self) -> Result<(), ()> {
-        self.call_hook(ShadowEventKind::Fence, 0, 0);
+        self.call_hook(ShadowEventKind::Fence, 0, 0, &[]);
         {
             let mut state = self.lock();
             if state.fence_failure.strikes() {
@@ -200,7 +202,7 @@ impl Shadow {
             }
             state.pending.fence(thread_id());
         }
-        self.call_hook(ShadowEventKind::Fenced, 0, 0);
+        self.call_hook(ShadowEventKind::Fenced, 0, 0, &[]);
         Ok(())
     }
 
@@ -243,7 +245,7 @@ impl Shadow {
 
     fn put(&self, kind: ShadowEventKind, offset: u64, bytes: &[u8]) {
         let range = self.range(offset, bytes.len());
-        self.call_hook(kind, offset, bytes.len() as u64);
+        self.call_hook(kind, offset, bytes.len() as u64, bytes);
         let mut state = self.lock();
         match <[u8; 16]>::try_from(bytes) {
             Ok(pair) if offset.is_multiple_of(16) => self.write_view_pair(range.start, pair),
@@ -308,7 +310,7 @@ impl Shadow {
         start..end
     }
 
-    fn call_hook(&self, kind: ShadowEventKind, offset: u64, len: u64) {
+    fn call_hook(&self, kind: ShadowEventKind, offset: u64, len: u64, bytes: &[u8]) {
         if !self.is_hooked.load(Ordering::Acquire) {
             return;
         }
@@ -319,6 +321,7 @@ impl Shadow {
                 thread: thread_id(),
                 offset,
                 len,
+                bytes,
             });
         }
     }

@@ -1,0 +1,141 @@
+//! Everything that scenarios store, flush and fence, as one number for each hundred of them: a change
+//! that is to leave the protocol as it is leaves the numbers as they are.
+
+use crate::campaign::{NoTally, default_threads, hush_panics};
+use crate::explore::{Explorer, Scenario};
+use crate::judge::Fold;
+use crate::report::progress_bar;
+use crate::subject::{Subject, Templates};
+use forebay_pmem::shadow::{ShadowEvent, ShadowEventKind};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::hash::Hasher;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Scenarios that one number stands for.
+const SEEDS_PER_LINE: u64 = 100;
+
+/// How the events of a life are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// Not at all.
+    Off,
+    /// Each in words, for people.
+    Words,
+    /// All of them as a number.
+    Digest,
+}
+
+/// The number of a life: of its stores, streams, flushes and fences, in their order.
+#[derive(Default)]
+pub struct Digest(Fold);
+
+impl Digest {
+    /// An event at this member.
+    pub fn add(&mut self, member: usize, event: &ShadowEvent<'_>) {
+        let kind = match event.kind {
+            ShadowEventKind::Store => 1,
+            ShadowEventKind::Stream => 2,
+            ShadowEventKind::Flush => 3,
+            ShadowEventKind::Fence => 4,
+            ShadowEventKind::Fenced => 5,
+        };
+        self.0.write_u64(kind | (member as u64) << 8);
+        self.0.write_u64(event.offset);
+        self.0.write_u64(event.len);
+        self.0.write(event.bytes);
+    }
+
+    /// That number, with those of the lives before it.
+    pub fn after(&self, before: u64) -> u64 {
+        let mut fold = Fold::default();
+        fold.write_u64(before);
+        fold.write_u64(self.0.finish());
+        fold.finish()
+    }
+}
+
+/// The number of the scenarios from `first` on that stand on one line.
+fn line(templates: &mut Templates, first: u64) -> Result<u64, String> {
+    let mut fold = Fold::default();
+    for seed in first..first + SEEDS_PER_LINE {
+        let mut explorer = Explorer {
+            subject: Subject::Pool,
+            templates,
+            recovered: HashMap::new(),
+            tally: NoTally,
+            tracing: Tracing::Digest,
+            digest: 0,
+        };
+        let scenario = Scenario::Random(seed);
+        let run = explorer.run(&scenario);
+        run.map_err(|violation| format!("{scenario}: {}", violation.text))?;
+        fold.write_u64(explorer.digest);
+    }
+    Ok(fold.finish())
+}
+
+/// The numbers of the first `seeds` scenarios, a line for each hundred.
+fn lines(seeds: u64) -> Result<Vec<u64>, String> {
+    let count = seeds.div_ceil(SEEDS_PER_LINE) as usize;
+    let bar = progress_bar(count as u64 * SEEDS_PER_LINE, "scenarios");
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(vec![Ok(0); count]);
+    let work = || {
+        let mut templates = Templates::default();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            let line = line(&mut templates, number as u64 * SEEDS_PER_LINE);
+            all.lock().unwrap_or_else(PoisonError::into_inner)[number] = line;
+            bar.inc(SEEDS_PER_LINE);
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..default_threads()).for_each(|_| drop(scope.spawn(work)));
+    });
+    bar.finish_and_clear();
+    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.into_iter().collect()
+}
+
+/// `forebay-check trace`: compares with the numbers in `baseline`, or writes them there.
+pub fn command(seeds: u64, baseline: &Path, writes: bool) -> Result<bool, String> {
+    hush_panics();
+    let found = lines(seeds)?;
+    let failed = |error| format!("{}: {error}", baseline.display());
+    if writes {
+        let mut text = String::new();
+        for (number, line) in found.iter().enumerate() {
+            let first = number as u64 * SEEDS_PER_LINE;
+            writeln!(text, "{first} {line:016x}").expect("text takes everything");
+        }
+        std::fs::write(baseline, text).map_err(failed)?;
+        println!("{} lines written to {}", found.len(), baseline.display());
+        return Ok(true);
+    }
+    let text = std::fs::read_to_string(baseline).map_err(failed)?;
+    let known: HashMap<&str, &str> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .collect();
+    let mut differing = 0;
+    for (number, line) in found.iter().enumerate() {
+        let first = (number as u64 * SEEDS_PER_LINE).to_string();
+        if known.get(first.as_str()) != Some(&format!("{line:016x}").as_str()) {
+            differing += 1;
+            println!("scenarios from {first} on do not do what they did");
+        }
+    }
+    println!(
+        "{} scenarios, {differing} of {} hundreds differ from {}",
+        found.len() as u64 * SEEDS_PER_LINE,
+        found.len(),
+        baseline.display()
+    );
+    Ok(differing == 0)
+}
