@@ -397,6 +397,7 @@ fn attach(
         // Before the file beside is made this pool's: a lost pool may come back to it.
         pool.check_mark(&name, &**mark).map_err(told)?;
     }
+    cuts::forget_cached(&side)?;
     let owner = cuts::read_owner(&side)?;
     let is_ours = owner == pool.uuid();
     if !is_ours && !known.is_empty() {

@@ -138,6 +138,35 @@ impl Cuts {
     }
 }
 
+/// What the system keeps in memory of the side file may be what an earlier process could not sync: the
+/// next sync succeeds and writes none of it. So it is dropped before anything here is believed; what
+/// stays in memory all the same, as somebody else's mapping does, is written again.
+///
+/// # Errors
+/// The side file's.
+pub(crate) fn forget_cached(side: &Backing) -> io::Result<()> {
+    // What a killed process wrote is not dropped while it is dirty.
+    side.sync()?;
+    let kept = side.forget_cached();
+    let pages = kept.iter().flat_map(|kept| {
+        let end = kept.end.min(SIDE_BYTES);
+        (kept.start..end).step_by(PAGE_BYTES)
+    });
+    let mut bytes = [0; PAGE_BYTES];
+    for offset in pages {
+        let len = (SIDE_BYTES - offset).min(PAGE_BYTES as u64) as usize;
+        side.read_at(offset, &mut bytes[..len])?;
+        let bytes = &bytes[..len];
+        side.write_runs(&[WriteRun { offset, bytes }])
+            .into_iter()
+            .collect::<io::Result<()>>()?;
+    }
+    match kept.is_empty() {
+        true => Ok(()),
+        false => side.sync(),
+    }
+}
+
 /// Whose the side file is: 16 bytes that stand before the marks. All zero in a new one.
 ///
 /// # Errors

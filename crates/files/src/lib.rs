@@ -42,6 +42,8 @@ mod registry;
 mod room_tests;
 mod segments;
 mod shared;
+#[cfg(test)]
+mod side_file_tests;
 mod sizes;
 mod store;
 pub mod tally;
