@@ -119,6 +119,20 @@ impl Health {
 
     /// A write or a sync of the part failed.
     pub(crate) fn failed(&self, part: StorePart, error: &io::Error) {
+        if self.is_first_trouble(part, error) {
+            let mut past = self.past();
+            past.count += 1;
+            past.last = Some((part, error.to_string()));
+        }
+    }
+
+    /// There is no backing yet, which is waited for like one that fails, and no failure of it.
+    pub(crate) fn not_there(&self) {
+        self.is_first_trouble(StorePart::default(), &io::Error::other("not attached"));
+    }
+
+    /// Notes trouble of a part; true where it was well until now.
+    fn is_first_trouble(&self, part: StorePart, error: &io::Error) -> bool {
         let mut trouble = self.lock();
         let failures = trouble
             .get(&part)
@@ -133,12 +147,8 @@ impl Health {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
             ),
         };
-        if failures == 1 {
-            let mut past = self.past();
-            past.count += 1;
-            past.last = Some((part, now.error.clone()));
-        }
         trouble.insert(part, now);
+        failures == 1
     }
 
     fn past(&self) -> MutexGuard<'_, Past> {

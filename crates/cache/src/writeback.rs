@@ -360,8 +360,7 @@ impl Core {
             Ok(backing) => backing,
             Err(error) => {
                 // Not attached: asked again like a backing that fails.
-                let not_there = std::io::ErrorKind::NotConnected.into();
-                volume.health.failed(StorePart::default(), &not_there);
+                volume.health.not_there();
                 round.failed += group.len() as u64;
                 round.failed_parts.insert(StorePart::default());
                 return round.note(error);

@@ -4,7 +4,7 @@ mod rig;
 
 use std::time::Duration;
 
-use forebay::Error;
+use forebay::{Error, Pool};
 use rig::{BLOCK, behind, bytes_of, faulty, get, put, rig, rig_with, try_put, wait_until};
 
 #[test]
@@ -239,4 +239,24 @@ fn dropping_a_pool_stops_its_threads_in_the_middle_of_everything() {
         drop(volume);
         drop(rig);
     }
+}
+
+#[test]
+fn what_waited_for_its_backing_to_be_attached_counted_as_a_failure_of_it() {
+    let rig = rig(8 << 20, false);
+    let (_, _, backing) = faulty(100);
+    let volume = rig.pool.attach(backing.clone()).unwrap();
+    put(&volume, 1, 1);
+    drop(volume);
+    let path = rig.path.clone();
+    let _folder = rig.into_folder();
+    let pool = Pool::open(&[&path]).unwrap();
+    pool.write_back_once().unwrap_err();
+    let stats = pool.stats();
+    assert_eq!(stats.volumes[0].failures, 0);
+    assert!(stats.volumes[0].last_error.is_some(), "it is waited for");
+    let volume = pool.attach(backing).unwrap();
+    volume.flush().unwrap();
+    let stats = pool.stats();
+    assert_eq!((stats.dirty_blocks, stats.volumes[0].failures), (0, 0));
 }

@@ -97,6 +97,10 @@ pub fn start(mut volumes: impl FnMut() -> Option<Vec<VolumeStats>> + Send + 'sta
 /// What is new about a volume. A trouble that is over already is told with its end.
 fn look(told: &mut Told, volume: &VolumeStats, now: Instant) -> Vec<News> {
     let mut news = Vec::new();
+    if !volume.attached {
+        // Not served, or not yet, which is told at the start.
+        return news;
+    }
     let begun = volume.failures.saturating_sub(told.failures);
     told.failures = volume.failures;
     if begun > 0 && told.since.is_some() {
@@ -186,5 +190,17 @@ mod tests {
             News::IsBack,
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_disk_that_is_not_served_was_called_a_backing_that_fails() {
+        let (mut told, start) = (Told::default(), Instant::now());
+        let missing = VolumeStats {
+            attached: false,
+            ..volume(0, Some("not attached"))
+        };
+        assert_eq!(look(&mut told, &missing, start), []);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(look(&mut told, &volume(0, None), later), []);
     }
 }
