@@ -411,3 +411,30 @@ fn a_dry_run_of_a_pool_that_is_served_says_so_and_tells_no_damage() {
     let (report, _) = Pool::dry_run(&[&path]).expect("dry run");
     assert!(!report.in_use);
 }
+
+#[test]
+fn an_image_made_anew_was_to_be_detached_which_nothing_could_do() {
+    let files = Files::new();
+    let paths = files.pool("pool", 1);
+    let image = files.put("image", &[0; 1 << 16]);
+    let pool = Pool::open(&paths).expect("open");
+    let attached = pool.attach(Backing::file(&image).expect("a backing"));
+    put(&attached.expect("attach"), 0, &block(0, 1));
+    drop(pool);
+    // Its inode's number must not be given out again.
+    std::fs::rename(&image, files.path("old")).expect("rename");
+    files.put("image", &[0; 1 << 16]);
+    let pool = Pool::open(&paths).expect("open");
+    let error = pool
+        .attach(Backing::file(&image).expect("a backing"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("another pool") && !error.contains("detach"),
+        "{error}"
+    );
+    std::fs::remove_file(&image).expect("remove");
+    std::fs::rename(files.path("old"), &image).expect("rename");
+    let attached = pool.attach(Backing::file(&image).expect("a backing"));
+    attached.expect("the old one").flush().expect("flush");
+}

@@ -92,13 +92,20 @@ impl Pool {
         accept_stale: bool,
     ) -> Result<Volume> {
         let (size_bytes, inode) = (known.identity.size_bytes, known.identity.inode);
-        if inode != identity.inode || identity.size_bytes < size_bytes {
+        if inode != identity.inode {
             return Err(Error::Volume(format!(
-                "{}: this pool caches a backing of that name with {size_bytes} bytes (inode {inode}), \
-                 but found {} bytes (inode {}); bring the old one back, or detach it first",
+                "{}: this pool caches another file, which had this name (inode {inode}, now {}), and keeps \
+                 what that one lacks; bring that file back, since a copy of it is another one, or serve \
+                 this one from another pool",
                 identity.path.display(),
-                identity.size_bytes,
                 identity.inode
+            )));
+        }
+        if identity.size_bytes < size_bytes {
+            return Err(Error::Volume(format!(
+                "{}: this pool caches it with {size_bytes} bytes, but found {} bytes; restore its size",
+                identity.path.display(),
+                identity.size_bytes
             )));
         }
         let state = self.core.volume(known.id).ok_or_else(|| {

@@ -16,8 +16,9 @@ use crate::size;
   forebay serve --config /etc/forebay/forebay.toml
 
 A config file has the same names as the flags, and a [[volume]] table for each further disk; a flag \
-wins over the file. The first SIGTERM or Ctrl-C drains and ends, and waits for disks that are in use \
-until the deadline; the second ends at once. Nothing acknowledged is lost either way.")]
+wins over the file. The first SIGTERM, SIGHUP or Ctrl-C ends it in order, and waits for disks that are in use \
+until the deadline; the second ends at once. Nothing acknowledged is lost either way; what is dirty stays in the \
+pool, and forebay flush writes it back.")]
 pub struct ServeOptions {
     /// TOML file with the settings.
     #[arg(long, value_name = "FILE")]
