@@ -39,5 +39,7 @@ forebay::mutants! {
         FilesSideTakenUnjudged,
         /// DATA's mark says whole while names are durable in the log only.
         FilesWholeBeforeNames,
+        /// A failed sync of the file beside is told to the caller alone that asked for it.
+        FilesSideSyncToldOnce,
     }
 }

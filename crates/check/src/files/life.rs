@@ -356,7 +356,11 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
         let mut worker = Worker::new(buffer, &place.root);
         lock(&recorder).next_step();
         let take = |life: &mut Life, worker: &mut Worker<'_>, step: Step| {
-            life.take_step(worker, step)?;
+            let fails = matches!(step, Step::WorkFailing);
+            machine.side.fail_next_sync(fails);
+            let taken = life.take_step(worker, step);
+            machine.side.fail_next_sync(false);
+            taken?;
             // What no moment in the pool comes between is still a change of the backing.
             let looked = machine.backing.look();
             looked.map_err(|error| error.to_string())?;

@@ -36,6 +36,8 @@ pub enum Step {
     SyncBacking,
     /// What background threads would do.
     Work,
+    /// The same, and the first sync of the file beside the pool fails.
+    WorkFailing,
     /// The last one: everything is closed in order, and DATA has everything.
     End,
 }
@@ -144,6 +146,10 @@ fn cut_and_written(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Optio
     }
     if rng.bool() {
         steps.remove(1);
+    }
+    if rng.u8(..4) == 0 {
+        steps.pop();
+        steps.extend([Step::WorkFailing, Step::Work]);
     }
     Some(steps)
 }
@@ -325,7 +331,7 @@ pub fn apply(step: &Step, model: &mut Model) -> Option<Id> {
         }
         Step::Suspend(file) => model.file(*file).is_shared = true,
         Step::Resume(file) => model.file(*file).is_shared = false,
-        Step::Close(_) | Step::Work | Step::End => {}
+        Step::Close(_) | Step::Work | Step::WorkFailing | Step::End => {}
     }
     None
 }

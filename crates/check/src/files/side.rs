@@ -5,6 +5,7 @@ use forebay::{BackingCounters, BackingIdentity, BackingStore, WriteRun};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What survives for itself.
@@ -25,6 +26,8 @@ fn put(sectors: &mut Sectors, number: u64, sector: &Arc<Sector>) {
 /// What a crash could leave.
 #[derive(Clone, Debug, Default)]
 pub struct SideState {
+    /// What readers see.
+    newest: Sectors,
     durable: Sectors,
     pending: BTreeMap<u64, Vec<Arc<Sector>>>,
 }
@@ -32,13 +35,7 @@ pub struct SideState {
 impl SideState {
     /// What was written, whether it is durable or not.
     pub fn newest(&self) -> Sectors {
-        let mut image = self.durable.clone();
-        for (sector, versions) in &self.pending {
-            if let Some(newest) = versions.last() {
-                put(&mut image, *sector, newest);
-            }
-        }
-        image
+        self.newest.clone()
     }
 
     /// A random image.
@@ -62,47 +59,45 @@ impl SideState {
 /// What is called around everything a store does.
 type Hook = Arc<dyn Fn(StoreEvent) + Send + Sync>;
 
-/// What readers see, and what a crash could leave of it.
-struct State {
-    current: Sectors,
-    crash: SideState,
-}
-
-impl State {
+impl SideState {
     fn put(&mut self, number: u64, sector: Arc<Sector>) {
-        put(&mut self.current, number, &sector);
-        self.crash.pending.entry(number).or_default().push(sector);
+        put(&mut self.newest, number, &sector);
+        self.pending.entry(number).or_default().push(sector);
     }
 }
 
 /// See the [module](self).
 pub struct Side {
     len: u64,
-    state: Mutex<State>,
+    state: Mutex<SideState>,
+    fails_next_sync: AtomicBool,
     hook: Mutex<Option<Hook>>,
 }
 
 impl Side {
     /// A file of `len` bytes that holds `image`, all durable.
     pub fn new(len: u64, image: Sectors) -> Side {
-        let crash = SideState {
-            durable: image.clone(),
+        let state = SideState {
+            newest: image.clone(),
+            durable: image,
             pending: BTreeMap::new(),
-        };
-        let state = State {
-            current: image,
-            crash,
         };
         Side {
             len,
             state: Mutex::new(state),
+            fails_next_sync: AtomicBool::new(false),
             hook: Mutex::new(None),
         }
     }
 
     /// What a crash now could leave.
     pub fn crash_state(&self) -> SideState {
-        self.lock().crash.clone()
+        self.lock().clone()
+    }
+
+    /// Whether the next sync fails.
+    pub fn fail_next_sync(&self, fails: bool) {
+        self.fails_next_sync.store(fails, Ordering::Relaxed);
     }
 
     /// Sets what is called before each write and sync.
@@ -120,7 +115,7 @@ impl Side {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SideState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,7 +128,7 @@ impl Side {
             let (sector, within) = (at / SECTOR_BYTES as u64, at as usize % SECTOR_BYTES);
             let len = (SECTOR_BYTES - within).min(bytes.len() - done);
             let mut new = state
-                .current
+                .newest
                 .get(&sector)
                 .map_or([0; SECTOR_BYTES], |old| **old);
             new[within..within + len].copy_from_slice(&bytes[done..done + len]);
@@ -161,10 +156,7 @@ impl BackingStore for Side {
         let state = self.lock();
         let end = offset + out.len() as u64;
         let first = offset / SECTOR_BYTES as u64;
-        for (sector, bytes) in state
-            .current
-            .range(first..end.div_ceil(SECTOR_BYTES as u64))
-        {
+        for (sector, bytes) in state.newest.range(first..end.div_ceil(SECTOR_BYTES as u64)) {
             let start = sector * SECTOR_BYTES as u64;
             let from = start.max(offset);
             let to = (start + SECTOR_BYTES as u64).min(end);
@@ -193,7 +185,7 @@ impl BackingStore for Side {
         let mut state = self.lock();
         let range = offset / sector_bytes..(offset + len_bytes) / sector_bytes;
         // What is zero already does not change.
-        let numbers: Vec<u64> = state.current.range(range).map(|(at, _)| *at).collect();
+        let numbers: Vec<u64> = state.newest.range(range).map(|(at, _)| *at).collect();
         let zeroes = Arc::new([0; SECTOR_BYTES]);
         for number in numbers {
             state.put(number, Arc::clone(&zeroes));
@@ -203,13 +195,14 @@ impl BackingStore for Side {
 
     fn sync(&self) -> io::Result<()> {
         self.call_hook(StoreEvent::Sync);
-        {
-            let State { current, crash } = &mut *self.lock();
-            for (number, versions) in std::mem::take(&mut crash.pending) {
-                let newest = versions.last().expect("it was written");
-                put(&mut crash.durable, number, newest);
-            }
-            debug_assert_eq!(crash.durable, *current, "all of it is durable");
+        let pending = std::mem::take(&mut self.lock().pending);
+        if self.fails_next_sync.swap(false, Ordering::Relaxed) {
+            // Pages that could not be written are clean from now on, and one caller is told.
+            return Err(rustix::io::Errno::IO.into());
+        }
+        for (number, versions) in pending {
+            let newest = versions.last().expect("it was written");
+            put(&mut self.lock().durable, number, newest);
         }
         self.call_hook(StoreEvent::Synced);
         Ok(())

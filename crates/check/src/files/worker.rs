@@ -101,6 +101,8 @@ impl Worker<'_> {
             Step::Resume(file) => self.open[file].resume(),
             Step::SyncBacking => self.buffer.sync_backing()?,
             Step::Work => self.buffer.work_once()?,
+            // What it could not do is still to be done.
+            Step::WorkFailing => drop(self.buffer.work_once()),
             Step::End => self.buffer.close()?,
         }
         Ok(())
