@@ -4,7 +4,7 @@
 //! written to; all of it is made durable; then the pool forgets it, and the names last. A crash
 //! anywhere in this leads through it again, to the same files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -49,7 +49,7 @@ pub struct FilesRecovery {
 /// The files that the tables tell of.
 #[derive(Default)]
 struct Targets {
-    found: HashMap<FileId, Arc<Target>>,
+    found: BTreeMap<FileId, Arc<Target>>,
     /// Those that cannot have their data now, and why.
     kept: HashMap<FileId, io::Error>,
 }
@@ -207,7 +207,7 @@ impl Recovery<'_> {
         }
         // What one file refuses holds up the others: each for itself.
         if let Err(error) = self.trust_no_page_cache(targets) {
-            let kept = targets.found.drain();
+            let kept = std::mem::take(&mut targets.found).into_iter();
             let why = |id| refused(&names.name(id), &error);
             targets.kept.extend(kept.map(|(id, _)| (id, why(id))));
             return;
