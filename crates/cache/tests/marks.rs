@@ -207,6 +207,54 @@ fn rustix_remove(image: &std::fs::File) -> std::io::Result<()> {
     Ok(rustix::fs::removexattr(path, forebay::USER_ATTRIBUTE)?)
 }
 
+/// Another file at the image's name, full of this byte.
+fn replace_image(place: &Place, byte: u8) {
+    // Beside it first, so that its inode's number is not given out again.
+    std::fs::rename(place.path("image"), place.path("image-before")).expect("rename");
+    std::fs::write(place.path("image"), [byte; 64 * BLOCK]).expect("image");
+}
+
+#[test]
+fn an_image_made_anew_was_no_stale_one_and_could_not_be_accepted() {
+    for is_mark_copied in [false, true] {
+        let place = Place::new();
+        let pool = place.create("pool");
+        let volume = pool.attach(place.image()).expect("attach");
+        volume.write(3, &[9; BLOCK]).expect("write");
+        volume.flush().expect("flush");
+        pool.checkpoint().expect("checkpoint");
+        write(&volume, 1);
+        let mark = place.mark();
+        kill(pool, volume);
+        replace_image(&place, 5);
+        if is_mark_copied {
+            let files = MarkFiles::of_path(&place.path("image")).expect("place");
+            files.write(&mark.encode()).expect("copy");
+        }
+        let pool = place.open("pool");
+        let why = refusal(pool.attach(place.image()));
+        assert!(
+            why.contains("another file") && why.contains("--accept-stale"),
+            "{why}"
+        );
+        let volume = pool.attach_stale(place.image()).expect("insisted");
+        assert_eq!(read(&volume), 1, "what was dirty counts");
+        let mut block = [0; BLOCK];
+        volume.read(3, &mut block).expect("read");
+        assert_eq!(block[0], 5, "what was clean is the new file's");
+        kill(pool, volume);
+        // From now on the new file is the volume's, and the old one another file.
+        let pool = place.open("pool");
+        let volume = pool.attach(place.image()).expect("its own");
+        volume.flush().expect("flush");
+        drop(volume);
+        pool.close().expect("close");
+        assert_eq!(place.mark().state, MarkState::Whole);
+        place.put_back("image-before", "image");
+        refusal(place.open("pool").attach(place.image()));
+    }
+}
+
 #[test]
 fn an_image_that_is_whole_takes_any_pool_that_holds_nothing_of_it() {
     let place = Place::new();

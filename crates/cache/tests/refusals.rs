@@ -430,7 +430,7 @@ fn an_image_made_anew_was_to_be_detached_which_nothing_could_do() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("another pool") && !error.contains("detach"),
+        error.contains("another file") && error.contains("--discard-unwritten"),
         "{error}"
     );
     std::fs::remove_file(&image).expect("remove");

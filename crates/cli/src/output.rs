@@ -19,6 +19,11 @@ pub fn error(message: &str) {
     let _ = writeln!(anstream::stderr(), "{RED}{BOLD}forebay:{RESET} {message}");
 }
 
+/// Prints what a person should know beside the result, on standard error.
+pub fn note(message: &str) {
+    let _ = writeln!(anstream::stderr(), "forebay: {}", plain(message));
+}
+
 /// An error as it is shown.
 pub fn error_line(message: &str) -> String {
     plain(message).into_owned()

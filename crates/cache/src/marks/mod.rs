@@ -3,6 +3,7 @@
 //! A mark is a few lines of text with a CRC, small enough for an extended attribute. Whoever writes one
 //! has made it durable before the next step; see [`MarkPlace`](crate::MarkPlace).
 
+mod identity;
 mod judge;
 mod text;
 
@@ -12,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_pmem::MediaKind;
 
+pub use identity::{judge_file, judge_size};
 pub use judge::{PoolSide, Stage, StaleRefusal, judge, next_generation};
 pub use text::utc;
 

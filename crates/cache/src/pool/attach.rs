@@ -8,9 +8,10 @@ use crate::core::Core;
 use crate::entry::BLOCK_BITS;
 use crate::error::{Error, Result};
 use crate::health::Health;
+use crate::marks::{judge_file, judge_size};
 use crate::mutants::{Mutant, mutated};
 use crate::pool::Pool;
-use crate::pool::marks::{Begin, Row};
+use crate::pool::marks::{Begin, Row, stale_error};
 use crate::sync::{AtomicU64, Ordering};
 use crate::volume::{Volume, VolumeState};
 use crate::volumes::{self, Description, Standing};
@@ -20,16 +21,17 @@ impl Pool {
     /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
     /// keeps its volume's size until [`Pool::grow_volume`].
     ///
-    /// Errors: no room in the volume table; the backing shrank or is another one since;
-    /// [`Error::Stale`]: it and this pool are not of the same moment.
+    /// Errors: no room in the volume table; [`Error::Stale`]: it and this pool are not of the same moment,
+    /// or it shrank or is another file since.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, self.core.options.accept_stale)
     }
 
     /// As `attach`, of a backing that was in use with another pool meanwhile, or whose newest data is lost.
-    /// What the pool has dirty of it counts as newer than the backing; its clean blocks are dropped.
+    /// What the pool has dirty of it counts as newer than the backing; its clean blocks are dropped. Another
+    /// file of the volume's name is its backing from then on.
     ///
-    /// Errors: as `attach`, but for [`Error::Stale`].
+    /// Errors: as `attach`; of [`Error::Stale`] only that the backing is smaller than the volume.
     pub fn attach_stale(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, true)
     }
@@ -91,38 +93,36 @@ impl Pool {
         backing: Backing,
         accept_stale: bool,
     ) -> Result<Volume> {
-        let (size_bytes, inode) = (known.identity.size_bytes, known.identity.inode);
-        if inode != identity.inode {
-            return Err(Error::Volume(format!(
-                "{}: this pool caches another file, which had this name (inode {inode}, now {}), and keeps \
-                 what that one lacks; bring that file back, since a copy of it is another one, or serve \
-                 this one from another pool",
-                identity.path.display(),
-                identity.inode
-            )));
-        }
-        if identity.size_bytes < size_bytes {
-            return Err(Error::Volume(format!(
-                "{}: this pool caches it with {size_bytes} bytes, but found {} bytes; restore its size",
-                identity.path.display(),
-                identity.size_bytes
-            )));
-        }
+        let stale = |refusal| stale_error(&identity.path, refusal);
+        judge_size(&known.identity, &identity).map_err(stale)?;
+        let is_same_file = match judge_file(&known.identity, &identity) {
+            Err(refusal) if !accept_stale => return Err(stale(refusal)),
+            judged => judged.is_ok(),
+        };
         let state = self.core.volume(known.id).ok_or_else(|| {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
         if state.backing.get().is_some() {
             return Err(state.attached_already());
         }
+        let size_bytes = known.identity.size_bytes;
         let row = Row {
             place: known.place,
             id: known.id,
-            identity: &known.identity,
+            // Of the volume's size still, until it is grown.
+            identity: &BackingIdentity {
+                size_bytes,
+                ..identity
+            },
             standing: known.standing,
         };
+        if !is_same_file {
+            // They are the other file's. Gone durably, before the line says that this file is the volume's.
+            self.core.drop_clean_blocks(known.id)?;
+        }
         let begin = self.judge_mark(&backing, &row, accept_stale)?;
         state.settle(&backing)?;
-        if begin != Begin::AsItIs {
+        if begin != Begin::AsItIs || !is_same_file {
             self.begin_mark(&backing, &row, begin)?;
         }
         self.know_rounds(&backing);

@@ -1,6 +1,6 @@
 //! The order of steps between a volume's line and its backing's mark. `docs/marks.md` is the protocol.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forebay_pmem::{Region, RegionOptions};
 
@@ -34,14 +34,14 @@ pub(super) struct Row<'a> {
 }
 
 impl Pool {
-    /// What a pool says of each of its volumes, by the paths of their backings. The pool may be in use by
+    /// What a pool says of each of its volumes, and which backings they have. The pool may be in use by
     /// another process; nothing is changed.
     ///
     /// Errors: foreign, truncated, mixed or missing members.
     pub fn sides<P: AsRef<Path>>(
         paths: &[P],
         options: &RegionOptions,
-    ) -> Result<Vec<(PathBuf, PoolSide)>> {
+    ) -> Result<Vec<(BackingIdentity, PoolSide)>> {
         let regions = paths
             .iter()
             .map(|path| Ok(Region::open_read_only_with(path.as_ref(), options)?))
@@ -50,7 +50,7 @@ impl Pool {
     }
 
     /// As `sides`, over regions that are mapped already.
-    pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(PathBuf, PoolSide)>> {
+    pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(BackingIdentity, PoolSide)>> {
         let Assembly {
             regions,
             geometry,
@@ -67,7 +67,7 @@ impl Pool {
                 stage: found.standing.stage,
                 is_kept_for_a_boot: false,
             };
-            (found.identity.path, side)
+            (found.identity, side)
         };
         let sides = volumes::read_attached(&media).into_iter().map(side);
         let sides = sides.collect();
@@ -299,7 +299,7 @@ impl Pool {
     }
 }
 
-fn stale_error(path: &Path, refusal: StaleRefusal) -> Error {
+pub(super) fn stale_error(path: &Path, refusal: StaleRefusal) -> Error {
     Error::Stale {
         path: path.to_path_buf(),
         found: refusal.found,

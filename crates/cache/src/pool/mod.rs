@@ -2,6 +2,7 @@
 
 mod attach;
 mod detach;
+mod discard;
 mod drain;
 mod grow;
 mod grow_volume;

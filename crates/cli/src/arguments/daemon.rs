@@ -135,14 +135,28 @@ pub struct AttachOptions {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay detach /dev/shm/forebay/pool second
+  forebay detach /dev/shm/forebay/pool /srv/lost.img --discard-unwritten
 
 What is dirty goes to the backing first, with progress; Ctrl-C leaves the disk served. A disk that \
-somebody uses is refused (exit code 4).")]
+somebody uses is refused (exit code 4).
+
+A disk that is not served because its image is lost is given up with --discard-unwritten: what was written to \
+it and is not in the image is gone for good. It is named by the path of the image, as forebay info POOL \
+shows it; the pool may be idle or serve other disks.")]
 pub struct DetachOptions {
     /// First member of the pool.
     pub pool: PathBuf,
-    /// The disk's name.
+    /// The disk's name; with --discard-unwritten the path that its image had.
     pub volume: String,
+    /// Give up a disk that is not served, with everything that the pool has of it and its image lacks.
+    #[arg(long)]
+    pub discard_unwritten: bool,
+    /// File or device of a further member, of a pool that no daemon serves.
+    #[arg(long = "member", value_name = "PATH", requires = "discard_unwritten")]
+    pub members: Vec<PathBuf>,
+    /// Whose pool is taken.
+    #[command(flatten)]
+    pub trust: Trust,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

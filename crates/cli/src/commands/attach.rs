@@ -26,7 +26,7 @@ pub fn run(options: &AttachOptions) -> Result<(), Failure> {
 }
 
 /// A path as the daemon, which works elsewhere, understands it.
-fn text(path: &Path) -> Result<String, Failure> {
+pub fn text(path: &Path) -> Result<String, Failure> {
     let absolute: PathBuf = std::path::absolute(path)?;
     absolute.into_os_string().into_string().map_err(|path| {
         Failure::Arguments(format!(

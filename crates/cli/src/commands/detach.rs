@@ -1,16 +1,81 @@
-//! `forebay detach`: a disk of a running daemon is drained and let go.
+//! `forebay detach`: a disk of a running daemon is drained and let go; one whose image is lost is given up.
 
-use forebay_serve::Request;
+use std::path::Path;
+
+use forebay::{Pool, RuntimeOptions};
+use forebay_serve::{Client, Request, control_path};
+use serde_json::{Value, json};
 
 use crate::arguments::DetachOptions;
+use crate::commands::attach;
 use crate::failure::Failure;
-use crate::{control, output};
+use crate::{control, json_path, output};
 
 /// Has the daemon drain the disk and forget it.
 pub fn run(options: &DetachOptions) -> Result<(), Failure> {
+    if options.discard_unwritten {
+        return discard_lost(options);
+    }
     let mut client = control::connect(&options.pool)?;
     let request = Request::new("detach").with("volume", options.volume.clone());
     let result = control::ask_patiently(&mut client, &request)?;
     output::object(&result, options.json);
     Ok(())
+}
+
+fn discard_lost(options: &DetachOptions) -> Result<(), Failure> {
+    let image = Path::new(&options.volume);
+    if let Some(mut client) = Client::connect(&control_path(&options.pool))? {
+        let request = Request::new("detach")
+            .with("volume", attach::text(image)?)
+            .with("discard_unwritten", true);
+        let result = client.request(&request, |_| true)?;
+        output::object(&result, options.json);
+        return Ok(());
+    }
+    let mut members = vec![options.pool.clone()];
+    members.extend(options.members.iter().cloned());
+    let runtime = RuntimeOptions {
+        background: false,
+        ..options.trust.runtime()
+    };
+    let pool = Pool::open_with(&members, runtime)?;
+    let result = discard(&pool, &std::path::absolute(image)?)?;
+    pool.close()?;
+    output::object(&result, options.json);
+    Ok(())
+}
+
+/// Gives up the volume whose image had this path, and says what is lost.
+///
+/// Errors: the pool knows none of that path; it is served.
+pub fn discard(pool: &Pool, image: &Path) -> Result<Value, Failure> {
+    let volumes = pool.stats().volumes;
+    let Some(found) = volumes.iter().find(|known| known.path == image) else {
+        let known: Vec<String> = volumes
+            .iter()
+            .map(|known| known.path.display().to_string())
+            .collect();
+        return Err(Failure::Arguments(format!(
+            "the pool has no disk of the image {}; it knows: {}",
+            image.display(),
+            known.join(", ")
+        )));
+    };
+    let volume = pool
+        .volume(found.id)
+        .ok_or_else(|| Failure::InUse(format!("{} is just being detached", image.display())))?;
+    if found.attached {
+        return Err(Failure::InUse(format!(
+            "{} is served; forebay detach with the disk's name writes it back and loses nothing",
+            image.display()
+        )));
+    }
+    let block_bytes = volume.block_size() as u64;
+    let blocks = pool.discard_volume(volume)?;
+    let report = json!({
+        "discarded_blocks": blocks,
+        "discarded_bytes": blocks * block_bytes,
+    });
+    Ok(json_path::with(report, "discarded", image))
 }

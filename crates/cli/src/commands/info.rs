@@ -1,10 +1,16 @@
 //! `forebay info`: what an idle pool holds, or whether a backing has its newest data. Nothing is changed:
 //! a pool is opened on a private copy.
 
+use std::ffi::OsString;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use forebay::marks::{FoundMark, Mark, MarkState, PoolSide, judge, utc};
-use forebay::{MarkFiles, MarkPlace, Pool};
+use forebay::marks::{
+    FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, judge, judge_file, judge_size, utc,
+};
+use forebay::{BackingIdentity, MarkFiles, MarkPlace, Pool};
+use forebay_files::VOLUME_PREFIX;
 use serde_json::{Value, json};
 
 use crate::arguments::{InfoOptions, Trust};
@@ -44,7 +50,8 @@ fn show_backing(backing: &Path, options: &InfoOptions) -> Result<(), Failure> {
     let path = std::fs::canonicalize(backing).map_err(named)?;
     let place = MarkFiles::of_path(&path).map_err(named)?;
     let found = FoundMark::of(&place.read().map_err(named)?);
-    let state = state_of(&path, &found, options);
+    let identity = identity_of(path.clone()).map_err(named)?;
+    let state = state_of(&identity, &found, options);
     let since = found.mark().map(|mark| utc(mark.since_unix_s));
     let (word, why) = match &state {
         State::Whole => ("whole", None),
@@ -60,51 +67,86 @@ fn show_backing(backing: &Path, options: &InfoOptions) -> Result<(), Failure> {
         let since = since.filter(|_| why.is_some());
         output::line(&since.map_or(word.to_owned(), |since| format!("{word} since {since}")));
     }
+    if found == FoundMark::None && options.pool.is_empty() {
+        output::note(&format!(
+            "{} has no mark, so that no pool is known to compare it with; if it ever had one, name the pool: \
+             forebay info POOL --backing {}",
+            path.display(),
+            path.display()
+        ));
+    }
     match state {
         State::Stale(why) => Err(Failure::Stale(format!("{}: {why}", path.display()))),
         State::Whole | State::Open => Ok(()),
     }
 }
 
-fn state_of(path: &Path, found: &FoundMark, options: &InfoOptions) -> State {
-    let pool = &options.pool;
-    let mark = match found {
-        FoundMark::None if pool.is_empty() => return State::Whole,
-        FoundMark::Mark(mark) if pool.is_empty() && mark.state == MarkState::Whole => {
-            return State::Whole;
-        }
-        FoundMark::Damaged => {
-            return State::Stale(String::from("its mark is damaged, or of a later version"));
-        }
-        found => found.mark(),
+/// Which file, device or directory has this path; a directory has no size of its own.
+fn identity_of(path: PathBuf) -> io::Result<BackingIdentity> {
+    let metadata = std::fs::metadata(&path)?;
+    let is_device = metadata.file_type().is_block_device();
+    let size_bytes = match is_device {
+        true => std::fs::File::open(&path)?.seek(SeekFrom::End(0))?,
+        false => metadata.len(),
     };
-    let its_own = mark.map(|mark| vec![mark.pool_path.clone()]);
-    let pool = match pool.is_empty() {
-        true => its_own.unwrap_or_default(),
-        false => pool.to_vec(),
+    let inode = if is_device { 0 } else { metadata.ino() };
+    Ok(BackingIdentity {
+        path,
+        inode,
+        size_bytes,
+    })
+}
+
+fn state_of(identity: &BackingIdentity, found: &FoundMark, options: &InfoOptions) -> State {
+    if *found == FoundMark::Damaged {
+        return State::Stale(String::from("its mark is damaged, or of a later version"));
+    }
+    let mark = found.mark();
+    let is_open = mark.is_some_and(|mark| mark.state == MarkState::Open);
+    let is_named = !options.pool.is_empty();
+    let pool = match (is_named, mark) {
+        (true, _) => options.pool.clone(),
+        (false, Some(mark)) => vec![mark.pool_path.clone()],
+        (false, None) => return State::Whole,
     };
     let sides = match Pool::sides(&pool, &options.trust.region()) {
         Ok(sides) => sides,
+        // Any new pool may have it.
+        Err(_) if !is_named && !is_open => return State::Whole,
         Err(error) => return State::Stale(format!("its pool cannot be looked at: {error}")),
     };
-    let is_it = |(name, side): &&(PathBuf, PoolSide)| {
-        name == path
-            || mark.is_some_and(|mark| mark.pool == side.pool && mark.volume == side.volume)
-    };
+    match judge_sides(&sides, identity, found) {
+        Err(refusal) => State::Stale(refusal.found),
+        Ok(()) if is_open => State::Open,
+        Ok(()) => State::Whole,
+    }
+}
+
+/// What an attach to the pool would say. It finds the volume by its name, which of a directory has a prefix.
+fn judge_sides(
+    sides: &[(BackingIdentity, PoolSide)],
+    identity: &BackingIdentity,
+    found: &FoundMark,
+) -> Result<(), StaleRefusal> {
+    let mut of_directory = OsString::from(VOLUME_PREFIX);
+    of_directory.push(&identity.path);
+    let is_disk = |(known, _): &&(BackingIdentity, PoolSide)| known.path == identity.path;
+    if let Some((known, _)) = sides.iter().find(is_disk) {
+        judge_size(known, identity)?;
+        judge_file(known, identity)?;
+    }
+    let known = sides
+        .iter()
+        .find(|side| is_disk(side) || side.0.path.as_os_str() == of_directory);
     let unknown = PoolSide {
         pool: sides.first().map_or([0; 16], |(_, side)| side.pool),
         volume: 0,
         generation: 0,
-        stage: forebay::marks::Stage::None,
+        stage: Stage::None,
         is_kept_for_a_boot: false,
     };
-    let known = sides.iter().find(is_it);
     let side = known.map_or(unknown, |(_, side)| *side);
-    match judge(&side, found, false, || known.is_none()) {
-        Err(refusal) => State::Stale(refusal.found),
-        Ok(_) if mark.is_some_and(|mark| mark.state == MarkState::Open) => State::Open,
-        Ok(_) => State::Whole,
-    }
+    judge(&side, found, false, || known.is_none()).map(|_| ())
 }
 
 fn report_of(mark: &Mark) -> Value {

@@ -4,7 +4,7 @@
 //! as each door is closed. If one does not close, those that did are opened again.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,9 +53,15 @@ pub(super) fn detach(
     request: &Request,
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
-    request.knows_only(&["volume"])?;
+    request.knows_only(&["volume", "discard_unwritten"])?;
     let pool = service.store.pool()?;
     let _changing = service.change()?;
+    if request.flag("discard_unwritten")?.unwrap_or(false) {
+        let image = Path::new(request.required_text("volume")?);
+        let discarded = crate::commands::detach::discard(pool, image).map_err(refusal)?;
+        tracing::warn!(image = %image.display(), blocks = %discarded["discarded_blocks"], "a lost disk was given up");
+        return Ok(discarded);
+    }
     let served = service.find(request.required_text("volume")?)?;
     refuse_used(service, &served)?;
     // While it is served: this takes the time, and can be called off.

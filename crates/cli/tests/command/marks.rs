@@ -126,6 +126,104 @@ fn a_flushed_end_leaves_an_image_that_any_pool_may_have() {
     place.serve_nbd(&[]).end();
 }
 
+/// Refused by `serve` and not called fit by `info`, with the pool's name and, if the image has a mark, without.
+fn refused_and_not_fit(place: &Place, image: &str, has_mark: bool) {
+    let refused = place.run(&[
+        "serve",
+        "--pool",
+        "POOL",
+        "--backing",
+        image,
+        "--nbd",
+        "NBD",
+    ]);
+    assert_eq!(refused.code, 8, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("--accept-stale"),
+        "{}",
+        refused.stderr
+    );
+    let info = place.run(&["info", "POOL", "--backing", image]);
+    assert_eq!(info.code, 8, "{}{}", info.stdout, info.stderr);
+    assert!(info.stdout.starts_with("stale"), "{}", info.stdout);
+    let alone = place.run(&["info", "--backing", image]);
+    assert_eq!(alone.code == 8, has_mark, "{}", alone.stdout);
+    let says_to_name_it = alone.stderr.contains("name the pool");
+    assert_eq!(says_to_name_it, !has_mark, "{}", alone.stderr);
+}
+
+#[test]
+fn info_said_whole_of_an_image_made_anew_which_serve_refused() {
+    if skips_without_fuse("info_said_whole_of_an_image_made_anew") {
+        return;
+    }
+    let place = Place::with_pool();
+    write_and_kill(&place);
+    std::fs::rename(place.path("disk.img"), place.path("before.img")).unwrap();
+    // Renamed: the pool knows it under its old name.
+    refused_and_not_fit(&place, "./before.img", true);
+    place.make_image("disk.img");
+    refused_and_not_fit(&place, "BACKING", false);
+    // A copy with its mark.
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([place.path("before.img"), place.path("copy.img")])
+        .status();
+    assert!(copied.unwrap().success());
+    let has_mark = place.run(&["info", "--backing", "./copy.img"]).code == 8;
+    std::fs::rename(place.path("copy.img"), place.path("disk.img")).unwrap();
+    refused_and_not_fit(&place, "BACKING", has_mark);
+    // The pool's block over the copy, which is the volume's file from then on.
+    place.serve_nbd(&["--accept-stale"]).end();
+    assert_eq!(info(&place), (0, String::from("open")));
+    let flushed = place.run(&["flush", "POOL", "--backing", "BACKING"]);
+    assert_eq!(flushed.code, 0, "{}", flushed.stderr);
+    let mut block = [0; 4096];
+    let image = std::fs::File::open(place.path("disk.img")).unwrap();
+    image.read_exact_at(&mut block, 0).unwrap();
+    assert_eq!(block, [7; 4096]);
+}
+
+#[test]
+fn no_command_gave_up_the_blocks_of_a_lost_image() {
+    if skips_without_fuse("no_command_gave_up_the_blocks_of_a_lost_image") {
+        return;
+    }
+    let lost = |place: &Place| {
+        let image = place.path("disk.img");
+        std::fs::remove_file(&image).unwrap();
+        let _ = std::fs::remove_file(place.path("disk.img.forebay"));
+        image.display().to_string()
+    };
+    let discard = ["detach", "POOL", "BACKING", "--discard-unwritten"];
+    // Of an idle pool.
+    let place = Place::with_pool();
+    write_and_kill(&place);
+    let unknown = place.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("disk.img"), "{}", unknown.stderr);
+    let image = lost(&place);
+    let discarded = place.ask(&discard);
+    assert_eq!(discarded["discarded"], image.as_str());
+    assert_eq!(discarded["discarded_blocks"], 1);
+    assert_eq!(discarded["discarded_bytes"], 4096);
+    assert_eq!(place.run(&discard).code, 2, "once is enough");
+    place.make_image("disk.img");
+    place.serve_nbd(&[]).end();
+    // While the pool's other disks are served.
+    let place = Place::with_pool();
+    write_and_kill(&place);
+    lost(&place);
+    place.make_image("other.img");
+    let daemon = place.serve_with(&["--pool", "POOL", "--backing", "./other.img", "--nbd", "NBD"]);
+    assert_eq!(place.ask(&["stat", "POOL"])["dirty_blocks"], 1);
+    let served = place.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
+    assert_eq!(served.code, 4, "{}", served.stderr);
+    assert_eq!(place.ask(&discard)["discarded_blocks"], 1);
+    assert_eq!(place.ask(&["stat", "POOL"])["dirty_blocks"], 0);
+    daemon.end();
+}
+
 #[test]
 fn a_published_design_is_refused_and_accepted_as_a_pool_is() {
     let place = Place::new();
