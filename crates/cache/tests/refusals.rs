@@ -438,3 +438,35 @@ fn an_image_made_anew_was_to_be_detached_which_nothing_could_do() {
     let attached = pool.attach(Backing::file(&image).expect("a backing"));
     attached.expect("the old one").flush().expect("flush");
 }
+
+#[test]
+fn a_backing_that_was_another_pools_file_was_served_as_a_disk() {
+    let files = Files::new();
+    let (paths, others) = (files.pool("pool", 1), files.pool("other", 1));
+    let before = std::fs::read(&others[0]).expect("read");
+    let pool = Pool::open_with(&paths, quiet()).expect("open");
+    for is_insisted in [false, true] {
+        let backing = Backing::file(&others[0]).expect("a backing");
+        let refused = match is_insisted {
+            false => pool.attach(backing),
+            true => pool.attach_stale(backing),
+        };
+        let error = refused.expect_err("a pool");
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("other0") && said.contains("pool"), "{said}");
+    }
+    assert!(std::fs::read(&others[0]).expect("read") == before);
+    assert!(pool.volumes().is_empty());
+    // A disk that is known may have one: its guest made it there.
+    let image = files.put("image", &[0; MEMBER_BYTES]);
+    let volume = pool.attach(Backing::file(&image).expect("a backing"));
+    put(&volume.expect("attach"), 0, &block(0, 1));
+    drop(pool);
+    let mut bytes = std::fs::read(&image).expect("read");
+    bytes[..SUPERBLOCK_BYTES].copy_from_slice(&before[..SUPERBLOCK_BYTES]);
+    std::fs::write(&image, bytes).expect("write");
+    let pool = Pool::open_with(&paths, quiet()).expect("open");
+    let again = pool.attach(Backing::file(&image).expect("a backing"));
+    again.expect("as before");
+}

@@ -177,6 +177,10 @@ impl BackingStore for FaultyStore {
         self.inner.transport()
     }
 
+    fn holds_pool(&self) -> bool {
+        self.inner.holds_pool()
+    }
+
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         self.inner.mark_place()
     }

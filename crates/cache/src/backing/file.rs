@@ -20,6 +20,7 @@ use super::{
     BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, MarkFiles, MarkPlace,
     WriteRun, clipped_len, holes, page_cache,
 };
+use crate::layout::MAGIC;
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -56,6 +57,7 @@ pub struct FileStore {
     ring_error: Option<io::Error>,
     counters: LiveCounters,
     mark: MarkFiles,
+    holds_pool: bool,
 }
 
 impl FileStore {
@@ -119,6 +121,8 @@ impl FileStore {
                 None,
             ));
         }
+        let mut first = [0; MAGIC.len()];
+        let holds_pool = buffered.read_exact_at(&mut first, 0).is_ok() && first == MAGIC;
         let identity = BackingIdentity {
             path: std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
             inode: if is_device { 0 } else { metadata.ino() },
@@ -156,6 +160,7 @@ impl FileStore {
             ring_error,
             counters: LiveCounters::default(),
             mark,
+            holds_pool,
         })
     }
 
@@ -377,6 +382,10 @@ impl BackingStore for FileStore {
 
     fn counters(&self) -> BackingCounters {
         self.counters.read()
+    }
+
+    fn holds_pool(&self) -> bool {
+        self.holds_pool
     }
 
     fn mark_place(&self) -> Option<&dyn MarkPlace> {

@@ -126,6 +126,10 @@ impl BackingStore for Limited {
         self.inner.transport()
     }
 
+    fn holds_pool(&self) -> bool {
+        self.inner.holds_pool()
+    }
+
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         self.inner.mark_place()
     }

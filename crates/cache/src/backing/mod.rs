@@ -152,6 +152,11 @@ pub trait BackingStore: Send + Sync {
     /// How bytes travel, for `stat`: for example `io_uring, O_DIRECT`.
     fn transport(&self) -> String;
 
+    /// Whether it began with a pool's superblock when it was opened: such a thing is no new disk.
+    fn holds_pool(&self) -> bool {
+        false
+    }
+
     /// Where the store keeps its mark, by which a lost pool is noticed (`docs/marks.md`). Without one
     /// nothing is noticed.
     fn mark_place(&self) -> Option<&dyn MarkPlace> {

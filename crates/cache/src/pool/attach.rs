@@ -22,7 +22,7 @@ impl Pool {
     /// keeps its volume's size until [`Pool::grow_volume`].
     ///
     /// Errors: no room in the volume table; [`Error::Stale`]: it and this pool are not of the same moment,
-    /// or it shrank or is another file since.
+    /// or it shrank or is another file since; a new one is a pool's file.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, self.core.options.accept_stale)
     }
@@ -47,6 +47,7 @@ impl Pool {
         if let Some(known) = known {
             return self.attach_again(&known, identity, backing, accept_stale);
         }
+        refuse_pool(&backing, &identity)?;
         let (place, before) = (0..core.media.geometry.volumes)
             .map(|place| (place, volumes::read(&core.media, place)))
             .find(|(_, found)| !found.as_ref().is_some_and(|found| found.attached))
@@ -257,6 +258,21 @@ impl Core {
             volumes[known.place as usize] = Some(Arc::new(state));
         }
     }
+}
+
+/// A pool's file is no disk. Asked of new volumes only: a known one's user may have made a pool in it.
+fn refuse_pool(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
+    if !backing.holds_pool() {
+        return Ok(());
+    }
+    Err(Error::Refused {
+        path: identity.path.clone(),
+        found: "it begins as a Forebay pool does, and to serve it as a disk would overwrite that"
+            .into(),
+        todo:
+            "name the disk; if it was a pool and is needed no more, overwrite its first 4096 bytes"
+                .into(),
+    })
 }
 
 pub(super) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {

@@ -225,6 +225,29 @@ fn no_command_gave_up_the_blocks_of_a_lost_image() {
 }
 
 #[test]
+fn serve_took_another_pools_file_for_a_disk() {
+    let place = Place::with_pool();
+    let created = place.run(&["create", "./other", "--size", "8M"]);
+    assert_eq!(created.code, 0, "{}", created.stderr);
+    let before = std::fs::read(place.path("other")).unwrap();
+    for more in [&[][..], &["--accept-stale"]] {
+        let serve = [
+            "serve",
+            "--pool",
+            "POOL",
+            "--backing",
+            "./other",
+            "--nbd",
+            "NBD",
+        ];
+        let refused = place.run(&[&serve[..], more].concat());
+        assert_eq!(refused.code, 3, "{}", refused.stderr);
+        assert!(refused.stderr.contains("other"), "{}", refused.stderr);
+    }
+    assert!(std::fs::read(place.path("other")).unwrap() == before);
+}
+
+#[test]
 fn a_published_design_is_refused_and_accepted_as_a_pool_is() {
     let place = Place::new();
     let create = [
