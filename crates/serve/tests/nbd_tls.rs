@@ -299,3 +299,29 @@ fn libnbd_speaks_tls_with_us() {
 fn starts_with(path: &Path, expected: &[u8]) -> bool {
     std::fs::read(path).unwrap().starts_with(expected)
 }
+
+/// As `openssl x509 -req` makes it without extensions.
+const VERSION_1: &str = "-----BEGIN CERTIFICATE-----
+MIIBIzCBywIUZPY4NXFxd+h0xNpXYLbSXPda2NYwCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMzAwMzIxM1oYDzIxMjYxMDMwMDAzMjEz
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAQCI379yAzhrrJ+m6lthiU7bxC6qEtKM8OLoRjuLkXHjAN2ql1PvS8sLxrPZJnf
+IEIwS9ZSAk7ytWSsu2ej01D3MAoGCCqGSM49BAMCA0cAMEQCIEZJkX9Xvh4fXmTG
+OoD07YfFns6PfNL2JjIl7XcehjuyAiBBrPRO4WY1mQUPYs1MuQxGh0CKUevoaEou
++fgTo7D+Tw==
+-----END CERTIFICATE-----
+";
+
+#[test]
+fn a_certificate_of_version_1_was_refused_by_the_name_of_its_key() {
+    let authority = Authority::new();
+    std::fs::write(authority.file("server-cert.pem"), VERSION_1).unwrap();
+    let address: NbdAddress = "tcp:127.0.0.1:0".parse().unwrap();
+    let started = NbdServer::start(Arc::new(Exports::new()), &address, authority.options());
+    let said = started.unwrap_err().to_string();
+    assert!(
+        said.contains("server-cert.pem") && !said.contains("server-key.pem"),
+        "{said}"
+    );
+    assert!(said.contains("version 3"), "{said}");
+}

@@ -73,7 +73,17 @@ pub(crate) fn configure(files: &TlsFiles) -> io::Result<Arc<ServerConfig>> {
         .map_err(|error| wrong(&files.certificate, &error))?
         .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
-        .map_err(|error| wrong(&files.private_key, &error))?;
+        .map_err(|error| match error {
+            rustls::Error::InvalidCertificate(why) => {
+                let found = format!(
+                    "the server's certificate cannot be used ({why}); have one of X.509 version 3 made: one \
+                     without extensions is of version 1 (openssl takes them by -extfile or -addext, \
+                     for example subjectAltName=DNS:HOST)"
+                );
+                wrong(&files.certificate, &found)
+            }
+            error => wrong(&files.private_key, &error),
+        })?;
     Ok(Arc::new(config))
 }
 
