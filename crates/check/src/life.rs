@@ -4,6 +4,7 @@
 
 use crate::process::{self, Begins, Process, message_of};
 use crate::scenario::Shape;
+use crate::scheduler;
 use crate::trace::Tracing;
 use crate::world::{Capture, Image, Record, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -103,7 +104,8 @@ pub fn live(plan: Plan<'_>) -> Life {
     }
 }
 
-/// What `work` returns, or why it panicked.
+/// What `work` returns, or why it panicked; that it is endless is such a reason.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| format!("panic: {}", message_of(&*panic)))
+    catch_unwind(AssertUnwindSafe(|| scheduler::bounded(work)))
+        .map_err(|panic| format!("panic: {}", message_of(&*panic)))
 }

@@ -2,13 +2,17 @@
 //! matter which one goes on. The same policy and seed give the same run.
 
 use forebay_pmem::Pause;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// So many yields in a row without an event between them: every actor waits for another.
 const YIELDS_MAX: u32 = 20_000;
+
+/// A process that passes so many points, yields among them, never ends: those that end pass some thousands,
+/// so that no slow one is taken for endless.
+const POINTS_MAX: u64 = 2_000_000;
 
 /// A turn never takes so long, however slow the machine.
 const TURN_MAX: Duration = Duration::from_secs(60);
@@ -78,6 +82,8 @@ struct State {
     /// And accesses to backings.
     backings: u64,
     yields: u32,
+    /// Points of all kinds.
+    points: u64,
     /// Somebody gave up; nobody goes on.
     stopped: bool,
     /// Here everybody stops.
@@ -128,6 +134,7 @@ impl Scheduler {
             fences: 0,
             backings: 0,
             yields: 0,
+            points: 0,
             stopped: false,
             kill,
             has_killed: false,
@@ -191,13 +198,14 @@ impl Scheduler {
         }
         let mut state = self.lock();
         assert_eq!(state.running, actor, "an actor runs without the baton");
+        state.points += 1;
+        if state.points > POINTS_MAX {
+            self.fail(state, &endless());
+        }
         if point == Point::Yield {
             state.yields += 1;
             if state.yields > YIELDS_MAX {
-                state.stopped = true;
-                self.turns.iter().for_each(Condvar::notify_all);
-                drop(state);
-                panic!("no actor goes on: all of them wait for each other");
+                self.fail(state, "no actor goes on: all of them wait for each other");
             }
         } else {
             state.yields = 0;
@@ -227,6 +235,14 @@ impl Scheduler {
             drop(state);
             std::panic::resume_unwind(Box::new(Stopped));
         }
+    }
+
+    /// Ends the run: this actor fails, and every other one is unwound.
+    fn fail(&self, mut state: MutexGuard<'_, State>, why: &str) -> ! {
+        state.stopped = true;
+        self.turns.iter().for_each(Condvar::notify_all);
+        drop(state);
+        panic!("{why}");
     }
 
     fn wait_for_turn(&self, actor: usize, mut state: MutexGuard<'_, State>) {
@@ -278,6 +294,36 @@ pub enum Point {
     Recheck,
     /// It waits for another one.
     Yield,
+}
+
+/// What is said of a run that passes more points than any that ends.
+fn endless() -> String {
+    format!("endless: after {POINTS_MAX} points it still goes on")
+}
+
+/// Does something on this thread that no scheduler drives, and panics if it is endless.
+pub fn bounded<T>(work: impl FnOnce() -> T) -> T {
+    /// Also when `work` panics.
+    struct Unhook;
+    impl Drop for Unhook {
+        fn drop(&mut self) {
+            forebay_pmem::set_yield_hook(None);
+        }
+    }
+    let points = Cell::new(0);
+    let pause = move |pause| {
+        if std::thread::panicking() {
+            return;
+        }
+        points.set(points.get() + 1);
+        assert!(points.get() <= POINTS_MAX, "{}", endless());
+        if pause == Pause::Wait {
+            std::thread::yield_now();
+        }
+    };
+    forebay_pmem::set_yield_hook(Some(Box::new(pause)));
+    let _unhook = Unhook;
+    work()
 }
 
 /// A point of this thread's run, if a scheduler drives it.
@@ -449,5 +495,55 @@ mod tests {
                 scope.spawn(move || assert!(waiting().is_err()));
             }
         });
+    }
+
+    /// What a panic of `work` says.
+    fn failure_of(work: impl FnOnce()) -> String {
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        crate::process::message_of(&*panic.expect_err("it fails"))
+    }
+
+    /// Once the hunt stood still.
+    #[test]
+    fn a_loop_that_goes_on_without_end_is_a_failure_and_the_others_are_unwound() {
+        let policy = Policy::Preemptions(vec![(10, 1), (20, 0)]);
+        let scheduler = Scheduler::new(policy, 2, String::new(), None);
+        let goes_on = || {
+            loop {
+                point(Point::Event);
+            }
+        };
+        let ended: Vec<bool> = std::thread::scope(|scope| {
+            let actor = |number: usize| {
+                let scheduler = &scheduler;
+                let run = move || scheduler.enter(number, goes_on);
+                let run = std::panic::AssertUnwindSafe(run);
+                scope.spawn(move || std::panic::catch_unwind(run))
+            };
+            let actors = [actor(0), actor(1)].map(|actor| actor.join().expect("it is caught"));
+            let is_endless = |panic: &(dyn std::any::Any + Send)| {
+                !panic.is::<Stopped>() && crate::process::message_of(panic).starts_with("endless")
+            };
+            let panics = actors.map(|actor| actor.expect_err("it does not end"));
+            panics.iter().map(|panic| is_endless(&**panic)).collect()
+        });
+        assert_eq!(ended.iter().filter(|is_endless| **is_endless).count(), 1);
+        assert_eq!(scheduler.lock().points, POINTS_MAX + 1);
+    }
+
+    /// Once the judge of an image stood still.
+    #[test]
+    fn a_loop_without_end_that_no_scheduler_drives_is_a_failure() {
+        let goes_on = || {
+            loop {
+                forebay_pmem::look_point();
+            }
+        };
+        assert!(failure_of(|| bounded(goes_on)).starts_with("endless"));
+        // The bound is of each piece of work, and gone after it.
+        for _ in 0..2 {
+            bounded(|| (0..POINTS_MAX * 2 / 3).for_each(|_| forebay_pmem::look_point()));
+        }
+        (0..=POINTS_MAX).for_each(|_| forebay_pmem::look_point());
     }
 }
