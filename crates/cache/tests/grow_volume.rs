@@ -66,8 +66,10 @@ fn a_shrunk_backing_is_refused() {
     assert_eq!(volume.blocks(), 10);
     let pool = open(&rig.images(), quiet()).expect("open");
     let shrunk = Arc::new(Shrunk(rig.store.clone()));
-    let message = volume_refused(pool.attach(Backing::from_store(shrunk)));
-    assert!(message.contains("1152 bytes"), "{message}");
+    let refused = pool.attach(Backing::from_store(shrunk));
+    let refused = refused.expect_err("it shrank");
+    assert!(matches!(refused, Error::Stale { .. }), "{refused}");
+    assert!(refused.to_string().contains("1152 bytes"), "{refused}");
 }
 
 /// Somebody appended to the backing before the volume grew: the block with the old end has both.
