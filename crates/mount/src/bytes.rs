@@ -94,13 +94,13 @@ impl Tree {
     ) -> io::Result<(FileAttr, FileHandle)> {
         let share = self.shares.take(caller.user)?;
         let parent = self.inodes.get(parent)?;
-        let anchor = self.inodes.anchor(&parent)?;
+        let path_fd = self.inodes.path_fd(&parent)?;
         let mut wanted = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if flags & libc::O_EXCL != 0 {
             wanted |= OFlags::EXCL;
         }
         let mode = Mode::from_raw_mode(mode & 0o7777);
-        let opened = anchor.directory(&self.buffer)?.open(name, wanted, mode)?;
+        let opened = path_fd.directory(&self.buffer)?.open(name, wanted, mode)?;
         let path = self.reopen(opened.descriptor.as_fd(), OFlags::PATH)?;
         let file = self.buffer.adopt(opened.descriptor)?;
         if !opened.created && flags & libc::O_TRUNC != 0 {

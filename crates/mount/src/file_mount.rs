@@ -10,9 +10,9 @@ use forebay_serve::mount_point::{self, MOUNT_SOURCE, MountIdentity};
 use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::duty::Duty;
 use crate::filesystem::MountedTree;
 use crate::paths;
+use crate::poller_throttle::PollerThrottle;
 use crate::restrictions::Restrictions;
 use crate::shares::Shares;
 use crate::tree::Tree;
@@ -83,19 +83,19 @@ impl FileMount {
             ..buffer.clone()
         })?;
         let shares = Shares::new(per_user, own);
-        let anchors_max = descriptors_max / 4;
+        let path_fds_max = descriptors_max / 4;
         let tree = Tree::new(
             Arc::clone(&buffer),
             locks.data.try_clone()?,
-            anchors_max,
+            path_fds_max,
             shares,
         )?;
         let kernel = tree.kernel();
-        let duty = Arc::new(Duty::new(options.threads));
-        let tree = MountedTree::new(tree, options, Arc::clone(&duty), on_end);
+        let poller_throttle = Arc::new(PollerThrottle::new(options.threads));
+        let tree = MountedTree::new(tree, options, Arc::clone(&poller_throttle), on_end);
         let session = Session::new(tree, &directory, &configuration(options, restrictions))
             .and_then(|session| {
-                duty.begin(session.as_fd().try_clone_to_owned()?);
+                poller_throttle.begin(session.as_fd().try_clone_to_owned()?);
                 // There is one session, and it has served nothing yet.
                 let _ = kernel.set(session.notifier());
                 session.spawn()

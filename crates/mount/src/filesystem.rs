@@ -19,22 +19,22 @@ use crate::answers::{
 };
 use crate::attributes;
 use crate::bytes::Writer;
+use crate::cpu_latency_qos::CpuLatencyQos;
 use crate::credentials::{Assumed, Caller};
-use crate::duty::Duty;
 use crate::file_mount::MountOptions;
 use crate::negotiation;
 use crate::opening::Opening;
-use crate::relief::Relief;
+use crate::overflow_threads::OverflowThreads;
+use crate::poller_throttle::PollerThrottle;
 use crate::tree::{Change, Tree};
-use crate::wakefulness::Wakefulness;
 
 /// The file system that the kernel talks to.
 pub struct MountedTree {
     /// Taken when the session ends, so that all is released before anybody is told.
     tree: Option<Arc<Tree>>,
-    relief: Relief,
-    duty: Arc<Duty>,
-    wakefulness: Option<Wakefulness>,
+    overflow_threads: OverflowThreads,
+    poller_throttle: Arc<PollerThrottle>,
+    cpu_latency_qos: Option<CpuLatencyQos>,
     has_writeback_cache: bool,
     opening: Opening,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
@@ -44,14 +44,14 @@ impl MountedTree {
     pub fn new(
         tree: Tree,
         options: &MountOptions,
-        duty: Arc<Duty>,
+        poller_throttle: Arc<PollerThrottle>,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> MountedTree {
         MountedTree {
             tree: Some(Arc::new(tree)),
-            relief: Relief::new(options.threads),
-            duty,
-            wakefulness: options.keeps_cores_awake.then(Wakefulness::new),
+            overflow_threads: OverflowThreads::new(options.threads),
+            poller_throttle,
+            cpu_latency_qos: options.keeps_cores_awake.then(CpuLatencyQos::new),
             has_writeback_cache: options.writeback_cache,
             opening: Opening::default(),
             on_end: Some(Box::new(on_end)),
@@ -67,22 +67,22 @@ impl MountedTree {
     /// A request has come that somebody waits for.
     #[inline]
     fn note_request(&self) {
-        if let Some(wakefulness) = &self.wakefulness {
-            wakefulness.note();
+        if let Some(cpu_latency_qos) = &self.cpu_latency_qos {
+            cpu_latency_qos.note();
         }
     }
 
     /// Serves a request here, or has it served while something waits.
     fn serve(&self, request: impl FnOnce(&Tree) + Send + 'static) {
         self.note_request();
-        match self.relief.turn() {
+        match self.overflow_threads.turn() {
             Some(_turn) => request(self.tree()),
             None => {
                 let tree = Arc::clone(self.tree());
-                self.relief.hand_over(move || request(&tree));
+                self.overflow_threads.hand_over(move || request(&tree));
             }
         }
-        self.duty.rest();
+        self.poller_throttle.rest();
     }
 }
 
@@ -336,15 +336,15 @@ impl Filesystem for MountedTree {
             Err(error) => reply.error(errno(&error)),
         };
         self.note_request();
-        match self.relief.turn() {
+        match self.overflow_threads.turn() {
             Some(_turn) => serve(self.tree(), data),
             None => {
                 // The session reads its next request into the same memory.
                 let (tree, data) = (Arc::clone(self.tree()), data.to_vec());
-                self.relief.hand_over(move || serve(&tree, &data));
+                self.overflow_threads.hand_over(move || serve(&tree, &data));
             }
         }
-        self.duty.rest();
+        self.poller_throttle.rest();
     }
 
     fn flush(

@@ -15,12 +15,12 @@ use forebay_files::FileIdentity;
 use fuser::INodeNo;
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
-use crate::anchor::{Anchor, InodeHandle};
+use crate::path_fd::{InodeHandle, PathFd};
 
 /// From here on numbers are ours; no file system counts this far.
 const OWN_NUMBERS: u64 = 1 << 63;
 
-/// How many anchors are looked at for one that can go.
+/// How many path descriptors are looked at for one that can go.
 const RELEASE_TRIES: usize = 8;
 
 /// One inode.
@@ -42,8 +42,8 @@ pub struct Inode {
 
 #[derive(Debug)]
 struct Hold {
-    anchor: Option<Arc<Anchor>>,
-    /// The anchor must stay: the inode has no handle, or may lose its last name.
+    path_fd: Option<Arc<PathFd>>,
+    /// The path descriptor must stay: the inode has no handle, or may lose its last name.
     is_pinned: bool,
     /// Asked for since it was last looked at.
     is_used: bool,
@@ -58,9 +58,9 @@ impl Inode {
         descriptor: OwnedFd,
         device: u64,
     ) -> Inode {
-        let anchor = Anchor::new(descriptor);
+        let path_fd = PathFd::new(descriptor);
         let handle = match identity.device == device {
-            true => InodeHandle::of(anchor.descriptor()).ok(),
+            true => InodeHandle::of(path_fd.descriptor()).ok(),
             false => None,
         };
         Inode {
@@ -71,7 +71,7 @@ impl Inode {
             may_have_capability: AtomicBool::new(true),
             hold: Mutex::new(Hold {
                 is_pinned: handle.is_none(),
-                anchor: Some(Arc::new(anchor)),
+                path_fd: Some(Arc::new(path_fd)),
                 is_used: true,
             }),
             handle,
@@ -82,24 +82,24 @@ impl Inode {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the anchor go if it can be had again and nobody used it lately.
+    /// Lets the path descriptor go if it can be had again and nobody used it lately.
     fn release(&self) -> bool {
         let mut hold = self.hold();
         let in_use = hold
-            .anchor
+            .path_fd
             .as_ref()
-            .is_some_and(|anchor| Arc::strong_count(anchor) > 1);
+            .is_some_and(|path_fd| Arc::strong_count(path_fd) > 1);
         if hold.is_pinned || in_use || std::mem::take(&mut hold.is_used) {
             return false;
         }
-        hold.anchor = None;
+        hold.path_fd = None;
         true
     }
 
     /// Whether `descriptor`, of an inode with the same number, is this inode and not one that got the
     /// number after it.
     fn is_same(&self, descriptor: &OwnedFd) -> bool {
-        let is_held = self.hold().anchor.is_some();
+        let is_held = self.hold().path_fd.is_some();
         is_held || InodeHandle::of(descriptor.as_fd()).ok() == self.handle
     }
 }
@@ -110,7 +110,7 @@ pub struct Inodes {
     root: Arc<Inode>,
     /// The root once more, in the form that handles are opened with.
     mount: OwnedFd,
-    anchors_max: usize,
+    path_fds_max: usize,
     known: Mutex<Known>,
 }
 
@@ -118,8 +118,8 @@ pub struct Inodes {
 struct Known {
     by_id: HashMap<u64, Entry>,
     by_identity: HashMap<FileIdentity, u64>,
-    /// Who has an anchor, longest held first; what is gone may still be in it.
-    anchored: VecDeque<Weak<Inode>>,
+    /// Inodes with a path descriptor, longest held first; what is gone may still be in it.
+    with_path_fd: VecDeque<Weak<Inode>>,
     own_numbers_given: u64,
 }
 
@@ -132,7 +132,7 @@ struct Entry {
 
 impl Inodes {
     /// A table with the root, an open directory, which is never forgotten.
-    pub fn new(mount: OwnedFd, anchors_max: usize) -> io::Result<Inodes> {
+    pub fn new(mount: OwnedFd, path_fds_max: usize) -> io::Result<Inodes> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&mount, c".", flags, Mode::empty())?;
         let identity = FileIdentity::of(&root)?;
@@ -142,7 +142,7 @@ impl Inodes {
         Ok(Inodes {
             root: Arc::new(root),
             mount,
-            anchors_max,
+            path_fds_max,
             known: Mutex::default(),
         })
     }
@@ -203,7 +203,7 @@ impl Inodes {
             lookups: 1,
         };
         known.by_id.insert(id, entry);
-        self.note_anchor(&mut known, &inode);
+        self.note_path_fd(&mut known, &inode);
         Ok((inode, stat))
     }
 
@@ -229,25 +229,25 @@ impl Inodes {
     /// A descriptor of the inode, opened again if it was let go.
     ///
     /// Errors: `ESTALE` where the inode was removed behind our back.
-    pub fn anchor(&self, inode: &Arc<Inode>) -> io::Result<Arc<Anchor>> {
+    pub fn path_fd(&self, inode: &Arc<Inode>) -> io::Result<Arc<PathFd>> {
         let mut hold = inode.hold();
         hold.is_used = true;
-        if let Some(anchor) = &hold.anchor {
-            return Ok(Arc::clone(anchor));
+        if let Some(path_fd) = &hold.path_fd {
+            return Ok(Arc::clone(path_fd));
         }
         let stale = || io::Error::from_raw_os_error(libc::ESTALE);
         let handle = inode.handle.as_ref().ok_or_else(stale)?;
-        let anchor = Arc::new(Anchor::new(handle.open(self.mount.as_fd())?));
-        hold.anchor = Some(Arc::clone(&anchor));
+        let path_fd = Arc::new(PathFd::new(handle.open(self.mount.as_fd())?));
+        hold.path_fd = Some(Arc::clone(&path_fd));
         drop(hold);
-        self.note_anchor(&mut self.known(), inode);
-        Ok(anchor)
+        self.note_path_fd(&mut self.known(), inode);
+        Ok(path_fd)
     }
 
     /// Holds the inode by a descriptor from now on: it may lose its last name.
-    pub fn pin(&self, inode: &Arc<Inode>) -> io::Result<Arc<Anchor>> {
+    pub fn pin(&self, inode: &Arc<Inode>) -> io::Result<Arc<PathFd>> {
         inode.hold().is_pinned = true;
-        self.anchor(inode)
+        self.path_fd(inode)
     }
 
     /// The inode has a name after all.
@@ -257,17 +257,17 @@ impl Inodes {
         }
     }
 
-    fn note_anchor(&self, known: &mut Known, inode: &Arc<Inode>) {
-        known.anchored.push_back(Arc::downgrade(inode));
+    fn note_path_fd(&self, known: &mut Known, inode: &Arc<Inode>) {
+        known.with_path_fd.push_back(Arc::downgrade(inode));
         for _ in 0..RELEASE_TRIES {
-            if known.anchored.len() <= self.anchors_max {
+            if known.with_path_fd.len() <= self.path_fds_max {
                 return;
             }
-            let oldest = known.anchored.pop_front();
+            let oldest = known.with_path_fd.pop_front();
             if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade())
                 && !oldest.release()
             {
-                known.anchored.push_back(Arc::downgrade(&oldest));
+                known.with_path_fd.push_back(Arc::downgrade(&oldest));
             }
         }
     }

@@ -9,12 +9,11 @@
 //! numbers. Everybody must use the mount: what changes the backing behind it is seen late or never.
 //! Locks are the kernel's own and hold among the users of the mount.
 
-mod anchor;
 mod answers;
 mod attributes;
 mod bytes;
+mod cpu_latency_qos;
 mod credentials;
-mod duty;
 mod file_mount;
 mod filesystem;
 mod inodes;
@@ -22,12 +21,13 @@ mod listing;
 mod negotiation;
 mod open_files;
 mod opening;
+mod overflow_threads;
+mod path_fd;
 mod paths;
-mod relief;
+mod poller_throttle;
 mod restrictions;
 mod shares;
 mod tree;
-mod wakefulness;
 mod xattrs;
 
 pub use file_mount::{FileMount, MountOptions};

@@ -110,8 +110,8 @@ impl Tree {
     pub fn open_directory(&self, inode: INodeNo, user: u32) -> io::Result<FileHandle> {
         let share = self.shares.take(user)?;
         let known = self.inodes.get(inode)?;
-        let anchor = self.inodes.anchor(&known)?;
-        let descriptor = self.reopen(anchor.descriptor(), OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let path_fd = self.inodes.path_fd(&known)?;
+        let descriptor = self.reopen(path_fd.descriptor(), OFlags::RDONLY | OFlags::DIRECTORY)?;
         Ok(self.directories.insert(OpenDirectory {
             inode,
             descriptor,
@@ -155,7 +155,7 @@ impl Tree {
 
     pub fn sync_directory(&self, handle: FileHandle) -> io::Result<()> {
         let inode = self.inodes.get(self.directories.get(handle)?.inode)?;
-        let anchor = self.inodes.anchor(&inode)?;
-        anchor.directory(&self.buffer)?.sync()
+        let path_fd = self.inodes.path_fd(&inode)?;
+        path_fd.directory(&self.buffer)?.sync()
     }
 }

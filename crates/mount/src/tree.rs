@@ -15,12 +15,12 @@ use fuser::{FileAttr, INodeNo, Notifier, TimeOrNow};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, StatVfs};
 use rustix::io::Errno;
 
-use crate::anchor::Anchor;
 use crate::attributes;
 use crate::credentials::Caller;
 use crate::inodes::{Inode, Inodes};
 use crate::listing::OpenDirectory;
 use crate::open_files::OpenTable;
+use crate::path_fd::PathFd;
 use crate::shares::{Share, Shares};
 
 /// An open file of the kernel's.
@@ -88,12 +88,12 @@ impl Tree {
     pub fn new(
         buffer: Arc<FileBuffer>,
         directory: OwnedFd,
-        anchors_max: usize,
+        path_fds_max: usize,
         shares: Arc<Shares>,
     ) -> io::Result<Tree> {
         Ok(Tree {
             buffer,
-            inodes: Inodes::new(directory, anchors_max)?,
+            inodes: Inodes::new(directory, path_fds_max)?,
             files: OpenTable::default(),
             directories: OpenTable::default(),
             shares,
@@ -116,8 +116,8 @@ impl Tree {
         )?)
     }
 
-    fn anchor_of(&self, inode: INodeNo) -> io::Result<Arc<Anchor>> {
-        self.inodes.anchor(&self.inodes.get(inode)?)
+    fn path_fd_of(&self, inode: INodeNo) -> io::Result<Arc<PathFd>> {
+        self.inodes.path_fd(&self.inodes.get(inode)?)
     }
 
     /// Runs `change` on the directory `parent`.
@@ -126,7 +126,7 @@ impl Tree {
         parent: INodeNo,
         change: impl FnOnce(&Directory) -> io::Result<T>,
     ) -> io::Result<T> {
-        change(self.anchor_of(parent)?.directory(&self.buffer)?)
+        change(self.path_fd_of(parent)?.directory(&self.buffer)?)
     }
 
     /// What the kernel is told of an inode whose backing says `stat`.
@@ -150,8 +150,8 @@ impl Tree {
     }
 
     pub fn look_up(&self, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
-        let anchor = self.anchor_of(parent)?;
-        self.look_up_in(anchor.descriptor(), name)
+        let path_fd = self.path_fd_of(parent)?;
+        self.look_up_in(path_fd.descriptor(), name)
     }
 
     /// Tells the kernel of the inode that a name leads to; it counts as told once more.
@@ -169,8 +169,8 @@ impl Tree {
 
     pub fn attributes(&self, inode: INodeNo) -> io::Result<FileAttr> {
         let inode = self.inodes.get(inode)?;
-        let anchor = self.inodes.anchor(&inode)?;
-        let stat = rustix::fs::fstat(anchor.descriptor())?;
+        let path_fd = self.inodes.path_fd(&inode)?;
+        let stat = rustix::fs::fstat(path_fd.descriptor())?;
         self.shown(&inode, &stat)
     }
 
@@ -184,8 +184,8 @@ impl Tree {
         user: u32,
     ) -> io::Result<FileAttr> {
         let inode = self.inodes.get(inode)?;
-        let anchor = self.inodes.anchor(&inode)?;
-        let descriptor = anchor.descriptor();
+        let path_fd = self.inodes.path_fd(&inode)?;
+        let descriptor = path_fd.descriptor();
         let before = rustix::fs::fstat(descriptor)?;
         let result = self.apply(&inode, descriptor, open, change, user);
         let stat = rustix::fs::fstat(descriptor)?;
@@ -247,8 +247,9 @@ impl Tree {
         inode: &Arc<Inode>,
         access: OFlags,
     ) -> io::Result<Arc<BufferedFile>> {
-        let anchor = self.inodes.anchor(inode)?;
-        self.buffer.adopt(self.reopen(anchor.descriptor(), access)?)
+        let path_fd = self.inodes.path_fd(inode)?;
+        self.buffer
+            .adopt(self.reopen(path_fd.descriptor(), access)?)
     }
 
     /// Before `user` changes a file's bytes: takes the set-user-id and set-group-id bits, which only
@@ -258,15 +259,15 @@ impl Tree {
         if user == 0 || !inode.may_have_privileges.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let anchor = self.inodes.anchor(inode)?;
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(anchor.descriptor())?.st_mode & 0o7777);
+        let path_fd = self.inodes.path_fd(inode)?;
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(path_fd.descriptor())?.st_mode & 0o7777);
         let mut left = mode - Mode::SUID;
         // Without the group's right to execute it is an old mark for mandatory locks.
         if mode.contains(Mode::XGRP) {
             left -= Mode::SGID;
         }
         if left != mode {
-            rustix::fs::chmod(magic_link(anchor.descriptor()), left)?;
+            rustix::fs::chmod(magic_link(path_fd.descriptor()), left)?;
             self.buffer.attributes_changed(inode.identity);
             self.forget_attributes(inode);
         }
@@ -278,8 +279,8 @@ impl Tree {
         if !inode.may_have_capability.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let anchor = self.inodes.anchor(inode)?;
-        match rustix::fs::removexattr(magic_link(anchor.descriptor()), CAPABILITY) {
+        let path_fd = self.inodes.path_fd(inode)?;
+        match rustix::fs::removexattr(magic_link(path_fd.descriptor()), CAPABILITY) {
             Ok(()) => self.buffer.attributes_changed(inode.identity),
             // None there, none possible, or not ours to remove: then no file of ours can have one.
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => {}
@@ -302,13 +303,13 @@ impl Tree {
 
     /// The backing's sizes.
     pub fn statistics(&self) -> io::Result<StatVfs> {
-        let anchor = self.anchor_of(INodeNo::ROOT)?;
-        Ok(rustix::fs::fstatvfs(anchor.descriptor())?)
+        let path_fd = self.path_fd_of(INodeNo::ROOT)?;
+        Ok(rustix::fs::fstatvfs(path_fd.descriptor())?)
     }
 
     pub fn read_link(&self, inode: INodeNo) -> io::Result<Vec<u8>> {
-        let anchor = self.anchor_of(inode)?;
-        let target = rustix::fs::readlinkat(anchor.descriptor(), c"", Vec::new())?;
+        let path_fd = self.path_fd_of(inode)?;
+        let target = rustix::fs::readlinkat(path_fd.descriptor(), c"", Vec::new())?;
         Ok(target.into_bytes())
     }
 
@@ -347,9 +348,9 @@ impl Tree {
 
     pub fn link(&self, inode: INodeNo, parent: INodeNo, name: &OsStr) -> io::Result<FileAttr> {
         let inode = self.inodes.get(inode)?;
-        let anchor = self.inodes.anchor(&inode)?;
+        let path_fd = self.inodes.path_fd(&inode)?;
         self.in_directory(parent, |directory| {
-            directory.link_open(anchor.descriptor(), name)
+            directory.link_open(path_fd.descriptor(), name)
         })?;
         self.look_up(parent, name)
     }
@@ -377,7 +378,7 @@ impl Tree {
         flags: RenameFlags,
     ) -> io::Result<()> {
         let losing = self.expect_loss(new_parent, new_name)?;
-        let to = self.anchor_of(new_parent)?;
+        let to = self.path_fd_of(new_parent)?;
         let result = self.in_directory(parent, |directory| {
             directory.rename(name, to.directory(&self.buffer)?, new_name, flags)
         });
@@ -387,8 +388,8 @@ impl Tree {
 
     /// Before a name goes: holds on to the inode that may lose its last name with it.
     fn expect_loss(&self, parent: INodeNo, name: &OsStr) -> io::Result<Option<Losing>> {
-        let anchor = self.anchor_of(parent)?;
-        let directory = anchor.descriptor();
+        let path_fd = self.path_fd_of(parent)?;
+        let directory = path_fd.descriptor();
         let Ok(stat) = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) else {
             return Ok(None);
         };
@@ -399,14 +400,14 @@ impl Tree {
         let Some(inode) = self.inodes.find(identity) else {
             return Ok(None);
         };
-        let anchor = self.inodes.pin(&inode)?;
-        Ok(Some(Losing { inode, anchor }))
+        let path_fd = self.inodes.pin(&inode)?;
+        Ok(Some(Losing { inode, path_fd }))
     }
 
     /// After the name went, or did not.
     fn settle_loss(&self, losing: Option<Losing>) {
-        if let Some(Losing { inode, anchor }) = losing {
-            let stat = rustix::fs::fstat(anchor.descriptor());
+        if let Some(Losing { inode, path_fd }) = losing {
+            let stat = rustix::fs::fstat(path_fd.descriptor());
             if stat.is_ok_and(|stat| stat.st_nlink > 0) {
                 self.inodes.unpin(&inode);
             }
@@ -417,5 +418,5 @@ impl Tree {
 /// An inode that may be losing its last name.
 struct Losing {
     inode: Arc<Inode>,
-    anchor: Arc<Anchor>,
+    path_fd: Arc<PathFd>,
 }

@@ -10,8 +10,8 @@ use forebay::{TRUSTED_ATTRIBUTE, USER_ATTRIBUTE};
 use fuser::INodeNo;
 use rustix::fs::{FileType, XattrFlags};
 
-use crate::anchor::Anchor;
 use crate::inodes::Inode;
+use crate::path_fd::PathFd;
 use crate::tree::{Tree, error_of, magic_link};
 
 /// The kernel's own limits on a value and on a list of names.
@@ -44,15 +44,15 @@ pub enum Answer {
 }
 
 impl Tree {
-    fn path_for_xattrs(&self, inode: INodeNo) -> io::Result<(Arc<Inode>, Arc<Anchor>, String)> {
+    fn path_for_xattrs(&self, inode: INodeNo) -> io::Result<(Arc<Inode>, Arc<PathFd>, String)> {
         let inode = self.inodes.get(inode)?;
         // The magic link of a symbolic link is followed to where that leads.
         if inode.kind == FileType::Symlink {
             return Err(error_of(libc::EOPNOTSUPP));
         }
-        let anchor = self.inodes.anchor(&inode)?;
-        let path = magic_link(anchor.descriptor());
-        Ok((inode, anchor, path))
+        let path_fd = self.inodes.path_fd(&inode)?;
+        let path = magic_link(path_fd.descriptor());
+        Ok((inode, path_fd, path))
     }
 
     pub fn get_xattr(
@@ -63,7 +63,7 @@ impl Tree {
         user: u32,
     ) -> io::Result<Answer> {
         check_name(inode, name, user, libc::ENODATA)?;
-        let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
+        let (_inode, _path_fd, path) = self.path_for_xattrs(inode)?;
         if size == 0 {
             let length = rustix::fs::getxattr_query(&path, name)?;
             return Ok(Answer::Length(length as u32));
@@ -75,7 +75,7 @@ impl Tree {
     }
 
     pub fn list_xattrs(&self, inode: INodeNo, size: u32, user: u32) -> io::Result<Answer> {
-        let (_inode, _anchor, path) = self.path_for_xattrs(inode)?;
+        let (_inode, _path_fd, path) = self.path_for_xattrs(inode)?;
         let mut names = vec![0; VALUE_BYTES_MAX];
         let length = rustix::fs::listxattr(&path, &mut names)?;
         names.truncate(length);
@@ -101,7 +101,7 @@ impl Tree {
         user: u32,
     ) -> io::Result<()> {
         check_name(inode, name, user, libc::EPERM)?;
-        let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
+        let (inode, _path_fd, path) = self.path_for_xattrs(inode)?;
         let flags = XattrFlags::from_bits_retain(flags as u32);
         rustix::fs::setxattr(&path, name, value, flags)?;
         inode.may_have_capability.store(true, Ordering::Release);
@@ -111,7 +111,7 @@ impl Tree {
 
     pub fn remove_xattr(&self, inode: INodeNo, name: &OsStr, user: u32) -> io::Result<()> {
         check_name(inode, name, user, libc::EPERM)?;
-        let (inode, _anchor, path) = self.path_for_xattrs(inode)?;
+        let (inode, _path_fd, path) = self.path_for_xattrs(inode)?;
         rustix::fs::removexattr(&path, name)?;
         self.buffer.attributes_changed(inode.identity);
         Ok(())

@@ -2,8 +2,8 @@
 //!
 //! The kernel wakes the thread that has waited longest, so with several each request goes to the one
 //! whose caches are coldest, often on a core that sleeps. All but one therefore rest after a request
-//! (which is answered by then); one of these looks now and then whether requests lie unread, and goes
-//! on duty for a while if they do.
+//! (which is answered by then); one of these looks now and then whether requests lie unread, and polls
+//! for a while if they do.
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::relief::now_ms;
+use crate::overflow_threads::now_ms;
 
 /// How often the resting threads look.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);
 
-/// Requests that lie unread at so many looks in close succession are too many for those on duty.
+/// Requests that lie unread at so many looks in close succession are too many for those that poll.
 const LOOKS: usize = 3;
 const LOOKS_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -32,21 +32,21 @@ thread_local! {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Duty {
+pub struct PollerThrottle {
     /// The session's device, once there is a session.
     device: OnceLock<OwnedFd>,
     /// Threads that wait for requests or serve one; never none.
-    on_duty: AtomicUsize,
+    polling: AtomicUsize,
     /// Held by the resting thread that looks.
     lookout: Mutex<()>,
 }
 
-impl Duty {
-    /// For a session of so many threads, all on duty.
-    pub fn new(threads: usize) -> Duty {
-        Duty {
+impl PollerThrottle {
+    /// For a session of so many threads, all polling.
+    pub fn new(threads: usize) -> PollerThrottle {
+        PollerThrottle {
             device: OnceLock::new(),
-            on_duty: AtomicUsize::new(threads.max(1)),
+            polling: AtomicUsize::new(threads.max(1)),
             lookout: Mutex::new(()),
         }
     }
@@ -60,15 +60,15 @@ impl Duty {
     /// Called by a thread of the session when it has answered a request: returns when it is to wait for
     /// the next one.
     pub fn rest(&self) {
-        if self.on_duty.load(Ordering::Relaxed) == 1 || now_ms() < TERM_ENDS_MS.get() {
+        if self.polling.load(Ordering::Relaxed) == 1 || now_ms() < TERM_ENDS_MS.get() {
             return;
         }
         let Some(device) = self.device.get() else {
             return;
         };
-        let leave = |on_duty: usize| (on_duty > 1).then(|| on_duty - 1);
+        let leave = |polling: usize| (polling > 1).then(|| polling - 1);
         let left = self
-            .on_duty
+            .polling
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
         if left.is_err() {
             return;
@@ -77,13 +77,13 @@ impl Duty {
         while !is_needed(device) {
             std::thread::sleep(LOOK_INTERVAL);
         }
-        self.on_duty.fetch_add(1, Ordering::Relaxed);
+        self.polling.fetch_add(1, Ordering::Relaxed);
         drop(lookout);
         TERM_ENDS_MS.set(now_ms() + TERM_MS);
     }
 }
 
-/// Whether requests lie unread for longer than a thread on duty needs, or the session is over.
+/// Whether requests lie unread for longer than a polling thread needs, or the session is over.
 fn is_needed(device: &OwnedFd) -> bool {
     for look in 0..LOOKS {
         if look > 0 {
@@ -112,33 +112,37 @@ mod tests {
     #[test]
     fn one_thread_stays_and_another_comes_when_requests_lie_unread() {
         let (requests, mut kernel) = std::io::pipe().unwrap();
-        let duty = Arc::new(Duty::new(2));
-        duty.rest();
-        assert_eq!(duty.on_duty.load(Ordering::Relaxed), 2, "no session yet");
-        duty.begin(OwnedFd::from(requests));
+        let throttle = Arc::new(PollerThrottle::new(2));
+        throttle.rest();
+        assert_eq!(
+            throttle.polling.load(Ordering::Relaxed),
+            2,
+            "no session yet"
+        );
+        throttle.begin(OwnedFd::from(requests));
         let resting = std::thread::spawn({
-            let duty = Arc::clone(&duty);
-            move || duty.rest()
+            let throttle = Arc::clone(&throttle);
+            move || throttle.rest()
         });
-        while duty.on_duty.load(Ordering::Relaxed) == 2 {
+        while throttle.polling.load(Ordering::Relaxed) == 2 {
             std::thread::yield_now();
         }
-        duty.rest();
+        throttle.rest();
         assert!(!resting.is_finished(), "the last one does not rest");
         std::io::Write::write_all(&mut kernel, b"request").unwrap();
         resting.join().unwrap();
-        assert_eq!(duty.on_duty.load(Ordering::Relaxed), 2);
+        assert_eq!(throttle.polling.load(Ordering::Relaxed), 2);
     }
 
     #[test]
     fn everybody_wakes_when_the_session_is_over() {
         let (requests, kernel) = std::io::pipe().unwrap();
-        let duty = Arc::new(Duty::new(4));
-        duty.begin(OwnedFd::from(requests));
+        let throttle = Arc::new(PollerThrottle::new(4));
+        throttle.begin(OwnedFd::from(requests));
         let resting: Vec<_> = (0..3)
             .map(|_| {
-                let duty = Arc::clone(&duty);
-                std::thread::spawn(move || duty.rest())
+                let throttle = Arc::clone(&throttle);
+                std::thread::spawn(move || throttle.rest())
             })
             .collect();
         drop(kernel);

@@ -18,14 +18,14 @@ const HANDLE_BYTES_MAX: usize = 128;
 
 /// An `O_PATH` descriptor of an inode, and what is made of it when names change in it.
 #[derive(Debug)]
-pub struct Anchor {
+pub struct PathFd {
     descriptor: OwnedFd,
     directory: OnceLock<Directory>,
 }
 
-impl Anchor {
-    pub fn new(descriptor: OwnedFd) -> Anchor {
-        Anchor {
+impl PathFd {
+    pub fn new(descriptor: OwnedFd) -> PathFd {
+        PathFd {
             descriptor,
             directory: OnceLock::new(),
         }

@@ -37,7 +37,7 @@ thread_local! {
 
 /// See the module.
 #[derive(Debug)]
-pub struct Relief {
+pub struct OverflowThreads {
     /// When the request began that each of the session's threads serves.
     began_ms: Box<[AtomicU64]>,
     places_given: AtomicUsize,
@@ -73,14 +73,14 @@ impl std::fmt::Debug for Helpers {
 /// A request that a thread of the session serves itself.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    relief: &'a Relief,
+    overflow: &'a OverflowThreads,
     place: usize,
 }
 
-impl Relief {
+impl OverflowThreads {
     /// For a session of so many threads.
-    pub fn new(threads: usize) -> Relief {
-        Relief {
+    pub fn new(threads: usize) -> OverflowThreads {
+        OverflowThreads {
             began_ms: (0..threads.max(1)).map(|_| AtomicU64::new(NONE)).collect(),
             places_given: AtomicUsize::new(0),
             expected_until_ms: AtomicU64::new(0),
@@ -101,7 +101,7 @@ impl Relief {
         let place = self.place();
         self.began_ms[place].store(now, Ordering::Relaxed);
         Some(Turn {
-            relief: self,
+            overflow: self,
             place,
         })
     }
@@ -147,10 +147,10 @@ impl Relief {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let began = self.relief.began_ms[self.place].swap(NONE, Ordering::Relaxed);
+        let began = self.overflow.began_ms[self.place].swap(NONE, Ordering::Relaxed);
         let now = now_ms();
         if now.saturating_sub(began) >= PATIENCE_MS {
-            let until = &self.relief.expected_until_ms;
+            let until = &self.overflow.expected_until_ms;
             until.store(now + LASTING_MS, Ordering::Relaxed);
         }
     }
@@ -198,18 +198,18 @@ mod tests {
 
     #[test]
     fn while_a_request_waits_others_are_handed_over() {
-        let relief = Relief::new(2);
-        drop(relief.turn().unwrap());
-        let waiting = relief.turn().unwrap();
+        let overflow = OverflowThreads::new(2);
+        drop(overflow.turn().unwrap());
+        let waiting = overflow.turn().unwrap();
         std::thread::sleep(Duration::from_millis(3 * PATIENCE_MS));
-        assert!(relief.turn().is_none());
+        assert!(overflow.turn().is_none());
         let (sender, done) = channel();
         // More than there are helpers, each waiting for the last one to come.
         let (release, gate) = channel::<()>();
         let gate = Arc::new(Mutex::new(gate));
         for number in 0..HELPERS_MAX + 10 {
             let (sender, gate) = (sender.clone(), Arc::clone(&gate));
-            relief.hand_over(move || {
+            overflow.hand_over(move || {
                 if number < HELPERS_MAX {
                     let _ = gate.lock().unwrap().recv();
                 }
@@ -221,6 +221,6 @@ mod tests {
         served.sort_unstable();
         assert_eq!(served, (0..HELPERS_MAX + 10).collect::<Vec<_>>());
         drop(waiting);
-        assert!(relief.turn().is_none(), "more of the kind is expected");
+        assert!(overflow.turn().is_none(), "more of the kind is expected");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::relief::now_ms;
+use crate::overflow_threads::now_ms;
 
 /// Where latencies are asked for, in microseconds, as the bytes of an `i32`.
 const DEVICE: &str = "/dev/cpu_dma_latency";
@@ -36,7 +36,7 @@ const COUNT_BITS: u32 = 16;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Wakefulness {
+pub struct CpuLatencyQos {
     keeper: Option<(Arc<Shared>, JoinHandle<()>)>,
 }
 
@@ -49,25 +49,25 @@ struct Shared {
     is_over: AtomicBool,
 }
 
-impl Wakefulness {
+impl CpuLatencyQos {
     /// Where the process may not ask, cores sleep as they like.
-    pub fn new() -> Wakefulness {
+    pub fn new() -> CpuLatencyQos {
         let device = OpenOptions::new().write(true).open(DEVICE);
-        let made = device.and_then(Wakefulness::with);
+        let made = device.and_then(CpuLatencyQos::with);
         made.unwrap_or_else(|error| {
             tracing::debug!(%error, device = DEVICE, "idle cores cannot be kept awake");
-            Wakefulness { keeper: None }
+            CpuLatencyQos { keeper: None }
         })
     }
 
-    fn with(device: File) -> std::io::Result<Wakefulness> {
+    fn with(device: File) -> std::io::Result<CpuLatencyQos> {
         let shared = Arc::new(Shared::default());
         let keeper = std::thread::Builder::new().name("mount-awake".into());
         let thread = keeper.spawn({
             let shared = Arc::clone(&shared);
             move || shared.keep(device)
         })?;
-        Ok(Wakefulness {
+        Ok(CpuLatencyQos {
             keeper: Some((shared, thread)),
         })
     }
@@ -97,7 +97,7 @@ impl Wakefulness {
     }
 }
 
-impl Drop for Wakefulness {
+impl Drop for CpuLatencyQos {
     fn drop(&mut self) {
         if let Some((shared, thread)) = self.keeper.take() {
             shared.is_over.store(true, Ordering::Release);
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn cores_are_kept_awake_while_requests_come_close_together_and_not_longer() {
         let (mut device, end) = std::io::pipe().unwrap();
-        let awake = Wakefulness::with(File::from(OwnedFd::from(end))).unwrap();
+        let awake = CpuLatencyQos::with(File::from(OwnedFd::from(end))).unwrap();
         let (shared, _) = awake.keeper.as_ref().unwrap();
         // All within one window, wherever the clock stands.
         while shared.window.load(Ordering::Relaxed) % (1 << COUNT_BITS) < REQUESTS - 1 {
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn the_end_does_not_wait_for_requests() {
         let (mut device, end) = std::io::pipe().unwrap();
-        drop(Wakefulness::with(File::from(OwnedFd::from(end))).unwrap());
+        drop(CpuLatencyQos::with(File::from(OwnedFd::from(end))).unwrap());
         assert_eq!(device.read(&mut [0]).unwrap(), 0);
-        drop(Wakefulness { keeper: None });
+        drop(CpuLatencyQos { keeper: None });
     }
 }
