@@ -15,12 +15,12 @@
 
 pub mod allocator;
 pub mod block_device;
-mod complaints;
 pub mod control;
 pub mod engine_device;
 pub mod fuse_disk;
 mod jobs;
 pub mod latency;
+mod log_rate_limit;
 pub mod memory_device;
 pub mod mount_point;
 pub mod nbd;

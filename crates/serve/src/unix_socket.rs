@@ -20,21 +20,24 @@ pub(crate) const UNIX_PATH_BYTES_MAX: usize = 103;
 
 /// A listening socket at a path.
 #[derive(Debug)]
-pub(crate) struct UnixDoor {
+pub(crate) struct UnixListeningSocket {
     descriptor: OwnedFd,
     path: PathBuf,
     /// Which file the socket is, so that nobody else's is removed.
     inode: u64,
 }
 
-impl UnixDoor {
+impl UnixListeningSocket {
     /// Listens at `path`, with mode 0600. A socket that nobody listens on any more is replaced; the
     /// new one belongs to `owner`, a user and a group, or to the process.
-    pub(crate) fn bind(path: PathBuf, owner: Option<(u32, u32)>) -> io::Result<UnixDoor> {
+    pub(crate) fn bind(
+        path: PathBuf,
+        owner: Option<(u32, u32)>,
+    ) -> io::Result<UnixListeningSocket> {
         make_way(&path)?;
         let listener = bind_private_for(&path, owner)?;
         let inode = std::fs::symlink_metadata(&path)?.ino();
-        Ok(UnixDoor {
+        Ok(UnixListeningSocket {
             descriptor: listener.into(),
             path,
             inode,

@@ -5,7 +5,7 @@
 //! anything was.
 
 mod chaos;
-mod door;
+mod front_end;
 mod memory;
 mod model;
 mod nbd_client;
@@ -30,7 +30,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::Signal;
 
 use crate::chaos::Chaos;
-use crate::door::Address;
+use crate::front_end::Address;
 use crate::memory::Sample;
 use crate::model::{Model, Runs};
 use crate::place::{MOUNTED, Place, VOLUMES};
@@ -243,7 +243,7 @@ impl Run {
             },
             count_connections,
             is_interrupted: &self.is_interrupted,
-            door: None,
+            front_end: None,
             generation: 0,
         }
     }

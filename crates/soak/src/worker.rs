@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crate::door::{Address, CONNECTIONS, Departure, Door, Errand, Outcome};
+use crate::front_end::{Address, CONNECTIONS, Departure, Errand, FrontEnd, Outcome};
 use crate::model::{Model, Uncertain};
 use crate::requests::{Choice, Kind, Request};
 use crate::tally::{Start, Tally, lock};
@@ -22,9 +22,9 @@ pub struct Volume {
     pub name: String,
     /// What its clients know.
     pub models: Vec<Mutex<Model>>,
-    /// Its clients are to close their doors.
+    /// Its clients are to close their front ends.
     pub is_paused: AtomicBool,
-    /// Clients with closed doors that wait.
+    /// Clients with closed front ends that wait.
     pub waiting: AtomicUsize,
     /// NBD connections that are in use by a client.
     pub connections: AtomicU64,
@@ -49,8 +49,8 @@ pub struct Worker<'a> {
     pub count_connections: CountConnections<'a>,
     /// Set by Ctrl-C.
     pub is_interrupted: &'a AtomicBool,
-    /// Its door while it is open.
-    pub door: Option<Door>,
+    /// Its front end while it is open.
+    pub front_end: Option<FrontEnd>,
     /// The daemon that opened it.
     pub generation: u64,
 }
@@ -60,7 +60,7 @@ impl Worker<'_> {
     pub fn run(mut self) {
         self.volume.alive.fetch_add(1, SeqCst);
         while !self.is_interrupted.load(SeqCst) {
-            if self.door.is_none() && !self.connect() {
+            if self.front_end.is_none() && !self.connect() {
                 break;
             }
             if !lock(self.model()).uncertain.is_empty() {
@@ -81,19 +81,19 @@ impl Worker<'_> {
         &self.volume.models[self.choice.client as usize]
     }
 
-    /// Opens the door. False if it stays closed.
+    /// Opens the front end. False if it stays closed.
     fn connect(&mut self) -> bool {
         let began = Instant::now();
         while !self.is_interrupted.load(SeqCst) {
             self.generation = self.tally.generation.load(SeqCst);
             match self.address.open() {
-                Ok(door) => {
-                    if matches!(door, Door::Nbd(_)) {
+                Ok(front_end) => {
+                    if matches!(front_end, FrontEnd::Nbd(_)) {
                         self.volume
                             .connections
                             .fetch_add(CONNECTIONS as u64, SeqCst);
                     }
-                    self.door = Some(door);
+                    self.front_end = Some(front_end);
                     return true;
                 }
                 Err(error) if began.elapsed() > RECONNECT_DEADLINE => {
@@ -109,12 +109,12 @@ impl Worker<'_> {
 
     fn close(&mut self) {
         // Counted out before it is closed: whoever sees more in the daemon waits.
-        if let Some(Door::Nbd(_)) = &self.door {
+        if let Some(FrontEnd::Nbd(_)) = &self.front_end {
             self.volume
                 .connections
                 .fetch_sub(CONNECTIONS as u64, SeqCst);
         }
-        self.door = None;
+        self.front_end = None;
     }
 
     fn wait(&mut self) {
@@ -129,14 +129,14 @@ impl Worker<'_> {
     fn work(&mut self) {
         let is_leaving = self.choice.rng.u32(..LEAVES_ONE_IN) == 0;
         let batch = self.choice.batch();
-        if is_leaving && matches!(self.door, Some(Door::Nbd(_))) {
+        if is_leaving && matches!(self.front_end, Some(FrontEnd::Nbd(_))) {
             self.leave(&batch);
         } else {
             self.perform(&batch, false);
         }
-        if matches!(self.door, Some(Door::Fuse(_))) && self.choice.rng.u32(..8) == 0 {
+        if matches!(self.front_end, Some(FrontEnd::Fuse(_))) && self.choice.rng.u32(..8) == 0 {
             // Now and then nobody uses the mount, so that a daemon that ends can unmount it.
-            self.door = None;
+            self.front_end = None;
         }
     }
 
@@ -152,12 +152,12 @@ impl Worker<'_> {
             requests: batch,
             name: &name,
         };
-        let (outcomes, result) = match &mut self.door {
-            Some(Door::Nbd(clients)) => {
+        let (outcomes, result) = match &mut self.front_end {
+            Some(FrontEnd::Nbd(clients)) => {
                 let index = self.choice.rng.usize(..clients.len());
                 errand.over_nbd(&mut clients[index], half_close)
             }
-            Some(Door::Fuse(file)) => errand.over_fuse(file),
+            Some(FrontEnd::Fuse(file)) => errand.over_fuse(file),
             None => return,
         };
         for (request, outcome) in batch.iter().zip(outcomes) {
@@ -231,7 +231,7 @@ impl Worker<'_> {
             Departure::InData => "client_left_in_data",
             _ => "client_left_before_replies",
         });
-        let Some(Door::Nbd(mut clients)) = self.door.take() else {
+        let Some(FrontEnd::Nbd(mut clients)) = self.front_end.take() else {
             return;
         };
         self.volume
@@ -297,9 +297,9 @@ impl Worker<'_> {
             requests: std::slice::from_ref(&request),
             name: &name,
         };
-        let (outcomes, result) = match &mut self.door {
-            Some(Door::Nbd(clients)) => errand.over_nbd(&mut clients[0], false),
-            Some(Door::Fuse(file)) => errand.over_fuse(file),
+        let (outcomes, result) = match &mut self.front_end {
+            Some(FrontEnd::Nbd(clients)) => errand.over_nbd(&mut clients[0], false),
+            Some(FrontEnd::Fuse(file)) => errand.over_fuse(file),
             None => return,
         };
         match &outcomes[0] {
@@ -326,7 +326,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The door is no more. That of an earlier daemon cannot be.
+    /// The front end is no more. That of an earlier daemon cannot be.
     fn cut_off(&self, start: Start, error: &std::io::Error) {
         if self.tally.generation.load(SeqCst) == self.generation {
             let name = self.address.name();

@@ -28,7 +28,7 @@ const FORCED_SEEDS: u64 = 1000;
 const GROUP: usize = 16;
 
 const OURS: &str = "forebay";
-/// `Volume::write`, the same transaction in one call, as the doors commit.
+/// `Volume::write`, the same transaction in one call, as the front ends commit.
 const OURS_CALL: &str = "forebay, Volume::write";
 const STREAM: &str = "stream + fence";
 const PMEM: &str = "pmem_memcpy_persist";

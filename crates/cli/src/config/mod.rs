@@ -192,7 +192,7 @@ pub struct VolumeSettings {
 
 impl VolumeSettings {
     /// Whether it can be reached by itself, NBD apart.
-    pub fn has_door(&self) -> bool {
+    pub fn has_front_end(&self) -> bool {
         self.fuse.is_some() || self.ublk.is_some() || self.vhost_user.is_some()
     }
 }
@@ -285,8 +285,8 @@ impl Settings {
         let optional = single.into_iter().flatten();
         let volumes = self.volume.iter_mut();
         let inner = volumes.flat_map(|volume| {
-            let doors = [&mut volume.fuse, &mut volume.vhost_user];
-            std::iter::once(&mut volume.backing).chain(doors.into_iter().flatten())
+            let front_ends = [&mut volume.fuse, &mut volume.vhost_user];
+            std::iter::once(&mut volume.backing).chain(front_ends.into_iter().flatten())
         });
         let sockets = self.nbd.iter_mut().filter_map(|address| match address {
             NbdAddress::Unix(path) => Some(path),
@@ -374,7 +374,7 @@ impl Settings {
         }
     }
 
-    /// The sockets of the doors, and the control socket.
+    /// The sockets of the front ends, and the control socket.
     ///
     /// Errors: as [`Settings::volumes`].
     pub fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {

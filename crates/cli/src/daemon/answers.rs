@@ -21,7 +21,7 @@ use crate::failure::Failure;
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
-const COMMANDS: &str = "stat, doors, sample, attach, detach, flush, set, grow-volume, fault";
+const COMMANDS: &str = "stat, front-ends, sample, attach, detach, flush, set, grow-volume, fault";
 
 /// Answers for a service while it lasts.
 pub struct Answers(pub Weak<Service>);
@@ -33,7 +33,7 @@ impl Handler for Answers {
             return sample(&self.0, request, progress);
         }
         let service = self.0.upgrade().ok_or_else(is_ending)?;
-        let is_change = !matches!(request.command.as_str(), "stat" | "doors");
+        let is_change = !matches!(request.command.as_str(), "stat" | "front-ends");
         let result = answer(&service, request, progress);
         if is_change {
             match &result {
@@ -59,9 +59,9 @@ fn answer(
             request.knows_only(&[])?;
             Ok(report::stat(service))
         }
-        "doors" => {
+        "front-ends" => {
             request.knows_only(&[])?;
-            Ok(json!({"doors": report::doors(service)}))
+            Ok(json!({"front_ends": report::front_ends(service)}))
         }
         "attach" => attach(service, request),
         "detach" => super::detach::detach(service, request, progress),
@@ -107,7 +107,7 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     service.store.pool()?;
     let _changing = service.change()?;
     let has_nbd = !lock(&service.servers).is_empty();
-    if !settings.has_door() && !has_nbd {
+    if !settings.has_front_end() && !has_nbd {
         return Err(Refusal::new(
             RefusalKind::Invalid,
             "the daemon listens for no NBD clients, so that nobody could reach the disk; name a \

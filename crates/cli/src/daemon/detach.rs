@@ -1,7 +1,7 @@
-//! Taking a disk away: flushed while it is served, then its doors closed one by one.
+//! Taking a disk away: flushed while it is served, then its front ends closed one by one.
 //!
 //! Whoever uses the disk keeps it: that is asked before the flush, which may take minutes, and again
-//! as each door is closed. If one does not close, those that did are opened again.
+//! as each front end is closed. If one does not close, those that did are opened again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::answers::{core_refusal, refusal, watch};
-use super::service::{Doors, Served, Service};
+use super::service::{FrontEnds, Served, Service};
 use crate::config::UblkNumber;
 use crate::json_path;
 
 /// How long the requests of a removed export may take before their connection is cut.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The doors that were closed, beside the export.
+/// The front ends that were closed, beside the export.
 #[derive(Default)]
 struct Closed {
     fuse: Option<PathBuf>,
@@ -32,13 +32,13 @@ struct Closed {
 impl Closed {
     /// Opens them again, and adds to the refusal what does not work.
     fn reopen(&self, service: &Service, served: &Arc<Served>, mut refusal: Refusal) -> Refusal {
-        let doors = Doors {
+        let front_ends = FrontEnds {
             fuse: self.fuse.as_deref(),
             ublk: self.ublk,
             vhost_user: self.vhost_user.as_deref(),
         };
-        if let Err(error) = service.open_doors(served, &doors) {
-            let note = format!("; its doors stay closed: {error}");
+        if let Err(error) = service.open_front_ends(served, &front_ends) {
+            let note = format!("; its front ends stay closed: {error}");
             refusal.message.push_str(&note);
         }
         refusal
@@ -68,7 +68,7 @@ pub(super) fn detach(
     let volume = served.core.volume()?;
     let mut watcher = |drain: &DrainProgress| watch(progress, drain);
     volume.flush_watched(&mut watcher).map_err(core_refusal)?;
-    let closed = close_doors(service, &served)?;
+    let closed = close_front_ends(service, &served)?;
     service.forget(&served);
     let detached = pool.detach_watched(volume.clone(), &mut watcher);
     if let Err(error) = detached {
@@ -80,7 +80,7 @@ pub(super) fn detach(
     Ok(json_path::with(result, "backing", &served.backing))
 }
 
-fn close_doors(service: &Service, served: &Arc<Served>) -> Result<Closed, Refusal> {
+fn close_front_ends(service: &Service, served: &Arc<Served>) -> Result<Closed, Refusal> {
     refuse_used(service, served)?;
     let mut closed = Closed {
         fuse: unmount(service, served)?,

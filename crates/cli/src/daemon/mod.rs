@@ -1,6 +1,6 @@
 //! `forebay serve`: the daemon. It may be killed at any time; the next one recovers and serves on.
 //!
-//! Order at the start: the pool, the disks, the control socket, the doors, then root's rights go if
+//! Order at the start: the pool, the disks, the control socket, the front ends, then root's rights go if
 //! that was asked for, then the service manager hears that all is ready. Order at the end: no more
 //! requests, no more commands, then the pool is closed. Dirty blocks stay in the pool: they are safe
 //! there, and ending must be quick.
@@ -47,7 +47,7 @@ use privileges::Target;
 use service::{Service, lock};
 use store::Store;
 use unmounter::Unmounter;
-use vhost::VhostDoors;
+use vhost::VhostFrontEnds;
 
 /// How often a daemon that was told to end looks whether its disks are still in use.
 const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -79,7 +79,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         allow_other: settings.allow_other,
     };
     let owner = target.as_ref().map(Target::owner);
-    let vhost = VhostDoors::new(settings.vhost_user_queues, owner);
+    let vhost = VhostFrontEnds::new(settings.vhost_user_queues, owner);
     let confinement = match settings.allow_backing.as_slice() {
         [] => None,
         paths => Some(Confinement::to(paths)?),
@@ -152,16 +152,16 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
              removed; leave one of the two out",
         );
     }
-    if !volumes.iter().any(VolumeSettings::has_door) && settings.nbd.is_empty() {
+    if !volumes.iter().any(VolumeSettings::has_front_end) && settings.nbd.is_empty() {
         return refuse(
-            "nobody could reach a disk; open a door with --fuse, --nbd, --vhost-user or --ublk",
+            "nobody could reach a disk; open a front end with --fuse, --nbd, --vhost-user or --ublk",
         );
     }
     if settings.nbd.is_empty()
-        && let Some(volume) = volumes.iter().find(|volume| !volume.has_door())
+        && let Some(volume) = volumes.iter().find(|volume| !volume.has_front_end())
     {
         return Err(Failure::Arguments(format!(
-            "nobody could reach {}; give it a door with --fuse, --nbd, --vhost-user or --ublk",
+            "nobody could reach {}; give it a front end with --fuse, --nbd, --vhost-user or --ublk",
             volume.backing.display()
         )));
     }
@@ -373,7 +373,7 @@ fn announce(service: &Service) {
     output::line("ready");
 }
 
-/// Returns when the last door is closed. The first signal closes them, and goes on trying until
+/// Returns when the last front end is closed. The first signal closes them, and goes on trying until
 /// nobody uses them; the second, or the deadline, insists.
 fn serve_until_end(
     service: &Arc<Service>,
@@ -385,8 +385,8 @@ fn serve_until_end(
     while let Ok(Event::Unmounted(number)) = events.recv() {
         if let Some(name) = service.was_unmounted(number) {
             tracing::info!(volume = name, "unmounted by somebody else");
-            if !service.has_doors() {
-                tracing::info!("the last door is closed: ending");
+            if !service.has_front_ends() {
+                tracing::info!("the last front end is closed: ending");
                 return Ok(());
             }
         }
@@ -400,19 +400,19 @@ fn serve_until_end(
         let service = Arc::downgrade(service);
         move || {
             if let Some(service) = service.upgrade() {
-                close_doors_by_force(&service);
+                close_front_ends_by_force(&service);
             }
         }
     };
     let last_resort = LastResort::after(deadline + CLOSE_GRACE, before_end)?;
-    let drained = close_doors(service, events, Instant::now() + deadline);
+    let drained = close_front_ends(service, events, Instant::now() + deadline);
     // From here on only the pool is left to close, which the process may do in its own time if it
     // was given any.
     std::mem::forget(last_resort);
     drained
 }
 
-fn close_doors(
+fn close_front_ends(
     service: &Arc<Service>,
     events: &Receiver<Event>,
     deadline: Instant,
@@ -485,7 +485,7 @@ fn unmount_all(service: &Service) -> Vec<String> {
 fn insist(service: &Service, servers: Vec<NbdServer>) {
     servers.iter().for_each(NbdServer::cut);
     service.vhost.cut();
-    close_doors_by_force(service);
+    close_front_ends_by_force(service);
     let until = Instant::now() + CLOSE_GRACE;
     let is_over = || {
         let has_guests = !service.vhost.remove_unused().is_empty();
@@ -502,7 +502,7 @@ fn insist(service: &Service, servers: Vec<NbdServer>) {
     }
 }
 
-fn close_doors_by_force(service: &Service) {
+fn close_front_ends_by_force(service: &Service) {
     for served in service.served() {
         if let Err(error) = service.unmount(&served, true) {
             tracing::error!(volume = served.name, %error, "not unmounted");

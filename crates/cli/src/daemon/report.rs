@@ -14,7 +14,7 @@ use super::service::{Served, Service, lock};
 use super::store::{Core, Store};
 use crate::{json_path, pool_report};
 
-/// How the pool stands, every disk, every door.
+/// How the pool stands, every disk, every front end.
 pub fn stat(service: &Service) -> Value {
     let mut report = match &service.store {
         Store::Pool(pool) => pool_report::stat(pool),
@@ -31,7 +31,7 @@ pub fn stat(service: &Service) -> Value {
             }
         }
     }
-    report["doors"] = doors(service);
+    report["front_ends"] = front_ends(service);
     if let Store::Pool(pool) = &service.store {
         report["settings"] = settings(pool);
     }
@@ -72,20 +72,20 @@ fn describe(service: &Service, served: &Served, report: &mut Value) {
 }
 
 /// Where the disks can be reached.
-pub fn doors(service: &Service) -> Value {
-    let mut doors: Vec<Value> = lock(&service.servers).iter().map(nbd_door).collect();
+pub fn front_ends(service: &Service) -> Value {
+    let mut front_ends: Vec<Value> = lock(&service.servers).iter().map(nbd_front_end).collect();
     for served in service.served() {
         if let Some(directory) = served.mounted_on() {
-            let door = json!({"kind": "fuse", "volume": served.name});
-            doors.push(json_path::with(door, "address", &directory));
+            let front_end = json!({"kind": "fuse", "volume": served.name});
+            front_ends.push(json_path::with(front_end, "address", &directory));
         }
     }
-    doors.extend(service.ublk.report());
-    doors.extend(service.vhost.report());
-    doors.into()
+    front_ends.extend(service.ublk.report());
+    front_ends.extend(service.vhost.report());
+    front_ends.into()
 }
 
-fn nbd_door(server: &NbdServer) -> Value {
+fn nbd_front_end(server: &NbdServer) -> Value {
     let NbdStats {
         connections_open,
         connections_total,

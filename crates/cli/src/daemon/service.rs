@@ -1,4 +1,4 @@
-//! The daemon's state: one pool or published design, the disks it serves, and their doors.
+//! The daemon's state: one pool or published design, the disks it serves, and their front ends.
 //!
 //! Disks come and go one at a time, under `changes`; whoever only looks does not wait for that.
 
@@ -21,9 +21,9 @@ use forebay_serve::mount_point::MountIdentity;
 use super::confinement::Confinement;
 use super::end::Event;
 use super::store::{Core, Store};
-use super::ublk::UblkDoors;
+use super::ublk::UblkFrontEnds;
 use super::unmounter::Unmounter;
-use super::vhost::VhostDoors;
+use super::vhost::VhostFrontEnds;
 use crate::config::{UblkNumber, VolumeSettings};
 use crate::failure::Failure;
 use crate::plain::plain_path;
@@ -56,7 +56,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// A disk without doors.
+    /// A disk without front ends.
     fn new<D: BlockDevice>(
         name: String,
         backing: PathBuf,
@@ -99,7 +99,7 @@ impl fmt::Debug for Served {
 }
 
 /// A disk's own ways in, NBD apart.
-pub struct Doors<'d> {
+pub struct FrontEnds<'d> {
     /// The directory that it is mounted in.
     pub fuse: Option<&'d Path>,
     /// The block device that the kernel makes of it.
@@ -114,12 +114,12 @@ pub struct Service {
     pub store: Store,
     /// The disks that NBD clients can open.
     pub exports: Arc<Exports>,
-    /// The NBD doors.
+    /// The NBD front ends.
     pub servers: Mutex<Vec<NbdServer>>,
     /// The block devices that the kernel has made of disks.
-    pub ublk: UblkDoors,
+    pub ublk: UblkFrontEnds,
     /// The disks that virtual machines can have.
-    pub vhost: VhostDoors,
+    pub vhost: VhostFrontEnds,
     /// When the daemon began to serve.
     pub started: Instant,
     served: Mutex<Vec<Arc<Served>>>,
@@ -137,7 +137,7 @@ pub struct Service {
 pub enum AttachError {
     /// It is not there at all.
     Refused(Failure),
-    /// It is there, and a door did not open.
+    /// It is there, and a front end did not open.
     HalfDone(Failure, Arc<Served>),
 }
 
@@ -158,7 +158,7 @@ impl Service {
     pub fn new(
         store: Store,
         disk_options: DiskOptions,
-        vhost: VhostDoors,
+        vhost: VhostFrontEnds,
         events: Sender<Event>,
         confinement: Option<Confinement>,
     ) -> Service {
@@ -166,7 +166,7 @@ impl Service {
             store,
             exports: Arc::new(Exports::new()),
             servers: Mutex::default(),
-            ublk: UblkDoors::default(),
+            ublk: UblkFrontEnds::default(),
             vhost,
             started: Instant::now(),
             served: Mutex::default(),
@@ -180,7 +180,7 @@ impl Service {
         }
     }
 
-    /// What the disks lived in; they and their doors are gone.
+    /// What the disks lived in; they and their front ends are gone.
     pub fn into_store(self) -> Store {
         self.store
     }
@@ -222,10 +222,10 @@ impl Service {
         }
     }
 
-    /// Attaches a backing and opens its doors. The caller holds the right to change.
+    /// Attaches a backing and opens its front ends. The caller holds the right to change.
     ///
     /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used. Where
-    /// a door fails at last, the disk is there with some of them, and `undo` takes it away.
+    /// a front end fails at last, the disk is there with some of them, and `undo` takes it away.
     pub fn attach(
         &self,
         settings: &VolumeSettings,
@@ -233,12 +233,12 @@ impl Service {
     ) -> Result<Arc<Served>, AttachError> {
         let admitted = self.admit(settings, accepts_stale);
         let served = admitted.map_err(AttachError::Refused)?;
-        let doors = Doors {
+        let front_ends = FrontEnds {
             fuse: settings.fuse.as_deref(),
             ublk: settings.ublk,
             vhost_user: settings.vhost_user.as_deref(),
         };
-        if let Err(failure) = self.open_doors(&served, &doors) {
+        if let Err(failure) = self.open_front_ends(&served, &front_ends) {
             return Err(AttachError::HalfDone(failure, served));
         }
         tracing::info!(
@@ -249,11 +249,11 @@ impl Service {
         Ok(served)
     }
 
-    /// Takes a disk away that was attached and whose doors did not all open. The caller holds the
+    /// Takes a disk away that was attached and whose front ends did not all open. The caller holds the
     /// right to change.
     ///
     /// Errors: the backing does not take what the pool had of it before; the disk is attached without
-    /// a door then.
+    /// a front end then.
     pub fn undo(&self, served: &Arc<Served>) -> Result<(), Failure> {
         let unmounted = self.unmount(served, false);
         if let Err(error) = unmounted.or_else(|_| self.unmount(served, true)) {
@@ -269,7 +269,7 @@ impl Service {
         Ok(())
     }
 
-    /// The disk, without a door.
+    /// The disk, without a front end.
     fn admit(
         &self,
         settings: &VolumeSettings,
@@ -292,7 +292,7 @@ impl Service {
         if is_confined && (settings.fuse.is_some() || settings.ublk.is_some()) {
             return Err(Failure::Arguments(
                 "a daemon that --allow-backing confines mounts nothing and makes no device once it \
-                 serves; give the disk its door at the start, or use NBD or vhost-user"
+                 serves; give the disk its front end at the start, or use NBD or vhost-user"
                     .into(),
             ));
         }
@@ -323,14 +323,18 @@ impl Service {
     /// Mounts and exports a disk.
     ///
     /// Errors: the ublk driver, the socket, the mount point; the disk is not exported then.
-    pub fn open_doors(&self, served: &Arc<Served>, doors: &Doors<'_>) -> Result<(), Failure> {
-        if let Some(number) = doors.ublk {
+    pub fn open_front_ends(
+        &self,
+        served: &Arc<Served>,
+        front_ends: &FrontEnds<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(number) = front_ends.ublk {
             self.ublk.open(&self.store, served, number)?;
         }
-        if let Some(socket) = doors.vhost_user {
+        if let Some(socket) = front_ends.vhost_user {
             self.vhost.open(served, socket)?;
         }
-        if let Some(directory) = doors.fuse {
+        if let Some(directory) = front_ends.fuse {
             let events = self.events.clone();
             let number = self.mounts.fetch_add(1, Ordering::Relaxed);
             let mount = DiskMount::new(
@@ -349,7 +353,7 @@ impl Service {
         exported.map_err(|error| Failure::Failed(error.to_string()))
     }
 
-    /// The disk is no longer served; whatever its doors and the pool still hold is the caller's.
+    /// The disk is no longer served; whatever its front ends and the pool still hold is the caller's.
     pub fn forget(&self, served: &Arc<Served>) {
         lock(&self.served).retain(|other| !Arc::ptr_eq(other, served));
     }
@@ -424,7 +428,7 @@ impl Service {
     }
 
     /// Whether anybody can still reach a disk.
-    pub fn has_doors(&self) -> bool {
+    pub fn has_front_ends(&self) -> bool {
         let has_devices = !self.ublk.is_empty() || !self.vhost.is_empty();
         !lock(&self.servers).is_empty() || self.has_mounts() || has_devices
     }

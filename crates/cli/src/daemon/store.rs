@@ -1,6 +1,6 @@
 //! What the daemon serves disks of: a pool of Forebay's own, or one published design over one disk.
 //!
-//! Doors, requests, the orderly end and recovery are the same for both. Disks that come and go,
+//! Front ends, requests, the orderly end and recovery are the same for both. Disks that come and go,
 //! settings, faults and the live view are a pool's alone, and refused by name for the others.
 
 use std::path::PathBuf;
@@ -135,7 +135,7 @@ fn not_a_pool(name: EngineName) -> Refusal {
     Refusal::new(
         RefusalKind::Invalid,
         format!(
-            "the daemon serves the engine {name}, which knows stat, doors and flush; disks that come \
+            "the daemon serves the engine {name}, which knows stat, front-ends and flush; disks that come \
              and go, settings, faults and the live view belong to the engine forebay"
         ),
     )

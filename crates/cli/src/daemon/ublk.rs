@@ -24,12 +24,12 @@ const NO_IDENTITY: u64 = 0;
 
 /// The block devices, each with its disk's name.
 #[derive(Default)]
-pub struct UblkDoors(Mutex<Vec<Door>>);
+pub struct UblkFrontEnds(Mutex<Vec<FrontEnd>>);
 
 /// A disk's name and its device.
-type Door = (String, Arc<UblkServer>);
+type FrontEnd = (String, Arc<UblkServer>);
 
-impl UblkDoors {
+impl UblkFrontEnds {
     /// Has the kernel make a block device of a disk, or takes over the one that an earlier daemon
     /// left behind.
     ///
@@ -59,22 +59,22 @@ impl UblkDoors {
 
     /// The block device of a disk.
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let doors = lock(&self.0);
-        let (_, server) = doors.iter().find(|(owner, _)| owner == name)?;
+        let front_ends = lock(&self.0);
+        let (_, server) = front_ends.iter().find(|(owner, _)| owner == name)?;
         Some(server.path().to_path_buf())
     }
 
     /// The number of the block device of a disk.
     pub fn number_of(&self, name: &str) -> Option<UblkNumber> {
-        let doors = lock(&self.0);
-        let (_, server) = doors.iter().find(|(owner, _)| owner == name)?;
+        let front_ends = lock(&self.0);
+        let (_, server) = front_ends.iter().find(|(owner, _)| owner == name)?;
         Some(UblkNumber(Some(server.number())))
     }
 
     /// Whether somebody uses the block device of this disk.
     pub fn is_in_use(&self, name: &str) -> bool {
-        let doors = lock(&self.0);
-        doors
+        let front_ends = lock(&self.0);
+        front_ends
             .iter()
             .any(|(owner, server)| owner == name && server.is_in_use())
     }
@@ -84,9 +84,9 @@ impl UblkDoors {
     /// Errors: the driver.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         let found = {
-            let doors = lock(&self.0);
-            let door = doors.iter().find(|(owner, _)| owner == name);
-            door.map(|(_, server)| Arc::clone(server))
+            let front_ends = lock(&self.0);
+            let front_end = front_ends.iter().find(|(owner, _)| owner == name);
+            front_end.map(|(_, server)| Arc::clone(server))
         };
         let Some(server) = found else {
             return Ok(());
@@ -103,12 +103,12 @@ impl UblkDoors {
     pub fn remove_unused(&self) -> Vec<String> {
         let mut in_use = Vec::new();
         let mut unused = Vec::new();
-        lock(&self.0).retain(|door| {
-            let path = door.1.path().display();
-            let is_kept = door.1.is_in_use();
+        lock(&self.0).retain(|front_end| {
+            let path = front_end.1.path().display();
+            let is_kept = front_end.1.is_in_use();
             match is_kept {
                 true => in_use.push(format!("{path} (its requests wait for the next daemon)")),
-                false => unused.push(door.clone()),
+                false => unused.push(front_end.clone()),
             }
             is_kept
         });
@@ -126,14 +126,14 @@ impl UblkDoors {
         lock(&self.0).is_empty()
     }
 
-    /// Each of them, for the list of doors.
+    /// Each of them, for the list of front ends.
     pub fn report(&self) -> Vec<Value> {
-        let doors = lock(&self.0);
-        let describe = |(name, server): &Door| {
-            let door = json!({"kind": "ublk", "volume": name, "is_gone": server.is_gone()});
-            json_path::with(door, "address", server.path())
+        let front_ends = lock(&self.0);
+        let describe = |(name, server): &FrontEnd| {
+            let front_end = json!({"kind": "ublk", "volume": name, "is_gone": server.is_gone()});
+            json_path::with(front_end, "address", server.path())
         };
-        doors.iter().map(describe).collect()
+        front_ends.iter().map(describe).collect()
     }
 }
 

@@ -18,18 +18,18 @@ const QUEUES_MAX: usize = 4;
 
 /// The sockets, each with its disk's name.
 #[derive(Default)]
-pub struct VhostDoors {
-    doors: Mutex<Vec<(String, VhostUserServer)>>,
+pub struct VhostFrontEnds {
+    front_ends: Mutex<Vec<(String, VhostUserServer)>>,
     /// Queues offered; as many as there are processors, up to a few, if nobody said.
     queues: Option<u16>,
     socket_owner: Option<(u32, u32)>,
 }
 
-impl VhostDoors {
+impl VhostFrontEnds {
     /// No sockets yet; those to come offer so many queues and belong to that user and group.
-    pub fn new(queues: Option<u16>, socket_owner: Option<(u32, u32)>) -> VhostDoors {
-        VhostDoors {
-            doors: Mutex::default(),
+    pub fn new(queues: Option<u16>, socket_owner: Option<(u32, u32)>) -> VhostFrontEnds {
+        VhostFrontEnds {
+            front_ends: Mutex::default(),
             queues,
             socket_owner,
         }
@@ -48,77 +48,79 @@ impl VhostDoors {
         };
         let server = VhostUserServer::start(Arc::clone(&served.disk) as _, socket, options)
             .map_err(|error| Failure::Failed(format!("{}: {error}", served.name)))?;
-        lock(&self.doors).push((served.name.clone(), server));
+        lock(&self.front_ends).push((served.name.clone(), server));
         Ok(())
     }
 
     /// The socket of a disk.
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let doors = lock(&self.doors);
-        let (_, server) = doors.iter().find(|(owner, _)| owner == name)?;
+        let front_ends = lock(&self.front_ends);
+        let (_, server) = front_ends.iter().find(|(owner, _)| owner == name)?;
         Some(server.path().to_path_buf())
     }
 
     /// Whether a guest has this disk.
     pub fn is_in_use(&self, name: &str) -> bool {
-        let doors = lock(&self.doors);
-        doors
+        let front_ends = lock(&self.front_ends);
+        front_ends
             .iter()
             .any(|(owner, server)| owner == name && server.stats().connected > 0)
     }
 
     /// Removes the socket of a disk, if it has one; false where a guest has it, who keeps it.
     pub fn close_unused(&self, name: &str) -> bool {
-        let mut doors = lock(&self.doors);
-        let Some(place) = doors.iter().position(|(owner, _)| owner == name) else {
+        let mut front_ends = lock(&self.front_ends);
+        let Some(place) = front_ends.iter().position(|(owner, _)| owner == name) else {
             return true;
         };
-        let is_closed = doors[place].1.close_unused();
+        let is_closed = front_ends[place].1.close_unused();
         if is_closed {
-            doors.remove(place);
+            front_ends.remove(place);
         }
         is_closed
     }
 
     /// Removes the socket of a disk, if it has one, and cuts off its guest.
     pub fn close(&self, name: &str) {
-        let mut doors = lock(&self.doors);
-        let place = doors.iter().position(|(owner, _)| owner == name);
-        let server = place.map(|place| doors.remove(place));
+        let mut front_ends = lock(&self.front_ends);
+        let place = front_ends.iter().position(|(owner, _)| owner == name);
+        let server = place.map(|place| front_ends.remove(place));
         // Its end waits for what the guest had begun; others do not.
-        drop(doors);
+        drop(front_ends);
         drop(server);
     }
 
     /// Nobody can connect any more; those who are connected are served on.
     pub fn begin_drain(&self) {
-        let doors = lock(&self.doors);
-        doors.iter().for_each(|(_, server)| server.begin_drain());
+        let front_ends = lock(&self.front_ends);
+        front_ends
+            .iter()
+            .for_each(|(_, server)| server.begin_drain());
     }
 
     /// Removes those without a guest, after `begin_drain`; returns the others.
     pub fn remove_unused(&self) -> Vec<String> {
-        let mut doors = lock(&self.doors);
-        doors.retain(|(_, server)| !server.is_drained());
+        let mut front_ends = lock(&self.front_ends);
+        front_ends.retain(|(_, server)| !server.is_drained());
         let describe = |(name, _): &(String, _)| format!("{name} (a guest over vhost-user)");
-        doors.iter().map(describe).collect()
+        front_ends.iter().map(describe).collect()
     }
 
     /// Cuts all guests off: what was begun is answered, the rest waits in their queues.
     pub fn cut(&self) {
-        let doors = lock(&self.doors);
-        doors.iter().for_each(|(_, server)| server.cut());
+        let front_ends = lock(&self.front_ends);
+        front_ends.iter().for_each(|(_, server)| server.cut());
     }
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        lock(&self.doors).is_empty()
+        lock(&self.front_ends).is_empty()
     }
 
-    /// Each of them, for the list of doors.
+    /// Each of them, for the list of front ends.
     pub fn report(&self) -> Vec<Value> {
-        let doors = lock(&self.doors);
-        doors.iter().map(describe).collect()
+        let front_ends = lock(&self.front_ends);
+        front_ends.iter().map(describe).collect()
     }
 }
 
@@ -140,7 +142,7 @@ fn describe((name, server): &(String, VhostUserServer)) -> Value {
         errors,
         notifications,
     } = server.stats();
-    let door = json!({
+    let front_end = json!({
         "kind": "vhost-user",
         "volume": name,
         "connections_open": connected,
@@ -159,5 +161,5 @@ fn describe((name, server): &(String, VhostUserServer)) -> Value {
         "errors": errors,
         "notifications": notifications,
     });
-    json_path::with(door, "address", server.path())
+    json_path::with(front_end, "address", server.path())
 }

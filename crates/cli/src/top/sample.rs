@@ -39,9 +39,9 @@ pub struct Disk {
     pub write: Kind,
 }
 
-/// A door.
+/// A front end.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Door {
+pub struct FrontEnd {
     /// `nbd`, `fuse`, `vhost` or `ublk`.
     pub kind: &'static str,
     /// Where it is.
@@ -117,8 +117,8 @@ pub struct Screen {
     pub is_poisoned: bool,
     /// The disks.
     pub disks: Vec<Disk>,
-    /// The doors.
-    pub doors: Vec<Door>,
+    /// The front ends.
+    pub front_ends: Vec<FrontEnd>,
 }
 
 fn number(value: &Value, path: &str) -> u64 {
@@ -183,7 +183,9 @@ impl Screen {
             corrupt: number(now, "/totals/corrupt"),
             is_poisoned: now["poisoned"] == true,
             disks: each(&now["volumes"], |volume| disk(volume, interval_s)),
-            doors: each(&now["doors"], |door| shown_door(door, before, interval_s)),
+            front_ends: each(&now["front_ends"], |front_end| {
+                shown_front_end(front_end, before, interval_s)
+            }),
         }
     }
 
@@ -252,46 +254,46 @@ fn shown_wait(wait: &Value) -> String {
     }
 }
 
-fn shown_door(door: &Value, before: &Value, interval_s: f64) -> Door {
-    let address = text(door, "/address");
+fn shown_front_end(front_end: &Value, before: &Value, interval_s: f64) -> FrontEnd {
+    let address = text(front_end, "/address");
     for kind in ["fuse", "ublk"] {
-        if door["kind"] == kind {
-            return Door {
+        if front_end["kind"] == kind {
+            return FrontEnd {
                 kind,
                 address,
-                activity: text(door, "/volume"),
+                activity: text(front_end, "/volume"),
             };
         }
     }
-    let requests = |door: &Value| -> u64 {
+    let requests = |front_end: &Value| -> u64 {
         ["reads", "writes", "flushes", "zeroings", "others"]
             .iter()
-            .map(|name| door[name].as_u64().unwrap_or(0))
+            .map(|name| front_end[name].as_u64().unwrap_or(0))
             .sum()
     };
-    let doors = before["doors"].as_array().into_iter().flatten();
-    let earlier = doors
-        .filter(|other| other["address"] == door["address"])
+    let front_ends = before["front_ends"].as_array().into_iter().flatten();
+    let earlier = front_ends
+        .filter(|other| other["address"] == front_end["address"])
         .map(requests)
         .sum();
-    let rate = requests(door).saturating_sub(earlier) as f64 / interval_s.max(1e-9);
-    let (kind, disk) = match door["kind"].as_str() {
-        Some("vhost-user") => ("vhost", format!("{}: ", text(door, "/volume"))),
+    let rate = requests(front_end).saturating_sub(earlier) as f64 / interval_s.max(1e-9);
+    let (kind, disk) = match front_end["kind"].as_str() {
+        Some("vhost-user") => ("vhost", format!("{}: ", text(front_end, "/volume"))),
         _ => ("nbd", String::new()),
     };
     let mut activity = format!(
         "{disk}{} clients, {:.0} requests/s, {} queued",
-        number(door, "/connections_open"),
+        number(front_end, "/connections_open"),
         if interval_s > 0.0 { rate } else { 0.0 },
-        number(door, "/requests_in_flight"),
+        number(front_end, "/requests_in_flight"),
     );
     for (name, meaning) in [("/errors", "errors"), ("/connections_refused", "refused")] {
-        let count = number(door, name);
+        let count = number(front_end, name);
         if count > 0 {
             activity.push_str(&format!(", {count} {meaning}"));
         }
     }
-    Door {
+    FrontEnd {
         kind,
         address,
         activity,
@@ -328,7 +330,7 @@ pub mod tests {
                     {"id": 2, "name": "second", "path": "/srv/second.img", "degraded": true,
                         "last_error": "Input/output error", "recent": {}},
                 ],
-                "doors": [
+                "front_ends": [
                     {"kind": "nbd", "address": "unix:/run/forebay.nbd", "connections_open": 2,
                         "reads": 2000 * number, "requests_in_flight": 3, "errors": 0,
                         "connections_refused": 0},
@@ -347,13 +349,17 @@ pub mod tests {
         assert_eq!(screen.hit_ratio, Some(0.95));
         assert_eq!(screen.disks[0].read.per_s, 2000.0);
         assert!(screen.disks[1].is_degraded);
-        assert!(screen.doors[0].activity.contains("2000 requests/s"));
-        assert_eq!(screen.doors[1].address, "/mnt/forebay");
+        assert!(screen.front_ends[0].activity.contains("2000 requests/s"));
+        assert_eq!(screen.front_ends[1].address, "/mnt/forebay");
     }
 
     #[test]
     fn whatever_comes_is_shown_somehow() {
-        for odd in [json!(null), json!([]), json!({"volumes": 7, "doors": [1]})] {
+        for odd in [
+            json!(null),
+            json!([]),
+            json!({"volumes": 7, "front_ends": [1]}),
+        ] {
             let screen = Screen::between(&odd, &odd);
             assert_eq!(screen.hit_ratio, None);
             assert_eq!(screen.commits_per_s, 0.0);

@@ -57,13 +57,13 @@ fn draw_body(frame: &mut Frame, area: Rect, screen: &Screen) {
     lines.push(Line::default());
     lines.extend(disk_lines(&screen.disks));
     lines.push(Line::default());
-    lines.push(Line::styled("doors", LABEL));
-    for door in &screen.doors {
-        let address = shortened(&door.address, 28);
-        let address = Span::raw(format!("  {:<5}{address:<29}", door.kind));
+    lines.push(Line::styled("front ends", LABEL));
+    for front_end in &screen.front_ends {
+        let address = shortened(&front_end.address, 28);
+        let address = Span::raw(format!("  {:<5}{address:<29}", front_end.kind));
         lines.push(Line::from(vec![
             address,
-            Span::styled(door.activity.clone(), FAINT),
+            Span::styled(front_end.activity.clone(), FAINT),
         ]));
     }
     // What has no room is said, not silently cut.

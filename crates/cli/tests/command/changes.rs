@@ -106,7 +106,7 @@ fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
         assert!(unmounted.unwrap().success());
     };
     unmount("second");
-    while place.ask(&["stat", "POOL"])["doors"]
+    while place.ask(&["stat", "POOL"])["front_ends"]
         .as_array()
         .unwrap()
         .len()

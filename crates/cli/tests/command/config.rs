@@ -1,4 +1,4 @@
-//! Config files: one pool, several disks and doors; errors with file, line and key.
+//! Config files: one pool, several disks and front ends; errors with file, line and key.
 
 use crate::nbd::Client;
 use crate::place::Place;
@@ -28,7 +28,7 @@ backing = \"second.img\"
 ",
     );
     let daemon = place.serve_with(&["--config", "./forebay.toml", "--dirty-high", "80"]);
-    assert_eq!(daemon.announced.len(), 4, "two disks at two doors");
+    assert_eq!(daemon.announced.len(), 4, "two disks at two front ends");
     for export in ["first", "second.img"] {
         let mut client = Client::open(&place.path("nbd.sock"), export).unwrap();
         client.write(0, export.as_bytes()).unwrap();

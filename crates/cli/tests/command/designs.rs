@@ -1,4 +1,4 @@
-//! The published designs behind the daemon: made, served through every door, killed, recovered, and
+//! The published designs behind the daemon: made, served through every front end, killed, recovered, and
 //! what they are refused.
 
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -58,7 +58,7 @@ fn each_design_serves_and_keeps_what_it_acknowledged() {
         assert_eq!(stat["volumes"][0]["size_bytes"], DISK_BYTES);
         assert_eq!(stat["volumes"][0]["name"], "disk.img");
         assert_eq!(stat["volumes"][0]["requests"]["write"]["count"], 1);
-        assert_eq!(stat["doors"][0]["kind"], "nbd");
+        assert_eq!(stat["front_ends"][0]["kind"], "nbd");
         kill(daemon);
 
         let daemon = serve(&place, design);
@@ -106,8 +106,8 @@ fn a_design_is_mounted_and_offered_to_guests_as_well() {
     }
     let place = Place::new();
     create(&place, "classic");
-    let doors = ["--fuse", "MOUNT", "--vhost-user", "./guest.sock"];
-    let daemon = serve_with(&place, "classic", &doors);
+    let front_ends = ["--fuse", "MOUNT", "--vhost-user", "./guest.sock"];
+    let daemon = serve_with(&place, "classic", &front_ends);
     let disk = place.open_disk();
     disk.write_all_at(b"over FUSE", 5000).unwrap();
     let mut found = [0; 9];
@@ -115,7 +115,7 @@ fn a_design_is_mounted_and_offered_to_guests_as_well() {
     assert_eq!(&found, b"over FUSE");
     drop(disk);
     let stat = place.ask(&["stat", "POOL"]);
-    let kinds: Vec<_> = stat["doors"].as_array().unwrap().iter().collect();
+    let kinds: Vec<_> = stat["front_ends"].as_array().unwrap().iter().collect();
     assert_eq!(kinds.len(), 2, "{stat}");
     let mounted_on = place.path("mount");
     assert_eq!(

@@ -254,7 +254,7 @@ fn an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end() {
         if round % 2 == 0 {
             std::thread::sleep(std::time::Duration::from_millis(round));
         }
-        // It may have ended by itself: the last door was closed.
+        // It may have ended by itself: the last front end was closed.
         daemon.signal(Signal::TERM);
         assert_eq!(daemon.wait(), Some(0), "{}", place.log());
         let _ = unmounting.join();

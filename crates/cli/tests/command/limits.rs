@@ -72,7 +72,7 @@ fn the_memory_of_long_requests_can_be_set() {
         panic!("one client has two places");
     };
     assert!(refused.to_string().contains("1 connections"), "{refused}");
-    let door = &place.ask(&["stat", "POOL"])["doors"][0];
-    assert_eq!(door["memory_max_bytes"], 32 << 20, "{door}");
+    let front_end = &place.ask(&["stat", "POOL"])["front_ends"][0];
+    assert_eq!(front_end["memory_max_bytes"], 32 << 20, "{front_end}");
     daemon.end();
 }

@@ -107,8 +107,8 @@ fn a_file_name_cannot_make_up_a_log_line_of_its_own() {
     let name = "disk\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J.img";
     place.make_image(name);
     let backing = format!("./{name}");
-    let doors = ["--pool", "POOL", "--nbd", "NBD", "--name", "disk"];
-    let daemon = place.serve_with(&[&doors[..], &["--backing", &backing]].concat());
+    let front_ends = ["--pool", "POOL", "--nbd", "NBD", "--name", "disk"];
+    let daemon = place.serve_with(&[&front_ends[..], &["--backing", &backing]].concat());
     daemon.end();
     let log = place.log();
     assert!(log.contains("attached"), "{log}");

@@ -97,8 +97,8 @@ impl Place {
 
     /// A daemon that exports the disk to NBD clients, which needs no rights.
     pub fn serve_nbd(&self, more: &[&str]) -> Daemon {
-        let doors = ["--pool", "POOL", "--backing", "BACKING", "--nbd", "NBD"];
-        self.serve_with(&[&doors, more].concat())
+        let front_ends = ["--pool", "POOL", "--backing", "BACKING", "--nbd", "NBD"];
+        self.serve_with(&[&front_ends, more].concat())
     }
 
     pub fn serve_with(&self, arguments: &[&str]) -> Daemon {

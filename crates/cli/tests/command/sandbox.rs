@@ -76,7 +76,7 @@ fn a_daemon_that_is_taken_over_opened_any_file() {
     std::fs::create_dir(place.path("images")).unwrap();
     std::fs::rename(place.path("disk.img"), place.path("images/disk.img")).unwrap();
     place.make_image("images/second.img");
-    let doors = [
+    let front_ends = [
         "--pool",
         "POOL",
         "--backing",
@@ -84,7 +84,7 @@ fn a_daemon_that_is_taken_over_opened_any_file() {
         "--nbd",
         "NBD",
     ];
-    let daemon = place.serve_with(&[&doors[..], &["--allow-backing", "./images"]].concat());
+    let daemon = place.serve_with(&[&front_ends[..], &["--allow-backing", "./images"]].concat());
     if !has_landlock("what a confined daemon opens", &place) {
         return daemon.end();
     }
@@ -139,8 +139,8 @@ fn a_confined_daemon_has_its_disk_unmounted_at_the_end() {
         return;
     }
     let place = Place::with_test_pool();
-    let doors = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
-    let daemon = place.serve_with(&[&doors[..], &["--allow-backing", "BACKING"]].concat());
+    let front_ends = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
+    let daemon = place.serve_with(&[&front_ends[..], &["--allow-backing", "BACKING"]].concat());
     if has_landlock("a confined daemon that has mounted a disk", &place) {
         let met = attempts_of(&place, "try-files");
         assert!(met.values().all(|errno| *errno == Some(EACCES)), "{met:?}");
@@ -157,7 +157,7 @@ fn a_confined_daemon_has_its_disk_unmounted_at_the_end() {
 #[test]
 fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
     let place = Place::with_test_pool();
-    let doors = [
+    let front_ends = [
         "serve",
         "--pool",
         "POOL",
@@ -166,7 +166,7 @@ fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
         "--nbd",
         "NBD",
     ];
-    let refused = place.run(&[&doors[..], &["--allow-backing", "./mount"]].concat());
+    let refused = place.run(&[&front_ends[..], &["--allow-backing", "./mount"]].concat());
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(
         refused.stderr.contains("--allow-backing"),

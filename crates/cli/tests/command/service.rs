@@ -138,7 +138,7 @@ fn another_user_serves_and_the_mount_still_ends() {
         let owner = std::fs::symlink_metadata(place.path(socket)).unwrap().uid();
         assert_eq!(owner.to_string(), field("Uid:")[0], "{socket}");
     }
-    // Requests are served through both doors, and written back.
+    // Requests are served through both front ends, and written back.
     let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[1; 4096]).unwrap();
     drop(client);

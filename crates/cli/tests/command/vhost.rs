@@ -45,10 +45,10 @@ fn a_guest_has_the_disk_until_it_goes() {
     assert_eq!(mode & 0o777, 0o600);
 
     let guest = connect(&socket);
-    let doors = place.ask(&["stat", "POOL"])["doors"].clone();
-    assert_eq!(doors[0]["kind"], "vhost-user");
-    assert_eq!(doors[0]["volume"], "disk.img");
-    assert_eq!(doors[0]["connections_open"], 1);
+    let front_ends = place.ask(&["stat", "POOL"])["front_ends"].clone();
+    assert_eq!(front_ends[0]["kind"], "vhost-user");
+    assert_eq!(front_ends[0]["volume"], "disk.img");
+    assert_eq!(front_ends[0]["connections_open"], 1);
     let refused = place.run(&["detach", "POOL", "disk.img"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("a guest has disk.img"));
@@ -113,8 +113,8 @@ fn a_socket_that_cannot_be_made_ends_the_start() {
 #[test]
 fn a_guest_that_comes_while_its_disk_is_flushed_keeps_it() {
     let place = Place::with_test_pool();
-    let doors = ["--nbd", "NBD", "--dirty-low", "90", "--dirty-high", "95"];
-    let daemon = place.serve_with(&[&SERVE[..], &doors].concat());
+    let front_ends = ["--nbd", "NBD", "--dirty-low", "90", "--dirty-high", "95"];
+    let daemon = place.serve_with(&[&SERVE[..], &front_ends].concat());
     let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[5; 4096]).unwrap();
     drop(client);
@@ -137,9 +137,12 @@ fn a_guest_that_comes_while_its_disk_is_flushed_keeps_it() {
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(4), "{said}");
     assert!(said.contains("a guest has disk.img"), "{said}");
-    let doors = place.ask(&["stat", "POOL"])["doors"].clone();
-    let has_guest = |door: &serde_json::Value| door["connections_open"] == 1;
-    assert!(doors.as_array().unwrap().iter().any(has_guest), "{doors}");
+    let front_ends = place.ask(&["stat", "POOL"])["front_ends"].clone();
+    let has_guest = |front_end: &serde_json::Value| front_end["connections_open"] == 1;
+    assert!(
+        front_ends.as_array().unwrap().iter().any(has_guest),
+        "{front_ends}"
+    );
 
     place.ask(&[&delay[..], &["--microseconds", "0"]].concat());
     drop(guest);

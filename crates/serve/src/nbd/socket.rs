@@ -14,7 +14,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
 use crate::nbd::address::NbdAddress;
 use crate::nbd::transport::Transport;
-use crate::unix_socket::UnixDoor;
+use crate::unix_socket::UnixListeningSocket;
 
 /// Whose connections are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ pub(crate) struct Listener {
 }
 
 enum Kind {
-    Unix(UnixDoor),
+    Unix(UnixListeningSocket),
     Tcp(OwnedFd),
 }
 
@@ -166,7 +166,7 @@ impl Listener {
 
     fn bind_unix(path: PathBuf, owner: Option<(u32, u32)>) -> io::Result<Listener> {
         Ok(Listener {
-            kind: Kind::Unix(UnixDoor::bind(path.clone(), owner)?),
+            kind: Kind::Unix(UnixListeningSocket::bind(path.clone(), owner)?),
             address: NbdAddress::Unix(path),
         })
     }
@@ -202,7 +202,7 @@ impl Listener {
     /// Waits for the next client.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         let descriptor = match &self.kind {
-            Kind::Unix(door) => door.accept()?,
+            Kind::Unix(listening) => listening.accept()?,
             Kind::Tcp(listener) => {
                 let descriptor = rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)?;
                 sockopt::set_tcp_nodelay(&descriptor, true)?;
@@ -217,7 +217,7 @@ impl Listener {
     /// Nobody is accepted any more: `accept` fails from now on, also where it waits.
     pub(crate) fn stop(&self) {
         match &self.kind {
-            Kind::Unix(door) => door.stop(),
+            Kind::Unix(listening) => listening.stop(),
             Kind::Tcp(listener) => {
                 let _ = rustix::net::shutdown(listener, Shutdown::Both);
             }

@@ -26,7 +26,7 @@ pub use parameters::Parameters;
 pub use request::{IoDescriptor, execute, operation};
 pub use server::UblkServer;
 
-/// The driver's door.
+/// The driver's control device.
 pub const CONTROL_PATH: &str = "/dev/ublk-control";
 
 /// The longest request that the kernel sends. The transaction limit of all but tiny pools is larger,
@@ -61,7 +61,7 @@ pub enum UblkError {
          ublk_drv` (Linux 6.0 and newer with CONFIG_BLK_DEV_UBLK), or use --fuse or --nbd"
     )]
     NoDriver,
-    /// The driver's door is closed to this process.
+    /// The driver's control device is closed to this process.
     #[error("{CONTROL_PATH} cannot be opened: {0}; ublk needs root")]
     Denied(std::io::Error),
     /// The number asked for belongs to another device.

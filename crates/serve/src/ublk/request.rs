@@ -2,7 +2,7 @@
 
 use super::parameters::SECTOR_BYTES;
 use crate::block_device::{BlockDevice, DeviceError};
-use crate::complaints::Complaints;
+use crate::log_rate_limit::LogRateLimit;
 
 /// What the driver can ask for (`UBLK_IO_OP_*`).
 pub mod operation {
@@ -25,7 +25,7 @@ const NO_UNMAP: u32 = 1 << 15;
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// What the log is told of failed requests, of all devices together.
-static COMPLAINTS: Complaints = Complaints::new();
+static LOG_RATE_LIMIT: LogRateLimit = LogRateLimit::new();
 
 /// A request, as the driver describes it (`struct ublksrv_io_desc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub fn execute(device: &dyn BlockDevice, request: &IoDescriptor, buffer: &mut [u
         Ok(()) => i32::try_from(length).unwrap_or(i32::MAX),
         Err(error) => {
             let errno = error.errno();
-            if let Some(left_out) = COMPLAINTS.next() {
+            if let Some(left_out) = LOG_RATE_LIMIT.next() {
                 tracing::warn!(operation, offset, length, %error, left_out, "a ublk request failed");
             }
             -errno

@@ -13,7 +13,7 @@ use virtio_bindings::bindings::virtio_blk::{
 
 use crate::allocator::{no_memory, zeroed};
 use crate::block_device::{Access, BlockDevice, DeviceError};
-use crate::complaints::Complaints;
+use crate::log_rate_limit::LogRateLimit;
 use crate::vhost::memory::GuestMemory;
 use crate::vhost::request::{Operation, Request, copy_in, copy_out};
 use crate::vhost::serial::SERIAL_BYTES;
@@ -114,7 +114,7 @@ pub(crate) struct Executor {
     pub(crate) serial: [u8; SERIAL_BYTES],
     pub(crate) tallies: Arc<Tallies>,
     /// What the log is told of guests and their machine monitors.
-    pub(crate) complaints: Complaints,
+    pub(crate) log_rate_limit: LogRateLimit,
 }
 
 impl Executor {

@@ -325,7 +325,7 @@ impl Ring {
     pub(crate) fn give_up(&self, broken: &Broken) {
         if !self.is_broken.swap(true, Ordering::Relaxed) {
             count(&self.executor.tallies.queues_broken, 1);
-            if let Some(left_out) = self.executor.complaints.next() {
+            if let Some(left_out) = self.executor.log_rate_limit.next() {
                 tracing::warn!(
                     error = %broken,
                     left_out,

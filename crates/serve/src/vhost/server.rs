@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::block_device::BlockDevice;
-use crate::complaints::Complaints;
-use crate::unix_socket::UnixDoor;
+use crate::log_rate_limit::LogRateLimit;
+use crate::unix_socket::UnixListeningSocket;
 use crate::vhost::dispatch;
 use crate::vhost::execute::Executor;
 use crate::vhost::serial;
@@ -87,7 +87,7 @@ pub struct VhostUserServer {
 struct Shared {
     executor: Arc<Executor>,
     options: VhostUserOptions,
-    door: UnixDoor,
+    listening: UnixListeningSocket,
     is_stopping: AtomicBool,
     /// The client there is.
     client: Mutex<Client>,
@@ -123,12 +123,12 @@ impl VhostUserServer {
             path: socket.to_path_buf(),
             source,
         };
-        let door =
-            UnixDoor::bind(socket.to_path_buf(), options.socket_owner).map_err(listen_error)?;
+        let listening = UnixListeningSocket::bind(socket.to_path_buf(), options.socket_owner)
+            .map_err(listen_error)?;
         let shared = Arc::new(Shared {
             executor: Arc::new(options.executor(device)),
             options,
-            door,
+            listening,
             is_stopping: AtomicBool::new(false),
             client: Mutex::default(),
             changed: Condvar::new(),
@@ -145,7 +145,7 @@ impl VhostUserServer {
                 acceptor: Some(thread),
             }),
             Err(source) => {
-                shared.door.stop();
+                shared.listening.stop();
                 Err(listen_error(source))
             }
         }
@@ -153,7 +153,7 @@ impl VhostUserServer {
 
     /// Where it listens.
     pub fn path(&self) -> &Path {
-        self.shared.door.path()
+        self.shared.listening.path()
     }
 
     /// What it has done so far.
@@ -240,7 +240,7 @@ impl VhostUserOptions {
             read_only: self.read_only,
             serial: serial::of(&self.serial),
             tallies: Arc::new(Tallies::default()),
-            complaints: Complaints::default(),
+            log_rate_limit: LogRateLimit::default(),
         }
     }
 }
@@ -253,7 +253,7 @@ impl Shared {
     /// Who has not been admitted while the client was locked will not be.
     fn stop_accepting(&self, client: MutexGuard<'_, Client>) {
         if !self.is_stopping.swap(true, Ordering::SeqCst) {
-            self.door.stop();
+            self.listening.stop();
         }
         self.changed.notify_all();
         drop(client);
@@ -282,7 +282,7 @@ impl Shared {
 
     fn accept_all(self: Arc<Shared>) {
         while !self.is_stopping() {
-            match self.door.accept() {
+            match self.listening.accept() {
                 Ok(descriptor) => self.admit(descriptor),
                 Err(_) => self.rest(),
             }
@@ -330,8 +330,8 @@ impl Shared {
             // One that has gone is no news; how it went concerns nobody.
             if error.kind() == io::ErrorKind::InvalidData {
                 count(&self.executor.tallies.protocol_errors, 1);
-                let path = self.door.path().display();
-                if let Some(left_out) = self.executor.complaints.next() {
+                let path = self.listening.path().display();
+                if let Some(left_out) = self.executor.log_rate_limit.next() {
                     tracing::warn!(socket = %path, %error, left_out, "a vhost-user client is disconnected");
                 }
             }

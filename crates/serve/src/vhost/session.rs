@@ -217,7 +217,7 @@ impl Session {
 
     /// Whether the log may be told of something; how much was left out before.
     pub(crate) fn complaint(&self) -> Option<u64> {
-        self.executor.complaints.next()
+        self.executor.log_rate_limit.next()
     }
 
     /// The queues stop and are forgotten, the memory and the protocol's features are not.

@@ -22,7 +22,7 @@ impl Chaos<'_> {
         self.without_clients(GUEST, |chaos| chaos.detach_and_attach(VOLUMES[GUEST]))
     }
 
-    /// Has the clients of a volume close their doors meanwhile; they know then of every request what
+    /// Has the clients of a volume close their front ends meanwhile; they know then of every request what
     /// became of it.
     pub fn without_clients(
         &mut self,
@@ -41,7 +41,7 @@ impl Chaos<'_> {
         while volume.waiting.load(SeqCst) < volume.alive.load(SeqCst) {
             if self.is_interrupted.load(SeqCst) || began.elapsed() > PATIENCE {
                 let name = &volume.name;
-                return Err(format!("the clients of {name} do not close their doors").into());
+                return Err(format!("the clients of {name} do not close their front_ends").into());
             }
             std::thread::sleep(Duration::from_millis(2));
         }

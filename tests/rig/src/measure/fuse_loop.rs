@@ -10,7 +10,7 @@ use forebay_report::Row;
 
 use super::MIB;
 use super::fio::Pace;
-use super::ours::{Door, Ours};
+use super::ours::{FrontEnd, Ours};
 use super::ratios::{SYNCED_WRITE, ratio};
 use crate::{Daemon, Result, Scratch};
 
@@ -33,8 +33,8 @@ pub fn run(daemon: &Daemon, pace: Pace, rounds: u64) -> Result<Row> {
     let folder = scratch.new_folder("ours")?;
     let backing = scratch.sparse_file("backing", DISK_BYTES)?;
     let directory = scratch.new_folder("mounted")?;
-    let door = Door::Fuse(directory.clone());
-    let ours = Ours::start(daemon, &folder, DISK_BYTES, &backing, &door, &[])?;
+    let front_end = FrontEnd::Fuse(directory.clone());
+    let ours = Ours::start(daemon, &folder, DISK_BYTES, &backing, &front_end, &[])?;
     let looped = LoopDevice::over(&directory.join("disk"))?;
     let mut rates = [Vec::new(), Vec::new()];
     for round in 0..=rounds {

@@ -13,7 +13,7 @@ const NAME: &str = "disk";
 
 /// Where its clients find it.
 #[derive(Clone, Debug)]
-pub enum Door {
+pub enum FrontEnd {
     /// Guests, at this socket.
     VhostUser(PathBuf),
     /// This machine, as the file `disk` in this directory.
@@ -47,12 +47,12 @@ impl Ours {
         folder: &Path,
         pool_bytes: u64,
         backing: &Path,
-        door: &Door,
+        front_end: &FrontEnd,
         more: &[&str],
     ) -> Result<Ours> {
         let pool = folder.join("pool");
         daemon.create_pool(&pool, pool_bytes)?;
-        Ours::serve(daemon, pool, backing, door, more)
+        Ours::serve(daemon, pool, backing, front_end, more)
     }
 
     /// The same with a published design in the place of ours.
@@ -65,23 +65,23 @@ impl Ours {
         folder: &Path,
         region_bytes: u64,
         backing: &Path,
-        door: &Door,
+        front_end: &FrontEnd,
     ) -> Result<Ours> {
         let region = folder.join("region");
         daemon.create_design(engine, &region, region_bytes, backing)?;
-        Ours::serve(daemon, region, backing, door, &["--engine", engine])
+        Ours::serve(daemon, region, backing, front_end, &["--engine", engine])
     }
 
     fn serve(
         daemon: &Daemon,
         pool: PathBuf,
         backing: &Path,
-        door: &Door,
+        front_end: &FrontEnd,
         more: &[&str],
     ) -> Result<Ours> {
-        let (flag, place) = match door {
-            Door::VhostUser(socket) => ("--vhost-user", socket),
-            Door::Fuse(directory) => ("--fuse", directory),
+        let (flag, place) = match front_end {
+            FrontEnd::VhostUser(socket) => ("--vhost-user", socket),
+            FrontEnd::Fuse(directory) => ("--fuse", directory),
         };
         let mut arguments: Vec<OsString> = Vec::new();
         // Each begins with a pool of its own; what the one before left in its own is not missed.

@@ -11,7 +11,7 @@ use forebay_report::{Row, median};
 use indicatif::ProgressBar;
 
 use super::fio::{self, Access, Engine, Job, Pace};
-use super::ours::{Door, Ours};
+use super::ours::{FrontEnd, Ours};
 use super::{KIB, MIB, fuse_loop, has_tool};
 use crate::{Daemon, Disk, Guest, GuestOptions, QemuStorageDaemon, Result, Scratch};
 
@@ -78,8 +78,8 @@ fn in_a_guest(
     let folder = scratch.new_folder("ours")?;
     let (socket, backing) = (folder.join("socket"), folder.join("backing"));
     std::fs::File::create(&backing)?.set_len(DISK_BYTES)?;
-    let door = Door::VhostUser(socket.clone());
-    let ours = Ours::start(daemon, &folder, POOL_BYTES, &backing, &door, &[])?;
+    let front_end = FrontEnd::VhostUser(socket.clone());
+    let ours = Ours::start(daemon, &folder, POOL_BYTES, &backing, &front_end, &[])?;
     let (theirs, log) = (scratch.path("qsd.socket"), scratch.path("qsd.log"));
     let file = scratch.sparse_file("qsd.raw", DISK_BYTES)?;
     let _qsd = QemuStorageDaemon::serve(&file, &theirs, &log)?;

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::fio;
-use super::ours::{Door, Ours};
+use super::ours::{FrontEnd, Ours};
 use super::{MIB, size_name};
 use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
 
@@ -217,8 +217,8 @@ fn serve(daemon: &Daemon, folder: &Path, socket: &Path, latency: Latency) -> Res
     fill(&backing)?;
     let (low, high) = (DIRTY.0.to_string(), DIRTY.1.to_string());
     let more = ["--dirty-low", &low, "--dirty-high", &high];
-    let door = Door::VhostUser(socket.to_owned());
-    let ours = Ours::start(daemon, folder, FAST_BYTES, &backing, &door, &more)?;
+    let front_end = FrontEnd::VhostUser(socket.to_owned());
+    let ours = Ours::start(daemon, folder, FAST_BYTES, &backing, &front_end, &more)?;
     ours.delay_backing(latency.shown_us)?;
     Ok(ours)
 }

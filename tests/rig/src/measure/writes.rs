@@ -12,7 +12,7 @@ use std::time::Duration;
 use forebay_report::Row;
 use indicatif::ProgressBar;
 
-use super::ours::{Door, Ours};
+use super::ours::{FrontEnd, Ours};
 use super::writer::Work;
 use super::{MIB, has_tool};
 use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
@@ -230,8 +230,8 @@ impl Bench {
         let folder = scratch.new_folder("ours")?;
         let backing = scratch.sparse_file("backing", SLOW_DISKS * CACHE_BYTES)?;
         let socket = folder.join("socket");
-        let door = Door::VhostUser(socket.clone());
-        let ours = Ours::start(daemon, &folder, CACHE_BYTES, &backing, &door, &[])?;
+        let front_end = FrontEnd::VhostUser(socket.clone());
+        let ours = Ours::start(daemon, &folder, CACHE_BYTES, &backing, &front_end, &[])?;
         let help = daemon.run(&mut daemon.command(&["set", "--help"]))?;
         let has_switch = SWITCHES.map(|name| help.contains(&format!("--{name}")));
         let mut disks = vec![Disk::Vhost(socket)];
@@ -413,8 +413,8 @@ fn start_designs(scratch: &Scratch, daemon: &Daemon, disks: &mut Vec<Disk>) -> R
         std::fs::File::create(&backing)?.set_len(SLOW_DISKS * CACHE_BYTES)?;
         let socket = folder.join("socket");
         disks.push(Disk::Vhost(socket.clone()));
-        let door = Door::VhostUser(socket);
-        Ours::start_design(daemon, name, &folder, CACHE_BYTES, &backing, &door)
+        let front_end = FrontEnd::VhostUser(socket);
+        Ours::start_design(daemon, name, &folder, CACHE_BYTES, &backing, &front_end)
     };
     DESIGNS.into_iter().map(start).collect()
 }

@@ -1,10 +1,10 @@
-//! What is tried: which pages, on which file system, through which door, on which disk.
+//! What is tried: which pages, on which file system, through which front end, on which disk.
 
 use super::pages::Way;
 
 /// How a disk reaches the kernel that has the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum FrontEnd {
     /// A FUSE file under a loop device of this machine; past the page cache of the file or not.
     Loop {
         /// `losetup --direct-io`.
@@ -30,8 +30,8 @@ pub enum Expectation {
 pub struct Case {
     /// What it is called in the output.
     pub name: &'static str,
-    /// The door.
-    pub door: Door,
+    /// The front end.
+    pub front_end: FrontEnd,
     /// `ext4` or `xfs`.
     pub file_system: &'static str,
     /// More arguments for the program that makes it.
@@ -52,15 +52,15 @@ pub struct Case {
     pub expectation: Expectation,
 }
 
-const DIRECT_LOOP: Door = Door::Loop { is_direct: true };
-const CACHED_LOOP: Door = Door::Loop { is_direct: false };
+const DIRECT_LOOP: FrontEnd = FrontEnd::Loop { is_direct: true };
+const CACHED_LOOP: FrontEnd = FrontEnd::Loop { is_direct: false };
 
 /// Room is given out in clusters, so that an aligned page is never in two pieces.
 const CLUSTERS: &[&str] = &["-O", "bigalloc", "-C", "16384"];
 
 const BASE: Case = Case {
     name: "",
-    door: DIRECT_LOOP,
+    front_end: DIRECT_LOOP,
     file_system: "ext4",
     features: &[],
     options: "data=ordered",
@@ -80,7 +80,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "loop without direct I/O, ext4, direct 16 KiB",
-        door: CACHED_LOOP,
+        front_end: CACHED_LOOP,
         ..BASE
     },
     Case {
@@ -163,19 +163,19 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "vhost-user, ext4, direct 16 KiB",
-        door: Door::Vhost,
+        front_end: FrontEnd::Vhost,
         ..BASE
     },
     Case {
         name: "vhost-user, ext4 with clusters of 16 KiB, direct 16 KiB, scattered clusters",
-        door: Door::Vhost,
+        front_end: FrontEnd::Vhost,
         features: CLUSTERS,
         scattered_bytes: Some(16384),
         ..BASE
     },
     Case {
         name: "vhost-user, ext4, buffered 8 KiB",
-        door: Door::Vhost,
+        front_end: FrontEnd::Vhost,
         way: Way::Buffered,
         page_bytes: 8192,
         expectation: Expectation::Open,
@@ -183,14 +183,14 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "vhost-user, ext4, buffered 16 KiB",
-        door: Door::Vhost,
+        front_end: FrontEnd::Vhost,
         way: Way::Buffered,
         expectation: Expectation::Open,
         ..BASE
     },
     Case {
         name: "control: vhost-user, ext4, direct 16 KiB, scattered blocks",
-        door: Door::Vhost,
+        front_end: FrontEnd::Vhost,
         scattered_bytes: Some(4096),
         expectation: Expectation::Torn,
         ..BASE

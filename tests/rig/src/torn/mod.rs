@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use forebay_report::Row;
 
 use crate::{Result, Scratch, guest};
-use cases::{CASES, Case, Door, Expectation};
+use cases::{CASES, Case, Expectation, FrontEnd};
 use databases::DATABASES;
 use trial::Trial;
 
@@ -171,9 +171,9 @@ fn row_of_all(database: &str, is_plain: bool) -> String {
 }
 
 fn obstacle(case: &Case) -> Option<String> {
-    match case.door {
-        Door::Loop { .. } => mounted::obstacle().or_else(|| mounted::obstacle_of(&case.make())),
-        Door::Vhost => guest::obstacle(),
+    match case.front_end {
+        FrontEnd::Loop { .. } => mounted::obstacle().or_else(|| mounted::obstacle_of(&case.make())),
+        FrontEnd::Vhost => guest::obstacle(),
     }
 }
 
@@ -189,11 +189,11 @@ struct Sums {
 impl Sums {
     fn add(&mut self, case: &Case, trial: &Trial) {
         self.rounds += trial.images;
-        match (case.expectation, case.door) {
+        match (case.expectation, case.front_end) {
             (Expectation::Torn, _) => self.torn_controls += trial.torn,
             (Expectation::Open, _) => {}
-            (Expectation::Whole, Door::Loop { .. }) => self.torn_loop += trial.torn,
-            (Expectation::Whole, Door::Vhost) => self.torn_vhost += trial.torn,
+            (Expectation::Whole, FrontEnd::Loop { .. }) => self.torn_loop += trial.torn,
+            (Expectation::Whole, FrontEnd::Vhost) => self.torn_vhost += trial.torn,
         }
     }
 

@@ -1,4 +1,4 @@
-//! One case tried: pages written through a door while cuts are taken, and what the cuts left judged.
+//! One case tried: pages written through a front end while cuts are taken, and what the cuts left judged.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
 
 use super::arrivals::Notes;
-use super::cases::{Case, Door, Expectation};
+use super::cases::{Case, Expectation, FrontEnd};
 use super::machine::{Cut, Machine};
 use super::mounted::{Looped, must};
 use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
@@ -81,8 +81,8 @@ impl Trial {
             folder: &folder,
         };
         let (cuts, images) = numbers(is_quick);
-        let trial = match case.door {
-            Door::Loop { is_direct } => {
+        let trial = match case.front_end {
+            FrontEnd::Loop { is_direct } => {
                 let (cuts, arrived, queue) = place.cut_loop(&machine, is_direct, cuts, &mut rng)?;
                 drop(machine);
                 let torn = place.judge_loop(&cuts, images, &mut rng)?;
@@ -93,7 +93,7 @@ impl Trial {
                     queue,
                 }
             }
-            Door::Vhost => {
+            FrontEnd::Vhost => {
                 let (cuts, arrived, queue) = place.cut_guest(&machine, cuts, &mut rng)?;
                 drop(machine);
                 let torn = place.judge_guest(&cuts, images, &mut rng)?;

@@ -34,7 +34,7 @@ pub enum Departure {
     HalfClosed,
 }
 
-/// Where the door is.
+/// Where the front end is.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// A socket and the name of an export.
@@ -43,9 +43,9 @@ pub enum Address {
     Fuse(PathBuf),
 }
 
-/// An open door.
+/// An open front end.
 #[derive(Debug)]
-pub enum Door {
+pub enum FrontEnd {
     /// Connections to one export; any of them shows the same disk.
     Nbd(Vec<Client>),
     /// The file of a mount.
@@ -59,12 +59,12 @@ impl Address {
     /// Opens it.
     ///
     /// Errors: nobody serves it.
-    pub fn open(&self) -> io::Result<Door> {
+    pub fn open(&self) -> io::Result<FrontEnd> {
         match self {
             Address::Nbd(socket, export) => (0..CONNECTIONS)
                 .map(|_| Client::open(socket, export))
                 .collect::<io::Result<Vec<Client>>>()
-                .map(Door::Nbd),
+                .map(FrontEnd::Nbd),
             Address::Fuse(path) => {
                 let mut options = File::options();
                 // Past any cache of the kernel's: what is compared comes from the daemon.
@@ -74,7 +74,7 @@ impl Address {
                     .write(true)
                     .custom_flags(flags)
                     .open(path)?;
-                Ok(Door::Fuse(file))
+                Ok(FrontEnd::Fuse(file))
             }
         }
     }

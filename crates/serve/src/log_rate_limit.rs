@@ -10,9 +10,9 @@ const AT_ONCE: u32 = 10;
 /// After that, one in so long.
 const INTERVAL: Duration = Duration::from_secs(6);
 
-/// What one cause has complained of.
+/// Messages of one cause.
 #[derive(Debug)]
-pub(crate) struct Complaints(Mutex<State>);
+pub(crate) struct LogRateLimit(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
@@ -22,15 +22,15 @@ struct State {
     left_out: u64,
 }
 
-impl Default for Complaints {
-    fn default() -> Complaints {
-        Complaints::new()
+impl Default for LogRateLimit {
+    fn default() -> LogRateLimit {
+        LogRateLimit::new()
     }
 }
 
-impl Complaints {
-    pub(crate) const fn new() -> Complaints {
-        Complaints(Mutex::new(State {
+impl LogRateLimit {
+    pub(crate) const fn new() -> LogRateLimit {
+        LogRateLimit(Mutex::new(State {
             left: AT_ONCE,
             refilled: None,
             left_out: 0,
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn a_few_at_once_and_then_now_and_then() {
-        let complaints = Complaints::new();
+        let limit = LogRateLimit::new();
         let start = Instant::now();
         let heard = |at: Duration, count: usize| -> Vec<u64> {
-            let all = (0..count).filter_map(|_| complaints.next_at(start + at));
+            let all = (0..count).filter_map(|_| limit.next_at(start + at));
             all.collect()
         };
         assert_eq!(heard(Duration::ZERO, 1000), [0; AT_ONCE as usize]);
