@@ -1,6 +1,7 @@
 //! Random programs, crashes at every step of them and of recovery, any part of the backing's changes
 //! kept: what recovery leaves is what was acknowledged, and the operation in flight either way.
 
+mod golden;
 mod killed;
 mod real;
 mod swapped;
