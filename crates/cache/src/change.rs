@@ -2,8 +2,8 @@
 
 use crate::content::Packing;
 use crate::entry::{Entry, Key};
-use crate::index::{Place, Version};
-use crate::plan::Left;
+use crate::index::{Bucket, Version};
+use crate::plan::SlotRef;
 use crate::record::{RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX, padded, record_bytes};
 
 /// Bytes that replace part of a block.
@@ -17,7 +17,7 @@ pub(crate) struct Patch {
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) bucket: Bucket,
     pub(crate) action: Action,
     /// The change was computed from what the key held at this version of its stripe.
     pub(crate) based_on: Option<Version>,
@@ -44,7 +44,7 @@ pub(crate) enum Action {
         crc: u32,
     },
     /// The block stands in this slot already, which is held for it.
-    Share { held: Left, crc: u32 },
+    Share { held: SlotRef, crc: u32 },
     /// Parts of the cached block change in place. Where the CRC of the result is not given it follows
     /// from the present one.
     Delta {

@@ -7,12 +7,12 @@ mod touched;
 
 use crate::core::{CheckpointState, Core};
 use crate::error::{Error, Result};
-use crate::groups::numbers;
 use crate::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
 use crate::record::{Log, SmallRecord};
 use crate::recovery::read_record;
 use crate::sync::Ordering;
+use crate::word_set_queue::numbers;
 use touched::Touched;
 
 /// The log is brought near so far ahead of what is read.
@@ -53,7 +53,7 @@ impl Core {
         }
         // Step 5. The older of two lines: a torn one leaves the other.
         let sizes = self.media.geometry.sizes();
-        let line = CheckpointLine::new(self.life, self.salt, sequence, sizes);
+        let line = CheckpointLine::new(self.incarnation, self.salt, sequence, sizes);
         let offset = self.media.geometry.checkpoint_line(state.next_line);
         self.media.main().store(offset, &line.encode());
         self.media.main().flush(offset, LINE_BYTES as usize);
@@ -143,7 +143,7 @@ impl Core {
         Ok(())
     }
 
-    /// The log of the running life cannot be read back: nothing may be forgotten any more.
+    /// The log of the running incarnation cannot be read back: nothing may be forgotten any more.
     fn log_damaged(&self, lane: u32, position: u64) -> Error {
         self.poisoned.store(true, Ordering::Relaxed);
         Error::Damaged {

@@ -12,14 +12,14 @@ use crate::change::{Action, Change, Outcome, record_bound};
 use crate::core::Core;
 use crate::entry::Entry;
 use crate::error::{Error, Result, Slim};
-use crate::index::Place;
+use crate::index::Bucket;
 use crate::lanes::{HeldLane, thread_hint};
 use crate::layout::LINE_BYTES;
 use crate::media::encode_partial_len;
 use crate::mutants::{Mutant, mutated};
 use crate::plan::{Effect, Scratch, push_elements};
-use crate::record::{self, Stamp};
-use crate::slots::Stock;
+use crate::record::{self, RecordHeader};
+use crate::slots::SlotCache;
 
 pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
@@ -31,19 +31,19 @@ const REFRESH_PERIOD: u64 = 16;
 impl Core {
     /// Commits changes that bring no new blocks.
     pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Slim<Outcome> {
-        let stock = self.slots.stock(thread_hint());
-        self.commit(changes, &[], &stock, &mut Scratch::default())
+        let slot_cache = self.slots.slot_cache(thread_hint());
+        self.commit(changes, &[], &slot_cache, &mut Scratch::default())
     }
 
     /// Commits all changes or none. On `Done` they are durable and published; slots named by
     /// `Block` and `Fresh` actions belong to the pool then, otherwise still to the caller. Slots
-    /// without a mapping go into `stock`, which is held throughout: nothing that could make the
+    /// without a mapping go into `slot_cache`, which is held throughout: nothing that could make the
     /// non-temporal stores wait happens between them and their fence.
     pub(crate) fn commit(
         &self,
         changes: &[Change],
         data: &[u8],
-        stock: &Stock<'_>,
+        slot_cache: &SlotCache<'_>,
         scratch: &mut Scratch,
     ) -> Slim<Outcome> {
         self.writable()?;
@@ -52,17 +52,17 @@ impl Core {
         }
         let lane = self.hold_lane(record_bound(changes))?;
         scratch.stripes.clear();
-        let stripes = changes.iter().map(|change| change.place.stripe);
+        let stripes = changes.iter().map(|change| change.bucket.stripe);
         scratch.stripes.extend(stripes);
         self.lock_stripes(&mut scratch.stripes);
-        let outcome = self.commit_locked(changes, data, &lane, scratch, stock);
+        let outcome = self.commit_locked(changes, data, &lane, scratch, slot_cache);
         let Ok(Outcome::Done(_)) = outcome else {
             self.unlock_stripes(&scratch.stripes);
             return outcome;
         };
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            self.let_go_freed(scratch, stock);
+            self.release_freed(scratch, slot_cache);
         }
         outcome
     }
@@ -130,7 +130,7 @@ impl Core {
         data: &[u8],
         lane: &HeldLane<'_>,
         scratch: &mut Scratch,
-        stock: &Stock<'_>,
+        slot_cache: &SlotCache<'_>,
     ) -> Slim<Outcome> {
         self.still_writable()?;
         if let Some(outcome) = self.plan(changes, scratch)? {
@@ -154,9 +154,9 @@ impl Core {
         let is_append = |change: &Change| matches!(change.action, Action::Append { .. });
         if !(mutated(Mutant::AppendPublishedBeforeFence) && changes.iter().any(is_append)) {
             if mutated(Mutant::SlotFreedBeforeFence) {
-                self.let_go_freed(scratch, stock);
+                self.release_freed(scratch, slot_cache);
             }
-            self.guarantee(lane, scratch.record.len() as u64)?;
+            self.persist(lane, scratch.record.len() as u64)?;
         }
         // Steps 7 and 8.
         self.publish(changes, lane, scratch);
@@ -242,8 +242,8 @@ impl Core {
 
     /// What the record of a drawn sequence starts with.
     #[inline]
-    fn stamp(&self, lane: &HeldLane<'_>, sequence: u64) -> Stamp {
-        Stamp {
+    fn header(&self, lane: &HeldLane<'_>, sequence: u64) -> RecordHeader {
+        RecordHeader {
             salt: self.salt,
             lane: lane.number,
             position: lane.position,
@@ -260,9 +260,9 @@ impl Core {
     }
 
     fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
-        let stamp = self.stamp(lane, sequence);
+        let header = self.header(lane, sequence);
         record::encode(
-            &stamp,
+            &header,
             &scratch.elements,
             &scratch.payload,
             &mut scratch.record,
@@ -273,7 +273,7 @@ impl Core {
 
     /// Step 6. After it the transaction survives every crash. The record has so many bytes.
     #[inline]
-    fn guarantee(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
+    fn persist(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.strict {
             self.store_commit_word(lane, record_bytes);
             return self.fence();
@@ -305,7 +305,7 @@ impl Core {
             self.index.begin_change(*stripe);
         }
         for step in &scratch.steps {
-            self.publish_entry(changes[step.change].place, &step.effect);
+            self.publish_entry(changes[step.change].bucket, &step.effect);
         }
         if !mutated(Mutant::DeltaBeforeFence) {
             self.apply_in_place(changes, scratch);
@@ -320,18 +320,18 @@ impl Core {
     }
 
     #[inline]
-    fn publish_entry(&self, place: Place, effect: &Effect) {
+    fn publish_entry(&self, bucket: Bucket, effect: &Effect) {
         if effect.entry.slot_half() == 0 {
-            return self.publish_tombstone(place, effect.index);
+            return self.publish_tombstone(bucket, effect.index);
         }
-        self.publish_block(place, effect.index, effect.entry, effect.fresh);
+        self.publish_block(bucket, effect.index, effect.entry, effect.fresh);
     }
 
     #[inline]
-    fn publish_block(&self, place: Place, index: u32, entry: Entry, fresh: bool) {
+    fn publish_block(&self, bucket: Bucket, index: u32, entry: Entry, fresh: bool) {
         self.media.store_entry(index, entry);
         if fresh {
-            self.index.link(place, index);
+            self.index.link(bucket, index);
             self.replacement.on_insert(index);
         } else {
             self.replacement.on_hit(index);
@@ -339,8 +339,8 @@ impl Core {
         self.mark_dirty(index, !fresh);
     }
 
-    fn publish_tombstone(&self, place: Place, index: u32) {
-        self.index.unlink(place, index);
+    fn publish_tombstone(&self, bucket: Bucket, index: u32) {
+        self.index.unlink(bucket, index);
         if mutated(Mutant::EvictClearsOneHalf) {
             self.media.store_key_half(index, Entry::FREE);
         } else {
@@ -354,9 +354,9 @@ impl Core {
     }
 
     /// The keys leave their old slots.
-    fn let_go_freed(&self, scratch: &Scratch, stock: &Stock<'_>) {
-        for left in scratch.steps.iter().filter_map(|step| step.effect.freed) {
-            self.let_go(left, stock);
+    fn release_freed(&self, scratch: &Scratch, slot_cache: &SlotCache<'_>) {
+        for slot_ref in scratch.steps.iter().filter_map(|step| step.effect.freed) {
+            self.release_slot(slot_ref, slot_cache);
         }
     }
 

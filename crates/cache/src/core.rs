@@ -8,8 +8,7 @@ use forebay_pmem::Region;
 use crate::content::Content;
 use crate::entry::{Entry, Key, Kind};
 use crate::error::{Error, Result};
-use crate::groups::Groups;
-use crate::index::{Index, Place, Version};
+use crate::index::{Bucket, Index, Version};
 use crate::lanes::Lanes;
 use crate::live::LiveVolumes;
 use crate::media::Media;
@@ -18,10 +17,11 @@ use crate::options::RuntimeOptions;
 use crate::pins::Pins;
 use crate::record::Salt;
 use crate::replace::Switchable;
-use crate::slots::{Slots, Stock};
+use crate::slots::{SlotCache, Slots};
 use crate::stats::Tallies;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::volume::VolumeState;
+use crate::word_set_queue::WordSetQueue;
 
 /// The backing does not have the entry's block yet.
 pub(crate) const STATE_DIRTY: u8 = 1;
@@ -34,7 +34,7 @@ pub(crate) const STATE_DIFFERS: u8 = 8;
 /// Write-back leaves the block for last: it is a journal's (`journal`).
 pub(crate) const STATE_HELD: u8 = 16;
 /// The block changed when it was cached already, since write-back last passed it over for that.
-pub(crate) const STATE_YOUNG: u8 = 32;
+pub(crate) const STATE_SECOND_CHANCE: u8 = 32;
 
 /// What the last checkpoint wrote.
 pub(crate) struct CheckpointState {
@@ -55,7 +55,7 @@ pub(crate) struct Core {
     /// One byte per entry, changed under the stripe lock of the entry's key.
     pub(crate) states: Box<[AtomicU8]>,
     /// Dirty entries on their way to the flusher.
-    pub(crate) dirty: Groups,
+    pub(crate) dirty: WordSetQueue,
     pub(crate) dirty_count: AtomicU64,
     /// One bit for each line of the entry table that the next checkpoint must flush.
     pub(crate) table_lines: Box<[AtomicU64]>,
@@ -66,7 +66,7 @@ pub(crate) struct Core {
     /// Blocks that stay while somebody reads around them.
     pub(crate) pins: Pins,
     pub(crate) salt: Salt,
-    pub(crate) life: u64,
+    pub(crate) incarnation: u64,
     pub(crate) strict: bool,
     pub(crate) options: RuntimeOptions,
     /// Whether flusher, reclaimer and checkpointer run. Without, callers do their work.
@@ -77,7 +77,7 @@ pub(crate) struct Core {
     pub(crate) closed: AtomicBool,
     pub(crate) tallies: Tallies,
     /// Sleeping and waking of the background threads and of throttled writers.
-    pub(crate) bell: crate::bell::Bell,
+    pub(crate) wakeup: crate::wakeup::Wakeup,
     /// What the write-back pipeline keeps between rounds.
     pub(crate) write_back: crate::writeback::WriteBack,
 }
@@ -178,8 +178,8 @@ impl Core {
     }
 
     #[inline]
-    pub(crate) fn place(&self, key: Key) -> Place {
-        self.index.place(key.hash())
+    pub(crate) fn bucket(&self, key: Key) -> Bucket {
+        self.index.bucket(key.hash())
     }
 
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
@@ -216,10 +216,10 @@ impl Core {
     /// The key's entry number and entry. Exact under the stripe's lock; else to be validated.
     /// The caller looks at the entry's parity.
     #[inline]
-    pub(crate) fn find(&self, place: Place, key: Key) -> Option<(u32, Entry)> {
+    pub(crate) fn find(&self, bucket: Bucket, key: Key) -> Option<(u32, Entry)> {
         self.media
             .find_in_line(self.index.home(key.hash()), key)
-            .or_else(|| self.find_in_chain(place, key))
+            .or_else(|| self.find_in_chain(bucket, key))
     }
 
     /// Reads a whole block whose entry is at home and which nobody is changing: nearly every read
@@ -228,7 +228,7 @@ impl Core {
     #[inline]
     pub(crate) fn read_hit(&self, key: Key, out: &mut [u8], verify: bool) -> bool {
         let hash = key.hash();
-        let stripe = self.index.place(hash).stripe;
+        let stripe = self.index.bucket(hash).stripe;
         let Some(version) = self.index.try_read_begin(stripe) else {
             return false;
         };
@@ -286,15 +286,15 @@ impl Core {
 
     /// Gives a private slot back that a failed commit did not use. Not once a fence has failed: a
     /// commit word may stand that tells recovery to look into this very slot.
-    pub(crate) fn give_unused(&self, stock: &Stock<'_>, slot: u32) {
+    pub(crate) fn give_unused(&self, slot_cache: &SlotCache<'_>, slot: u32) {
         if self.writable().is_ok() || mutated(Mutant::SlotsGivenBackAfterFailedFence) {
-            stock.give(slot);
+            slot_cache.give(slot);
         }
     }
 
-    fn find_in_chain(&self, place: Place, key: Key) -> Option<(u32, Entry)> {
+    fn find_in_chain(&self, bucket: Bucket, key: Key) -> Option<(u32, Entry)> {
         let mut found = Entry::FREE;
-        let index = self.index.find(place, |candidate| {
+        let index = self.index.find(bucket, |candidate| {
             found = self.media.load_entry(candidate);
             // A damaged entry may be the one that is looked for: better an error than a miss.
             !found.is_free() && (found.key() == key || !found.parity_holds())
@@ -309,17 +309,17 @@ impl Core {
 
     /// Brings what a look at the key will touch near.
     #[inline]
-    pub(crate) fn prefetch(&self, place: Place, key: Key) {
-        self.index.prefetch(place);
+    pub(crate) fn prefetch(&self, bucket: Bucket, key: Key) {
+        self.index.prefetch(bucket);
         self.media.prefetch_entry(self.index.home(key.hash()));
     }
 
     /// A consistent look at one key without a lock.
-    pub(crate) fn peek(&self, place: Place, key: Key) -> (Version, Option<(u32, Entry)>) {
+    pub(crate) fn peek(&self, bucket: Bucket, key: Key) -> (Version, Option<(u32, Entry)>) {
         loop {
-            let version = self.index.read_begin(place.stripe);
-            let found = self.find(place, key);
-            if self.index.read_valid(place.stripe, version) {
+            let version = self.index.read_begin(bucket.stripe);
+            let found = self.find(bucket, key);
+            if self.index.read_valid(bucket.stripe, version) {
                 return (version, found);
             }
         }
@@ -354,12 +354,12 @@ impl Core {
         };
         // Not what has just come in: if everything were passed over once, the next look would come
         // too soon for what changes often.
-        let young = if was_cached { STATE_YOUNG } else { 0 };
-        self.set_state(index, state | STATE_DIRTY | young | redirtied);
+        let second_chance = if was_cached { STATE_SECOND_CHANCE } else { 0 };
+        self.set_state(index, state | STATE_DIRTY | second_chance | redirtied);
         if state & STATE_DIRTY == 0 {
             let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
             self.dirty.insert(index);
-            self.bell.dirty_rose(before + 1);
+            self.wakeup.dirty_rose(before + 1);
         } else if state & STATE_HELD != 0 {
             self.tallies.mine().journal_overwritten(1);
         }
@@ -369,7 +369,7 @@ impl Core {
     pub(crate) fn unmark_dirty(&self, index: u32) {
         let state = self.state(index);
         if state & STATE_DIRTY != 0 {
-            let gone = STATE_DIRTY | STATE_REDIRTIED | STATE_YOUNG;
+            let gone = STATE_DIRTY | STATE_REDIRTIED | STATE_SECOND_CHANCE;
             self.set_state(index, state & !gone);
             let before = self.dirty_count.fetch_sub(1, Ordering::Relaxed);
             assert!(before > 0, "the dirty count matches the dirty states");

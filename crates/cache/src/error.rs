@@ -131,7 +131,7 @@ pub enum Error {
     /// Every lane of the log has gone round 2^32 times since the pool was opened, which is as far as
     /// a record's header counts.
     #[error(
-        "{}: the log has no positions left for writes in this life of the pool; reopen it",
+        "{}: the log has no positions left for writes in this incarnation of the pool; reopen it",
         path.display()
     )]
     WornOut {

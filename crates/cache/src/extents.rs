@@ -39,7 +39,7 @@ impl Volume {
         blocks.end <= self.blocks()
             && blocks.into_iter().all(|block| {
                 let key = self.key(block);
-                core.peek(core.place(key), key).1.is_some()
+                core.peek(core.bucket(key), key).1.is_some()
             })
     }
 
@@ -49,7 +49,7 @@ impl Volume {
     pub fn is_ready_for_write(&self, blocks: u64) -> bool {
         let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
         self.core.media.members().iter().all(is_memory)
-            && !self.core.bell.pace.is_on()
+            && !self.core.wakeup.pace.is_on()
             && self.core.slots.free_count() >= blocks + ROOM_RESERVE_SLOTS
     }
 
@@ -100,7 +100,7 @@ impl Volume {
     fn cached_state(&self, block: u64) -> Option<BlockState> {
         let core = &*self.core;
         let key = self.key(block);
-        let (_, found) = core.peek(core.place(key), key);
+        let (_, found) = core.peek(core.bucket(key), key);
         found.map(|(_, entry)| match entry.kind() {
             Kind::Zero if core.is_sound(entry) => BlockState::Zero,
             _ => BlockState::Data,

@@ -42,9 +42,9 @@ impl Pool {
             });
         }
         let key = Key::new(volume.id(), block);
-        let place = core.place(key);
-        core.index.lock(place.stripe);
-        let slot = core.find(place, key).and_then(|(_, entry)| entry.slot());
+        let bucket = core.bucket(key);
+        core.index.lock(bucket.stripe);
+        let slot = core.find(bucket, key).and_then(|(_, entry)| entry.slot());
         if let Some(slot) = slot {
             let mut content = [0];
             core.media.read_slot(slot, byte, &mut content);
@@ -52,7 +52,7 @@ impl Pool {
                 .store_slot(slot, byte, &[content[0] ^ 1 << (bit % 8)]);
             core.media.flush_slot(slot, byte, 1);
         }
-        core.index.unlock(place.stripe);
+        core.index.unlock(bucket.stripe);
         if slot.is_none() {
             return Err(Error::Volume(format!(
                 "block {block} of {volume:?} is not in the pool; write or read it first"

@@ -1,13 +1,13 @@
 //! Where everything lies, computed from the superblock's numbers alone.
 //!
-//! Every member has the same plan: superblock, two life lines, two checkpoint lines, commit words,
+//! Every member has the same plan: superblock, two incarnation lines, two checkpoint lines, commit words,
 //! volume table, entry table, lanes, slots. Metadata is live on member 0 only; the same room on
 //! the others waits for mirrors of it. Slots are striped over the members, block by block.
 
 use crate::entry::SLOTS_MAX;
 use crate::error::{Error, Result};
 use crate::layout::{
-    ENTRY_BYTES, LIFE_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
+    ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
 };
 use crate::options::FormatOptions;
 
@@ -46,8 +46,8 @@ pub(crate) struct Geometry {
     pub slot_area: u64,
 }
 
-/// What of a plan changes when a pool grows. Life and checkpoint lines carry it, so that the switch
-/// to a new life is also the switch to a larger plan.
+/// What of a plan changes when a pool grows. Incarnation and checkpoint lines carry it, so that the switch
+/// to a new incarnation is also the switch to a larger plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Sizes {
     pub member_bytes: u64,
@@ -273,8 +273,8 @@ impl Geometry {
     pub(crate) fn slots(&self) -> u32 {
         self.slots_per_member * self.members
     }
-    /// Offset of life line 0 or 1.
-    pub(crate) fn life_line(&self, which: usize) -> u64 {
+    /// Offset of incarnation line 0 or 1.
+    pub(crate) fn incarnation_line(&self, which: usize) -> u64 {
         (1 + which as u64) * u64::from(self.unit_bytes)
     }
     /// Offset of checkpoint line 0 or 1.
@@ -336,7 +336,7 @@ fn check_units(block_bytes: u32, unit_bytes: u32) -> Result<()> {
         ));
     }
     if !unit_bytes.is_power_of_two()
-        || (unit_bytes as usize) < SUPERBLOCK_BYTES.max(LIFE_BYTES)
+        || (unit_bytes as usize) < SUPERBLOCK_BYTES.max(INCARNATION_BYTES)
         || unit_bytes > 1 << 20
     {
         return impossible(format!("a metadata unit of {unit_bytes} bytes"));

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::backing::{Backing, FailedParts, StorePart};
+use crate::backing::{Backing, FailedDomains, FaultDomain};
 use crate::mutants::{Mutant, mutated};
 
 /// Pause after the first failure: a path that flaps is back within milliseconds.
@@ -24,7 +24,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// The health of one backing.
 #[derive(Default)]
 pub(crate) struct Health {
-    trouble: Mutex<BTreeMap<StorePart, Trouble>>,
+    trouble: Mutex<BTreeMap<FaultDomain, Trouble>>,
     past: Mutex<Past>,
     /// Changed while a sync is under way.
     syncs: Mutex<FailedSyncs>,
@@ -35,7 +35,7 @@ pub(crate) struct Health {
 struct Past {
     /// First failures after a success.
     count: u64,
-    last: Option<(StorePart, String)>,
+    last: Option<(FaultDomain, String)>,
 }
 
 /// Syncs that failed since the backing was attached.
@@ -43,7 +43,7 @@ struct Past {
 struct FailedSyncs {
     count: u64,
     /// The number of each part's last one; as many as ever failed.
-    last: BTreeMap<StorePart, u64>,
+    last: BTreeMap<FaultDomain, u64>,
 }
 
 /// How many syncs had failed when a caller began to write.
@@ -65,7 +65,7 @@ impl Trouble {
 }
 
 impl Health {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<StorePart, Trouble>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FaultDomain, Trouble>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -81,9 +81,9 @@ impl Health {
 
     /// Makes what was written since `epoch` durable, but for the parts that it returns: their syncs
     /// failed, be it another caller's since `epoch`.
-    pub(crate) fn sync_since(&self, epoch: SyncEpoch, backing: &Backing) -> FailedParts {
+    pub(crate) fn sync_since(&self, epoch: SyncEpoch, backing: &Backing) -> FailedDomains {
         let mut syncs = self.lock_syncs();
-        let mut failed = backing.sync_parts();
+        let mut failed = backing.sync_domains();
         if !failed.is_empty() {
             syncs.count += 1;
             let count = syncs.count;
@@ -108,7 +108,7 @@ impl Health {
     }
 
     /// Writes of the part and a sync went through; true where it was in trouble until now.
-    pub(crate) fn succeeded(&self, part: StorePart) -> bool {
+    pub(crate) fn succeeded(&self, part: FaultDomain) -> bool {
         self.lock().remove(&part).is_some()
     }
 
@@ -118,7 +118,7 @@ impl Health {
     }
 
     /// A write or a sync of the part failed.
-    pub(crate) fn failed(&self, part: StorePart, error: &io::Error) {
+    pub(crate) fn failed(&self, part: FaultDomain, error: &io::Error) {
         if self.is_first_trouble(part, error) {
             let mut past = self.past();
             past.count += 1;
@@ -128,11 +128,11 @@ impl Health {
 
     /// There is no backing yet, which is waited for like one that fails, and no failure of it.
     pub(crate) fn not_there(&self) {
-        self.is_first_trouble(StorePart::default(), &io::Error::other("not attached"));
+        self.is_first_trouble(FaultDomain::default(), &io::Error::other("not attached"));
     }
 
     /// Notes trouble of a part; true where it was well until now.
-    fn is_first_trouble(&self, part: StorePart, error: &io::Error) -> bool {
+    fn is_first_trouble(&self, part: FaultDomain, error: &io::Error) -> bool {
         let mut trouble = self.lock();
         let failures = trouble
             .get(&part)
@@ -156,7 +156,7 @@ impl Health {
     }
 
     /// How often a part got into trouble, and the last time's part and error.
-    pub(crate) fn failures(&self) -> (u64, Option<(StorePart, String)>) {
+    pub(crate) fn failures(&self) -> (u64, Option<(FaultDomain, String)>) {
         let past = self.past();
         (past.count, past.last.clone())
     }
@@ -171,7 +171,7 @@ impl Health {
     }
 
     /// The parts in trouble, and how long each is to be left alone.
-    pub(crate) fn in_trouble(&self) -> Vec<(StorePart, Duration)> {
+    pub(crate) fn in_trouble(&self) -> Vec<(FaultDomain, Duration)> {
         let trouble = self.lock();
         let retries = trouble
             .iter()
@@ -180,7 +180,7 @@ impl Health {
     }
 
     /// A part in trouble, and its last error.
-    pub(crate) fn last_error(&self) -> Option<(StorePart, String)> {
+    pub(crate) fn last_error(&self) -> Option<(FaultDomain, String)> {
         let trouble = self.lock();
         let (part, trouble) = trouble.first_key_value()?;
         Some((*part, trouble.error.clone()))
@@ -212,8 +212,8 @@ mod tests {
         assert_eq!(pause(u32::MAX), PAUSE_MAX);
     }
 
-    const ONE: StorePart = StorePart(1);
-    const OTHER: StorePart = StorePart(2);
+    const ONE: FaultDomain = FaultDomain(1);
+    const OTHER: FaultDomain = FaultDomain(2);
 
     #[test]
     fn a_success_ends_the_trouble_of_its_part_alone() {

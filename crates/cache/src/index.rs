@@ -30,15 +30,15 @@ struct Stripe {
 
 /// Where a key belongs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Bucket {
     pub(crate) stripe: u32,
     head: u8,
 }
 
-impl Place {
+impl Bucket {
     /// One of 64 bits that tells most places apart.
     #[inline]
-    pub(crate) fn glance(self) -> u64 {
+    pub(crate) fn seen_bit(self) -> u64 {
         1 << (self.stripe % 64)
     }
 }
@@ -100,10 +100,10 @@ impl Index {
 
     /// The stripe and head of a key, from its hash.
     #[inline]
-    pub(crate) fn place(&self, hash: u64) -> Place {
+    pub(crate) fn bucket(&self, hash: u64) -> Bucket {
         let stripe = ((hash >> 32) * self.stripes.len() as u64) >> 32;
         let head = ((hash & 0xFFFF) * HEADS as u64) >> 16;
-        Place {
+        Bucket {
             stripe: stripe as u32,
             head: head as u8,
         }
@@ -205,16 +205,16 @@ impl Index {
     /// Brings the key's stripe near.
     #[cfg(not(loom))]
     #[inline]
-    pub(crate) fn prefetch(&self, place: Place) {
-        forebay_pmem::prefetch(&self.stripes[place.stripe as usize]);
+    pub(crate) fn prefetch(&self, bucket: Bucket) {
+        forebay_pmem::prefetch(&self.stripes[bucket.stripe as usize]);
     }
 
     /// Walks the key's chain; `matches` looks at an entry. Under the lock the answer is exact,
     /// otherwise it counts only if `read_valid` says so afterwards. The walk always ends.
     #[inline]
-    pub(crate) fn find(&self, place: Place, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut link =
-            self.stripes[place.stripe as usize].heads[place.head as usize].load(Ordering::Acquire);
+    pub(crate) fn find(&self, bucket: Bucket, mut matches: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut link = self.stripes[bucket.stripe as usize].heads[bucket.head as usize]
+            .load(Ordering::Acquire);
         // A racing reader may stray into other chains; no chain is longer than all entries.
         for _ in 0..=self.links.len() {
             let entry = link.checked_sub(1)?;
@@ -228,16 +228,16 @@ impl Index {
 
     /// Puts an entry at the front of a chain. The caller holds the lock, marked "changing".
     #[inline]
-    pub(crate) fn link(&self, place: Place, entry: u32) {
-        let head = &self.stripes[place.stripe as usize].heads[place.head as usize];
+    pub(crate) fn link(&self, bucket: Bucket, entry: u32) {
+        let head = &self.stripes[bucket.stripe as usize].heads[bucket.head as usize];
         self.links[entry as usize].store(head.load(Ordering::Relaxed), Ordering::Relaxed);
         head.store(entry + 1, Ordering::Release);
     }
 
     /// Takes an entry out of its chain. The caller holds the lock, marked "changing".
-    pub(crate) fn unlink(&self, place: Place, entry: u32) {
+    pub(crate) fn unlink(&self, bucket: Bucket, entry: u32) {
         let next = self.links[entry as usize].load(Ordering::Relaxed);
-        let mut link = &self.stripes[place.stripe as usize].heads[place.head as usize];
+        let mut link = &self.stripes[bucket.stripe as usize].heads[bucket.head as usize];
         for _ in 0..=self.links.len() {
             let seen = link.load(Ordering::Relaxed);
             assert_ne!(seen, NIL, "entry {entry} is in the chain of its key");
@@ -320,17 +320,17 @@ mod tests {
         let index = Index::with_used(8, |entry| entry >= 6);
         let taken: Vec<u32> = std::iter::from_fn(|| index.pop_free(4)).collect();
         assert_eq!(taken, [4, 5, 0, 1, 2, 3]);
-        let place = index.place(42);
-        index.lock(place.stripe);
-        index.begin_change(place.stripe);
+        let bucket = index.bucket(42);
+        index.lock(bucket.stripe);
+        index.begin_change(bucket.stripe);
         for entry in [3, 5, 6] {
-            index.link(place, entry);
+            index.link(bucket, entry);
         }
-        index.unlink(place, 5);
-        index.end_change_and_unlock(place.stripe);
+        index.unlink(bucket, 5);
+        index.end_change_and_unlock(bucket.stripe);
         let mut seen = Vec::new();
         assert_eq!(
-            index.find(place, |entry| {
+            index.find(bucket, |entry| {
                 seen.push(entry);
                 false
             }),

@@ -85,7 +85,7 @@ pub(crate) struct HeldLane<'a> {
 }
 
 impl Lanes {
-    /// Empty lanes of a new life; sequences go on after `last_sequence`.
+    /// Empty lanes of a new incarnation; sequences go on after `last_sequence`.
     pub(crate) fn new(lanes: u32, lane_bytes: u64, align: u64, last_sequence: u64) -> Lanes {
         assert!(align.is_power_of_two());
         Lanes {
@@ -152,7 +152,7 @@ impl Lanes {
         (used <= self.lane_bytes).then_some((lap, offset))
     }
 
-    /// Whether no checkpoint makes room any more: all lanes are in the last lap of this life, which
+    /// Whether no checkpoint makes room any more: all lanes are in the last lap of this incarnation, which
     /// has room for fewer than `bytes`.
     pub(crate) fn are_worn_out(&self, bytes: u64) -> bool {
         let end = self.lane_bytes << u32::BITS;

@@ -22,8 +22,8 @@ pub(crate) const PARTIAL_TRAILER_BYTES: usize = 8;
 pub(crate) const PACKED_HEADER_BYTES: usize = 64;
 /// Bytes of the superblock that are in use.
 pub(crate) const SUPERBLOCK_BYTES: usize = 256;
-/// Bytes of a life line and of a checkpoint line.
-pub(crate) const LIFE_BYTES: usize = 64;
+/// Bytes of an incarnation line and of a checkpoint line.
+pub(crate) const INCARNATION_BYTES: usize = 64;
 /// Bytes of one copy of a volume's description.
 pub(crate) const VOLUME_BYTES: usize = 512;
 /// The longest backing path that a volume's description holds.
@@ -135,15 +135,15 @@ pub(crate) const FLAG_TEST: u32 = 4;
 pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST;
 
 media_struct!(
-    /// Two per member, used in turn; the valid one with the greater life is current.
-    LifeLine, LIFE_BYTES, {
+    /// Two per member, used in turn; the valid one with the greater incarnation is current.
+    IncarnationLine, INCARNATION_BYTES, {
         pool_uuid: [u8; 16],
-        life: u64,
-        /// Secret of this life: tags and CRCs of its records are keyed with it.
+        incarnation: u64,
+        /// Secret of this incarnation: tags and CRCs of its records are keyed with it.
         salt: u64,
-        /// The sequence that the previous life ended with; this life's are greater.
+        /// The sequence that the previous incarnation ended with; this incarnation's are greater.
         sequence: u64,
-        /// How large the pool is in this life: it grows between lives. The superblock says how it was
+        /// How large the pool is in this incarnation: it grows between incarnations. The superblock says how it was
         /// made.
         member_bytes: u64,
         entries: u32,
@@ -154,12 +154,12 @@ media_struct!(
     }
 );
 media_struct!(
-    /// Two per pool, used in turn; the valid one of the current life with the greatest S counts.
-    CheckpointLine, LIFE_BYTES, {
-        life: u64,
+    /// Two per pool, used in turn; the valid one of the current incarnation with the greatest S counts.
+    CheckpointLine, INCARNATION_BYTES, {
+        incarnation: u64,
         salt: u64,
         sequence: u64,
-        /// As in the life line, in case that is damaged.
+        /// As in the incarnation line, in case that is damaged.
         member_bytes: u64,
         entries: u32,
         slots_per_member: u32,
@@ -209,8 +209,8 @@ mod tests {
         let page = include_str!("../../../docs/media-format.md");
         let sizes = [
             ("superblock", SUPERBLOCK_BYTES),
-            ("life line", LIFE_BYTES),
-            ("checkpoint line", LIFE_BYTES),
+            ("incarnation line", INCARNATION_BYTES),
+            ("checkpoint line", INCARNATION_BYTES),
             ("volume line", VOLUME_BYTES),
             ("entry", ENTRY_BYTES as usize),
             ("record header", RECORD_HEADER_BYTES),
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn structs_round_trip_and_refuse_flips() {
-        let line = LifeLine {
+        let line = IncarnationLine {
             pool_uuid: [7; 16],
-            life: 3,
+            incarnation: 3,
             salt: 0x1122_3344_5566_7788,
             sequence: 99,
             member_bytes: 1 << 30,
@@ -238,12 +238,15 @@ mod tests {
             crc: 0,
         };
         let bytes = line.encode();
-        let back = LifeLine::decode(&bytes).expect("own encoding");
-        assert_eq!((back.life, back.salt, back.sequence), (3, line.salt, 99));
-        for bit in 0..LIFE_BYTES * 8 {
+        let back = IncarnationLine::decode(&bytes).expect("own encoding");
+        assert_eq!(
+            (back.incarnation, back.salt, back.sequence),
+            (3, line.salt, 99)
+        );
+        for bit in 0..INCARNATION_BYTES * 8 {
             let mut flipped = bytes;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(LifeLine::decode(&flipped), None, "bit {bit}");
+            assert_eq!(IncarnationLine::decode(&flipped), None, "bit {bit}");
         }
     }
 }

@@ -73,11 +73,11 @@ impl Core {
             if !entry.parity_holds() {
                 return Some(false);
             }
-            let place = self.place(entry.key());
-            let version = self.index.read_begin(place.stripe);
+            let bucket = self.bucket(entry.key());
+            let version = self.index.read_begin(bucket.stripe);
             let unchanged = self.media.load_entry(index) == entry;
             let good = unchanged && self.copy_out(entry, true, buffer);
-            if unchanged && self.index.read_valid(place.stripe, version) {
+            if unchanged && self.index.read_valid(bucket.stripe, version) {
                 return Some(good);
             }
         }

@@ -53,7 +53,7 @@ forebay_pmem::define_mutants! {
         HeldWithoutRecheck,
         CompletedAppendUnmarked,
         TestedRecordNotFlushed,
-        TwinTrustedByCrc,
+        DuplicateTrustedByCrc,
         SettlingSkipped,
         EqualEntriesNotFlushed,
         SlotsGivenBackAfterFailedFence,

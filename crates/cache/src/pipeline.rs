@@ -1,7 +1,7 @@
 //! The circular pipeline: slots go free → dirty → clean → free (AutoBahn, section 4).
 //!
 //! Writers take free slots and announce dirty entries, the flusher makes them clean, the reclaimer
-//! frees them. Stages meet only at lock-free queues (`groups`). A writer that finds no free slot
+//! frees them. Stages meet only at lock-free queues (`word_set_queue`). A writer that finds no free slot
 //! reclaims a batch itself, since it has nothing better to do, and waits for the flusher only when
 //! nothing is clean; it never holds anything while it waits.
 
@@ -48,13 +48,13 @@ impl Core {
                 }
             }
         }
-        if self.bell.is_stopping() {
+        if self.wakeup.is_stopping() {
             return Err(self.no_space(Duration::ZERO));
         }
         let throttled = &self.write_back.throttled_writers;
         throttled.fetch_add(1, Ordering::Relaxed);
-        self.bell.ring_work();
-        self.bell.wait_space(seen, at_most.min(THROTTLE_LOOK));
+        self.wakeup.notify_work();
+        self.wakeup.wait_space(seen, at_most.min(THROTTLE_LOOK));
         throttled.fetch_sub(1, Ordering::Relaxed);
         Ok(())
     }
@@ -93,13 +93,13 @@ impl Core {
         let mut seen = None;
         let rest = |at_most| {
             if let Some(rings) = seen {
-                self.bell.wait_space(rings, at_most);
+                self.wakeup.wait_space(rings, at_most);
             }
             // Before the next look at the level, so that no ring is missed; hence no rest the first time.
-            seen = Some(self.bell.space_rings());
+            seen = Some(self.wakeup.space_notices());
         };
-        let is_stopping = || self.bell.is_stopping();
-        let waited = self.bell.pace.pay(dirty, is_stopping, rest);
+        let is_stopping = || self.wakeup.is_stopping();
+        let waited = self.wakeup.pace.pay(dirty, is_stopping, rest);
         if let Some(waited) = waited {
             let tallies = self.tallies.mine();
             tallies.paced(1);
@@ -110,12 +110,12 @@ impl Core {
     /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
     fn flush_stage(&self) {
         self.keep_holding();
-        let pace = &self.bell.pace;
+        let pace = &self.wakeup.pace;
         let is_above = || self.dirty_count.load(Ordering::Relaxed) > pace.low();
         let is_due = |wait: Duration| wait.is_zero() || !self.has_background();
         let retry_due = self.next_retry().is_some_and(is_due);
         let waited_for = || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
-        while (retry_due || is_above() || waited_for()) && !self.bell.is_stopping() {
+        while (retry_due || is_above() || waited_for()) && !self.wakeup.is_stopping() {
             let started = Instant::now();
             let round = self.write_back_round();
             if !round.progressed() && !round.more {
@@ -132,14 +132,14 @@ impl Core {
     /// Writers that wait for room come first: they would fail at their deadline.
     fn keep_flush_rate(&self, blocks: usize, started: Instant) {
         let bytes = (blocks * self.block_bytes()) as f64;
-        while let Some(limit) = self.bell.pace.limit() {
+        while let Some(limit) = self.wakeup.pace.limit() {
             let due = Duration::from_secs_f64(bytes / limit as f64);
             let left = due.saturating_sub(started.elapsed());
             let is_urgent = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
-            if left.is_zero() || is_urgent || self.bell.is_stopping() {
+            if left.is_zero() || is_urgent || self.wakeup.is_stopping() {
                 return;
             }
-            self.bell.pause(left.min(TICK));
+            self.wakeup.pause(left.min(TICK));
         }
     }
 
@@ -148,7 +148,7 @@ impl Core {
         if !self.low_on_space() {
             return Ok(());
         }
-        while !self.has_ample_space() && !self.bell.is_stopping() {
+        while !self.has_ample_space() && !self.wakeup.is_stopping() {
             if self.reclaim(EVICT_BATCH_MAX)? == 0 {
                 break;
             }
@@ -192,7 +192,7 @@ impl Core {
     #[cold]
     pub(crate) fn lane_filled(&self) {
         if self.is_log_nearly_full() {
-            self.bell.ring_work();
+            self.wakeup.notify_work();
         }
     }
 }
@@ -265,7 +265,7 @@ impl Background {
                 } else {
                     tick
                 };
-                let (rings, stopping) = core.bell.wait_work(seen, pause);
+                let (rings, stopping) = core.wakeup.wait_work(seen, pause);
                 if stopping {
                     return;
                 }
@@ -290,7 +290,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        self.core.bell.stop();
+        self.core.wakeup.stop();
         for thread in self.threads.drain(..) {
             // A stage that panicked has already said so on standard error.
             drop(thread.join());

@@ -5,33 +5,33 @@ use crate::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::Result;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Element, Shape};
+use crate::record::{Element, ElementKind};
 
 /// A slot that a mapping leaves, and whether it is packed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Left(u32);
+pub(crate) struct SlotRef(u32);
 
 /// Slots have 28 bits.
-const LEFT_PACKED: u32 = 1 << 31;
+const SLOT_REF_PACKED: u32 = 1 << 31;
 
-impl Left {
+impl SlotRef {
     /// A slot that holds a block as it is, or that nothing was put into.
-    pub(crate) fn plain(slot: u32) -> Left {
-        Left(slot)
+    pub(crate) fn plain(slot: u32) -> SlotRef {
+        SlotRef(slot)
     }
     /// The slot of an entry.
     #[inline]
-    pub(crate) fn of(entry: Entry) -> Option<Left> {
-        let packed = u32::from(entry.is_packed()) * LEFT_PACKED;
-        entry.slot().map(|slot| Left(slot | packed))
+    pub(crate) fn of(entry: Entry) -> Option<SlotRef> {
+        let packed = u32::from(entry.is_packed()) * SLOT_REF_PACKED;
+        entry.slot().map(|slot| SlotRef(slot | packed))
     }
     #[inline]
     pub(crate) fn slot(self) -> u32 {
-        self.0 & !LEFT_PACKED
+        self.0 & !SLOT_REF_PACKED
     }
     #[inline]
     pub(crate) fn is_packed(self) -> bool {
-        self.0 & LEFT_PACKED != 0
+        self.0 & SLOT_REF_PACKED != 0
     }
     /// The entry of a key that is mapped to it.
     pub(crate) fn entry(self, key: Key, crc: u32) -> Entry {
@@ -52,7 +52,7 @@ pub(crate) struct Effect {
     /// The key had none.
     pub(crate) fresh: bool,
     /// The slot that the key leaves.
-    pub(crate) freed: Option<Left>,
+    pub(crate) freed: Option<SlotRef>,
 }
 
 impl Default for Effect {
@@ -96,7 +96,7 @@ impl Core {
         for (number, change) in changes.iter().enumerate() {
             let stale = change
                 .based_on
-                .is_some_and(|version| version != self.index.locked_version(change.place.stripe));
+                .is_some_and(|version| version != self.index.locked_version(change.bucket.stripe));
             if stale && !mutated(Mutant::BaseVersionIgnored) {
                 verdict = Ok(Some(Outcome::Stale));
                 break;
@@ -123,7 +123,7 @@ impl Core {
         change: &Change,
         scratch: &mut Scratch,
     ) -> Result<Option<Outcome>> {
-        let current = self.find(change.place, change.key);
+        let current = self.find(change.bucket, change.key);
         if current.is_some_and(|(_, entry)| !self.is_sound(entry)) {
             return Err(self.corrupt(change.key));
         }
@@ -169,7 +169,9 @@ impl Core {
                     // But the media has changed it to what is written now.
                     Some(_) if patches.is_empty() => return Ok(Some(Outcome::Stale)),
                     // Not from the old one: the media may have changed a bit that is now right.
-                    Some(crc) => Left::of(now).expect("it has a slot").entry(now.key(), *crc),
+                    Some(crc) => SlotRef::of(now)
+                        .expect("it has a slot")
+                        .entry(now.key(), *crc),
                     None => self.patched(now, patches),
                 },
                 _ => return Ok(Some(Outcome::Stale)),
@@ -190,7 +192,7 @@ impl Core {
                 None => return Ok(Some(Outcome::NoEntry)),
             },
         };
-        let left = old.and_then(Left::of);
+        let slot_ref = old.and_then(SlotRef::of);
         // A key that shares the slot it has already was counted for it twice.
         let is_shared = matches!(change.action, Action::Share { .. });
         scratch.steps.push(Step {
@@ -198,7 +200,8 @@ impl Core {
                 entry,
                 index,
                 fresh,
-                freed: left.filter(|left| is_shared || entry.slot() != Some(left.slot())),
+                freed: slot_ref
+                    .filter(|slot_ref| is_shared || entry.slot() != Some(slot_ref.slot())),
             },
             change: number,
         });
@@ -248,45 +251,33 @@ pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: 
     match action {
         Action::Delta { patches, .. } => {
             for Patch { offset, bytes } in patches {
-                let shape = Shape::Delta {
+                let kind = ElementKind::Delta {
                     offset: u16::try_from(*offset).expect("blocks have at most 64 KiB"),
                     len: u16::try_from(bytes.len()).expect("a delta is part of a block"),
                 };
-                scratch.elements.push(Element {
-                    entry,
-                    index,
-                    shape,
-                });
+                scratch.elements.push(Element { entry, index, kind });
                 scratch.payload.extend_from_slice(bytes);
             }
         }
         Action::Append { at, bytes } => {
-            let shape = Shape::Append {
+            let kind = ElementKind::Append {
                 valid_bytes: (at + bytes.len()) as u32,
             };
-            scratch.elements.push(Element {
-                entry,
-                index,
-                shape,
-            });
+            scratch.elements.push(Element { entry, index, kind });
         }
         Action::Fresh {
             valid_bytes: Some(valid_bytes),
             ..
         } => {
-            let shape = Shape::Append {
+            let kind = ElementKind::Append {
                 valid_bytes: *valid_bytes as u32,
             };
-            scratch.elements.push(Element {
-                entry,
-                index,
-                shape,
-            });
+            scratch.elements.push(Element { entry, index, kind });
         }
         _ => scratch.elements.push(Element {
             entry,
             index,
-            shape: Shape::Whole,
+            kind: ElementKind::Whole,
         }),
     }
 }

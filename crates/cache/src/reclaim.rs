@@ -16,7 +16,7 @@ use crate::entry::Entry;
 use crate::error::Result;
 use crate::layout::ELEMENT_BYTES;
 use crate::mutants::{Mutant, mutated};
-use crate::plan::Left;
+use crate::plan::SlotRef;
 use crate::sync::Ordering;
 
 /// What a writer waits for.
@@ -75,8 +75,8 @@ impl Core {
         let slots = u64::from(self.media.geometry.slots());
         let dirty = self.dirty_count.load(Ordering::Relaxed);
         dirty > slots - slots / 8
-            && dirty <= self.slots_of(self.bell.watermarks.low_per_mille())
-            && self.bell.pace.limit().is_none()
+            && dirty <= self.slots_of(self.wakeup.watermarks.low_per_mille())
+            && self.wakeup.pace.limit().is_none()
     }
 
     /// Writes back what is dirty of the coldest blocks, up to `wanted` but no more than reclaim lacks,
@@ -132,7 +132,7 @@ impl Core {
             Outcome::Done(evicted) => {
                 self.tallies.mine().evictions(evicted as u64);
                 if evicted > 0 {
-                    self.bell.ring_space();
+                    self.wakeup.notify_space();
                 }
                 Ok(evicted)
             }
@@ -152,7 +152,7 @@ impl Core {
         let key = entry.key();
         Change {
             key,
-            place: self.place(key),
+            bucket: self.bucket(key),
             action: Action::Evict { entry },
             based_on: None,
         }
@@ -161,20 +161,23 @@ impl Core {
     /// The mutant: mappings vanish from the table and nobody writes that down.
     fn evict_without_record(&self, changes: &[Change]) -> usize {
         for change in changes {
-            self.index.lock(change.place.stripe);
-            self.index.begin_change(change.place.stripe);
-            if let Some((index, entry)) = self.find(change.place, change.key) {
-                self.index.unlink(change.place, index);
+            self.index.lock(change.bucket.stripe);
+            self.index.begin_change(change.bucket.stripe);
+            if let Some((index, entry)) = self.find(change.bucket, change.key) {
+                self.index.unlink(change.bucket, index);
                 self.media.store_entry(index, Entry::FREE);
                 self.mark_table_line(index);
                 self.replacement.on_remove(index);
                 self.set_state(index, 0);
                 self.index.push_free(index);
-                if let Some(left) = Left::of(entry) {
-                    self.let_go(left, &self.slots.stock(crate::lanes::thread_hint()));
+                if let Some(slot_ref) = SlotRef::of(entry) {
+                    self.release_slot(
+                        slot_ref,
+                        &self.slots.slot_cache(crate::lanes::thread_hint()),
+                    );
                 }
             }
-            self.index.end_change_and_unlock(change.place.stripe);
+            self.index.end_change_and_unlock(change.bucket.stripe);
         }
         changes.len()
     }
@@ -185,7 +188,7 @@ impl Core {
         let started = Instant::now();
         let mut has_waited = false;
         loop {
-            let rings = self.bell.space_rings();
+            let rings = self.wakeup.space_notices();
             self.writable()?;
             let reclaimed = self.reclaim(EVICT_BATCH_MAX)?;
             let enough = match need {

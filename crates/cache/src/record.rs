@@ -16,8 +16,8 @@ const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
 const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
 
 const CRC_AT: usize = 24;
-const SHAPE_SHIFT: u32 = 30;
-const INDEX_MASK: u32 = (1 << SHAPE_SHIFT) - 1;
+const ELEMENT_KIND_SHIFT: u32 = 30;
+const INDEX_MASK: u32 = (1 << ELEMENT_KIND_SHIFT) - 1;
 
 /// Sequences beyond it are nonsense: no counter of ours overflows.
 pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
@@ -28,12 +28,12 @@ pub(crate) const RECORD_BYTES_MAX: u64 = u16::MAX as u64 * LINE_BYTES;
 /// The part of a commit word that is the position, in lines.
 const COMMIT_POSITION_MASK: u64 = (1 << 40) - 1;
 
-/// The secret that tags and CRCs of one life are keyed with.
+/// The secret that tags and CRCs of one incarnation are keyed with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Salt(pub(crate) u64);
 
 impl Salt {
-    /// What only a record of this life, lane and absolute position starts with. Neither an earlier
+    /// What only a record of this incarnation, lane and absolute position starts with. Neither an earlier
     /// lap nor a guest's bytes that look like a record have it.
     #[inline]
     pub(crate) fn tag(self, lane: u32, position: u64) -> u64 {
@@ -44,12 +44,12 @@ impl Salt {
         h ^ h >> 29
     }
     /// Strict mode: everything in the lane up to `end` is committed. The upper 24 bits tie the word
-    /// to life, lane and position.
+    /// to incarnation, lane and position.
     pub(crate) fn commit_word(self, lane: u32, end: u64) -> u64 {
         let position = (end / LINE_BYTES) & COMMIT_POSITION_MASK;
         position | (self.tag(lane, !end) & !COMMIT_POSITION_MASK)
     }
-    /// The end that a commit word of this life and lane names. The word has the low bits of its
+    /// The end that a commit word of this incarnation and lane names. The word has the low bits of its
     /// number of lines; a lane is shorter by far, so `position`, of any of its records, has the rest.
     pub(crate) fn committed_end(self, lane: u32, word: u64, position: u64) -> Option<u64> {
         let from = (position / LINE_BYTES).saturating_sub(COMMIT_POSITION_MASK / 2);
@@ -65,7 +65,7 @@ impl Salt {
 
 /// How an element changes its key, beyond what its entry says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ElementKind {
     /// The entry is all: a block in a slot, a zero block, or (without kind) a tombstone.
     Whole,
     /// `len` redo bytes at `offset` of the slot; the bytes are in the record.
@@ -79,17 +79,17 @@ pub(crate) enum Shape {
 pub(crate) struct Element {
     pub(crate) entry: Entry,
     pub(crate) index: u32,
-    pub(crate) shape: Shape,
+    pub(crate) kind: ElementKind,
 }
 
-impl Shape {
+impl ElementKind {
     /// Its number, and the argument.
     #[inline]
     fn encode(self) -> (u32, u32) {
         match self {
-            Shape::Whole => (0, 0),
-            Shape::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
-            Shape::Append { valid_bytes } => (2, valid_bytes),
+            ElementKind::Whole => (0, 0),
+            ElementKind::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
+            ElementKind::Append { valid_bytes } => (2, valid_bytes),
         }
     }
 }
@@ -101,17 +101,17 @@ impl Element {
     }
     /// Bytes of the payload that belong to the element.
     fn redo_bytes(&self) -> usize {
-        match self.shape {
-            Shape::Delta { len, .. } => usize::from(len),
+        match self.kind {
+            ElementKind::Delta { len, .. } => usize::from(len),
             _ => 0,
         }
     }
     fn encode(&self, out: &mut Vec<u8>) {
         debug_assert!(self.index <= INDEX_MASK);
-        let (shape, argument) = self.shape.encode();
+        let (kind, argument) = self.kind.encode();
         let mut raw = [0; ELEMENT_BYTES];
         raw[..16].copy_from_slice(&self.entry.bits().to_le_bytes());
-        raw[16..20].copy_from_slice(&(self.index | shape << SHAPE_SHIFT).to_le_bytes());
+        raw[16..20].copy_from_slice(&(self.index | kind << ELEMENT_KIND_SHIFT).to_le_bytes());
         raw[20..].copy_from_slice(&argument.to_le_bytes());
         out.extend_from_slice(&raw);
     }
@@ -123,13 +123,13 @@ impl Element {
     fn from_words(words: &[u64; ELEMENT_BYTES / 8]) -> Option<Element> {
         let entry = Entry::from_halves(words[0], words[1]);
         let (word, argument) = (words[2] as u32, (words[2] >> 32) as u32);
-        let shape = match word >> SHAPE_SHIFT {
-            0 => Shape::Whole,
-            1 => Shape::Delta {
+        let kind = match word >> ELEMENT_KIND_SHIFT {
+            0 => ElementKind::Whole,
+            1 => ElementKind::Delta {
                 offset: argument as u16,
                 len: (argument >> 16) as u16,
             },
-            2 => Shape::Append {
+            2 => ElementKind::Append {
                 valid_bytes: argument,
             },
             _ => return None,
@@ -137,7 +137,7 @@ impl Element {
         Some(Element {
             entry,
             index: word & INDEX_MASK,
-            shape,
+            kind,
         })
     }
 }
@@ -154,7 +154,7 @@ pub(crate) fn padded(bytes: u64) -> u64 {
 
 /// Where and when a record is written.
 #[derive(Clone, Copy)]
-pub(crate) struct Stamp {
+pub(crate) struct RecordHeader {
     pub(crate) salt: Salt,
     pub(crate) lane: u32,
     /// Absolute position: laps × lane bytes + offset.
@@ -165,11 +165,11 @@ pub(crate) struct Stamp {
     pub(crate) acknowledged: u64,
 }
 
-impl Stamp {
+impl RecordHeader {
     /// The header of a record of so many elements and lines, in words, the CRC left out; the rest
     /// of its first line is zero.
     #[inline]
-    fn header(&self, elements: usize, lines: u64) -> [u64; 8] {
+    fn words(&self, elements: usize, lines: u64) -> [u64; 8] {
         let distance = u32::try_from(self.sequence - self.acknowledged).unwrap_or(u32::MAX);
         let count = u16::try_from(elements).expect("the transaction limit bounds the elements");
         let lines = u16::try_from(lines).expect("half a lane bounds a record");
@@ -183,10 +183,15 @@ impl Stamp {
 }
 
 /// Writes header, elements and payload into `out`, whole lines.
-pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode(
+    header: &RecordHeader,
+    elements: &[Element],
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) {
     let lines = padded(record_bytes(elements.len(), payload.len())) / LINE_BYTES;
     out.clear();
-    for word in &stamp.header(elements.len(), lines)[..RECORD_HEADER_BYTES / 8] {
+    for word in &header.words(elements.len(), lines)[..RECORD_HEADER_BYTES / 8] {
         out.extend_from_slice(&word.to_le_bytes());
     }
     for element in elements {
@@ -194,7 +199,7 @@ pub(crate) fn encode(stamp: &Stamp, elements: &[Element], payload: &[u8], out: &
     }
     out.extend_from_slice(payload);
     out.resize((lines * LINE_BYTES) as usize, 0);
-    let crc = forebay_pmem::crc32c_append(stamp.salt.crc_seed(), out);
+    let crc = forebay_pmem::crc32c_append(header.salt.crc_seed(), out);
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
@@ -355,8 +360,8 @@ mod tests {
     use super::*;
     use crate::entry::Key;
 
-    fn sample() -> (Stamp, Vec<Element>, Vec<u8>) {
-        let stamp = Stamp {
+    fn sample() -> (RecordHeader, Vec<Element>, Vec<u8>) {
+        let header = RecordHeader {
             salt: Salt(0x0123_4567_89AB_CDEF),
             lane: 3,
             position: 5 * 1024 + 128,
@@ -369,12 +374,12 @@ mod tests {
             Element {
                 entry: Entry::data(key, 4, 9),
                 index: 2,
-                shape: Shape::Whole,
+                kind: ElementKind::Whole,
             },
             Element {
                 entry: Entry::data(key, 4, 10),
                 index: 2,
-                shape: Shape::Delta {
+                kind: ElementKind::Delta {
                     offset: 100,
                     len: 5,
                 },
@@ -382,33 +387,33 @@ mod tests {
             Element {
                 entry: Entry::tombstone(Key::new(1, 8)),
                 index: 9,
-                shape: Shape::Whole,
+                kind: ElementKind::Whole,
             },
             Element {
                 entry: Entry::data(Key::new(1, 9), 5, 1).as_partial(),
                 index: 11,
-                shape: Shape::Append { valid_bytes: 77 },
+                kind: ElementKind::Append { valid_bytes: 77 },
             },
         ];
-        (stamp, elements, b"hello".to_vec())
+        (header, elements, b"hello".to_vec())
     }
 
     #[test]
     fn a_record_comes_back_whole() {
-        let (stamp, elements, payload) = sample();
+        let (header, elements, payload) = sample();
         let mut raw = Vec::new();
-        encode(&stamp, &elements, &payload, &mut raw);
+        encode(&header, &elements, &payload, &mut raw);
         assert_eq!(raw.len(), 192);
         let tag = u64::from_le_bytes(raw[..8].try_into().unwrap());
         let lap = u64::from_le_bytes(raw[16..24].try_into().unwrap());
-        let position = tagged_position(stamp.salt, 3, 1024, 128, tag, lap);
-        assert_eq!(position, Some(stamp.position));
-        assert_eq!(tagged_position(stamp.salt, 2, 1024, 128, tag, lap), None);
-        assert!(is_whole(stamp.salt, &mut raw.clone()));
+        let position = tagged_position(header.salt, 3, 1024, 128, tag, lap);
+        assert_eq!(position, Some(header.position));
+        assert_eq!(tagged_position(header.salt, 2, 1024, 128, tag, lap), None);
+        assert!(is_whole(header.salt, &mut raw.clone()));
         let mut log = Log::default();
-        assert!(log.add(3, stamp.position, &raw));
+        assert!(log.add(3, header.position, &raw));
         let mut both = Log::default();
-        assert!(both.add(3, stamp.position, &raw));
+        assert!(both.add(3, header.position, &raw));
         both.append(log);
         for record in &both.records {
             assert_eq!((record.sequence, record.acknowledged), (1000, 990));
@@ -421,12 +426,12 @@ mod tests {
 
     #[test]
     fn a_sequence_that_nobody_drew_is_no_record() {
-        let (mut stamp, elements, payload) = sample();
-        (stamp.sequence, stamp.acknowledged) = (u64::MAX, u64::MAX - 1);
+        let (mut header, elements, payload) = sample();
+        (header.sequence, header.acknowledged) = (u64::MAX, u64::MAX - 1);
         let mut raw = Vec::new();
-        encode(&stamp, &elements, &payload, &mut raw);
-        assert!(is_whole(stamp.salt, &mut raw.clone()));
-        assert!(!Log::default().add(3, stamp.position, &raw));
+        encode(&header, &elements, &payload, &mut raw);
+        assert!(is_whole(header.salt, &mut raw.clone()));
+        assert!(!Log::default().add(3, header.position, &raw));
     }
 
     #[test]
@@ -447,13 +452,13 @@ mod tests {
 
     #[test]
     fn every_flipped_bit_and_every_other_salt_is_refused() {
-        let (stamp, elements, payload) = sample();
+        let (header, elements, payload) = sample();
         let mut raw = Vec::new();
-        encode(&stamp, &elements, &payload, &mut raw);
+        encode(&header, &elements, &payload, &mut raw);
         for bit in 64..raw.len() * 8 {
             let mut flipped = raw.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert!(!is_whole(stamp.salt, &mut flipped), "bit {bit}");
+            assert!(!is_whole(header.salt, &mut flipped), "bit {bit}");
         }
         assert!(!is_whole(Salt(1), &mut raw));
     }

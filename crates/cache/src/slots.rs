@@ -7,8 +7,8 @@
 //! A transaction holds a magazine while it streams: locked operations between non-temporal stores
 //! would make each of them wait for the memory.
 
-use crate::groups::{Groups, numbers};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use crate::word_set_queue::{WordSetQueue, numbers};
 
 /// Magazines: as many as threads can usefully commit at once.
 const MAGAZINES_MAX: u32 = 16;
@@ -25,14 +25,14 @@ struct Magazine {
 
 /// All free slots of a pool.
 pub(crate) struct Slots {
-    shared: Groups,
+    shared: WordSetQueue,
     shared_count: AtomicU64,
     magazines: Box<[Magazine]>,
     slots: u32,
 }
 
 /// A thread's way to the free slots, with a magazine of its own if one was to be had.
-pub(crate) struct Stock<'a> {
+pub(crate) struct SlotCache<'a> {
     slots: &'a Slots,
     magazine: Option<&'a Magazine>,
 }
@@ -43,7 +43,7 @@ impl Slots {
         let magazines = lanes.clamp(1, MAGAZINES_MAX);
         let magazine_slots = (slots / magazines / 8).clamp(1, MAGAZINE_SLOTS_MAX);
         let all = Slots {
-            shared: Groups::new(slots),
+            shared: WordSetQueue::new(slots),
             shared_count: AtomicU64::new(0),
             magazines: (0..magazines)
                 .map(|_| Magazine::new(magazine_slots))
@@ -62,12 +62,12 @@ impl Slots {
 
     /// A stock for a thread, preferring the magazine that `hint` names. Never waits.
     #[inline]
-    pub(crate) fn stock(&self, hint: usize) -> Stock<'_> {
+    pub(crate) fn slot_cache(&self, hint: usize) -> SlotCache<'_> {
         let count = self.magazines.len();
         let magazine = (0..count)
             .map(|turn| &self.magazines[(hint + turn) % count])
             .find(|magazine| magazine.try_hold());
-        Stock {
+        SlotCache {
             slots: self,
             magazine,
         }
@@ -136,7 +136,7 @@ impl Slots {
     }
 }
 
-impl Stock<'_> {
+impl SlotCache<'_> {
     /// Takes a slot. Never waits for space.
     #[inline]
     pub(crate) fn take(&self) -> Option<u32> {
@@ -179,7 +179,7 @@ impl Stock<'_> {
     }
 }
 
-impl Drop for Stock<'_> {
+impl Drop for SlotCache<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(magazine) = self.magazine {
@@ -230,28 +230,28 @@ mod tests {
     fn every_slot_once_and_back() {
         let slots = Slots::new(1000, 4, |slot| slot % 10 == 0);
         assert_eq!(slots.free_count(), 900);
-        let stock = slots.stock(1);
-        let mut taken: Vec<u32> = std::iter::from_fn(|| stock.take()).collect();
+        let slot_cache = slots.slot_cache(1);
+        let mut taken: Vec<u32> = std::iter::from_fn(|| slot_cache.take()).collect();
         taken.sort_unstable();
         let expected: Vec<u32> = (0..1000).filter(|slot| slot % 10 != 0).collect();
         assert_eq!(taken, expected);
         for slot in taken {
-            stock.give(slot);
+            slot_cache.give(slot);
         }
-        drop(stock);
+        drop(slot_cache);
         assert_eq!(slots.free_count(), 900);
         let mut out = Vec::new();
-        assert!(!slots.stock(0).take_many(901, &mut out));
+        assert!(!slots.slot_cache(0).take_many(901, &mut out));
         assert!(out.is_empty());
-        assert!(slots.stock(0).take_many(900, &mut out));
+        assert!(slots.slot_cache(0).take_many(900, &mut out));
     }
 
     #[test]
     fn a_held_magazine_keeps_its_slots_from_others_and_nobody_waits() {
         let slots = Slots::new(64, 1, |_| false);
-        let holder = slots.stock(0);
+        let holder = slots.slot_cache(0);
         let first = holder.take().expect("a slot");
-        let other = slots.stock(0);
+        let other = slots.slot_cache(0);
         let rest: Vec<u32> = std::iter::from_fn(|| other.take()).collect();
         assert!(!rest.contains(&first) && rest.len() < 63);
         assert_eq!(slots.free_count(), 0);

@@ -197,7 +197,7 @@ pub struct Stats {
     /// Checkpoints since the pool was opened.
     pub checkpoints: u64,
     /// How often this pool was opened.
-    pub life: u64,
+    pub incarnation: u64,
     /// The last sequence drawn.
     pub sequence: u64,
     /// A fence failed; writes are refused.
@@ -250,7 +250,7 @@ impl Pool {
             replacement: self.replacement(),
             uptime: self.opened_at.elapsed(),
             checkpoints: core.checkpoints(),
-            life: core.life,
+            incarnation: core.incarnation,
             sequence: core.lanes.last_sequence(),
             poisoned: core.poisoned.load(Ordering::Relaxed),
             dram_bytes: core.dram_bytes(),

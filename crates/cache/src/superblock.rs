@@ -6,14 +6,14 @@ use forebay_pmem::Region;
 
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
+use crate::incarnation;
 use crate::layout::{
     FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN, FORMAT_VERSION, MAGIC,
     SUPERBLOCK_BYTES, Superblock,
 };
-use crate::life;
 use crate::options::FormatOptions;
 
-/// A member's superblock that passed every check, with the member's life.
+/// A member's superblock that passed every check, with the member's incarnation.
 struct Member {
     region: Region,
     superblock: Superblock,
@@ -246,15 +246,15 @@ fn check_place(members: &[Member], member: &Member, position: usize) -> Result<(
     if number as usize == position {
         return Ok(());
     }
-    let twin = members[..position]
+    let duplicate = members[..position]
         .iter()
         .find(|other| other.superblock.member == number);
-    if let Some(twin) = twin {
+    if let Some(duplicate) = duplicate {
         return Err(refused(
             path,
             format!(
                 "it is member {number} of the pool, and so is {}",
-                twin.region.path().display()
+                duplicate.region.path().display()
             ),
             "name every member once",
         ));
@@ -266,17 +266,17 @@ fn check_place(members: &[Member], member: &Member, position: usize) -> Result<(
     ))
 }
 
-/// The plan of the current life: the superblock's, or a larger one if the pool has grown.
+/// The plan of the current incarnation: the superblock's, or a larger one if the pool has grown.
 fn current_sizes(regions: &[Region], made: &Geometry, pool_uuid: &[u8; 16]) -> Result<Geometry> {
-    let Some(life) = life::read(&regions[0], made, pool_uuid) else {
+    let Some(incarnation) = incarnation::read(&regions[0], made, pool_uuid) else {
         // Recovery says what is wrong with it.
         return Ok(*made);
     };
-    let geometry = made.with_sizes(life.sizes);
+    let geometry = made.with_sizes(incarnation.sizes);
     if let Err(error) = geometry.check() {
         return Err(refused(
             regions[0].path(),
-            format!("its life line is impossible: {error}"),
+            format!("its incarnation line is impossible: {error}"),
             "the file is damaged; restore it from a copy",
         ));
     }
@@ -300,18 +300,18 @@ fn check_length(region: &Region, member_bytes: u64) -> Result<()> {
     ))
 }
 
-/// Every other member is at member 0's life, or one ahead where a crash met the switch. What is
+/// Every other member is at member 0's incarnation, or one ahead where a crash met the switch. What is
 /// behind was away while the pool was used; if the others are ahead, that was member 0.
 fn check_lives(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
-    let Some(main) = life::read(&regions[0], geometry, pool_uuid) else {
+    let Some(main) = incarnation::read(&regions[0], geometry, pool_uuid) else {
         // Recovery says what is wrong with it.
         return Ok(());
     };
     for region in &regions[1..] {
-        let Some(own) = life::read(region, geometry, pool_uuid) else {
+        let Some(own) = incarnation::read(region, geometry, pool_uuid) else {
             return Err(refused(
                 region.path(),
-                "none of its life lines is valid",
+                "none of its incarnation lines is valid",
                 "the file is damaged; restore the whole pool from a copy",
             ));
         };
@@ -328,7 +328,7 @@ fn check_lives(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) ->
         return Err(refused(
             stale.path(),
             format!(
-                "it was last opened in life {older} of the pool, {} in life {newer}: an old copy",
+                "it was last opened in incarnation {older} of the pool, {} in incarnation {newer}: an old copy",
                 current.path().display()
             ),
             "name the file that was last in use, or restore all members from the same moment",

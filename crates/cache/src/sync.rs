@@ -44,7 +44,7 @@ pub(crate) mod held_stripes {
     pub(crate) fn unlock() {
         HELD.set(HELD.get() - 1);
     }
-    /// The thread begins another life: a checker had unwound it with stripes locked, as a kill would.
+    /// The thread begins afresh: a checker had unwound it with stripes locked, as a kill would.
     pub(crate) fn forget() {
         HELD.set(0);
     }

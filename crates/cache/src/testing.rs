@@ -11,7 +11,7 @@ pub use crate::queue::Queue;
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
-    static TWIN_BITS: Cell<u32> = const { Cell::new(u32::BITS) };
+    static DUPLICATE_BITS: Cell<u32> = const { Cell::new(u32::BITS) };
     static MARK_WATCHER: RefCell<Option<Rc<dyn MarkWatcher>>> = const { RefCell::new(None) };
 }
 
@@ -55,13 +55,13 @@ pub fn set_random_seed(seed: Option<u64>) {
 
 /// Pools that this thread creates or opens from now on look for equal blocks by so many bits of their
 /// CRCs, so that blocks which differ are taken for equal until their bytes are compared.
-pub fn set_twin_bits(bits: u32) {
-    TWIN_BITS.set(bits.clamp(1, u32::BITS));
+pub fn set_duplicate_bits(bits: u32) {
+    DUPLICATE_BITS.set(bits.clamp(1, u32::BITS));
 }
 
 /// The bits of a CRC by which equal blocks are looked for.
-pub(crate) fn twin_mask() -> u32 {
-    u32::MAX << (u32::BITS - TWIN_BITS.get())
+pub(crate) fn duplicate_mask() -> u32 {
+    u32::MAX << (u32::BITS - DUPLICATE_BITS.get())
 }
 
 /// Does once, on this thread, what the flusher (0), the reclaimer (1) or the checkpointer of a pool does
@@ -123,7 +123,7 @@ pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
 
 impl crate::core::Core {
     fn whereabouts(&self, key: crate::entry::Key) -> Option<Whereabouts> {
-        let (_, found) = self.peek(self.place(key), key);
+        let (_, found) = self.peek(self.bucket(key), key);
         let (_, entry) = found?;
         let packing = entry.slot().filter(|_| entry.is_packed());
         let base = packing.and_then(|slot| self.media.packing(slot)?.base);

@@ -7,7 +7,7 @@
 
 mod appends;
 mod direct;
-mod examined;
+mod reduced;
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -20,20 +20,20 @@ use crate::lanes::thread_hint;
 use crate::layout::PARTIAL_TRAILER_BYTES;
 use crate::media::encode_partial_len;
 use crate::reclaim::{EVICT_BATCH_MAX, Need};
-use crate::slots::Stock;
+use crate::slots::SlotCache;
 use crate::volume::Volume;
 use crate::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer};
 
 use direct::commit_gathered;
 pub(crate) use direct::write_blocks;
-use examined::{examine_changes, undo};
+use reduced::{reduce_changes, undo};
 
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
 /// wait for the memory that costs as much as copying about this many.
 const BUFFERED_BLOCKS: usize = 2;
 /// The same while looks at blocks pay: only what waits in memory can still be made less of, and less
 /// saves more than the wait.
-const EXAMINED_BLOCKS: usize = 32;
+const REDUCED_BLOCKS: usize = 32;
 /// A set of changes to one volume that becomes durable as a whole or not at all.
 ///
 /// It belongs to the thread that made it: its data is ordered by that thread's fence. Dropping it
@@ -42,7 +42,7 @@ pub struct Transaction<'v> {
     volume: &'v Volume,
     work: Work,
     /// Held from the first streamed block on.
-    stock: Option<Stock<'v>>,
+    slot_cache: Option<SlotCache<'v>>,
     not_send: PhantomData<*const ()>,
 }
 
@@ -51,7 +51,7 @@ impl<'v> Transaction<'v> {
         Transaction {
             volume,
             work: Work::borrow(),
-            stock: None,
+            slot_cache: None,
             not_send: PhantomData,
         }
     }
@@ -84,20 +84,20 @@ impl<'v> Transaction<'v> {
         if !operation.edits.is_empty() {
             operation.edits.clear();
         }
-        core.prefetch(operation.place, operation.key);
+        core.prefetch(operation.bucket, operation.key);
         match &mut operation.base {
             Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
             Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
             base if buffered < BUFFERED_BLOCKS
-                || (buffered < EXAMINED_BLOCKS && core.content.expects_changes()) =>
+                || (buffered < REDUCED_BLOCKS && core.content.expects_changes()) =>
             {
                 *base = buffer(&mut work.data, bytes);
             }
             base => {
-                let stock = self
-                    .stock
-                    .get_or_insert_with(|| core.slots.stock(thread_hint()));
-                *base = match stock.take() {
+                let slot_cache = self
+                    .slot_cache
+                    .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+                *base = match slot_cache.take() {
                     Some(slot) => Base::Staged {
                         slot,
                         crc: core.media.stream_slot(slot, bytes),
@@ -232,7 +232,7 @@ impl<'v> Transaction<'v> {
         if self.work.operations.is_empty() {
             return self.core().writable();
         }
-        if commit_gathered(self.core(), &mut self.work, &mut self.stock)? {
+        if commit_gathered(self.core(), &mut self.work, &mut self.slot_cache)? {
             // The slots belong to the pool now.
             self.work.operations.clear();
             return Ok(());
@@ -241,9 +241,9 @@ impl<'v> Transaction<'v> {
             self.work.operations.clear();
             return Ok(());
         }
-        let mut examines = self.core().content.is_on();
+        let mut reduces = self.core().content.is_on();
         loop {
-            match self.attempt(std::mem::take(&mut examines))? {
+            match self.attempt(std::mem::take(&mut reduces))? {
                 Outcome::Done(_) => break,
                 Outcome::Stale => crate::sync::spin_hint(),
                 Outcome::NoEntry => {
@@ -266,13 +266,13 @@ impl<'v> Transaction<'v> {
     /// One try: prepares what depends on the present, waits for slots if need be, commits. Whole blocks
     /// are examined in the first one only: a slot that is held for one of them may be just what another
     /// one cannot be patched in.
-    fn attempt(&mut self, examines: bool) -> Slim<Outcome> {
+    fn attempt(&mut self, reduces: bool) -> Slim<Outcome> {
         let core = self.core();
         let data_bytes = self.work.data.len();
         self.prepare(true)?;
-        if examines {
+        if reduces {
             let work = &mut *self.work;
-            examine_changes(core, &mut work.changes, &work.data);
+            reduce_changes(core, &mut work.changes, &work.data);
         }
         if record_bound(&self.work.changes) > core.lanes.lane_bytes() / 2 {
             // Too many redo bytes for the log: the patched blocks go whole.
@@ -281,17 +281,17 @@ impl<'v> Transaction<'v> {
             self.prepare(false)?;
         }
         let work = &mut *self.work;
-        let stock = self
-            .stock
-            .get_or_insert_with(|| core.slots.stock(thread_hint()));
-        let mut has_slots = give_slots(&mut work.changes, stock, &mut work.slots);
+        let slot_cache = self
+            .slot_cache
+            .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+        let mut has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
         // Before blocks that are in their slots already are given up: whoever waits must hold nothing,
         // but reclaim waits for nobody's slots.
         while !has_slots && core.reclaim(EVICT_BATCH_MAX)? > 0 {
-            has_slots = give_slots(&mut work.changes, stock, &mut work.slots);
+            has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
         }
         let outcome = if has_slots {
-            let outcome = core.commit(&work.changes, &work.data, stock, &mut work.scratch);
+            let outcome = core.commit(&work.changes, &work.data, slot_cache, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
                 self.give_up_changes();
             }
@@ -314,10 +314,10 @@ impl<'v> Transaction<'v> {
     /// Gives back what the changes hold, which are not made.
     fn give_up_changes(&mut self) {
         let core = self.core();
-        let stock = self
-            .stock
-            .get_or_insert_with(|| core.slots.stock(thread_hint()));
-        undo(core, &mut self.work.changes, stock);
+        let slot_cache = self
+            .slot_cache
+            .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+        undo(core, &mut self.work.changes, slot_cache);
     }
 
     /// Turns operations into changes; fresh blocks have no slots yet.
@@ -332,7 +332,7 @@ impl<'v> Transaction<'v> {
 
     fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
         let operation = &self.work.operations[number];
-        let (key, place) = (operation.key, operation.place);
+        let (key, bucket) = (operation.key, operation.bucket);
         let action = match operation.base {
             Base::Staged { slot, crc } => Action::Block { slot, crc },
             Base::Buffered { at } => Action::Fresh {
@@ -348,7 +348,7 @@ impl<'v> Transaction<'v> {
         };
         Ok(Change {
             key,
-            place,
+            bucket,
             action,
             based_on: None,
         })
@@ -357,7 +357,7 @@ impl<'v> Transaction<'v> {
     /// The edits as a change of the cached block in place, if that is possible and pays.
     fn in_place(&self, operation: &Operation) -> Option<Action> {
         let core = self.core();
-        let (_, found) = core.peek(operation.place, operation.key);
+        let (_, found) = core.peek(operation.bucket, operation.key);
         let (_, entry) = found.filter(|(_, entry)| entry.kind() == Kind::Data)?;
         if !entry.is_partial() && !core.may_be_patched(entry) {
             return None;
@@ -424,7 +424,7 @@ impl<'v> Transaction<'v> {
         }
         Ok(Change {
             key: operation.key,
-            place: operation.place,
+            bucket: operation.bucket,
             action: Action::Fresh {
                 slot: NO_SLOT,
                 at,
@@ -456,7 +456,7 @@ impl<'v> Transaction<'v> {
         for number in 0..self.work.operations.len() {
             self.unstage(number);
         }
-        self.stock = None;
+        self.slot_cache = None;
     }
 
     /// Takes a staged block back into memory and frees its slot.
@@ -469,8 +469,8 @@ impl<'v> Transaction<'v> {
         self.work.data.resize(at + core.block_bytes(), 0);
         core.media.read_slot(slot, 0, &mut self.work.data[at..]);
         self.work.operations[number].base = Base::Buffered { at };
-        let stock = self.stock.as_ref().expect("it gave the slot");
-        stock.give_streamed(slot);
+        let slot_cache = self.slot_cache.as_ref().expect("it gave the slot");
+        slot_cache.give_streamed(slot);
     }
 
     fn edit(&mut self, number: usize, edit: Edit) {
@@ -497,9 +497,9 @@ impl<'v> Transaction<'v> {
     fn operation(&mut self, block: u64) -> Result<usize> {
         let key = self.volume.key(block);
         let core = self.core();
-        let place = core.place(key);
+        let bucket = core.bucket(key);
         let work = &mut *self.work;
-        let bit = place.glance();
+        let bit = bucket.seen_bit();
         if work.seen & bit != 0 {
             // Writers mostly go on where they were.
             let known = work
@@ -513,7 +513,7 @@ impl<'v> Transaction<'v> {
         let number = work.operations.len();
         core.check_transaction_bytes((number as u64 + 1) << core.media.geometry.block_shift())?;
         work.seen |= bit;
-        Ok(work.operations.add(key, place))
+        Ok(work.operations.add(key, bucket))
     }
 
     fn tally(&self) {
@@ -546,9 +546,9 @@ impl<'v> Transaction<'v> {
 }
 
 /// Every change that streams a block gets a private slot, or none does. `spare` is empty memory.
-fn give_slots(changes: &mut [Change], stock: &Stock<'_>, spare: &mut Vec<u32>) -> bool {
+fn give_slots(changes: &mut [Change], slot_cache: &SlotCache<'_>, spare: &mut Vec<u32>) -> bool {
     let wanted = changes.iter_mut().filter_map(private_slot).count();
-    if !stock.take_many(wanted, spare) {
+    if !slot_cache.take_many(wanted, spare) {
         return false;
     }
     for slot in changes.iter_mut().filter_map(private_slot) {
@@ -558,10 +558,10 @@ fn give_slots(changes: &mut [Change], stock: &Stock<'_>, spare: &mut Vec<u32>) -
 }
 
 /// Takes those slots back for changes that were not made.
-fn return_slots(core: &Core, changes: &mut [Change], stock: &Stock<'_>) {
+fn return_slots(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
     let given = |slot: &&mut u32| **slot != NO_SLOT;
     for slot in changes.iter_mut().filter_map(private_slot).filter(given) {
-        core.give_unused(stock, std::mem::replace(slot, NO_SLOT));
+        core.give_unused(slot_cache, std::mem::replace(slot, NO_SLOT));
     }
 }
 
@@ -575,8 +575,8 @@ fn private_slot(change: &mut Change) -> Option<&mut u32> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        let Some(stock) = self
-            .stock
+        let Some(slot_cache) = self
+            .slot_cache
             .as_ref()
             .filter(|_| self.core().writable().is_ok())
         else {
@@ -584,7 +584,7 @@ impl Drop for Transaction<'_> {
         };
         for operation in self.work.operations.iter() {
             if let Base::Staged { slot, .. } = operation.base {
-                stock.give_streamed(slot);
+                slot_cache.give_streamed(slot);
             }
         }
     }

@@ -72,8 +72,8 @@ impl Pool {
     /// Limits what background write-back writes, in bytes a second; 0 lifts the limit. Writers that
     /// outrun it are slowed to it. A flush that somebody asks for is not limited.
     pub fn set_flush_rate_limit(&self, bytes_per_s: u64) {
-        self.core().bell.pace.set_limit(bytes_per_s);
-        self.core().bell.ring_work();
+        self.core().wakeup.pace.set_limit(bytes_per_s);
+        self.core().wakeup.notify_work();
     }
 
     /// Lets whole blocks whose bytes the pool holds already share their slot, or stops it.
@@ -91,18 +91,18 @@ impl Pool {
     pub fn set_defer_journal(&self, defers: bool) {
         let held = &self.core().write_back.held;
         held.is_on.store(defers, Ordering::Relaxed);
-        self.core().bell.ring_work();
+        self.core().wakeup.notify_work();
     }
 
     /// The settings in force.
     pub fn tuning(&self) -> Tuning {
-        let bell = &self.core().bell;
+        let wakeup = &self.core().wakeup;
         Tuning {
-            dirty_low_per_mille: bell.watermarks.low_per_mille(),
-            dirty_high_per_mille: bell.watermarks.high_per_mille(),
-            flush_rate_limit_bytes_per_s: bell.pace.limit().unwrap_or(0),
+            dirty_low_per_mille: wakeup.watermarks.low_per_mille(),
+            dirty_high_per_mille: wakeup.watermarks.high_per_mille(),
+            flush_rate_limit_bytes_per_s: wakeup.pace.limit().unwrap_or(0),
             defer_journal: self.core().write_back.held.is_on.load(Ordering::Relaxed),
-            write_back_bytes_per_s: bell.pace.measured_bytes_per_s(),
+            write_back_bytes_per_s: wakeup.pace.measured_bytes_per_s(),
             share_duplicates: self.core().content.shares_duplicates(),
             compare_writes: self.core().content.compares_writes(),
         }
@@ -111,20 +111,20 @@ impl Pool {
 
 impl Core {
     fn set_watermarks(&self, low_per_mille: u32, high_per_mille: u32) {
-        let marks = &self.bell.watermarks;
+        let marks = &self.wakeup.watermarks;
         marks.low_per_mille.store(low_per_mille, Ordering::Relaxed);
         marks
             .high_per_mille
             .store(high_per_mille, Ordering::Relaxed);
         self.apply_watermarks();
-        self.bell.ring_work();
+        self.wakeup.notify_work();
     }
 
     /// Without background threads nobody would bring the level down, so nobody is delayed for it.
     pub(crate) fn apply_watermarks(&self) {
         if self.has_background() {
-            let marks = &self.bell.watermarks;
-            self.bell.pace.set_marks(
+            let marks = &self.wakeup.watermarks;
+            self.wakeup.pace.set_marks(
                 self.slots_of(marks.low_per_mille()),
                 self.slots_of(marks.high_per_mille()),
             );

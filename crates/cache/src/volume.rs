@@ -9,13 +9,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::backing::{Backing, BackingWait, Limited, StorePart};
+use crate::backing::{Backing, BackingWait, FaultDomain, Limited};
 use crate::change::Outcome;
 use crate::core::{Core, STATE_DIRTY};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
 use crate::health::Health;
-use crate::index::{Place, Version};
+use crate::index::{Bucket, Version};
 use crate::lanes::thread_hint;
 use crate::mutants::{Mutant, mutated};
 use crate::options::VerifyPolicy;
@@ -61,11 +61,11 @@ impl VolumeState {
         self.limited.get()?.waits_for()
     }
 
-    fn named(&self, (part, error): (StorePart, String)) -> String {
+    fn named(&self, (part, error): (FaultDomain, String)) -> String {
         let name = self
             .backing
             .get()
-            .and_then(|backing| backing.part_name(part));
+            .and_then(|backing| backing.domain_name(part));
         name.map_or(error.clone(), |name| format!("{name}: {error}"))
     }
 
@@ -153,7 +153,7 @@ impl Volume {
     /// Delays a writer that outruns the backing. It holds nothing yet that others could wait for.
     #[inline]
     pub(crate) fn keep_pace(&self) {
-        if self.core.bell.pace.is_on() {
+        if self.core.wakeup.pace.is_on() {
             self.core.keep_pace();
         }
     }
@@ -209,7 +209,7 @@ impl Volume {
         for _ in 0..READ_ATTEMPTS_MAX {
             versions.clear();
             for (number, bytes) in (block..).zip(out.chunks_exact_mut(block_bytes)) {
-                let stripe = self.core.place(self.key(number)).stripe;
+                let stripe = self.core.bucket(self.key(number)).stripe;
                 let version = self.read_block(number, bytes)?;
                 versions.push((stripe, version));
             }
@@ -243,15 +243,15 @@ impl Volume {
         let core = &*self.core;
         let verify = for_update || core.verify.load(Ordering::Relaxed);
         let key = self.key(block);
-        let place = core.place(key);
+        let bucket = core.bucket(key);
         for _ in 0..READ_ATTEMPTS_MAX {
-            let version = core.index.read_begin(place.stripe);
-            let Some((index, entry)) = core.find(place, key) else {
+            let version = core.index.read_begin(bucket.stripe);
+            let Some((index, entry)) = core.find(bucket, key) else {
                 // Who builds on a block that is being zeroed behind the cache builds on the zeroes.
                 let waits = || for_update && self.state.zeroings.wait(block..block + 1);
-                if core.index.read_valid(place.stripe, version)
+                if core.index.read_valid(bucket.stripe, version)
                     && !waits()
-                    && self.read_miss(key, place, version, out, !for_update)?
+                    && self.read_miss(key, bucket, version, out, !for_update)?
                 {
                     return Ok((version, out.len()));
                 }
@@ -259,7 +259,7 @@ impl Volume {
             };
             let good = core.copy_out(entry, verify, out);
             let valid = core.valid_bytes(entry);
-            if !core.index.read_valid(place.stripe, version) {
+            if !core.index.read_valid(bucket.stripe, version) {
                 continue;
             }
             if good {
@@ -277,7 +277,7 @@ impl Volume {
                 }
                 // The bad copy cannot be evicted any more, but the backing has the block.
                 self.read_backing(block, out)?;
-                if core.index.read_valid(place.stripe, version) {
+                if core.index.read_valid(bucket.stripe, version) {
                     return Ok((version, out.len()));
                 }
             }
@@ -334,13 +334,13 @@ impl Core {
     fn fill(
         &self,
         key: Key,
-        place: Place,
+        bucket: Bucket,
         version: Version,
         bytes: &[u8],
     ) -> Result<Option<Version>> {
-        let stock = self.slots.stock(thread_hint());
-        let Some(slot) = stock.take() else {
-            self.bell.ring_work();
+        let slot_cache = self.slots.slot_cache(thread_hint());
+        let Some(slot) = slot_cache.take() else {
+            self.wakeup.notify_work();
             return Ok(None);
         };
         let crc = self.media.stream_slot(slot, bytes);
@@ -349,8 +349,8 @@ impl Core {
             // thread's fence does not cover these stores.
             self.fence()?;
         }
-        self.index.lock(place.stripe);
-        let unchanged = self.index.locked_version(place.stripe) == version
+        self.index.lock(bucket.stripe);
+        let unchanged = self.index.locked_version(bucket.stripe) == version
             || mutated(Mutant::FillIgnoresVersion);
         let is_live = self.live.contains(key.volume()) || mutated(Mutant::FilledAfterDetach);
         let index = if unchanged && is_live {
@@ -359,23 +359,23 @@ impl Core {
             None
         };
         let Some(index) = index else {
-            self.index.unlock(place.stripe);
-            stock.give(slot);
+            self.index.unlock(bucket.stripe);
+            slot_cache.give(slot);
             if self.low_on_space() {
-                self.bell.ring_work();
+                self.wakeup.notify_work();
             }
             return Ok(None);
         };
-        self.index.begin_change(place.stripe);
+        self.index.begin_change(bucket.stripe);
         self.media
             .store_entry(index, Entry::data(key, slot, crc).as_clean());
         self.mark_table_line(index);
-        self.index.link(place, index);
+        self.index.link(bucket, index);
         self.replacement.on_insert(index);
-        let version = self.index.end_change_and_unlock(place.stripe);
+        let version = self.index.end_change_and_unlock(bucket.stripe);
         self.tallies.mine().fills(1);
         if self.low_on_space() {
-            self.bell.ring_work();
+            self.wakeup.notify_work();
         }
         Ok(Some(version))
     }

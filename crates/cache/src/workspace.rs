@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use crate::change::Change;
 use crate::commit::Block;
 use crate::entry::Key;
-use crate::index::Place;
+use crate::index::Bucket;
 use crate::plan::Scratch;
 
 /// Memory that a finished transaction leaves to the next one of its thread.
@@ -37,7 +37,7 @@ pub(crate) struct Edit {
 
 pub(crate) struct Operation {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) bucket: Bucket,
     pub(crate) base: Base,
     pub(crate) edits: Vec<Edit>,
 }
@@ -55,24 +55,24 @@ pub(crate) struct Operations {
 impl Operations {
     /// Adds the operation of a block; returns its number.
     #[inline]
-    pub(crate) fn add(&mut self, key: Key, place: Place) -> usize {
+    pub(crate) fn add(&mut self, key: Key, bucket: Bucket) -> usize {
         let number = self.used;
         if number == self.all.len() {
-            self.grow(key, place);
+            self.grow(key, bucket);
         }
         let operation = &mut self.all[number];
         operation.key = key;
-        operation.place = place;
+        operation.bucket = bucket;
         operation.base = Base::Current;
         self.used = number + 1;
         number
     }
 
     #[cold]
-    fn grow(&mut self, key: Key, place: Place) {
+    fn grow(&mut self, key: Key, bucket: Bucket) {
         let more = self.all.len().max(4);
         self.all
-            .extend((0..more).map(|_| Operation::new(key, place)));
+            .extend((0..more).map(|_| Operation::new(key, bucket)));
     }
 
     pub(crate) fn clear(&mut self) {
@@ -103,10 +103,10 @@ impl DerefMut for Operations {
 }
 
 impl Operation {
-    fn new(key: Key, place: Place) -> Operation {
+    fn new(key: Key, bucket: Bucket) -> Operation {
         Operation {
             key,
-            place,
+            bucket,
             base: Base::Current,
             edits: Vec::new(),
         }

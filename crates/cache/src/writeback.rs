@@ -12,25 +12,25 @@
 //! block in flight, and a failed sync concerns exactly the blocks of its round in the parts that failed.
 
 mod claim;
+mod fault_domains;
 mod merge;
-mod parts;
 mod pick;
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use crate::backing::{AlignedBuffer, Backing, FailedParts, StorePart, WriteRun};
+use crate::backing::{AlignedBuffer, Backing, FailedDomains, FaultDomain, WriteRun};
 use crate::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::entry::{Entry, Key};
 use crate::error::{Error, Result};
-use crate::groups::numbers;
 use crate::journal::{Held, Holding};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::volume::VolumeState;
-use merge::{Extent, Flight, extents};
-use parts::Serving;
+use crate::word_set_queue::numbers;
+use fault_domains::RoundScope;
+use merge::{Extent, InFlightBlock, extents};
 
 /// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
 const ROUND_BYTES_MAX: usize = 4 << 20;
@@ -51,7 +51,7 @@ const RUN_BYTES_MAX: usize = 1 << 20;
 
 /// What one round did.
 #[derive(Debug, Default)]
-pub(crate) struct Round {
+pub(crate) struct WritebackBatch {
     /// Blocks that are clean now.
     pub(crate) cleaned: u64,
     /// Blocks that changed during the round, and are dirty still.
@@ -59,7 +59,7 @@ pub(crate) struct Round {
     /// Blocks whose part of the backing failed.
     pub(crate) failed: u64,
     /// These parts, of the last volume that had any.
-    failed_parts: BTreeSet<StorePart>,
+    failed_domains: BTreeSet<FaultDomain>,
     /// Dirty blocks whose only copy does not match its check.
     pub(crate) corrupt: u64,
     /// Whether the next round has other blocks than this one had, or would treat them otherwise.
@@ -68,7 +68,7 @@ pub(crate) struct Round {
     pub(crate) error: Option<Error>,
 }
 
-impl Round {
+impl WritebackBatch {
     /// Whether blocks became clean, or would have if nobody had changed them.
     pub(crate) fn progressed(&self) -> bool {
         self.cleaned + self.redirtied > 0
@@ -128,7 +128,7 @@ impl Core {
     }
 
     /// One round over the next blocks of those that have been dirty longest.
-    pub(crate) fn write_back_round(&self) -> Round {
+    pub(crate) fn write_back_round(&self) -> WritebackBatch {
         if !self.has_background() {
             // Otherwise a thread does that which nobody waits for.
             self.look_for_journals();
@@ -141,7 +141,7 @@ impl Core {
         let (indices, spared) = self.pick(&mut workbench.backlog);
         let rest = workbench.backlog.len();
         let started = Instant::now();
-        let mut round = self.round(&mut workbench, &indices, &Serving::Due);
+        let mut round = self.round(&mut workbench, &indices, &RoundScope::Due);
         let failed = match self.has_background() {
             true => 0,
             // Each round asks every backing again.
@@ -154,10 +154,10 @@ impl Core {
     }
 
     /// A background round tells how fast the backing is.
-    fn measure(&self, round: &Round, started: Instant) {
+    fn measure(&self, round: &WritebackBatch, started: Instant) {
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
-            self.bell.pace.measure(written, started.elapsed());
+            self.wakeup.pace.measure(written, started.elapsed());
         }
     }
 
@@ -199,9 +199,9 @@ impl Core {
             watch(left)?;
             left -= chunk.len();
             let mut workbench = self.begin_round();
-            let round = self.round(&mut workbench, chunk, &Serving::Only(volume.id, &failed));
+            let round = self.round(&mut workbench, chunk, &RoundScope::Only(volume.id, &failed));
             failure = failure.or(round.error);
-            failed.extend(round.failed_parts);
+            failed.extend(round.failed_domains);
         }
         // Dirty blocks whose entries the medium lost were not seen above.
         self.table_is_whole()?;
@@ -232,7 +232,7 @@ impl Core {
         if !self.has_background() {
             return self.round_blocks();
         }
-        let pace = &self.bell.pace;
+        let pace = &self.wakeup.pace;
         let in_a_tenth = match pace.is_measured() || pace.limit().is_some() {
             true => (pace.blocks_per_s() / 10) as usize,
             // Short: writers are waiting to hear how fast the backing is.
@@ -292,7 +292,7 @@ impl Core {
             return at_least;
         }
         let dirty = self.dirty_count.load(Ordering::Relaxed);
-        let above = dirty.saturating_sub(self.bell.pace.low());
+        let above = dirty.saturating_sub(self.wakeup.pace.low());
         let is_waited_for = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
         if above == 0 && !is_waited_for {
             return 0;
@@ -321,8 +321,13 @@ impl Core {
 
     /// The round itself, volume by volume; blocks that it is not to serve are dropped here and announced
     /// again when their part of the backing is due.
-    fn round(&self, workbench: &mut Workbench, indices: &[u32], serving: &Serving<'_>) -> Round {
-        let mut round = Round::default();
+    fn round(
+        &self,
+        workbench: &mut Workbench,
+        indices: &[u32],
+        serving: &RoundScope<'_>,
+    ) -> WritebackBatch {
+        let mut round = WritebackBatch::default();
         if let Err(closed) = self.is_open() {
             round.note(closed);
             return round;
@@ -344,7 +349,7 @@ impl Core {
             }
         }
         if round.progressed() {
-            self.bell.ring_space();
+            self.wakeup.notify_space();
         }
         round
     }
@@ -354,7 +359,7 @@ impl Core {
         workbench: &mut Workbench,
         volume: &VolumeState,
         group: &[(Key, u32)],
-        round: &mut Round,
+        round: &mut WritebackBatch,
     ) {
         let backing = match volume.backing() {
             Ok(backing) => backing,
@@ -362,26 +367,27 @@ impl Core {
                 // Not attached: asked again like a backing that fails.
                 volume.health.not_there();
                 round.failed += group.len() as u64;
-                round.failed_parts.insert(StorePart::default());
+                round.failed_domains.insert(FaultDomain::default());
                 return round.note(error);
             }
         };
         let buffer = workbench
             .buffer
             .get_or_insert_with(|| AlignedBuffer::new(self.round_blocks() * self.block_bytes()));
-        let mut flights: Vec<Flight> = Vec::with_capacity(group.len());
+        let mut flights: Vec<InFlightBlock> = Vec::with_capacity(group.len());
         let epoch = volume.health.sync_epoch();
-        let mut failed = FailedParts::new();
+        let mut failed = FailedDomains::new();
         for some in group.chunks(self.round_blocks()) {
             let first = flights.len();
             // What is not claimed is announced again with the rest of its part.
-            let goes = |(key, _): &&(Key, u32)| !failed.contains_key(&self.part_of(backing, *key));
+            let goes =
+                |(key, _): &&(Key, u32)| !failed.contains_key(&self.domain_of(backing, *key));
             let going: Vec<(Key, u32)> = some.iter().filter(goes).copied().collect();
             round.failed += (some.len() - going.len()) as u64;
             self.claim_all(volume, &going, backing, buffer, &mut flights, round);
             let claimed = &flights[first..];
             if mutated(Mutant::CleanBeforeSync) {
-                self.settle_flights(claimed, &FailedParts::new(), round);
+                self.finish_flights(claimed, &FailedDomains::new(), round);
             }
             let writing = &self.write_back.writing_blocks;
             writing.store(flights.len(), Ordering::Relaxed);
@@ -404,9 +410,9 @@ impl Core {
             }
         }
         self.write_back.writing_blocks.store(0, Ordering::Relaxed);
-        self.settle_flights(&flights, &failed, round);
+        self.finish_flights(&flights, &failed, round);
         let holding = &workbench.holding;
-        let is_written = |flight: &&Flight| !failed.contains_key(&flight.part);
+        let is_written = |flight: &&InFlightBlock| !failed.contains_key(&flight.part);
         let written = flights.iter().filter(is_written);
         let journal = written.filter(|flight| self.is_journal(holding, flight.key));
         self.tallies.mine().journal_written(journal.count() as u64);
@@ -414,7 +420,12 @@ impl Core {
     }
 
     /// Writes what was copied out; returns the parts that failed.
-    fn write_flights(&self, backing: &Backing, flights: &[Flight], buffer: &[u8]) -> FailedParts {
+    fn write_flights(
+        &self,
+        backing: &Backing,
+        flights: &[InFlightBlock],
+        buffer: &[u8],
+    ) -> FailedDomains {
         let block_bytes = self.block_bytes();
         let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
         let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
@@ -426,7 +437,7 @@ impl Core {
             })
             .collect();
         self.tallies.mine().write_back_runs(runs.len() as u64);
-        let mut failed = FailedParts::new();
+        let mut failed = FailedDomains::new();
         let results = match runs.is_empty() {
             true => Vec::new(),
             false => backing.write_runs(&runs),
@@ -450,16 +461,21 @@ impl Core {
 
     /// Marks clean what is durable behind the cache, in parts that did not fail, and did not change; the
     /// rest is dirty as before.
-    fn settle_flights(&self, flights: &[Flight], failed: &FailedParts, round: &mut Round) {
+    fn finish_flights(
+        &self,
+        flights: &[InFlightBlock],
+        failed: &FailedDomains,
+        round: &mut WritebackBatch,
+    ) {
         for flight in flights {
-            let Flight {
+            let InFlightBlock {
                 index,
                 key,
                 entry,
                 part,
             } = *flight;
-            let place = self.place(key);
-            self.index.lock(place.stripe);
+            let bucket = self.bucket(key);
+            self.index.lock(bucket.stripe);
             let state = self.state(index);
             let changed = state & STATE_REDIRTIED != 0 && !mutated(Mutant::CleanIgnoresRedirty);
             self.set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
@@ -472,7 +488,7 @@ impl Core {
                 round.cleaned += 1;
                 self.mark_clean(index, entry);
             }
-            self.index.unlock(place.stripe);
+            self.index.unlock(bucket.stripe);
         }
         self.tallies.mine().write_backs(round.cleaned);
     }

@@ -184,7 +184,7 @@ fn flipped_entries_at_rest_are_reported_before_anything_is_served() {
     }
 }
 
-/// A pool whose log holds everything since the life began (`checkpoints` = 0) or since the last of
+/// A pool whose log holds everything since the incarnation began (`checkpoints` = 0) or since the last of
 /// some checkpoints.
 fn logged(options: &PoolOptions, checkpoints: usize) -> Rig {
     let rig = Rig::new(options, 1);
@@ -226,7 +226,7 @@ fn any_flipped_bit_of_life_and_checkpoint_lines_costs_nothing() {
             image = fixtures::view(&shadow);
         }
         let plan = Plan::of(&image);
-        for line in (0..2).flat_map(|n| [plan.life_line(n), plan.checkpoint_line(n)]) {
+        for line in (0..2).flat_map(|n| [plan.incarnation_line(n), plan.checkpoint_line(n)]) {
             for bit in (line * 8..(line + LINE) * 8).step_by(5) {
                 let mut flipped = image.clone();
                 flip(&mut flipped, bit);

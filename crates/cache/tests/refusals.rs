@@ -231,7 +231,7 @@ fn a_pool_that_was_never_finished() {
     assert_refused(
         std::slice::from_ref(&path),
         &path,
-        &["life lines", "restore"],
+        &["incarnation lines", "restore"],
     );
 }
 

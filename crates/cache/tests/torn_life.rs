@@ -1,4 +1,4 @@
-//! A crash in the middle of a life line's store leaves it torn, and the pool goes on without it. When
+//! A crash in the middle of an incarnation line's store leaves it torn, and the pool goes on without it. When
 //! its place's turn comes again, the torn line must not make the next life begin too early.
 
 mod fixtures;
@@ -16,11 +16,11 @@ fn opened(shadow: &Arc<Shadow>, store: &Arc<MemoryStore>) -> (Pool, Volume) {
     (pool, volume)
 }
 
-/// The newest life line is torn as a power cut tears it: its last word never arrived.
-fn tear_newest_life_line(shadow: &Arc<Shadow>) {
+/// The newest incarnation line is torn as a power cut tears it: its last word never arrived.
+fn tear_newest_incarnation_line(shadow: &Arc<Shadow>) {
     let image = view(shadow);
     let plan = Plan::of(&image);
-    let lines = (0..2).map(|which| plan.life_line(which));
+    let lines = (0..2).map(|which| plan.incarnation_line(which));
     let newest = lines.max_by_key(|at| u64_at(&image, at + 16));
     let at = newest.expect("two lines") as u64 + 56;
     shadow.store(at, &[0; 8]);
@@ -28,13 +28,13 @@ fn tear_newest_life_line(shadow: &Arc<Shadow>) {
     shadow.fence().expect("fence");
 }
 
-/// A pool with a torn life line, lived in once more since: four blocks whose records are in the log.
+/// A pool with a torn incarnation line, lived in once more since: four blocks whose records are in the log.
 fn lived_on(model: ShadowModel) -> (Arc<Shadow>, Arc<MemoryStore>) {
     let shadow = Arc::new(Shadow::new(MEMBER_BYTES as u64, model));
     let store = Arc::new(MemoryStore::new(64 * BLOCK as u64));
     drop(Pool::create_on(vec![Region::on_shadow(shadow.clone())], &tiny()).expect("create"));
     drop(opened(&shadow, &store));
-    tear_newest_life_line(&shadow);
+    tear_newest_incarnation_line(&shadow);
     let (_pool, volume) = opened(&shadow, &store);
     for number in 0..4 {
         put(&volume, number, &block(number, 1));

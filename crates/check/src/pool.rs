@@ -90,7 +90,7 @@ pub fn open_or_why(
 /// What a pool leaves to chance is the same in every run of a life.
 fn repeat_choices(shape: &Shape, life: u64) {
     forebay::testing::set_thread_hint(0);
-    forebay::testing::set_twin_bits(shape.twin_bits);
+    forebay::testing::set_duplicate_bits(shape.duplicate_bits);
     forebay::testing::set_random_seed(Some(life));
 }
 

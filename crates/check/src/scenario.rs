@@ -46,7 +46,7 @@ pub struct Shape {
     /// something.
     pub watermarks: (u32, u32),
     /// Bits of a CRC by which the pool looks for equal blocks.
-    pub twin_bits: u32,
+    pub duplicate_bits: u32,
     /// The volumes are attached before the first life.
     pub starts_attached: bool,
     /// There is room for the pool to grow.
@@ -118,7 +118,7 @@ impl Shape {
                 [0, 250, 500][rng.usize(..3)],
                 [20, 200, 400][rng.usize(..3)],
             ),
-            twin_bits: [u32::BITS, u32::BITS, 1, 3][rng.usize(..4)],
+            duplicate_bits: [u32::BITS, u32::BITS, 1, 3][rng.usize(..4)],
             starts_attached,
             grows: rng.u8(..6) == 0,
             engine: None,
@@ -146,7 +146,7 @@ impl Shape {
             verifies: true,
             is_lru: false,
             watermarks: (500, 20),
-            twin_bits: u32::BITS,
+            duplicate_bits: u32::BITS,
             starts_attached: true,
             grows: false,
             engine: None,

@@ -14,7 +14,7 @@ pub fn stat(pool: &Pool) -> Value {
     let counters = pool.counters();
     json!({
         "engine": EngineName::Forebay.as_str(),
-        "life": stats.life,
+        "incarnation": stats.incarnation,
         "poisoned": stats.poisoned,
         "block_bytes": stats.block_bytes,
         "slots": stats.slots,
@@ -146,7 +146,7 @@ pub fn design(engine: &dyn Engine, path: &Path) -> Value {
 pub fn recovery(pool: &Pool) -> Value {
     let report = pool.recovery_report();
     json!({
-        "life": report.life,
+        "incarnation": report.incarnation,
         "checkpoint_sequence": report.checkpoint_sequence,
         "records": report.records,
         "records_proven": report.records_proven,

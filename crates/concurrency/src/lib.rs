@@ -16,10 +16,6 @@ mod layout {
 
 #[cfg(loom)]
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../cache/src/groups.rs"]
-mod groups;
-#[cfg(loom)]
-#[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/index.rs"]
 mod index;
 #[cfg(loom)]
@@ -34,6 +30,10 @@ mod queue;
 #[allow(dead_code, reason = "the models use a part of it")]
 #[path = "../../cache/src/slots.rs"]
 mod slots;
+#[cfg(loom)]
+#[allow(dead_code, reason = "the models use a part of it")]
+#[path = "../../cache/src/word_set_queue.rs"]
+mod word_set_queue;
 
 #[cfg(all(test, loom))]
 mod models;

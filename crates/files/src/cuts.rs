@@ -212,10 +212,10 @@ mod tests {
         // Where `done` writes its mark.
         let mut known = syncs.failed();
         faulty.fail_syncs(1);
-        assert_eq!(store.sync_parts().len(), 1);
+        assert_eq!(store.sync_domains().len(), 1);
         syncs.sync(&mut known).expect_err("the other one's");
         syncs.sync(&mut known).expect("nothing failed since");
-        assert!(store.sync_parts().is_empty(), "it was told itself");
+        assert!(store.sync_domains().is_empty(), "it was told itself");
     }
 
     #[test]
@@ -232,10 +232,10 @@ mod tests {
         faulty.fail_syncs(1);
         let epoch = store.cuts.next_epoch();
         store.cuts.done(3, epoch).expect_err("the sync failed");
-        assert_eq!(store.sync_parts().len(), 1, "the metadata's part");
+        assert_eq!(store.sync_domains().len(), 1, "the metadata's part");
         write();
         assert!(
-            store.sync_parts().is_empty(),
+            store.sync_domains().is_empty(),
             "told once, and written again"
         );
         store.cuts.done(3, epoch).expect("done");

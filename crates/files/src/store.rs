@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
 use forebay::{
-    Backing, BackingCounters, BackingIdentity, BackingStore, FailedParts, MarkPlace, StorePart,
+    Backing, BackingCounters, BackingIdentity, BackingStore, FailedDomains, FaultDomain, MarkPlace,
     WriteRun,
 };
 
@@ -31,7 +31,7 @@ use crate::target::Target;
 const SYNCED_ONE_BY_ONE_MAX: usize = 64;
 
 /// The first segment.
-const METADATA_PART: StorePart = StorePart(0);
+const METADATA_DOMAIN: FaultDomain = FaultDomain(0);
 
 /// A segment's place in a file.
 #[derive(Clone, Debug)]
@@ -254,9 +254,9 @@ impl VirtualStore {
     }
 
     /// The segments that are mapped to these files.
-    fn parts_of(&self, files: Vec<(Arc<Target>, io::Error)>) -> FailedParts {
+    fn parts_of(&self, files: Vec<(Arc<Target>, io::Error)>) -> FailedDomains {
         if files.is_empty() {
-            return FailedParts::new();
+            return FailedDomains::new();
         }
         let mappings = self.mappings.read().unwrap_or_else(PoisonError::into_inner);
         let failed = mappings.iter().filter_map(|(segment, mapping)| {
@@ -264,7 +264,7 @@ impl VirtualStore {
             let (_, error) = files.iter().find(is_mapped)?;
             let again = error.raw_os_error().map(io::Error::from_raw_os_error);
             let error = again.unwrap_or_else(|| error.kind().into());
-            Some((StorePart(u64::from(*segment)), error))
+            Some((FaultDomain(u64::from(*segment)), error))
         });
         failed.collect()
     }
@@ -336,14 +336,14 @@ impl BackingStore for VirtualStore {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.sync_parts().into_values().next().map_or(Ok(()), Err)
+        self.sync_domains().into_values().next().map_or(Ok(()), Err)
     }
 
-    fn part_at(&self, offset: u64) -> StorePart {
-        StorePart(offset / self.segment_bytes)
+    fn domain_at(&self, offset: u64) -> FaultDomain {
+        FaultDomain(offset / self.segment_bytes)
     }
 
-    fn sync_parts(&self) -> FailedParts {
+    fn sync_domains(&self) -> FailedDomains {
         // Whoever comes while others sync waits for them: what they took is synced then.
         let mut told = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -351,12 +351,12 @@ impl BackingStore for VirtualStore {
         // is none of these; it was synced before they went.
         let mut failed = self.parts_of(self.sync_files());
         if let Err(error) = self.cuts.syncs.sync(&mut told) {
-            failed.insert(METADATA_PART, error);
+            failed.insert(METADATA_DOMAIN, error);
         }
         failed
     }
 
-    fn part_name(&self, part: StorePart) -> Option<String> {
+    fn domain_name(&self, part: FaultDomain) -> Option<String> {
         let target = self.mapping(part.0)?.target;
         let link = format!("/proc/self/fd/{}", target.descriptor().as_raw_fd());
         let path = std::fs::read_link(link).ok()?;

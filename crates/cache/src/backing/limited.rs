@@ -11,8 +11,8 @@ use crate::sync::held_stripes;
 
 use super::waits::{BackingWait, Waiting, Waits};
 use super::{
-    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedParts, MarkPlace,
-    StorePart, WriteRun, clipped_len,
+    Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedDomains,
+    FaultDomain, MarkPlace, WriteRun, clipped_len,
 };
 
 /// The first bytes of a store.
@@ -93,17 +93,17 @@ impl BackingStore for Limited {
         self.inner.sync()
     }
 
-    fn part_at(&self, offset: u64) -> StorePart {
-        self.inner.part_at(offset)
+    fn domain_at(&self, offset: u64) -> FaultDomain {
+        self.inner.domain_at(offset)
     }
 
-    fn sync_parts(&self) -> FailedParts {
+    fn sync_domains(&self) -> FailedDomains {
         let _asked = self.ask("sync");
-        self.inner.sync_parts()
+        self.inner.sync_domains()
     }
 
-    fn part_name(&self, part: StorePart) -> Option<String> {
-        self.inner.part_name(part)
+    fn domain_name(&self, part: FaultDomain) -> Option<String> {
+        self.inner.domain_name(part)
     }
 
     fn prefers_long_rounds(&self) -> bool {

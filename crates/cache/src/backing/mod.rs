@@ -60,10 +60,10 @@ pub struct WriteRun<'a> {
 
 /// A part of a store that fails by itself, by a number of the store's own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct StorePart(pub u64);
+pub struct FaultDomain(pub u64);
 
 /// What of a store failed: each part once, with its first error.
-pub type FailedParts = BTreeMap<StorePart, io::Error>;
+pub type FailedDomains = BTreeMap<FaultDomain, io::Error>;
 
 /// Slow, durable storage of a fixed size.
 pub trait BackingStore: Send + Sync {
@@ -108,21 +108,21 @@ pub trait BackingStore: Send + Sync {
     /// Which part of the store the byte at `offset` belongs to. Where writes or syncs of one part fail,
     /// those of the others are done and reported all the same; so what cannot be written to one never
     /// holds up another. Most stores are of one piece.
-    fn part_at(&self, _offset: u64) -> StorePart {
-        StorePart::default()
+    fn domain_at(&self, _offset: u64) -> FaultDomain {
+        FaultDomain::default()
     }
 
     /// As [`BackingStore::sync`], part by part: returns those of which it failed.
-    fn sync_parts(&self) -> FailedParts {
+    fn sync_domains(&self) -> FailedDomains {
         let failed = self.sync().err();
         failed
-            .map(|error| (StorePart::default(), error))
+            .map(|error| (FaultDomain::default(), error))
             .into_iter()
             .collect()
     }
 
     /// What to call a part in reports, where it has a name of its own.
-    fn part_name(&self, _part: StorePart) -> Option<String> {
+    fn domain_name(&self, _part: FaultDomain) -> Option<String> {
         None
     }
 
@@ -133,7 +133,7 @@ pub trait BackingStore: Send + Sync {
     }
 
     /// Forgets what the store keeps in memory of bytes that are synced already, so that reads show what
-    /// the medium has: after a sync that failed in an earlier life the two may differ. Returns the byte
+    /// the medium has: after a sync that failed in an earlier incarnation the two may differ. Returns the byte
     /// ranges of which it may keep something all the same. Called when the store is attached, after a
     /// sync.
     fn forget_cached(&self) -> Vec<Range<u64>> {

@@ -2,7 +2,7 @@
 
 use crate::index::HOME_ENTRIES;
 use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
-use crate::record::{Element, Shape};
+use crate::record::{Element, ElementKind};
 
 /// Slots' lines that are remembered as touched lately.
 const LATELY: usize = 64;
@@ -41,10 +41,10 @@ impl Touched {
         };
         let line = element.index / HOME_ENTRIES;
         self.table_lines[line as usize / 64] |= 1 << (line % 64);
-        let (offset, len) = match element.shape {
-            Shape::Whole => return true,
-            Shape::Delta { offset, len } => (usize::from(offset), usize::from(len)),
-            Shape::Append { .. } => (self.trailer_offset, PARTIAL_TRAILER_BYTES),
+        let (offset, len) = match element.kind {
+            ElementKind::Whole => return true,
+            ElementKind::Delta { offset, len } => (usize::from(offset), usize::from(len)),
+            ElementKind::Append { .. } => (self.trailer_offset, PARTIAL_TRAILER_BYTES),
         };
         if let Some(slot) = element.entry.slot() {
             let line = LINE_BYTES as usize;
@@ -89,22 +89,22 @@ mod tests {
     #[test]
     fn every_touched_line_is_in_one_run() {
         let mut touched = Touched::new(2, 4088);
-        let element = |slot, index, shape| Element {
+        let element = |slot, index, kind| Element {
             entry: Entry::data(Key::new(1, 1), slot, 7),
             index,
-            shape,
+            kind,
         };
-        let delta = |offset, len| Shape::Delta { offset, len };
+        let delta = |offset, len| ElementKind::Delta { offset, len };
         for _ in 0..3 {
-            for (slot, index, shape) in [
-                (5, 0, Shape::Append { valid_bytes: 9 }),
+            for (slot, index, kind) in [
+                (5, 0, ElementKind::Append { valid_bytes: 9 }),
                 (6, 1, delta(0, 8)),
                 (6, 1, delta(60, 8)),
                 // The same place in the memory of what was touched lately.
                 (6 ^ 64, 300, delta(0, 8)),
-                (9, 7, Shape::Whole),
+                (9, 7, ElementKind::Whole),
             ] {
-                assert!(touched.note(Some(element(slot, index, shape))));
+                assert!(touched.note(Some(element(slot, index, kind))));
             }
         }
         assert!(!touched.note(None));

@@ -8,19 +8,19 @@
 use crate::core::Core;
 use crate::entry::{Entry, Key};
 use crate::error::Slim;
-use crate::index::Place;
+use crate::index::Bucket;
 use crate::lanes::HeldLane;
 use crate::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::media::encode_partial_len;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Shape, SmallRecord};
+use crate::record::{ElementKind, SmallRecord};
 
 const LINE: usize = LINE_BYTES as usize;
 
 /// Bytes for the end of a cached partial block.
 pub(crate) struct Append<'a> {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) bucket: Bucket,
     pub(crate) at: usize,
     pub(crate) bytes: &'a [u8],
 }
@@ -28,7 +28,7 @@ pub(crate) struct Append<'a> {
 /// A word of another cached block.
 pub(crate) struct WordPatch {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) bucket: Bucket,
     pub(crate) offset: usize,
     pub(crate) bytes: [u8; 8],
 }
@@ -62,8 +62,8 @@ impl Core {
     ) -> Slim<bool> {
         self.writable()?;
         let lane = self.hold_lane(SmallRecord::BYTES_MAX)?;
-        let first = append.place.stripe;
-        let second = patch.map(|patch| patch.place.stripe);
+        let first = append.bucket.stripe;
+        let second = patch.map(|patch| patch.bucket.stripe);
         let (first, second) = match second {
             Some(second) if second < first => (second, Some(first)),
             Some(second) if second > first => (first, Some(second)),
@@ -102,14 +102,14 @@ impl Core {
         }
         let patched = patched.and_then(|(patch, step)| Some((patch, step?)));
         let sequence = self.draw(lane);
-        let stamp = self.stamp(lane, sequence);
+        let header = self.header(lane, sequence);
         // Step 5.
         self.stage_growth(&growth);
         let mut record = SmallRecord::new();
         let Step { index, entry, .. } = growth.step;
         let valid_bytes = (growth.at + growth.body.len()) as u32;
-        record.element(growth.partial, index, Shape::Append { valid_bytes });
-        let word = |offset: usize| Shape::Delta {
+        record.element(growth.partial, index, ElementKind::Append { valid_bytes });
+        let word = |offset: usize| ElementKind::Delta {
             offset: offset as u16,
             len: 8,
         };
@@ -123,22 +123,22 @@ impl Core {
         if let Some((patch, _)) = &patched {
             record.redo(patch.bytes);
         }
-        let bytes = record.stream(self.media.main(), self.record_offset(lane), &stamp);
+        let bytes = record.stream(self.media.main(), self.record_offset(lane), &header);
         // Step 6: as in `commit_locked`.
         if mutated(Mutant::DeltaBeforeFence) {
             self.apply_growth(&growth, patched.as_ref());
         }
         if !mutated(Mutant::AppendPublishedBeforeFence) {
-            self.guarantee(lane, bytes)?;
+            self.persist(lane, bytes)?;
         }
         // Steps 7 and 8: as in `publish`.
         self.index.begin_change(stripes.0);
         if let Some(second) = stripes.1 {
             self.index.begin_change(second);
         }
-        self.publish_block(append.place, index, entry, false);
+        self.publish_block(append.bucket, index, entry, false);
         if let Some((patch, step)) = &patched {
-            self.publish_block(patch.place, step.index, step.entry, false);
+            self.publish_block(patch.bucket, step.index, step.entry, false);
         }
         if !mutated(Mutant::DeltaBeforeFence) {
             self.apply_growth(&growth, patched.as_ref());
@@ -154,7 +154,7 @@ impl Core {
     /// The block's new entry, if the bytes may be appended in place.
     #[inline]
     fn plan_growth<'a>(&self, append: &Append<'a>) -> Slim<Option<Growth<'a>>> {
-        let Some((index, now)) = self.find(append.place, append.key) else {
+        let Some((index, now)) = self.find(append.bucket, append.key) else {
             return Ok(None);
         };
         let (at, end) = (append.at, append.at + append.bytes.len());
@@ -188,7 +188,7 @@ impl Core {
     /// The entry of the block with the other word, if it may be changed in place.
     #[inline]
     fn plan_word(&self, patch: &WordPatch) -> Option<Step> {
-        let (index, now) = self.find(patch.place, patch.key)?;
+        let (index, now) = self.find(patch.bucket, patch.key)?;
         if !self.may_be_patched(now) {
             return None;
         }

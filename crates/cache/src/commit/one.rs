@@ -8,7 +8,7 @@ use crate::lanes::HeldLane;
 use crate::mutants::{Mutant, mutated};
 use crate::plan::Effect;
 use crate::record::{self, padded, record_bytes};
-use crate::slots::Stock;
+use crate::slots::SlotCache;
 
 impl Core {
     /// Commits a block; what [`Core::commit`] says holds here.
@@ -16,13 +16,13 @@ impl Core {
         &self,
         block: &mut Block,
         data: &[u8],
-        stock: &Stock<'_>,
+        slot_cache: &SlotCache<'_>,
     ) -> Slim<Outcome> {
         let lane = self.hold_lane(padded(record_bytes(1, 0)))?;
-        self.index.lock(block.place.stripe);
-        let outcome = self.commit_one_locked(block, data, &lane, stock);
+        self.index.lock(block.bucket.stripe);
+        let outcome = self.commit_one_locked(block, data, &lane, slot_cache);
         if !matches!(outcome, Ok(Outcome::Done(_))) {
-            self.index.unlock(block.place.stripe);
+            self.index.unlock(block.bucket.stripe);
         }
         outcome
     }
@@ -34,7 +34,7 @@ impl Core {
         block: &mut Block,
         data: &[u8],
         lane: &HeldLane<'_>,
-        stock: &Stock<'_>,
+        slot_cache: &SlotCache<'_>,
     ) -> Slim<Outcome> {
         self.still_writable()?;
         if !self.choose_entry(block)? {
@@ -47,26 +47,26 @@ impl Core {
             ..
         } = block.effect;
         let sequence = self.draw(lane);
-        let stamp = self.stamp(lane, sequence);
+        let header = self.header(lane, sequence);
         // Step 5.
         let entry = self.stream_block(block, data);
         self.content.prefetch(entry.crc());
         let offset = self.record_offset(lane);
-        record::stream_one(self.media.main(), offset, &stamp, entry, index);
+        record::stream_one(self.media.main(), offset, &header, entry, index);
         // Step 6: as in `commit_locked`.
-        if let (true, Some(left)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            self.let_go(left, stock);
+        if let (true, Some(slot_ref)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
+            self.release_slot(slot_ref, slot_cache);
         }
         let bytes = padded(record_bytes(1, 0));
-        self.guarantee(lane, bytes)?;
+        self.persist(lane, bytes)?;
         // Steps 7 and 8: as in `publish`.
-        self.index.begin_change(block.place.stripe);
-        self.publish_block(block.place, index, entry, fresh);
+        self.index.begin_change(block.bucket.stripe);
+        self.publish_block(block.bucket, index, entry, fresh);
         lane.publish(bytes);
-        self.index.end_change_and_unlock(block.place.stripe);
-        self.note_block(entry.crc(), index, block.likeness);
-        if let (false, Some(left)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            self.let_go(left, stock);
+        self.index.end_change_and_unlock(block.bucket.stripe);
+        self.note_block(entry.crc(), index, block.sketch);
+        if let (false, Some(slot_ref)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
+            self.release_slot(slot_ref, slot_cache);
         }
         Ok(Outcome::Done(1))
     }

@@ -6,16 +6,16 @@
 //! wider than the stores that made it: such a load waits until all of them have left the processor.
 
 use crate::change::Outcome;
-use crate::content::Likeness;
+use crate::content::Sketch;
 use crate::core::Core;
 use crate::entry::{Entry, Key};
 use crate::error::Slim;
-use crate::index::Place;
+use crate::index::Bucket;
 use crate::lanes::HeldLane;
 use crate::mutants::{Mutant, mutated};
-use crate::plan::{Effect, Left};
+use crate::plan::{Effect, SlotRef};
 use crate::record::{self, padded, record_bytes};
-use crate::slots::Stock;
+use crate::slots::SlotCache;
 
 /// Where a block's bytes are.
 #[derive(Clone, Copy)]
@@ -29,25 +29,25 @@ pub(crate) enum Source {
 /// A whole block to commit.
 pub(crate) struct Block {
     pub(crate) key: Key,
-    pub(crate) place: Place,
+    pub(crate) bucket: Bucket,
     pub(crate) source: Source,
     /// The private slot that it goes into.
     pub(crate) slot: u32,
     /// What is decided under the lock.
     pub(crate) effect: Effect,
     /// What the block looks like, if somebody may ask for that.
-    pub(crate) likeness: Option<Likeness>,
+    pub(crate) sketch: Option<Sketch>,
 }
 
 impl Block {
-    pub(crate) fn new(key: Key, place: Place, source: Source, slot: u32) -> Block {
+    pub(crate) fn new(key: Key, bucket: Bucket, source: Source, slot: u32) -> Block {
         Block {
             key,
-            place,
+            bucket,
             source,
             slot,
             effect: Effect::default(),
-            likeness: None,
+            sketch: None,
         }
     }
 }
@@ -58,15 +58,15 @@ impl Core {
         &self,
         blocks: &mut [Block],
         data: &[u8],
-        stock: &Stock<'_>,
+        slot_cache: &SlotCache<'_>,
         stripes: &mut Vec<u32>,
     ) -> Slim<Outcome> {
         let bytes = padded(record_bytes(blocks.len(), 0));
         let lane = self.hold_lane(bytes)?;
         stripes.clear();
-        stripes.extend(blocks.iter().map(|block| block.place.stripe));
+        stripes.extend(blocks.iter().map(|block| block.bucket.stripe));
         self.lock_stripes(stripes);
-        let outcome = self.commit_whole_locked(blocks, data, &lane, stock);
+        let outcome = self.commit_whole_locked(blocks, data, &lane, slot_cache);
         let Ok(Outcome::Done(_)) = outcome else {
             self.unlock_stripes(stripes);
             return outcome;
@@ -75,7 +75,7 @@ impl Core {
             self.index.begin_change(*stripe);
         }
         for block in &*blocks {
-            self.publish_entry(block.place, &block.effect);
+            self.publish_entry(block.bucket, &block.effect);
         }
         lane.publish(bytes);
         for stripe in &*stripes {
@@ -83,11 +83,11 @@ impl Core {
         }
         for block in &*blocks {
             let effect = &block.effect;
-            self.note_block(effect.entry.crc(), effect.index, block.likeness);
+            self.note_block(effect.entry.crc(), effect.index, block.sketch);
         }
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            self.let_go_freed_of(blocks, stock);
+            self.release_freed_of(blocks, slot_cache);
         }
         outcome
     }
@@ -99,7 +99,7 @@ impl Core {
         blocks: &mut [Block],
         data: &[u8],
         lane: &HeldLane<'_>,
-        stock: &Stock<'_>,
+        slot_cache: &SlotCache<'_>,
     ) -> Slim<Outcome> {
         self.still_writable()?;
         for number in 0..blocks.len() {
@@ -117,16 +117,16 @@ impl Core {
             block.effect.entry = self.stream_block(block, data);
             self.content.prefetch(block.effect.entry.crc());
         }
-        let stamp = self.stamp(lane, sequence);
+        let header = self.header(lane, sequence);
         let offset = self.record_offset(lane);
         let elements = blocks.iter().map(|block| &block.effect);
         let elements = elements.map(|effect| (effect.entry, effect.index));
-        record::stream_whole(self.media.main(), offset, &stamp, blocks.len(), elements);
+        record::stream_whole(self.media.main(), offset, &header, blocks.len(), elements);
         // Step 6: as in `commit_locked`.
         if mutated(Mutant::SlotFreedBeforeFence) {
-            self.let_go_freed_of(blocks, stock);
+            self.release_freed_of(blocks, slot_cache);
         }
-        self.guarantee(lane, padded(record_bytes(blocks.len(), 0)))?;
+        self.persist(lane, padded(record_bytes(blocks.len(), 0)))?;
         Ok(Outcome::Done(blocks.len()))
     }
 
@@ -146,10 +146,10 @@ impl Core {
     /// holds the stripe's lock.
     #[inline]
     pub(super) fn choose_entry(&self, block: &mut Block) -> Slim<bool> {
-        let (key, place, effect) = (block.key, block.place, &mut block.effect);
+        let (key, bucket, effect) = (block.key, block.bucket, &mut block.effect);
         self.attached(key)?;
         effect.fresh = false;
-        let Some((index, old)) = self.find(place, key) else {
+        let Some((index, old)) = self.find(bucket, key) else {
             let taken = self.pop_free_entry(key);
             effect.index = taken.unwrap_or_default();
             effect.fresh = true;
@@ -162,14 +162,14 @@ impl Core {
         // The publication will look at it after the fence.
         forebay_pmem::prefetch(&self.states[index as usize]);
         effect.index = index;
-        effect.freed = Left::of(old);
+        effect.freed = SlotRef::of(old);
         Ok(true)
     }
 
     #[inline]
-    fn let_go_freed_of(&self, blocks: &[Block], stock: &Stock<'_>) {
-        for left in blocks.iter().filter_map(|block| block.effect.freed) {
-            self.let_go(left, stock);
+    fn release_freed_of(&self, blocks: &[Block], slot_cache: &SlotCache<'_>) {
+        for slot_ref in blocks.iter().filter_map(|block| block.effect.freed) {
+            self.release_slot(slot_ref, slot_cache);
         }
     }
 }

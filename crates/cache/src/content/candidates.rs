@@ -4,9 +4,9 @@
 use crate::sync::{AtomicU32, Ordering};
 
 /// Places of the table for equal blocks, a slot.
-const TWINS_PER_SLOT_SHIFT: u32 = 1;
+const DUPLICATES_PER_SLOT_SHIFT: u32 = 1;
 /// Places of the table for blocks that differ little.
-const KIN_PER_SLOT_SHIFT: u32 = 3;
+const SIMILAR_PER_SLOT_SHIFT: u32 = 3;
 /// Words that two blocks which differ little have in common, mostly.
 const SAMPLES: usize = 8;
 /// Where in its eighth of the block a sampled word lies: in file systems' tables of 128- or 256-byte
@@ -16,18 +16,18 @@ const SAMPLE_OFFSET: usize = 40;
 /// Entries by what their blocks look like.
 pub(crate) struct Candidates {
     /// By the CRC of the block.
-    twins: Box<[AtomicU32]>,
+    duplicates: Box<[AtomicU32]>,
     /// By a few of its words.
-    kin: Box<[AtomicU32]>,
+    similar: Box<[AtomicU32]>,
 }
 
 /// A block in a few words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Likeness(u32);
+pub(crate) struct Sketch(u32);
 
-impl Likeness {
+impl Sketch {
     /// Samples a block.
-    pub(crate) fn of(block: &[u8]) -> Likeness {
+    pub(crate) fn of(block: &[u8]) -> Sketch {
         let eighth = block.len() / SAMPLES;
         let offset = SAMPLE_OFFSET.min(eighth / 2) & !7;
         let mut hash = 0u64;
@@ -36,7 +36,7 @@ impl Likeness {
             hash = (hash ^ word(block, at)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             hash ^= hash >> 32;
         }
-        Likeness(hash as u32)
+        Sketch(hash as u32)
     }
 }
 
@@ -61,42 +61,42 @@ impl Candidates {
             (0..places).map(|_| AtomicU32::new(0)).collect()
         };
         Candidates {
-            twins: table(TWINS_PER_SLOT_SHIFT),
-            kin: table(KIN_PER_SLOT_SHIFT),
+            duplicates: table(DUPLICATES_PER_SLOT_SHIFT),
+            similar: table(SIMILAR_PER_SLOT_SHIFT),
         }
     }
 
     /// Notes that this entry has a block with this CRC.
     #[inline]
-    pub(crate) fn note_twin(&self, crc: u32, index: u32) {
-        place(&self.twins, crc).store(index + 1, Ordering::Relaxed);
+    pub(crate) fn note_duplicate(&self, crc: u32, index: u32) {
+        place(&self.duplicates, crc).store(index + 1, Ordering::Relaxed);
     }
-    /// Brings near what `note_twin` will store to: behind a block's stores, in time for the next
+    /// Brings near what `note_duplicate` will store to: behind a block's stores, in time for the next
     /// locked operation, which waits for all stores.
     #[inline]
     pub(crate) fn prefetch_twin(&self, crc: u32) {
-        forebay_pmem::prefetch(place(&self.twins, crc));
+        forebay_pmem::prefetch(place(&self.duplicates, crc));
     }
     /// The entry that a block with this CRC was last noted for.
-    pub(crate) fn twin(&self, crc: u32) -> Option<u32> {
-        place(&self.twins, crc)
+    pub(crate) fn duplicate(&self, crc: u32) -> Option<u32> {
+        place(&self.duplicates, crc)
             .load(Ordering::Relaxed)
             .checked_sub(1)
     }
     /// Notes that this entry has a block that looks like this.
-    pub(crate) fn note_kin(&self, likeness: Likeness, index: u32) {
-        place(&self.kin, likeness.0).store(index + 1, Ordering::Relaxed);
+    pub(crate) fn note_similar(&self, sketch: Sketch, index: u32) {
+        place(&self.similar, sketch.0).store(index + 1, Ordering::Relaxed);
     }
     /// The entry that a block like this was last noted for.
-    pub(crate) fn kin(&self, likeness: Likeness) -> Option<u32> {
-        place(&self.kin, likeness.0)
+    pub(crate) fn similar(&self, sketch: Sketch) -> Option<u32> {
+        place(&self.similar, sketch.0)
             .load(Ordering::Relaxed)
             .checked_sub(1)
     }
 
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        4 * (self.twins.len() + self.kin.len()) as u64
+        4 * (self.duplicates.len() + self.similar.len()) as u64
     }
 }
 

@@ -7,24 +7,24 @@
 //! to look.
 
 mod candidates;
-mod examine;
 mod packed;
 mod predictor;
+mod reduce;
 mod references;
 
 use crate::core::Core;
 use crate::options::RuntimeOptions;
-use crate::plan::Left;
-use crate::slots::Stock;
+use crate::plan::SlotRef;
+use crate::slots::SlotCache;
 use crate::sync::{AtomicBool, Ordering};
 
 use candidates::Candidates;
 use predictor::{Predictor, Sought};
 use references::References;
 
-pub(crate) use candidates::Likeness;
-pub(crate) use examine::{Examined, Finding};
+pub(crate) use candidates::Sketch;
 pub(crate) use packed::Packing;
+pub(crate) use reduce::{Finding, Reduced};
 
 /// Where looks do not pay, one block in so many is remembered: a store to a random line is not free.
 const NOTED_PERIOD: u32 = 8;
@@ -35,7 +35,7 @@ pub(crate) struct Content {
     candidates: Candidates,
     predictor: Predictor,
     /// The bits of a CRC that count when equal blocks are looked for: all, but for tests.
-    twin_mask: u32,
+    duplicate_mask: u32,
     share_duplicates: AtomicBool,
     compare_writes: AtomicBool,
 }
@@ -46,7 +46,7 @@ impl Content {
             references: References::new(slots),
             candidates: Candidates::new(slots),
             predictor: Predictor::new(options.always_compare),
-            twin_mask: crate::testing::twin_mask(),
+            duplicate_mask: crate::testing::duplicate_mask(),
             share_duplicates: AtomicBool::new(options.share_duplicates),
             compare_writes: AtomicBool::new(options.compare_writes),
         }
@@ -61,7 +61,7 @@ impl Content {
     }
 
     /// Whether a block with this CRC is remembered: each while looks pay, otherwise a few. Which ones
-    /// depends on their content, so that a look at any of those finds its twin.
+    /// depends on their content, so that a look at any of those finds its duplicate.
     #[inline]
     fn is_noted(&self, crc: u32) -> bool {
         self.is_on()
@@ -102,41 +102,43 @@ impl Content {
 impl Core {
     /// Remembers where a block is that was just published, for others like it.
     #[inline]
-    pub(crate) fn note_block(&self, crc: u32, index: u32, likeness: Option<Likeness>) {
+    pub(crate) fn note_block(&self, crc: u32, index: u32, sketch: Option<Sketch>) {
         if self.media.has_checksums() && self.content.is_noted(crc) {
             let content = &self.content;
-            content.candidates.note_twin(crc & content.twin_mask, index);
+            content
+                .candidates
+                .note_duplicate(crc & content.duplicate_mask, index);
         }
-        if let Some(likeness) = likeness {
-            self.content.candidates.note_kin(likeness, index);
+        if let Some(sketch) = sketch {
+            self.content.candidates.note_similar(sketch, index);
         }
     }
 
     /// A holder of a slot lets go: a mapping whose removal is fenced (I2), or whoever held it for a
     /// commit that did not come about. The last one's slot is free, and its base has a holder less.
     #[inline]
-    pub(crate) fn let_go(&self, left: Left, stock: &Stock<'_>) {
+    pub(crate) fn release_slot(&self, slot_ref: SlotRef, slot_cache: &SlotCache<'_>) {
         let references = &self.content.references;
-        if !references.let_go(left.slot())
+        if !references.release(slot_ref.slot())
             && !crate::mutants::mutated(crate::mutants::Mutant::SharedSlotFreed)
         {
             return;
         }
-        let base = left
+        let base = slot_ref
             .is_packed()
-            .then(|| self.base_of(left.slot()))
+            .then(|| self.base_of(slot_ref.slot()))
             .flatten();
-        references.clear_patched(left.slot());
-        stock.give(left.slot());
+        references.clear_patched(slot_ref.slot());
+        slot_cache.give(slot_ref.slot());
         if let Some(base) = base {
             // A base is plain, so this ends here.
-            self.let_go(Left::plain(base), stock);
+            self.release_slot(SlotRef::plain(base), slot_cache);
         }
     }
 
     #[cold]
     fn base_of(&self, slot: u32) -> Option<u32> {
-        // A header that the media has changed names nobody; its base stays held until the next life.
+        // A header that the media has changed names nobody; its base stays held until the next incarnation.
         self.media.packing(slot)?.base
     }
 }

@@ -24,7 +24,7 @@ pub(crate) enum Sought {
 
 /// What to look for in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Glance {
+pub(crate) struct Probe {
     pub(crate) duplicates: bool,
     pub(crate) changes: bool,
 }
@@ -60,13 +60,13 @@ impl Predictor {
 
     /// What to look for in the next block.
     #[inline]
-    pub(crate) fn glance(&self) -> Glance {
+    pub(crate) fn probe(&self) -> Probe {
         let shard = self.mine();
         let turn = shard.turn.load(Ordering::Relaxed);
         shard.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
         let sampled = self.always || turn.is_multiple_of(SAMPLE_PERIOD);
         let looks = |sought| sampled || shard.credit(sought).load(Ordering::Relaxed) > 0;
-        Glance {
+        Probe {
             duplicates: looks(Sought::Duplicates),
             changes: looks(Sought::Changes),
         }
@@ -106,11 +106,11 @@ mod tests {
     fn looks_are_rare_until_one_pays() {
         let predictor = Predictor::new(false);
         let look = || {
-            let glance = predictor.glance();
-            if glance.changes {
+            let probe = predictor.probe();
+            if probe.changes {
                 predictor.found_nothing(Sought::Changes);
             }
-            glance
+            probe
         };
         assert_eq!((0..25600).filter(|_| look().changes).count(), 100);
         predictor.found(Sought::Changes);

@@ -12,7 +12,7 @@ const STUCK: u8 = u8::MAX;
 /// The holders of each slot beyond the first.
 pub(crate) struct References {
     extra: Box<[AtomicU8]>,
-    /// Slots whose bytes were changed in place in this life. Such a slot is not shared: what its next
+    /// Slots whose bytes were changed in place in this incarnation. Such a slot is not shared: what its next
     /// holder's record is judged by might so far be in the log only.
     patched: Box<[AtomicU64]>,
     /// All extra holders: while there are none, nobody needs to look at a slot's.
@@ -57,7 +57,7 @@ impl References {
     /// One holder less; whether that was the last one, so that the slot is free. AcqRel: whatever
     /// the others did with the slot is over.
     #[inline]
-    pub(crate) fn let_go(&self, slot: u32) -> bool {
+    pub(crate) fn release(&self, slot: u32) -> bool {
         if self.total.0.load(Ordering::Acquire) == 0 {
             return true;
         }
@@ -121,8 +121,8 @@ mod tests {
         let references = References::new(100);
         assert!(references.is_sole(7) && references.hold(7) && references.hold(7));
         assert_eq!((references.is_sole(7), references.shared()), (false, 2));
-        assert!(!references.let_go(7) && !references.let_go(7));
-        assert!(references.is_sole(7) && references.let_go(7));
+        assert!(!references.release(7) && !references.release(7));
+        assert!(references.is_sole(7) && references.release(7));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let held = (0..1000).filter(|_| references.hold(0)).count();
         assert_eq!(held, usize::from(STUCK) - 1);
         references.hold_found(0);
-        assert!((0..1000).all(|_| !references.let_go(0)));
+        assert!((0..1000).all(|_| !references.release(0)));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl<'a> VolumeContent<'a> {
             ..
         } = reading;
         let key = Key::new(self.volume.id, block);
-        let place = self.core.place(key);
+        let bucket = self.core.bucket(key);
         for _ in 0..READ_ATTEMPTS_MAX {
             // One that is being detached must not be kept.
             let may_go_on = limits.until.is_none_or(|until| Instant::now() < until)
@@ -83,7 +83,7 @@ impl<'a> VolumeContent<'a> {
             if !may_go_on {
                 return false;
             }
-            let (version, found) = self.core.peek(place, key);
+            let (version, found) = self.core.peek(bucket, key);
             read.entry(block)
                 .or_insert(found.map(|(_, entry)| entry.slot_half()));
             let is_good = match (found, self.volume.backing()) {
@@ -95,7 +95,7 @@ impl<'a> VolumeContent<'a> {
                 }
                 (None, _) => return false,
             };
-            if self.core.index.read_valid(place.stripe, version) {
+            if self.core.index.read_valid(bucket.stripe, version) {
                 return is_good;
             }
         }

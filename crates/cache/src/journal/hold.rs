@@ -124,8 +124,8 @@ impl Core {
         if !is_journal {
             return false;
         }
-        let place = self.place(key);
-        self.index.lock(place.stripe);
+        let bucket = self.bucket(key);
+        self.index.lock(bucket.stripe);
         let state = self.state(index);
         let is_dirty = self.media.load_entry(index).key() == key
             && state & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
@@ -138,7 +138,7 @@ impl Core {
             holding.list.push(index);
             holding.moved += 1;
         }
-        self.index.unlock(place.stripe);
+        self.index.unlock(bucket.stripe);
         is_dirty
     }
 
@@ -176,11 +176,11 @@ impl Core {
     fn stop_holding(&self, index: u32) -> bool {
         while self.state(index) & STATE_HELD != 0 {
             let key = self.media.load_entry(index).key();
-            let place = self.place(key);
-            self.index.lock(place.stripe);
+            let bucket = self.bucket(key);
+            self.index.lock(bucket.stripe);
             let is_same = self.media.load_entry(index).key() == key;
             let had = is_same && self.unmark_held(index);
-            self.index.unlock(place.stripe);
+            self.index.unlock(bucket.stripe);
             if is_same {
                 return had;
             }

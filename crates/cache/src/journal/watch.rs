@@ -121,7 +121,7 @@ impl Core {
         let outdated = self.outdated_volumes(&mut watches);
         let mut has_changed = watches.volumes.len() != before;
         for id in outdated {
-            if is_hurried && (started.elapsed() >= LOOK_TIME_MAX || self.bell.is_stopping()) {
+            if is_hurried && (started.elapsed() >= LOOK_TIME_MAX || self.wakeup.is_stopping()) {
                 break;
             }
             let limits = Limits {
@@ -176,7 +176,7 @@ impl Core {
     /// What tells one content of a block from another, while the pool has it: its slot and its check.
     fn seen(&self, volume: &VolumeState, block: u64) -> Option<u64> {
         let key = Key::new(volume.id, block);
-        let (_, found) = self.peek(self.place(key), key);
+        let (_, found) = self.peek(self.bucket(key), key);
         found.map(|(_, entry)| entry.slot_half())
     }
 

@@ -3,8 +3,8 @@
 //! A mark is a few lines of text with a CRC, small enough for an extended attribute. Whoever writes one
 //! has made it durable before the next step; see [`MarkPlace`](crate::MarkPlace).
 
+mod classify;
 mod identity;
-mod judge;
 mod text;
 
 use std::path::PathBuf;
@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_pmem::MediaKind;
 
+pub use classify::{PoolSide, Stage, StaleRefusal, classify, next_generation};
 pub use identity::{judge_file, judge_size};
-pub use judge::{PoolSide, Stage, StaleRefusal, judge, next_generation};
 pub use text::utc;
 
 use crate::error::Result;

@@ -64,7 +64,7 @@ impl Pool {
             identity: &identity,
             standing: Standing::default(),
         };
-        let begin = self.judge_mark(&backing, &row, accept_stale)?;
+        let begin = self.classify_mark(&backing, &row, accept_stale)?;
         let id = row.id;
         let state = Arc::new(VolumeState::new(id, &identity));
         state.settle(&backing)?;
@@ -121,7 +121,7 @@ impl Pool {
             // They are the other file's. Gone durably, before the line says that this file is the volume's.
             self.core.drop_clean_blocks(known.id)?;
         }
-        let begin = self.judge_mark(&backing, &row, accept_stale)?;
+        let begin = self.classify_mark(&backing, &row, accept_stale)?;
         state.settle(&backing)?;
         if begin != Begin::AsItIs || !is_same_file {
             self.begin_mark(&backing, &row, begin)?;
@@ -132,11 +132,11 @@ impl Pool {
         // Its dirty blocks were passed over while it had no backing.
         state.health.forget();
         self.core.announce_dirty(state.id);
-        self.core.bell.ring_work();
+        self.core.wakeup.notify_work();
         Ok(self.volume_of(state))
     }
 
-    /// What the system keeps in memory of these bytes of the backing may be what an earlier life could
+    /// What the system keeps in memory of these bytes of the backing may be what an earlier incarnation could
     /// not sync: zeroes of a discard that failed, of which only that process knew. They are dropped, so
     /// that what is read and brought in is what the medium has (I7), and what stays is not brought in.
     /// The caller has synced the backing; nobody has written to these bytes since.

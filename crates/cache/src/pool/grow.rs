@@ -1,7 +1,7 @@
 //! A pool that nobody serves grows: drained, emptied, and begun anew at the larger size with the same
 //! volumes.
 //!
-//! The plan of a pool is part of its life's line, so the switch to a new life is the switch to the
+//! The plan of a pool is part of its incarnation's line, so the switch to a new incarnation is the switch to the
 //! new plan: a crash leaves the pool as it was or as it is to be. What comes first leaves nothing in
 //! the pool that the switch could lose.
 
@@ -145,12 +145,19 @@ impl Pool {
         let Core {
             media,
             salt,
-            life,
+            incarnation,
             strict,
             ..
         } = core;
-        // A life without a record: the log may be overwritten.
-        let empty = recovery::start_life(&media, pool_uuid, life + 1, salt, sequence, next_line)?;
+        // An incarnation without a record: the log may be overwritten.
+        let empty = recovery::start_incarnation(
+            &media,
+            pool_uuid,
+            incarnation + 1,
+            salt,
+            sequence,
+            next_line,
+        )?;
         // All that lies behind the entries: nobody looks there any more.
         let old = media.geometry;
         let entries_end = old.entry_table + u64::from(old.entries) * ENTRY_BYTES;
@@ -158,10 +165,10 @@ impl Pool {
             clear(media.members(), entries_end..geometry.slot_area)?;
         }
         let media = media.laid_out(geometry);
-        let next = recovery::start_life(
+        let next = recovery::start_incarnation(
             &media,
             pool_uuid,
-            empty.life + 1,
+            empty.incarnation + 1,
             empty.salt,
             sequence,
             empty.next_checkpoint_line,

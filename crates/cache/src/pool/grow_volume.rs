@@ -81,18 +81,18 @@ impl Pool {
             return Ok(());
         }
         let key = volume.key(old_bytes / block_bytes);
-        let place = core.place(key);
+        let bucket = core.bucket(key);
         for _ in 0..ATTEMPTS_MAX {
-            core.index.lock(place.stripe);
-            let cached = core.find(place, key);
+            core.index.lock(bucket.stripe);
+            let cached = core.find(bucket, key);
             if cached.is_none() {
                 raise();
                 // Whoever has read the block from the backing until now must read it again.
-                core.index.begin_change(place.stripe);
-                core.index.end_change_and_unlock(place.stripe);
+                core.index.begin_change(bucket.stripe);
+                core.index.end_change_and_unlock(bucket.stripe);
                 return Ok(());
             }
-            core.index.unlock(place.stripe);
+            core.index.unlock(bucket.stripe);
             let Some((index, entry)) = cached else {
                 continue;
             };

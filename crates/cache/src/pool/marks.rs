@@ -8,7 +8,7 @@ use crate::backing::{Backing, BackingIdentity, MarkPlace};
 use crate::error::{Error, Result};
 use crate::index::HOME_ENTRIES;
 use crate::layout::LINE_BYTES;
-use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, judge, next_generation};
+use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::pool::Pool;
@@ -82,7 +82,7 @@ impl Pool {
     /// insists that they are, the clean blocks, which the backing may have newer.
     ///
     /// Errors: [`Error::Stale`]; the mark cannot be read.
-    pub(super) fn judge_mark(
+    pub(super) fn classify_mark(
         &self,
         backing: &Backing,
         row: &Row<'_>,
@@ -98,7 +98,7 @@ impl Pool {
             return Ok(Begin::AsItIs);
         }
         let holds_nothing = || !self.core.holds_block_of(row.id);
-        let generation = match judge(&side, &found, place.is_empty_directory(), holds_nothing) {
+        let generation = match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
             Ok(generation) => generation,
             Err(_) if accept_stale => {
                 self.core.drop_clean_blocks(row.id)?;
@@ -134,7 +134,7 @@ impl Pool {
             return Ok(());
         }
         let holds_nothing = || !self.core.holds_block_of(id);
-        match judge(&side, &found, place.is_empty_directory(), holds_nothing) {
+        match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(stale_error(path, refusal)),
         }

@@ -20,12 +20,12 @@ use forebay_pmem::{Counters, Region};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::geometry::Geometry;
+use crate::incarnation::Incarnation;
 use crate::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
-use crate::life::Life;
 use crate::media::Media;
 use crate::options::{PoolOptions, RuntimeOptions};
 use crate::pipeline::Background;
-use crate::recovery::{self, Mappings, NewLife, RecoveryReport};
+use crate::recovery::{self, Mappings, NewIncarnation, RecoveryReport};
 use crate::stats::Stats;
 use crate::superblock::{self, Assembly};
 use crate::volumes;
@@ -50,9 +50,9 @@ impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "Pool {} (life {})",
+            "Pool {} (incarnation {})",
             self.core.path().display(),
-            self.core.life
+            self.core.incarnation
         )
     }
 }
@@ -97,13 +97,14 @@ impl Pool {
         let pool_uuid = superblock::format(&regions, &geometry, &options.format)?;
         let media = Media::new(regions, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
-        let life = recovery::start_life(&media, pool_uuid, 1, crate::record::Salt(0), 0, 0)?;
+        let incarnation =
+            recovery::start_incarnation(&media, pool_uuid, 1, crate::record::Salt(0), 0, 0)?;
         let report = RecoveryReport::default();
         Pool::start(
             media,
             pool_uuid,
             strict,
-            life,
+            incarnation,
             Vec::new(),
             report,
             options.runtime.clone(),
@@ -144,13 +145,13 @@ impl Pool {
         let recovered =
             recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)
                 .map_err(|error| superblock::lost_rather(media.members(), error))?;
-        let Life {
+        let Incarnation {
             number,
             salt,
             checkpoint_line,
             ..
         } = recovered.current;
-        let next = recovery::start_life(
+        let next = recovery::start_incarnation(
             &media,
             pool_uuid,
             number + 1,
@@ -190,13 +191,13 @@ impl Pool {
         media: Media,
         pool_uuid: [u8; 16],
         strict: bool,
-        life: NewLife,
+        incarnation: NewIncarnation,
         mappings: Mappings,
         recovery: RecoveryReport,
         options: RuntimeOptions,
     ) -> Result<Pool> {
         let has_background = options.background;
-        let core = Arc::new(Core::start(media, strict, life, &mappings, options));
+        let core = Arc::new(Core::start(media, strict, incarnation, &mappings, options));
         let mut pool = Pool {
             core,
             pool_uuid,

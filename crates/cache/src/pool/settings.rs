@@ -36,7 +36,7 @@ impl Pool {
             if entry.is_free() || !entry.parity_holds() {
                 continue;
             }
-            let stripe = core.place(entry.key()).stripe;
+            let stripe = core.bucket(entry.key()).stripe;
             core.index.lock(stripe);
             let now = core.media.load_entry(index);
             if !now.is_free() && now.key() == entry.key() {

@@ -4,11 +4,9 @@ use std::sync::{Mutex, RwLock};
 
 use forebay_pmem::PersistenceDomain;
 
-use crate::bell::Bell;
 use crate::content::Content;
 use crate::core::{CheckpointState, Core, STATE_DIRTY};
 use crate::entry::Entry;
-use crate::groups::Groups;
 use crate::index::Index;
 use crate::lanes::Lanes;
 use crate::layout::LINE_BYTES;
@@ -17,11 +15,13 @@ use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::options::{RuntimeOptions, VerifyPolicy};
 use crate::pins::Pins;
-use crate::recovery::NewLife;
+use crate::recovery::NewIncarnation;
 use crate::replace::Switchable;
 use crate::slots::Slots;
 use crate::stats::Tallies;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::wakeup::Wakeup;
+use crate::word_set_queue::WordSetQueue;
 use crate::writeback::WriteBack;
 
 /// Lane records of a plain file start on fresh pages.
@@ -43,7 +43,7 @@ impl Core {
     pub(super) fn start(
         media: Media,
         strict: bool,
-        life: NewLife,
+        incarnation: NewIncarnation,
         mappings: &[(u32, Entry)],
         options: RuntimeOptions,
     ) -> Core {
@@ -89,31 +89,36 @@ impl Core {
                 is_set(&used_slots, slot)
             }),
             content,
-            lanes: Lanes::new(geometry.lanes, geometry.lane_bytes, align, life.sequence),
+            lanes: Lanes::new(
+                geometry.lanes,
+                geometry.lane_bytes,
+                align,
+                incarnation.sequence,
+            ),
             states: (0..geometry.entries).map(|_| AtomicU8::new(0)).collect(),
-            dirty: Groups::new(geometry.entries),
+            dirty: WordSetQueue::new(geometry.entries),
             dirty_count: AtomicU64::new(0),
             table_lines: (0..geometry.entries.div_ceil(4 * 64))
                 .map(|_| AtomicU64::new(0))
                 .collect(),
             checkpoint: Mutex::new(CheckpointState {
-                next_line: life.next_checkpoint_line,
-                sequence: life.sequence,
+                next_line: incarnation.next_checkpoint_line,
+                sequence: incarnation.sequence,
                 count: 0,
             }),
             replacement: Switchable::new(options.replacement, geometry.entries as usize),
             volumes: RwLock::new(vec![None; geometry.volumes as usize]),
             live: LiveVolumes::new(geometry.volumes),
             pins: Pins::default(),
-            salt: life.salt,
-            life: life.life,
+            salt: incarnation.salt,
+            incarnation: incarnation.incarnation,
             strict,
             verify: AtomicBool::new(options.verify == VerifyPolicy::Always),
             poisoned: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             tallies: Tallies::default(),
             write_back: WriteBack::new(options.defer_journal),
-            bell: Bell::new(
+            wakeup: Wakeup::new(
                 u64::from(geometry.slots()),
                 u64::from(geometry.block_bytes),
                 &options,
@@ -132,7 +137,7 @@ impl Core {
         self.replacement
             .insert_all(&mut mappings.iter().map(|(index, _)| *index));
         for (index, entry) in mappings {
-            self.index.link(self.place(entry.key()), *index);
+            self.index.link(self.bucket(entry.key()), *index);
             if !entry.is_clean() {
                 self.set_state(*index, STATE_DIRTY);
                 self.dirty_count.fetch_add(1, Ordering::Relaxed);

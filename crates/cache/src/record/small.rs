@@ -4,7 +4,8 @@
 use forebay_pmem::Region;
 
 use super::{
-    CRC_AT, Element, INDEX_MASK, SHAPE_SHIFT, Salt, Shape, Stamp, lines_of, padded, record_bytes,
+    CRC_AT, ELEMENT_KIND_SHIFT, Element, ElementKind, INDEX_MASK, RecordHeader, Salt, lines_of,
+    padded, record_bytes,
 };
 use crate::entry::Entry;
 use crate::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
@@ -42,12 +43,12 @@ impl SmallRecord {
 
     /// Adds an element.
     #[inline]
-    pub(crate) fn element(&mut self, entry: Entry, index: u32, shape: Shape) {
+    pub(crate) fn element(&mut self, entry: Entry, index: u32, kind: ElementKind) {
         debug_assert!(index <= INDEX_MASK && self.redo_bytes == 0);
-        let (shape, argument) = shape.encode();
+        let (kind, argument) = kind.encode();
         self.push(entry.key_half());
         self.push(entry.slot_half());
-        self.push(u64::from(index | shape << SHAPE_SHIFT) | u64::from(argument) << 32);
+        self.push(u64::from(index | kind << ELEMENT_KIND_SHIFT) | u64::from(argument) << 32);
         self.elements += 1;
     }
 
@@ -60,13 +61,13 @@ impl SmallRecord {
 
     /// Streams it; returns its bytes in the lane.
     #[inline]
-    pub(crate) fn stream(mut self, region: &Region, offset: u64, stamp: &Stamp) -> u64 {
+    pub(crate) fn stream(mut self, region: &Region, offset: u64, header: &RecordHeader) -> u64 {
         let bytes = padded(record_bytes(self.elements, self.redo_bytes));
         let lines = (bytes / LINE_BYTES) as usize;
-        let header = stamp.header(self.elements, lines as u64);
-        self.words[..RECORD_HEADER_BYTES / 8].copy_from_slice(&header[..RECORD_HEADER_BYTES / 8]);
+        let words = header.words(self.elements, lines as u64);
+        self.words[..RECORD_HEADER_BYTES / 8].copy_from_slice(&words[..RECORD_HEADER_BYTES / 8]);
         let (all, _) = self.words.as_chunks_mut::<WORDS_OF_LINE>();
-        let crc = crc_of(stamp.salt, &all[..lines]);
+        let crc = crc_of(header.salt, &all[..lines]);
         all[0][CRC_AT / 8] |= u64::from(crc);
         for (line, number) in all[..lines].iter().zip(0u64..) {
             region.stream_line(offset + number * LINE_BYTES, line);
@@ -140,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_small_record_is_the_encoded_one() {
-        let stamp = Stamp {
+        let header = RecordHeader {
             salt: Salt(7_654_321),
             lane: 3,
             position: 640,
@@ -150,52 +151,56 @@ mod tests {
         };
         let entry = |block| Entry::data(Key::new(5, block), 17, 0xABCD);
         let all = [
-            (entry(1).as_partial(), 4, Shape::Append { valid_bytes: 300 }),
+            (
+                entry(1).as_partial(),
+                4,
+                ElementKind::Append { valid_bytes: 300 },
+            ),
             (
                 entry(1),
                 4,
-                Shape::Delta {
+                ElementKind::Delta {
                     offset: 4088,
                     len: 8,
                 },
             ),
-            (entry(9), 70, Shape::Delta { offset: 16, len: 8 }),
+            (entry(9), 70, ElementKind::Delta { offset: 16, len: 8 }),
         ];
         let redo = [[1, 2, 3, 4, 5, 6, 7, 8], [9; 8]];
         for (elements, deltas) in [(1, 0), (2, 1), (3, 2)] {
             let region = Region::shadow(4096);
             let mut small = SmallRecord::new();
             let mut listed = Vec::new();
-            for (entry, index, shape) in &all[..elements] {
-                small.element(*entry, *index, *shape);
+            for (entry, index, kind) in &all[..elements] {
+                small.element(*entry, *index, *kind);
                 listed.push(Element {
                     entry: *entry,
                     index: *index,
-                    shape: *shape,
+                    kind: *kind,
                 });
             }
             redo[..deltas].iter().for_each(|bytes| small.redo(*bytes));
-            let bytes = small.stream(&region, 640, &stamp);
+            let bytes = small.stream(&region, 640, &header);
             let mut expected = Vec::new();
-            encode(&stamp, &listed, &redo[..deltas].concat(), &mut expected);
+            encode(&header, &listed, &redo[..deltas].concat(), &mut expected);
             assert_eq!(bytes, expected.len() as u64);
             assert!(bytes <= SmallRecord::BYTES_MAX);
             let mut found = vec![0; expected.len()];
             region.read(640, &mut found);
             assert_eq!(found, expected);
-            let tag = stamp.salt.tag(stamp.lane, stamp.position);
+            let tag = header.salt.tag(header.lane, header.position);
             let mut back = SmallRecord::new();
             let mut read =
                 |room_bytes, tag, salt| back.read_back(&region, 640, room_bytes, tag, salt);
-            assert!(!read(bytes, tag + 1, stamp.salt) && !read(bytes - 64, tag, stamp.salt));
-            assert!(!read(bytes, tag, Salt(1)) && read(bytes, tag, stamp.salt));
+            assert!(!read(bytes, tag + 1, header.salt) && !read(bytes - 64, tag, header.salt));
+            assert!(!read(bytes, tag, Salt(1)) && read(bytes, tag, header.salt));
             let elements: Option<Vec<Element>> = back.elements().collect();
             assert_eq!((elements, back.bytes()), (Some(listed), bytes));
             for bit in 64..bytes * 8 {
                 let mut flipped = found.clone();
                 flipped[bit as usize / 8] ^= 1 << (bit % 8);
                 region.store(640, &flipped);
-                let is_whole = back.read_back(&region, 640, bytes, tag, stamp.salt);
+                let is_whole = back.read_back(&region, 640, bytes, tag, header.salt);
                 assert!(!is_whole, "bit {bit}");
             }
         }

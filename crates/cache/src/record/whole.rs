@@ -5,7 +5,7 @@
 
 use forebay_pmem::Region;
 
-use super::{CRC_AT, INDEX_MASK, Stamp, padded, record_bytes};
+use super::{CRC_AT, INDEX_MASK, RecordHeader, padded, record_bytes};
 use crate::entry::Entry;
 use crate::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
 
@@ -13,11 +13,17 @@ const HEADER_WORDS: usize = RECORD_HEADER_BYTES / 8;
 
 /// Streams the record of one whole block.
 #[inline]
-pub(crate) fn stream_one(region: &Region, offset: u64, stamp: &Stamp, entry: Entry, index: u32) {
-    let mut line = stamp.header(1, padded(record_bytes(1, 0)) / LINE_BYTES);
+pub(crate) fn stream_one(
+    region: &Region,
+    offset: u64,
+    header: &RecordHeader,
+    entry: Entry,
+    index: u32,
+) {
+    let mut line = header.words(1, padded(record_bytes(1, 0)) / LINE_BYTES);
     let words = words_of(entry, index);
     line[HEADER_WORDS..HEADER_WORDS + words.len()].copy_from_slice(&words);
-    let crc = forebay_pmem::crc32c_append_line(stamp.salt.crc_seed(), &line);
+    let crc = forebay_pmem::crc32c_append_line(header.salt.crc_seed(), &line);
     line[CRC_AT / 8] |= u64::from(crc);
     region.stream_line(offset, &line);
 }
@@ -26,12 +32,12 @@ pub(crate) fn stream_one(region: &Region, offset: u64, stamp: &Stamp, entry: Ent
 pub(crate) fn stream_whole(
     region: &Region,
     offset: u64,
-    stamp: &Stamp,
+    header: &RecordHeader,
     count: usize,
     elements: impl Iterator<Item = (Entry, u32)>,
 ) {
-    let mut first = stamp.header(count, padded(record_bytes(count, 0)) / LINE_BYTES);
-    let crc = stamp.salt.crc_seed();
+    let mut first = header.words(count, padded(record_bytes(count, 0)) / LINE_BYTES);
+    let crc = header.salt.crc_seed();
     let crc = stream_behind(region, offset, &mut first, crc, elements);
     // The first line goes last, since it has the check of them all.
     first[CRC_AT / 8] |= u64::from(crc);
@@ -82,7 +88,7 @@ fn stream_behind(
 mod tests {
     use super::*;
     use crate::entry::Key;
-    use crate::record::{Element, Salt, Shape, encode};
+    use crate::record::{Element, ElementKind, Salt, encode};
 
     fn random_effects(rng: &mut fastrand::Rng, count: usize) -> Vec<(Entry, u32)> {
         let mut effect = || {
@@ -103,7 +109,7 @@ mod tests {
     fn a_streamed_record_is_the_encoded_one_and_nothing_beside_it_changes() {
         let mut rng = fastrand::Rng::with_seed(7);
         for count in (1..100).chain([1000]) {
-            let stamp = Stamp {
+            let header = RecordHeader {
                 salt: Salt(rng.u64(..)),
                 lane: rng.u32(..64),
                 position: rng.u64(..1 << 40) * LINE_BYTES,
@@ -115,14 +121,14 @@ mod tests {
             let whole = |(entry, index): &(Entry, u32)| Element {
                 entry: *entry,
                 index: *index,
-                shape: Shape::Whole,
+                kind: ElementKind::Whole,
             };
             let elements: Vec<Element> = effects.iter().map(whole).collect();
             let mut raw = Vec::new();
-            encode(&stamp, &elements, &[], &mut raw);
+            encode(&header, &elements, &[], &mut raw);
             let region = Region::shadow(64 << 10);
             region.stream(0, &[0xA5; 64 << 10]);
-            stream_whole(&region, 4096, &stamp, count, effects.iter().copied());
+            stream_whole(&region, 4096, &header, count, effects.iter().copied());
             let image = durable(&region);
             let end = 4096 + raw.len();
             assert!(image[4096..end] == raw[..], "{count} blocks");
@@ -134,7 +140,7 @@ mod tests {
             );
             let (entry, index) = effects[0];
             if count == 1 {
-                stream_one(&region, 8192, &stamp, entry, index);
+                stream_one(&region, 8192, &header, entry, index);
                 assert!(durable(&region)[8192..8192 + raw.len()] == raw[..]);
             }
         }

@@ -1,11 +1,11 @@
 //! Recovery: from whatever a crash left to a pool that holds exactly what was acknowledged.
 //!
-//! `scan` reads the lanes, `judge` tells committed from torn, `replay` brings the committed
-//! records onto the table, `switch` starts a new life. Until the switch is durable nothing that
+//! `scan` reads the lanes, `classify` tells committed from torn, `replay` brings the committed
+//! records onto the table, `switch` starts a new incarnation. Until the switch is durable nothing that
 //! the next attempt needs has been changed, so recovery may be interrupted anywhere and repeated.
 
 mod claims;
-mod judge;
+mod classify;
 mod replay;
 mod scan;
 mod switch;
@@ -13,8 +13,8 @@ mod switch;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::layout::LIFE_BYTES;
-use crate::life::{self, Life};
+use crate::incarnation::{self, Incarnation};
+use crate::layout::INCARNATION_BYTES;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::volumes;
@@ -25,8 +25,8 @@ pub(crate) use scan::read_record;
 /// What recovery found and did.
 #[derive(Clone, Debug, Default)]
 pub struct RecoveryReport {
-    /// The life that was recovered.
-    pub life: u64,
+    /// The incarnation that was recovered.
+    pub incarnation: u64,
     /// S: records up to it were in the table already.
     pub checkpoint_sequence: u64,
     /// Whole records found after S.
@@ -57,8 +57,8 @@ pub struct RecoveryReport {
 /// A recovered medium, before the switch.
 pub(crate) struct Recovered {
     pub(crate) mappings: Mappings,
-    pub(crate) current: Life,
-    /// The greatest sequence seen anywhere: the next life goes on after it.
+    pub(crate) current: Incarnation,
+    /// The greatest sequence seen anywhere: the next incarnation goes on after it.
     pub(crate) last_sequence: u64,
     pub(crate) report: RecoveryReport,
 }
@@ -84,7 +84,7 @@ impl Notes {
     }
 }
 
-/// Brings table and slots up to date. Everything is flushed and fenced, but the old life still
+/// Brings table and slots up to date. Everything is flushed and fenced, but the old incarnation still
 /// holds: `switch` ends it.
 pub(crate) fn recover(
     media: &Media,
@@ -99,8 +99,8 @@ pub(crate) fn recover(
         accept_loss,
         path: media.path(),
     };
-    let current = current_life(media, pool_uuid)?;
-    notes.report.life = current.number;
+    let current = current_incarnation(media, pool_uuid)?;
+    notes.report.incarnation = current.number;
     notes.report.checkpoint_sequence = current.checkpoint;
     let mut log = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
     let last_sequence = log
@@ -110,7 +110,7 @@ pub(crate) fn recover(
         .max()
         .unwrap_or(0)
         .max(current.checkpoint);
-    judge::judge(media, current.salt, strict, &mut log, &mut notes)?;
+    classify::classify(media, current.salt, strict, &mut log, &mut notes)?;
     if !mutated(Mutant::SettlingSkipped) {
         settle(media)?;
     }
@@ -129,12 +129,16 @@ pub(crate) fn recover(
 /// judge has flushed the records that nothing proves to be fenced.)
 fn settle(media: &Media) -> Result<()> {
     let geometry = &media.geometry;
-    let lines =
-        (0..2).flat_map(|which| [geometry.life_line(which), geometry.checkpoint_line(which)]);
+    let lines = (0..2).flat_map(|which| {
+        [
+            geometry.incarnation_line(which),
+            geometry.checkpoint_line(which),
+        ]
+    });
     let words = (0..geometry.lanes).map(|lane| geometry.commit_word(lane));
     for member in media.members() {
         for offset in lines.clone().chain(words.clone()) {
-            media.flush_found(member, offset, LIFE_BYTES);
+            media.flush_found(member, offset, INCARNATION_BYTES);
         }
     }
     if !mutated(Mutant::VolumeLinesUnsettled) {
@@ -144,15 +148,15 @@ fn settle(media: &Media) -> Result<()> {
     media.fence()
 }
 
-/// The life that is current on the first member, which alone decides.
-fn current_life(media: &Media, pool_uuid: &[u8; 16]) -> Result<Life> {
-    life::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| Error::Refused {
+/// The incarnation that is current on the first member, which alone decides.
+fn current_incarnation(media: &Media, pool_uuid: &[u8; 16]) -> Result<Incarnation> {
+    incarnation::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| Error::Refused {
         path: media.path(),
-        found: "neither its life lines nor its checkpoint lines are valid, so no log record can \
+        found: "neither its incarnation lines nor its checkpoint lines are valid, so no log record can \
                 be told from garbage"
             .into(),
         todo: "the file is damaged; restore it from a copy".into(),
     })
 }
 
-pub(crate) use switch::{NewLife, start_life};
+pub(crate) use switch::{NewIncarnation, start_incarnation};

@@ -12,7 +12,7 @@ use crate::index::HOME_ENTRIES;
 use crate::layout::{ENTRY_BYTES, LINE_BYTES};
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Element, Log, Record, Shape};
+use crate::record::{Element, ElementKind, Log, Record};
 use crate::recovery::Notes;
 use crate::recovery::claims::Claims;
 
@@ -91,15 +91,15 @@ impl<'r> Positions<'r> {
         }
         let now = self.named[*place as usize - 1];
         let is_same = now.slot() == element.entry.slot() && now.key() == element.entry.key();
-        let what = match (now.slot().filter(|_| is_same), element.shape) {
-            (Some(slot), Shape::Delta { offset, .. }) => Redo {
+        let what = match (now.slot().filter(|_| is_same), element.kind) {
+            (Some(slot), ElementKind::Delta { offset, .. }) => Redo {
                 slot,
                 what: RedoBytes::Delta {
                     offset: usize::from(offset),
                     bytes,
                 },
             },
-            (Some(slot), Shape::Append { valid_bytes }) => Redo {
+            (Some(slot), ElementKind::Append { valid_bytes }) => Redo {
                 slot,
                 what: RedoBytes::ValidBytes(valid_bytes as usize),
             },
@@ -174,8 +174,8 @@ fn final_positions<'r>(media: &Media, log: &'r Log, notes: &mut Notes) -> Result
         parts.extend(log.parts(record));
         for (element, redo) in parts.drain(..).rev() {
             if mutated(Mutant::DeltaReplayedOnSlot)
-                && let (Shape::Delta { offset, .. }, Some(slot)) =
-                    (element.shape, element.entry.slot())
+                && let (ElementKind::Delta { offset, .. }, Some(slot)) =
+                    (element.kind, element.entry.slot())
             {
                 media.store_slot(slot, usize::from(offset), redo);
                 media.flush_slot(slot, usize::from(offset), redo.len());
@@ -205,15 +205,15 @@ fn check_element(media: &Media, element: &Element, redo_len: usize) -> Result<()
     if !element.is_tombstone() && !matches!(element.entry.validate(geometry.slots()), Ok(Some(_))) {
         return Err(format!("it holds a bad entry {:?}", element.entry));
     }
-    let (end, limit) = match element.shape {
-        Shape::Whole => (0, 0),
-        Shape::Delta { offset, len } => {
+    let (end, limit) = match element.kind {
+        ElementKind::Whole => (0, 0),
+        ElementKind::Delta { offset, len } => {
             if usize::from(len) != redo_len {
                 return Err("its redo bytes are cut short".into());
             }
             (usize::from(offset) + redo_len, media.block_bytes())
         }
-        Shape::Append { valid_bytes } => (valid_bytes as usize, media.trailer_offset()),
+        ElementKind::Append { valid_bytes } => (valid_bytes as usize, media.trailer_offset()),
     };
     if end > limit {
         return Err(format!("it reaches to byte {end} of a block"));

@@ -1,4 +1,4 @@
-//! Finds the whole records of the current life in every lane.
+//! Finds the whole records of the current incarnation in every lane.
 
 use std::ops::Range;
 
@@ -75,7 +75,7 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
     })
 }
 
-/// Whole records of this life, also those that the table has already.
+/// Whole records of this incarnation, also those that the table has already.
 fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Log {
     let lane_bytes = media.geometry.lane_bytes;
     let mut log = Log::default();

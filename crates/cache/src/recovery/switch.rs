@@ -1,48 +1,48 @@
-//! The switch: one line ends the old life and starts a new one.
+//! The switch: one line ends the old incarnation and starts a new one.
 //!
-//! Before it is durable, a crash finds the old life with all its records. After it, nothing that
+//! Before it is durable, a crash finds the old incarnation with all its records. After it, nothing that
 //! was written earlier has a valid tag, so nothing rejected or stale ever comes alive.
 
 use crate::error::Result;
-use crate::layout::{CheckpointLine, LIFE_BYTES, LINE_BYTES, LifeLine};
-use crate::life;
+use crate::incarnation;
+use crate::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES};
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
 use crate::record::Salt;
 
-/// What the new life starts with.
-pub(crate) struct NewLife {
-    pub(crate) life: u64,
+/// What the new incarnation starts with.
+pub(crate) struct NewIncarnation {
+    pub(crate) incarnation: u64,
     pub(crate) salt: Salt,
-    /// Sequences of the new life are greater.
+    /// Sequences of the new incarnation are greater.
     pub(crate) sequence: u64,
     /// The checkpoint line that the next checkpoint overwrites.
     pub(crate) next_checkpoint_line: usize,
 }
 
-/// Makes everything stored so far durable, then starts life `life` with S = `sequence`.
+/// Makes everything stored so far durable, then starts incarnation number `incarnation` with S = `sequence`.
 /// `checkpoint_line` is the one that may be overwritten: not the one that holds the old S.
-pub(crate) fn start_life(
+pub(crate) fn start_incarnation(
     media: &Media,
     pool_uuid: [u8; 16],
-    life: u64,
+    incarnation: u64,
     old_salt: Salt,
     sequence: u64,
     checkpoint_line: usize,
-) -> Result<NewLife> {
+) -> Result<NewIncarnation> {
     let salt = if mutated(Mutant::SaltKept) {
         old_salt
     } else {
         fresh_salt()?
     };
-    clear_torn_place(media, &pool_uuid, life)?;
-    let checkpoint = CheckpointLine::new(life, salt, sequence, media.geometry.sizes());
+    clear_torn_place(media, &pool_uuid, incarnation)?;
+    let checkpoint = CheckpointLine::new(incarnation, salt, sequence, media.geometry.sizes());
     let offset = media.geometry.checkpoint_line(checkpoint_line);
     media.main().store(offset, &checkpoint.encode());
     media.main().flush(offset, LINE_BYTES as usize);
-    let line = LifeLine::new(pool_uuid, &checkpoint);
-    let offset = media.geometry.life_line((life % 2) as usize);
-    // The other members follow or precede member 0 by one life; it alone decides.
+    let line = IncarnationLine::new(pool_uuid, &checkpoint);
+    let offset = media.geometry.incarnation_line((incarnation % 2) as usize);
+    // The other members follow or precede member 0 by one incarnation; it alone decides.
     for member in &media.members()[1..] {
         member.store(offset, &line.encode());
         member.flush(offset, LINE_BYTES as usize);
@@ -54,40 +54,41 @@ pub(crate) fn start_life(
     }
     media.main().store(offset, &line.encode());
     media.main().flush(offset, LINE_BYTES as usize);
-    // Orders the switch before the first record of the new life overwrites a lane.
+    // Orders the switch before the first record of the new incarnation overwrites a lane.
     media.fence()?;
     confirm(media, &checkpoint)?;
-    Ok(NewLife {
-        life,
+    Ok(NewIncarnation {
+        incarnation,
         salt,
         sequence,
         next_checkpoint_line: checkpoint_line ^ 1,
     })
 }
 
-/// A life line that a crash tore lives on through its checkpoint line, and its place stays torn
-/// until it is this life's turn. Beside the checkpoint line that is written next it would say that
-/// this life has begun, so it goes first.
-fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], life: u64) -> Result<()> {
-    let offset = media.geometry.life_line((life % 2) as usize);
+/// An incarnation line that a crash tore lives on through its checkpoint line, and its place stays torn
+/// until it is this incarnation's turn. Beside the checkpoint line that is written next it would say that
+/// this incarnation has begun, so it goes first.
+fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], incarnation: u64) -> Result<()> {
+    let offset = media.geometry.incarnation_line((incarnation % 2) as usize);
     let mut is_cleared = false;
     for member in media.members() {
-        let is_damaged = life::is_place_damaged(member, &media.geometry, pool_uuid, life);
+        let is_damaged =
+            incarnation::is_place_damaged(member, &media.geometry, pool_uuid, incarnation);
         if is_damaged && !mutated(Mutant::TornLifePlaceKept) {
-            member.store(offset, &[0; LIFE_BYTES]);
-            member.flush(offset, LIFE_BYTES);
+            member.store(offset, &[0; INCARNATION_BYTES]);
+            member.flush(offset, INCARNATION_BYTES);
             is_cleared = true;
         }
     }
     if is_cleared {
-        // Orders the clearing before the checkpoint line of the life to come.
+        // Orders the clearing before the checkpoint line of the incarnation to come.
         media.fence()?;
     }
     Ok(())
 }
 
 /// Tells the other members that the switch is done: from here on a first member that is still in
-/// the life before is an old copy, and no longer one that a crash stopped on the way.
+/// the incarnation before is an old copy, and no longer one that a crash stopped on the way.
 fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
     let others = &media.members()[1..];
     if others.is_empty() {
@@ -95,7 +96,7 @@ fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
     }
     let offset = media
         .geometry
-        .checkpoint_line((checkpoint.life % 2) as usize);
+        .checkpoint_line((checkpoint.incarnation % 2) as usize);
     for member in others {
         member.store(offset, &checkpoint.encode());
         member.flush(offset, LINE_BYTES as usize);

@@ -31,7 +31,7 @@ impl Volume {
         }
         let key = self.key(block);
         let append = Append {
-            place: core.place(key),
+            bucket: core.bucket(key),
             key,
             at: offset,
             bytes: data,
@@ -43,7 +43,7 @@ impl Volume {
         let key = self.key(at >> core.media.geometry.block_shift());
         let patch = WordPatch {
             key,
-            place: core.place(key),
+            bucket: core.bucket(key),
             offset: at as usize & (block_bytes - 1),
             bytes,
         };
@@ -79,7 +79,7 @@ impl Transaction<'_> {
             (Base::Current, [edit]) if edit.truncate && !edit.bytes.is_empty() => {
                 let append = Append {
                     key: operation.key,
-                    place: operation.place,
+                    bucket: operation.bucket,
                     at: edit.offset,
                     bytes: &edit.bytes,
                 };

@@ -1,14 +1,14 @@
 //! Transactions of whole blocks: the caller's memory or the transaction's goes straight to the
 //! commit, without the preparations that parts of blocks need.
 
-use super::examined::commit_examined;
+use super::reduced::commit_reduced;
 use crate::change::Outcome;
 use crate::commit::{Block, Source};
 use crate::core::Core;
 use crate::error::{Result, Slim};
 use crate::lanes::thread_hint;
 use crate::reclaim::Need;
-use crate::slots::Stock;
+use crate::slots::SlotCache;
 use crate::volume::Volume;
 use crate::workspace::{Base, NO_SLOT, Operation, Work, Workspace};
 
@@ -22,9 +22,9 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     let block_bytes = core.block_bytes();
     let block_of = |block, at| {
         let key = volume.key(block);
-        let place = core.place(key);
-        core.prefetch(place, key);
-        Block::new(key, place, Source::Data { at }, NO_SLOT)
+        let bucket = core.bucket(key);
+        core.prefetch(bucket, key);
+        Block::new(key, bucket, Source::Data { at }, NO_SLOT)
     };
     if data.len() == block_bytes {
         return write_all(core, &mut [block_of(block, 0)], data, &mut Vec::new());
@@ -40,11 +40,11 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
 
 fn write_all(core: &Core, blocks: &mut [Block], data: &[u8], stripes: &mut Vec<u32>) -> Result<()> {
     loop {
-        let stock = core.slots.stock(thread_hint());
-        let Some(need) = attempt(core, blocks, data, &stock, stripes)? else {
+        let slot_cache = core.slots.slot_cache(thread_hint());
+        let Some(need) = attempt(core, blocks, data, &slot_cache, stripes)? else {
             return Ok(());
         };
-        drop(stock);
+        drop(slot_cache);
         core.make_space(need)?;
     }
 }
@@ -54,13 +54,13 @@ fn attempt(
     core: &Core,
     blocks: &mut [Block],
     data: &[u8],
-    stock: &Stock<'_>,
+    slot_cache: &SlotCache<'_>,
     stripes: &mut Vec<u32>,
 ) -> Slim<Option<Need>> {
-    if core.content.is_on() && commit_examined(core, blocks, data, stock)? {
+    if core.content.is_on() && commit_reduced(core, blocks, data, slot_cache)? {
         return Ok(None);
     }
-    attempt_whole(core, blocks, data, stock, stripes)
+    attempt_whole(core, blocks, data, slot_cache, stripes)
 }
 
 /// The same for blocks that go whole.
@@ -68,18 +68,18 @@ fn attempt_whole(
     core: &Core,
     blocks: &mut [Block],
     data: &[u8],
-    stock: &Stock<'_>,
+    slot_cache: &SlotCache<'_>,
     stripes: &mut Vec<u32>,
 ) -> Slim<Option<Need>> {
     let give_back = |blocks: &[Block]| {
         let fresh = |block: &&Block| matches!(block.source, Source::Data { .. });
         for block in blocks.iter().filter(fresh) {
-            core.give_unused(stock, block.slot);
+            core.give_unused(slot_cache, block.slot);
         }
     };
     for number in 0..blocks.len() {
         if matches!(blocks[number].source, Source::Data { .. }) {
-            let Some(slot) = stock.take() else {
+            let Some(slot) = slot_cache.take() else {
                 give_back(&blocks[..number]);
                 return Ok(Some(Need::Slots(blocks.len() as u64)));
             };
@@ -87,8 +87,8 @@ fn attempt_whole(
         }
     }
     let outcome = match blocks {
-        [block] => core.commit_one(block, data, stock),
-        _ => core.commit_whole(blocks, data, stock, stripes),
+        [block] => core.commit_one(block, data, slot_cache),
+        _ => core.commit_whole(blocks, data, slot_cache, stripes),
     };
     if matches!(outcome, Ok(Outcome::Done(_))) {
         let tallies = core.tallies.mine();
@@ -106,7 +106,7 @@ fn attempt_whole(
 pub(crate) fn commit_gathered<'v>(
     core: &'v Core,
     work: &mut Workspace,
-    stock: &mut Option<Stock<'v>>,
+    slot_cache: &mut Option<SlotCache<'v>>,
 ) -> Slim<bool> {
     let Workspace {
         operations,
@@ -119,8 +119,8 @@ pub(crate) fn commit_gathered<'v>(
         let Some(block) = whole(operation) else {
             return Ok(false);
         };
-        let stock = stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
-        let need = attempt(core, &mut [block], data, stock, &mut scratch.stripes)?;
+        let slot_cache = slot_cache.get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+        let need = attempt(core, &mut [block], data, slot_cache, &mut scratch.stripes)?;
         return Ok(need.is_none());
     }
     blocks.clear();
@@ -130,8 +130,8 @@ pub(crate) fn commit_gathered<'v>(
         };
         blocks.push(block);
     }
-    let stock = stock.get_or_insert_with(|| core.slots.stock(thread_hint()));
-    let need = attempt(core, blocks, data, stock, &mut scratch.stripes)?;
+    let slot_cache = slot_cache.get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+    let need = attempt(core, blocks, data, slot_cache, &mut scratch.stripes)?;
     Ok(need.is_none())
 }
 
@@ -141,5 +141,5 @@ fn whole(operation: &Operation) -> Option<Block> {
         Base::Staged { slot, crc } => (Source::Slot { crc }, slot),
         Base::Current | Base::Zero => return None,
     };
-    Some(Block::new(operation.key, operation.place, source, slot))
+    Some(Block::new(operation.key, operation.bucket, source, slot))
 }

@@ -58,7 +58,7 @@ impl Volume {
         let blocks = block..block + (out.len() / self.block_size()) as u64;
         let places = blocks
             .clone()
-            .map(|number| core.place(self.key(number)).stripe);
+            .map(|number| core.bucket(self.key(number)).stripe);
         let mut stripes: Vec<u32> = places.collect();
         let pinned = core.pins.pin(self.id(), blocks.clone());
         // Who zeroes some of them from here on says so to the pin.
@@ -68,7 +68,7 @@ impl Volume {
             .clone()
             .filter(|number| {
                 let key = self.key(*number);
-                let found = core.find(core.place(key), key);
+                let found = core.find(core.bucket(key), key);
                 found.is_none_or(|found| given_up.contains(&found))
             })
             .collect();
@@ -101,7 +101,7 @@ impl Volume {
         let core = &*self.core;
         for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.block_size())) {
             let key = self.key(number);
-            match core.find(core.place(key), key) {
+            match core.find(core.bucket(key), key) {
                 Some(found) if missing.contains(&number) && given_up.contains(&found) => {}
                 Some((_, entry)) if core.copy_out(entry, true, bytes) => {}
                 Some((index, entry)) => return Ok(Look::Bad(index, entry)),

@@ -52,7 +52,7 @@ impl Volume {
     /// here once it has gone, the next volume of this backing would not hear of.
     fn sync_zeroes(&self, block: u64, epoch: SyncEpoch) -> Result<()> {
         let key = self.key(block);
-        let stripe = self.core.place(key).stripe;
+        let stripe = self.core.bucket(key).stripe;
         self.core.index.lock(stripe);
         let attached = self.core.attached(key);
         self.core.index.unlock(stripe);
@@ -108,17 +108,17 @@ impl Volume {
     fn is_cached_or_else_new(&self, block: u64) -> Result<bool> {
         let core = &*self.core;
         let key = self.key(block);
-        let place = core.place(key);
+        let bucket = core.bucket(key);
         crate::sync::look_hint();
-        core.index.lock(place.stripe);
+        core.index.lock(bucket.stripe);
         // Who detaches the volume strikes it off, takes every lock, and then waits for what is listed.
         let attached = core.attached(key);
-        let is_cached = core.find(place, key).is_some();
+        let is_cached = core.find(bucket, key).is_some();
         if is_cached || attached.is_err() || mutated(Mutant::ZeroedUnderReaders) {
-            core.index.unlock(place.stripe);
+            core.index.unlock(bucket.stripe);
         } else {
-            core.index.begin_change(place.stripe);
-            core.index.end_change_and_unlock(place.stripe);
+            core.index.begin_change(bucket.stripe);
+            core.index.end_change_and_unlock(bucket.stripe);
         }
         attached.map(|()| is_cached)
     }

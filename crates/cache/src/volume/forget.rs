@@ -29,7 +29,7 @@ impl Volume {
         core.is_open()?;
         let entry_of = |block| {
             let key = self.key(block);
-            let (_, found) = core.peek(core.place(key), key);
+            let (_, found) = core.peek(core.bucket(key), key);
             found.map(|(index, _)| index)
         };
         let is_dirty = |index: &u32| core.state(*index) & STATE_DIRTY != 0;
@@ -57,11 +57,11 @@ impl Volume {
             let _round = core.begin_round();
             let flow = blocks.try_for_each(|block| {
                 let key = self.key(block);
-                let place = core.place(key);
-                if core.peek(place, key).1.is_some() {
+                let bucket = core.bucket(key);
+                if core.peek(bucket, key).1.is_some() {
                     changes.push(Change {
                         key,
-                        place,
+                        bucket,
                         action: Action::Forget,
                         based_on: None,
                     });
@@ -78,7 +78,7 @@ impl Volume {
                 // Somebody reads around one of them.
                 crate::sync::spin_hint();
             }
-            core.bell.ring_space();
+            core.wakeup.notify_space();
             if flow.is_continue() {
                 return core.table_is_whole();
             }

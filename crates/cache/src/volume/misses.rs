@@ -7,7 +7,7 @@
 use super::Volume;
 use crate::entry::Key;
 use crate::error::Result;
-use crate::index::{Place, Version};
+use crate::index::{Bucket, Version};
 use crate::mutants::{Mutant, mutated};
 
 /// Blocks that one request to the backing brings: enough for a slow device to stream.
@@ -16,7 +16,7 @@ const MISSING_RUN_BLOCKS_MAX: usize = 256;
 /// A block that was not cached.
 #[derive(Clone, Copy)]
 struct Missing {
-    place: Place,
+    bucket: Bucket,
     /// Of the stripe, when that was seen.
     version: Version,
     /// Whether what the backing has of it may be brought in.
@@ -27,9 +27,9 @@ impl Volume {
     /// A block that was seen not to be cached at this version, before the backing is asked for it. Whoever
     /// zeroes it there lists that first, then gives the stripe a new version: what was settled now and is
     /// brought in at this version was not zeroed in between.
-    fn missing(&self, block: u64, place: Place, version: Version, fill: bool) -> Missing {
+    fn missing(&self, block: u64, bucket: Bucket, version: Version, fill: bool) -> Missing {
         Missing {
-            place,
+            bucket,
             version,
             may_fill: fill
                 && (self.state.zeroings.is_settled(block)
@@ -56,10 +56,10 @@ impl Volume {
         let core = &*self.core;
         let missing = |number| {
             let key = self.key(number);
-            let place = core.place(key);
-            let version = core.index.try_read_begin(place.stripe)?;
-            let missing = || self.missing(number, place, version, true);
-            core.find(place, key).is_none().then(missing)
+            let bucket = core.bucket(key);
+            let version = core.index.try_read_begin(bucket.stripe)?;
+            let missing = || self.missing(number, bucket, version, true);
+            core.find(bucket, key).is_none().then(missing)
         };
         let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
         (block..).map_while(missing).take(run_max).collect()
@@ -72,7 +72,9 @@ impl Volume {
         self.read_backing(block, out)?;
         let blocks = out.chunks_exact_mut(self.block_size());
         for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
-            let Missing { place, version, .. } = missing[index];
+            let Missing {
+                bucket, version, ..
+            } = missing[index];
             let Some(after) = self.take_miss(self.key(number), missing[index], bytes) else {
                 self.read_versioned(number, bytes, false)?;
                 continue;
@@ -82,7 +84,7 @@ impl Volume {
             }
             // If bringing this block in is all that happened to the stripe, what was seen of the later
             // ones still holds.
-            let same_stripe = |seen: &&mut Missing| seen.place.stripe == place.stripe;
+            let same_stripe = |seen: &&mut Missing| seen.bucket.stripe == bucket.stripe;
             for seen in missing[index + 1..].iter_mut().filter(same_stripe) {
                 if seen.version == version {
                     seen.version = after;
@@ -107,13 +109,13 @@ impl Volume {
     pub(super) fn read_miss(
         &self,
         key: Key,
-        place: Place,
+        bucket: Bucket,
         version: Version,
         out: &mut [u8],
         fill: bool,
     ) -> Result<bool> {
         self.core.table_is_whole()?;
-        let missing = self.missing(key.block(), place, version, fill);
+        let missing = self.missing(key.block(), bucket, version, fill);
         self.read_backing(key.block(), out)?;
         let taken = self.take_miss(key, missing, out);
         Ok(taken.is_some())
@@ -125,11 +127,11 @@ impl Volume {
     fn take_miss(&self, key: Key, missing: Missing, bytes: &[u8]) -> Option<Version> {
         let core = &*self.core;
         let Missing {
-            place,
+            bucket,
             version,
             may_fill,
         } = missing;
-        if !core.index.read_valid(place.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
+        if !core.index.read_valid(bucket.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
             return None;
         }
         core.tallies.mine().read_misses(1);
@@ -139,7 +141,7 @@ impl Volume {
         crate::sync::look_hint();
         // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
         // backing gave are right all the same.
-        let filled = core.fill(key, place, version, bytes);
+        let filled = core.fill(key, bucket, version, bytes);
         Some(filled.ok().flatten().unwrap_or(version))
     }
 }

@@ -7,8 +7,8 @@ use crate::entry::{Entry, Key};
 use crate::error::Error;
 use crate::mutants::{Mutant, mutated};
 use crate::volume::VolumeState;
-use crate::writeback::Round;
-use crate::writeback::merge::Flight;
+use crate::writeback::WritebackBatch;
+use crate::writeback::merge::InFlightBlock;
 
 /// Copies tried without the block's lock; then writers of this block wait for the copy.
 const OPTIMISTIC_COPIES: usize = 4;
@@ -29,8 +29,8 @@ impl Core {
         blocks: &[(Key, u32)],
         backing: &Backing,
         buffer: &mut [u8],
-        flights: &mut Vec<Flight>,
-        round: &mut Round,
+        flights: &mut Vec<InFlightBlock>,
+        round: &mut WritebackBatch,
     ) {
         let entries = blocks
             .iter()
@@ -44,11 +44,11 @@ impl Core {
             let out = place.as_deref_mut().expect("the buffer has room for them");
             match self.claim(volume, key, index, out) {
                 Claim::Copied(entry) => {
-                    flights.push(Flight {
+                    flights.push(InFlightBlock {
                         index,
                         key,
                         entry,
-                        part: self.part_of(backing, key),
+                        part: self.domain_of(backing, key),
                     });
                     place = places.next();
                 }
@@ -66,16 +66,16 @@ impl Core {
 
     /// Claims a dirty block and copies it out as it stands published.
     fn claim(&self, volume: &VolumeState, key: Key, index: u32, out: &mut [u8]) -> Claim {
-        let place = self.place(key);
-        self.index.lock(place.stripe);
+        let bucket = self.bucket(key);
+        self.index.lock(bucket.stripe);
         // Whoever zeroes it behind the cache has listed that before it took this lock to see that it is
         // not cached: either it sees this block, or this sees the listing. What is claimed is written to
         // the backing, and stays cached until it is synced.
         while volume.zeroings.is_under_way(key.block()) && !mutated(Mutant::WrittenBackUnderZeroing)
         {
-            self.index.unlock(place.stripe);
+            self.index.unlock(bucket.stripe);
             volume.zeroings.wait(key.block()..key.block() + 1);
-            self.index.lock(place.stripe);
+            self.index.lock(bucket.stripe);
         }
         let ours = self.media.load_entry(index).key() == key
             && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
@@ -88,21 +88,21 @@ impl Core {
             // The entry went to another key since it was taken off the queue.
             self.dirty.insert(index);
         }
-        self.index.unlock(place.stripe);
+        self.index.unlock(bucket.stripe);
         if !ours {
             return Claim::Gone;
         }
         for attempt in 0..=OPTIMISTIC_COPIES {
             let locked = attempt == OPTIMISTIC_COPIES;
             if locked {
-                self.index.lock(place.stripe);
+                self.index.lock(bucket.stripe);
             }
-            let version = self.index.read_begin(place.stripe);
+            let version = self.index.read_begin(bucket.stripe);
             let entry = self.media.load_entry(index);
             let whole = self.copy_out(entry, true, out);
-            let stood = self.index.read_valid(place.stripe, version);
+            let stood = self.index.read_valid(bucket.stripe, version);
             if locked {
-                self.index.unlock(place.stripe);
+                self.index.unlock(bucket.stripe);
             }
             match (stood, whole) {
                 (true, true) => return Claim::Copied(entry),
@@ -110,16 +110,16 @@ impl Core {
                 (false, _) => {}
             }
         }
-        self.settle_corrupt(key, index);
+        self.release_corrupt(key, index);
         Claim::Corrupt
     }
 
     /// A corrupt block stays dirty and in the queue, in case somebody overwrites it.
-    fn settle_corrupt(&self, key: Key, index: u32) {
-        let place = self.place(key);
-        self.index.lock(place.stripe);
+    fn release_corrupt(&self, key: Key, index: u32) {
+        let bucket = self.bucket(key);
+        self.index.lock(bucket.stripe);
         self.set_state(index, STATE_DIRTY);
         self.dirty.insert(index);
-        self.index.unlock(place.stripe);
+        self.index.unlock(bucket.stripe);
     }
 }

@@ -1,15 +1,15 @@
 //! The blocks of a round as runs: neighbours on the disk are written together.
 
-use crate::backing::StorePart;
+use crate::backing::FaultDomain;
 use crate::entry::{Entry, Key, Kind};
 
 /// A block that was copied out.
-pub(super) struct Flight {
+pub(super) struct InFlightBlock {
     pub(super) index: u32,
     pub(super) key: Key,
     pub(super) entry: Entry,
     /// Of the backing.
-    pub(super) part: StorePart,
+    pub(super) part: FaultDomain,
 }
 
 /// Neighbouring blocks of one round, all data or all zero, in one part of the backing.
@@ -21,7 +21,7 @@ pub(super) struct Extent {
 }
 
 /// Merges neighbours of one volume, sorted by block, into extents of at most `blocks_max`.
-pub(super) fn extents(flights: &[Flight], blocks_max: usize) -> Vec<Extent> {
+pub(super) fn extents(flights: &[InFlightBlock], blocks_max: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
     for (number, flight) in flights.iter().enumerate() {
         let zero = flight.entry.kind() == Kind::Zero;
@@ -47,23 +47,23 @@ pub(super) fn extents(flights: &[Flight], blocks_max: usize) -> Vec<Extent> {
 mod tests {
     use super::*;
 
-    fn flight(block: u64, zero: bool) -> Flight {
+    fn flight(block: u64, zero: bool) -> InFlightBlock {
         let key = Key::new(1, block);
         let entry = if zero {
             Entry::zero(key)
         } else {
             Entry::data(key, 1, 0)
         };
-        Flight {
+        InFlightBlock {
             index: 0,
             key,
             entry,
-            part: StorePart(block / 100),
+            part: FaultDomain(block / 100),
         }
     }
 
     fn merged(blocks: &[(u64, bool)], blocks_max: usize) -> Vec<(usize, usize, bool)> {
-        let flights: Vec<Flight> = blocks
+        let flights: Vec<InFlightBlock> = blocks
             .iter()
             .map(|(block, zero)| flight(*block, *zero))
             .collect();

@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use super::Workbench;
-use super::parts::Serving;
-use crate::core::{Core, STATE_DIRTY, STATE_HELD, STATE_WRITING, STATE_YOUNG};
+use super::fault_domains::RoundScope;
+use crate::core::{Core, STATE_DIRTY, STATE_HELD, STATE_SECOND_CHANCE, STATE_WRITING};
 use crate::sync::Ordering;
 
 impl Core {
@@ -14,7 +14,7 @@ impl Core {
     /// they were, too.
     pub(super) fn pick(&self, backlog: &mut Vec<u32>) -> (Vec<u32>, usize) {
         let wanted = self.steady_round_blocks();
-        let is_pressed = self.dirty_count.load(Ordering::Relaxed) > self.bell.pace.high()
+        let is_pressed = self.dirty_count.load(Ordering::Relaxed) > self.wakeup.pace.high()
             || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
         let spared_max = match (self.has_background(), is_pressed) {
             (false, _) => 0,
@@ -38,13 +38,13 @@ impl Core {
     /// left out, and what cannot be written now. What is written stays where the queue has it, as what a flush writes.
     pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
         self.prepare_holding(&mut workbench.holding);
-        let (holding, left_alone) = (&workbench.holding, self.left_alone());
+        let (holding, backed_off) = (&workbench.holding, self.backed_off());
         let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
         let mut victims = Vec::new();
         self.replacement.victims(
             wanted,
             &mut |index| {
-                let stays = |key| self.is_journal(holding, key) || left_alone.contains(self, key);
+                let stays = |key| self.is_journal(holding, key) || backed_off.contains(self, key);
                 self.state(index) & (STATE_WRITING | STATE_HELD) == 0
                     && !(is_dirty(&index) && stays(self.media.load_entry(index).key()))
             },
@@ -53,7 +53,7 @@ impl Core {
         let dirty: Vec<u32> = victims.iter().copied().filter(is_dirty).collect();
         if !dirty.is_empty() {
             let started = Instant::now();
-            let round = self.round(workbench, &dirty, &Serving::Due);
+            let round = self.round(workbench, &dirty, &RoundScope::Due);
             self.measure(&round, started);
         }
         victims
@@ -63,18 +63,18 @@ impl Core {
     /// would have been for nothing. So those that have not changed for longest go first, nearly.
     /// Whether it did so; the block is then the queue's.
     fn spare(&self, index: u32) -> bool {
-        while self.state(index) & STATE_YOUNG != 0 {
+        while self.state(index) & STATE_SECOND_CHANCE != 0 {
             let key = self.media.load_entry(index).key();
-            let place = self.place(key);
-            self.index.lock(place.stripe);
+            let bucket = self.bucket(key);
+            self.index.lock(bucket.stripe);
             let is_same = self.media.load_entry(index).key() == key;
             let state = self.state(index);
-            let is_spared = is_same && state & STATE_YOUNG != 0 && state & STATE_DIRTY != 0;
+            let is_spared = is_same && state & STATE_SECOND_CHANCE != 0 && state & STATE_DIRTY != 0;
             if is_spared {
-                self.set_state(index, state & !STATE_YOUNG);
+                self.set_state(index, state & !STATE_SECOND_CHANCE);
                 self.dirty.insert(index);
             }
-            self.index.unlock(place.stripe);
+            self.index.unlock(bucket.stripe);
             if is_same {
                 return is_spared;
             }

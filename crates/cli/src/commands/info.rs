@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use forebay::marks::{
-    FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, judge, judge_file, judge_size, utc,
+    FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, classify, judge_file, judge_size,
+    utc,
 };
 use forebay::{BackingIdentity, MarkFiles, MarkPlace, Pool};
 use forebay_files::VOLUME_PREFIX;
@@ -146,7 +147,7 @@ fn judge_sides(
         is_kept_for_a_boot: false,
     };
     let side = known.map_or(unknown, |(_, side)| *side);
-    judge(&side, found, false, || known.is_none()).map(|_| ())
+    classify(&side, found, false, || known.is_none()).map(|_| ())
 }
 
 fn report_of(mark: &Mark) -> Value {

@@ -16,7 +16,7 @@ pub(crate) static PLAIN_READ_SAW_HALF: AtomicBool = AtomicBool::new(false);
 /// A transaction moves two keys of two stripes to new slots. `read` may see half of it, `read_atomic` never.
 pub(crate) fn read_atomic_is_whole() {
     let read = Store::new(15, 2, 4);
-    let stripes = [read.place(0).stripe, read.place(1).stripe];
+    let stripes = [read.bucket(0).stripe, read.bucket(1).stripe];
     assert_ne!(stripes[0], stripes[1]);
     let written = read.clone();
     let writer = move || publish_two(&written, stripes);

@@ -2,7 +2,7 @@
 
 use loom::sync::Arc;
 
-use crate::index::{Index, Place, Version};
+use crate::index::{Bucket, Index, Version};
 use crate::models::{beside, turn, variant};
 use crate::sync::{AtomicU64, Mutant, Ordering, mutated};
 
@@ -32,18 +32,18 @@ impl Store {
                 .collect(),
         };
         for key in 0..keys {
-            let place = store.place(u64::from(key));
-            store.index.lock(place.stripe);
-            store.index.begin_change(place.stripe);
-            store.index.link(place, key);
-            store.index.end_change_and_unlock(place.stripe);
+            let bucket = store.bucket(u64::from(key));
+            store.index.lock(bucket.stripe);
+            store.index.begin_change(bucket.stripe);
+            store.index.link(bucket, key);
+            store.index.end_change_and_unlock(bucket.stripe);
         }
         Arc::new(store)
     }
 
     /// Even keys belong to the first stripe (if there are two), odd ones to the last; all to one chain of it.
-    pub(crate) fn place(&self, key: u64) -> Place {
-        self.index.place(if key.is_multiple_of(2) {
+    pub(crate) fn bucket(&self, key: u64) -> Bucket {
+        self.index.bucket(if key.is_multiple_of(2) {
             0
         } else {
             u64::from(u32::MAX) << 32
@@ -53,12 +53,12 @@ impl Store {
     pub(crate) fn find(&self, key: u64) -> Option<u32> {
         let matches =
             |number: u32| self.entries[number as usize].load(Ordering::Relaxed) >> 32 == key + 1;
-        self.index.find(self.place(key), matches)
+        self.index.find(self.bucket(key), matches)
     }
 
     /// One look: the version it was read at and the halves, or nothing if the look does not count.
     pub(crate) fn try_read(&self, key: u64) -> Option<(Version, Option<[u64; 2]>)> {
-        let stripe = self.place(key).stripe;
+        let stripe = self.bucket(key).stripe;
         let version = self.index.read_begin(stripe);
         let halves = self.find(key).map(|number| {
             let slot = self.entries[number as usize].load(Ordering::Relaxed) as u32 as usize;
@@ -103,9 +103,9 @@ pub(crate) fn lookup_finds_its_key() {
     let store = Store::new(4, 2, 3);
     let (written, read) = (store.clone(), store.clone());
     let writer = move || {
-        let (place, other) = (written.place(0), written.place(2));
-        written.change(place.stripe, || {
-            written.index.unlink(place, 0);
+        let (bucket, other) = (written.bucket(0), written.bucket(2));
+        written.change(bucket.stripe, || {
+            written.index.unlink(bucket, 0);
             written.entries[0].store(0, Ordering::Relaxed);
             written.index.push_free(0);
         });

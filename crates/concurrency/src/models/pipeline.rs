@@ -3,12 +3,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::groups::{Groups, numbers};
 use crate::index::Index;
 use crate::models::{beside, turn};
 use crate::queue::Queue;
 use crate::slots::Slots;
 use crate::sync::{AtomicU32, Ordering};
+use crate::word_set_queue::{WordSetQueue, numbers};
 
 /// What was written before an element was pushed is seen by whoever pops it, and each producer's elements stay in order.
 pub(crate) fn queue_keeps_and_orders() {
@@ -93,13 +93,13 @@ pub(crate) fn queue_hands_over() {
 
 /// Numbers inserted by two threads are taken once each, with what was done before.
 pub(crate) fn groups_lose_nothing() {
-    let groups = Arc::new(Groups::new(128));
+    let groups = Arc::new(WordSetQueue::new(128));
     let payload: Arc<Vec<AtomicU32>> = Arc::new((0..2).map(|_| AtomicU32::new(0)).collect());
-    let insert = |groups: &Groups, payload: &[AtomicU32], number: u32| {
+    let insert = |groups: &WordSetQueue, payload: &[AtomicU32], number: u32| {
         payload[number as usize].store(1, Ordering::Relaxed);
         assert!(groups.insert(number), "number {number} was not in");
     };
-    let take = |groups: &Groups, payload: &[AtomicU32]| -> Vec<u32> {
+    let take = |groups: &WordSetQueue, payload: &[AtomicU32]| -> Vec<u32> {
         let Some((word, bits)) = groups.take_word() else {
             return Vec::new();
         };

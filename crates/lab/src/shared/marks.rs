@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use forebay::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, judge, new_pool_id};
+use forebay::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, new_pool_id};
 use forebay::{Backing, Error, MarkPlace, Region, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
@@ -96,7 +96,7 @@ pub(crate) fn check_new(backing: &Backing) -> Result<()> {
     };
     let path = backing.identity().path;
     let found = place.read().map_err(|source| mark_error(&path, source))?;
-    match judge(&new_side([0; 16]), &FoundMark::of(&found), false, || true) {
+    match classify(&new_side([0; 16]), &FoundMark::of(&found), false, || true) {
         Ok(_) => Ok(()),
         Err(StaleRefusal { found, todo }) => Err(Error::Stale { path, found, todo }),
     }
@@ -138,7 +138,7 @@ pub(crate) fn begin<'a>(
         Some(side) => side,
         None => new_side(new_pool_id()?),
     };
-    let judged = judge(&side, &found, false, || is_new);
+    let judged = classify(&side, &found, false, || is_new);
     let generation = match judged {
         Ok(generation) => generation,
         Err(_) if accept_stale => forebay::marks::next_generation(&side, &found),

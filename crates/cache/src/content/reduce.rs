@@ -4,14 +4,14 @@ use crate::change::Patch;
 use crate::content::candidates::may_be_sparse;
 use crate::content::packed::piece_bytes;
 use crate::content::predictor::Sought;
-use crate::content::{Likeness, Packing};
+use crate::content::{Packing, Sketch};
 use crate::core::{Core, STATE_DIFFERS};
 use crate::entry::{Entry, Key, Kind};
-use crate::index::{Place, Version};
+use crate::index::{Bucket, Version};
 use crate::lanes::thread_hint;
 use crate::layout::{LINE_BYTES, PACKED_HEADER_BYTES};
 use crate::mutants::{Mutant, mutated};
-use crate::plan::Left;
+use crate::plan::SlotRef;
 
 /// Bytes of a slot that are compared at once; a difference within the first few ends most looks.
 const COMPARE_BYTES: usize = 512;
@@ -34,7 +34,7 @@ pub(crate) enum Finding {
     /// Whole.
     Whole,
     /// The slot that has the same bytes.
-    Twin(Left),
+    Duplicate(SlotRef),
     /// Packed, on a base that is held.
     Packed(Packing),
     /// Patches of what the key has at this version of its stripe.
@@ -42,21 +42,21 @@ pub(crate) enum Finding {
 }
 
 /// A block that was looked at.
-pub(crate) struct Examined {
+pub(crate) struct Reduced {
     pub(crate) finding: Finding,
     /// The CRC of the block, if it was needed.
     pub(crate) crc: u32,
     /// What it looks like, where somebody may ask for that.
-    pub(crate) likeness: Option<Likeness>,
+    pub(crate) sketch: Option<Sketch>,
 }
 
 impl Core {
     /// Whether a block is worth a look, and at what.
     #[inline]
-    pub(crate) fn glance(&self, block: &[u8]) -> Option<Looks> {
+    pub(crate) fn probe(&self, block: &[u8]) -> Option<Looks> {
         let content = &self.content;
         let compares = content.compares_writes();
-        let luck = content.predictor.glance();
+        let luck = content.predictor.probe();
         let looks = Looks {
             duplicates: luck.duplicates,
             changes: compares && luck.changes,
@@ -67,109 +67,109 @@ impl Core {
 
     /// Looks at a block that the key is to have.
     #[cold]
-    pub(crate) fn examine(&self, key: Key, place: Place, block: &[u8], looks: Looks) -> Examined {
+    pub(crate) fn reduce(&self, key: Key, bucket: Bucket, block: &[u8], looks: Looks) -> Reduced {
         let content = &self.content;
-        let mut examined = Examined {
+        let mut reduced = Reduced {
             finding: Finding::Whole,
             crc: 0,
-            likeness: None,
+            sketch: None,
         };
         let shares = looks.duplicates && content.shares_duplicates() && self.media.has_checksums();
         if shares {
-            examined.crc = self.media.crc(block);
-            if let Some(twin) = self.find_twin(block, examined.crc) {
-                examined.finding = Finding::Twin(twin);
-                return self.found(examined);
+            reduced.crc = self.media.crc(block);
+            if let Some(duplicate) = self.find_duplicate(block, reduced.crc) {
+                reduced.finding = Finding::Duplicate(duplicate);
+                return self.found(reduced);
             }
         }
         if looks.sparse
             && let Some(pieces) = few_pieces(block)
         {
             let packing = Packing { pieces, base: None };
-            examined.finding = Finding::Packed(packing);
-            return self.found(self.with_crc(examined, block, shares));
+            reduced.finding = Finding::Packed(packing);
+            return self.found(self.with_crc(reduced, block, shares));
         }
         if looks.changes
-            && let Some(finding) = self.find_patches(key, place, block, false)
+            && let Some(finding) = self.find_patches(key, bucket, block, false)
         {
             content.predictor.found(Sought::Changes);
-            examined.finding = finding;
-            return self.with_crc(examined, block, shares);
+            reduced.finding = finding;
+            return self.with_crc(reduced, block, shares);
         }
         if looks.duplicates && content.compares_writes() {
-            let likeness = Likeness::of(block);
-            examined.likeness = Some(likeness);
-            if let Some(finding) = self.find_kin(key, place, block, likeness) {
-                examined.finding = finding;
-                return self.found(self.with_crc(examined, block, shares));
+            let sketch = Sketch::of(block);
+            reduced.sketch = Some(sketch);
+            if let Some(finding) = self.find_similar(key, bucket, block, sketch) {
+                reduced.finding = finding;
+                return self.found(self.with_crc(reduced, block, shares));
             }
         }
         if looks.duplicates {
             content.predictor.found_nothing(Sought::Duplicates);
         }
-        examined
+        reduced
     }
 
-    fn with_crc(&self, mut examined: Examined, block: &[u8], is_known: bool) -> Examined {
+    fn with_crc(&self, mut reduced: Reduced, block: &[u8], is_known: bool) -> Reduced {
         if !is_known {
-            examined.crc = self.media.crc(block);
+            reduced.crc = self.media.crc(block);
         }
-        examined
+        reduced
     }
 
-    fn found(&self, examined: Examined) -> Examined {
+    fn found(&self, reduced: Reduced) -> Reduced {
         self.content.predictor.found(Sought::Duplicates);
-        examined
+        reduced
     }
 
     /// A slot with exactly these bytes, held.
-    fn find_twin(&self, block: &[u8], crc: u32) -> Option<Left> {
-        let mask = self.content.twin_mask;
-        let index = self.content.candidates.twin(crc & mask)?;
+    fn find_duplicate(&self, block: &[u8], crc: u32) -> Option<SlotRef> {
+        let mask = self.content.duplicate_mask;
+        let index = self.content.candidates.duplicate(crc & mask)?;
         let may_be_equal = |entry: Entry| (entry.crc() ^ crc) & mask == 0;
-        let (entry, left) = self.hold_slot_of(index, may_be_equal)?;
+        let (entry, slot_ref) = self.hold_slot_of(index, may_be_equal)?;
         let is_equal = if entry.is_packed() {
             let mut found = vec![0; block.len()];
-            self.media.read_packed(left.slot(), &mut found) && found == block
+            self.media.read_packed(slot_ref.slot(), &mut found) && found == block
         } else {
-            self.differing_pieces(left.slot(), block, 0).is_some()
+            self.differing_pieces(slot_ref.slot(), block, 0).is_some()
         };
-        let is_equal = is_equal || mutated(Mutant::TwinTrustedByCrc);
+        let is_equal = is_equal || mutated(Mutant::DuplicateTrustedByCrc);
         // A page that the medium lost reads as zeroes.
-        if is_equal && !self.media.slot_lost(left.slot()) {
-            return Some(left);
+        if is_equal && !self.media.slot_lost(slot_ref.slot()) {
+            return Some(slot_ref);
         }
-        self.let_go(left, &self.slots.stock(thread_hint()));
+        self.release_slot(slot_ref, &self.slots.slot_cache(thread_hint()));
         None
     }
 
     /// How to store the block as what it does not have in common with one like it: packed, on a base
     /// that is held; or as patches, if that one is its own.
-    fn find_kin(
+    fn find_similar(
         &self,
         key: Key,
-        place: Place,
+        bucket: Bucket,
         block: &[u8],
-        likeness: Likeness,
+        sketch: Sketch,
     ) -> Option<Finding> {
-        let index = self.content.candidates.kin(likeness)?;
+        let index = self.content.candidates.similar(sketch)?;
         let like = self.media.load_entry(index);
         if like.key() == key && !like.is_packed() {
             // As a base, the slot that the key leaves would be held for it alone.
-            let finding = self.find_patches(key, place, block, true)?;
+            let finding = self.find_patches(key, bucket, block, true)?;
             self.content.predictor.found(Sought::Changes);
             return Some(finding);
         }
-        let (entry, left) = self.hold_slot_of(index, |_| true)?;
-        let stock = || self.slots.stock(thread_hint());
+        let (entry, slot_ref) = self.hold_slot_of(index, |_| true)?;
+        let slot_cache = || self.slots.slot_cache(thread_hint());
         let base = if entry.is_packed() {
             // As long as we hold the slot, it holds its base.
-            let base = self.media.packing(left.slot()).and_then(|p| p.base);
+            let base = self.media.packing(slot_ref.slot()).and_then(|p| p.base);
             let held = base.filter(|base| self.content.references.hold(*base));
-            self.let_go(left, &stock());
+            self.release_slot(slot_ref, &slot_cache());
             held?
         } else {
-            left.slot()
+            slot_ref.slot()
         };
         let pieces_max = packed_pieces_max(block.len());
         match self.differing_pieces(base, block, pieces_max) {
@@ -178,7 +178,7 @@ impl Core {
                 Some(Finding::Packed(Packing { pieces, base }))
             }
             _ => {
-                self.let_go(Left::plain(base), &stock());
+                self.release_slot(SlotRef::plain(base), &slot_cache());
                 None
             }
         }
@@ -186,7 +186,7 @@ impl Core {
 
     /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced by
     /// whoever published it, and with another holder nobody changes it (I10).
-    fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, Left)> {
+    fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, SlotRef)> {
         let entry = self.media.load_entry(index);
         let may_be_shared = |entry: Entry| {
             !entry.is_free() && self.is_sound(entry) && !entry.is_partial() && wanted(entry)
@@ -194,9 +194,9 @@ impl Core {
         if !may_be_shared(entry) || entry.kind() != Kind::Data {
             return None;
         }
-        let left = Left::of(entry)?;
+        let slot_ref = SlotRef::of(entry)?;
         let references = &self.content.references;
-        let stripe = self.place(entry.key()).stripe;
+        let stripe = self.bucket(entry.key()).stripe;
         crate::sync::look_hint();
         // Not worth a wait: its holder may be in the midst of a fence.
         if !self.index.try_lock(stripe) {
@@ -204,14 +204,16 @@ impl Core {
         }
         let now = self.media.load_entry(index);
         // Under its key's lock the mapping stays, so its slot has a holder.
-        let still = now.key() == entry.key() && Left::of(now) == Some(left) && may_be_shared(now);
+        let still =
+            now.key() == entry.key() && SlotRef::of(now) == Some(slot_ref) && may_be_shared(now);
         let still = still || mutated(Mutant::HeldWithoutRecheck);
-        let is_whole = !references.is_patched(left.slot()) || mutated(Mutant::PatchedSlotShared);
+        let is_whole =
+            !references.is_patched(slot_ref.slot()) || mutated(Mutant::PatchedSlotShared);
         let held = still
             && is_whole
-            && (mutated(Mutant::SharedWithoutHold) || references.hold(left.slot()));
+            && (mutated(Mutant::SharedWithoutHold) || references.hold(slot_ref.slot()));
         self.index.unlock(stripe);
-        held.then_some((entry, left))
+        held.then_some((entry, slot_ref))
     }
 
     /// The bytes that differ from what is cached of the key, if they are few and may be changed in
@@ -219,11 +221,11 @@ impl Core {
     fn find_patches(
         &self,
         key: Key,
-        place: Place,
+        bucket: Bucket,
         block: &[u8],
         is_likely: bool,
     ) -> Option<Finding> {
-        let (version, found) = self.peek(place, key);
+        let (version, found) = self.peek(bucket, key);
         let (index, entry) = found?;
         let slot = entry
             .slot()
@@ -240,7 +242,7 @@ impl Core {
         let pieces = self.differing_pieces(slot, block, pieces_max);
         let pieces = pieces.filter(|_| !self.media.slot_lost(slot));
         if pieces.is_none() != differed {
-            self.remember(place, key, pieces.is_none());
+            self.remember(bucket, key, pieces.is_none());
         }
         let Some(pieces) = pieces else {
             self.content.predictor.found_nothing(Sought::Changes);
@@ -252,15 +254,15 @@ impl Core {
     }
 
     /// Remembers whether the key's block differed, if that takes no wait.
-    fn remember(&self, place: Place, key: Key, differs: bool) {
-        if !self.index.try_lock(place.stripe) {
+    fn remember(&self, bucket: Bucket, key: Key, differs: bool) {
+        if !self.index.try_lock(bucket.stripe) {
             return;
         }
-        if let Some((index, _)) = self.find(place, key) {
+        if let Some((index, _)) = self.find(bucket, key) {
             let others = self.state(index) & !STATE_DIFFERS;
             self.set_state(index, others | if differs { STATE_DIFFERS } else { 0 });
         }
-        self.index.unlock(place.stripe);
+        self.index.unlock(bucket.stripe);
     }
 
     /// One bit for each piece in which the block differs from a slot; `None` if they are more than

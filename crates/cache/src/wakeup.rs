@@ -10,12 +10,12 @@ use crate::tuning::Watermarks;
 #[derive(Default)]
 struct State {
     stopping: bool,
-    work_rings: u64,
-    space_rings: u64,
+    work_notices: u64,
+    space_notices: u64,
 }
 
 /// Two condition variables with a memory, so that no ring is lost.
-pub(crate) struct Bell {
+pub(crate) struct Wakeup {
     state: Mutex<State>,
     work: Condvar,
     space: Condvar,
@@ -24,11 +24,11 @@ pub(crate) struct Bell {
     pub(crate) watermarks: Watermarks,
 }
 
-impl Bell {
-    /// The bell of a pool of so many slots.
-    pub(crate) fn new(slots: u64, block_bytes: u64, options: &RuntimeOptions) -> Bell {
+impl Wakeup {
+    /// The wakeup of a pool of so many slots.
+    pub(crate) fn new(slots: u64, block_bytes: u64, options: &RuntimeOptions) -> Wakeup {
         let kept_free = slots * u64::from(options.free_low_per_mille) / 1000;
-        Bell {
+        Wakeup {
             state: Mutex::default(),
             work: Condvar::new(),
             space: Condvar::new(),
@@ -51,17 +51,17 @@ impl Bell {
     fn dirty_rose_above_low(&self, now: u64) {
         self.pace.charge();
         if now == self.pace.low() + 1 {
-            self.ring_work();
+            self.notify_work();
         }
     }
     /// Wakes the background threads.
-    pub(crate) fn ring_work(&self) {
-        self.state().work_rings += 1;
+    pub(crate) fn notify_work(&self) {
+        self.state().work_notices += 1;
         self.work.notify_all();
     }
     /// Wakes throttled writers.
-    pub(crate) fn ring_space(&self) {
-        self.state().space_rings += 1;
+    pub(crate) fn notify_space(&self) {
+        self.state().space_notices += 1;
         self.space.notify_all();
     }
     /// Tells the background threads to end.
@@ -78,9 +78,9 @@ impl Bell {
         let state = self.state();
         let (state, _) = self
             .work
-            .wait_timeout_while(state, at_most, |s| !s.stopping && s.work_rings == seen)
+            .wait_timeout_while(state, at_most, |s| !s.stopping && s.work_notices == seen)
             .unwrap_or_else(|e| e.into_inner());
-        (state.work_rings, state.stopping)
+        (state.work_notices, state.stopping)
     }
     /// Sleeps, unless the pool is being closed.
     pub(crate) fn pause(&self, at_most: Duration) {
@@ -91,15 +91,15 @@ impl Bell {
         );
     }
     /// The number of space rings so far; take it before looking for space.
-    pub(crate) fn space_rings(&self) -> u64 {
-        self.state().space_rings
+    pub(crate) fn space_notices(&self) -> u64 {
+        self.state().space_notices
     }
     /// Waits for space to be announced after the `seen`-th ring.
     pub(crate) fn wait_space(&self, seen: u64, at_most: Duration) {
         let state = self.state();
         drop(
             self.space
-                .wait_timeout_while(state, at_most, |s| !s.stopping && s.space_rings == seen),
+                .wait_timeout_while(state, at_most, |s| !s.stopping && s.space_notices == seen),
         );
     }
 }

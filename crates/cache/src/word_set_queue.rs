@@ -10,16 +10,16 @@ use crate::queue::Queue;
 use crate::sync::{AtomicU64, Ordering, spin_hint};
 
 /// The set.
-pub(crate) struct Groups {
+pub(crate) struct WordSetQueue {
     words: Box<[AtomicU64]>,
     queue: Queue,
 }
 
-impl Groups {
+impl WordSetQueue {
     /// An empty set over `0..numbers`.
-    pub(crate) fn new(numbers: u32) -> Groups {
+    pub(crate) fn new(numbers: u32) -> WordSetQueue {
         let words = (numbers as usize).div_ceil(64).max(1);
-        Groups {
+        WordSetQueue {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
             queue: Queue::with_capacity(words),
         }

@@ -58,17 +58,17 @@ impl BackingStore for Halves {
         half.zero_range(offset, len_bytes)
     }
     fn sync(&self) -> io::Result<()> {
-        self.sync_parts().into_values().next().map_or(Ok(()), Err)
+        self.sync_domains().into_values().next().map_or(Ok(()), Err)
     }
-    fn part_at(&self, offset: u64) -> StorePart {
-        StorePart(offset / HALF_BYTES)
+    fn domain_at(&self, offset: u64) -> FaultDomain {
+        FaultDomain(offset / HALF_BYTES)
     }
-    fn sync_parts(&self) -> FailedParts {
-        let halves = (0..).map(StorePart).zip(&self.0);
+    fn sync_domains(&self) -> FailedDomains {
+        let halves = (0..).map(FaultDomain).zip(&self.0);
         let failed = halves.filter_map(|(part, half)| Some((part, half.sync().err()?)));
         failed.collect()
     }
-    fn part_name(&self, part: StorePart) -> Option<String> {
+    fn domain_name(&self, part: FaultDomain) -> Option<String> {
         Some(format!("half {}", part.0))
     }
     fn counters(&self) -> BackingCounters {

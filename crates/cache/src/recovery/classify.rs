@@ -17,11 +17,11 @@ use crate::entry::Key;
 use crate::error::Result;
 use crate::media::Media;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Log, Record, Salt, Shape};
+use crate::record::{ElementKind, Log, Record, Salt};
 use crate::recovery::Notes;
 
 /// Leaves the committed records, in order of sequence.
-pub(super) fn judge(
+pub(super) fn classify(
     media: &Media,
     salt: Salt,
     strict: bool,
@@ -195,11 +195,11 @@ fn is_intact(media: &Media, log: &Log, record: &Record) -> bool {
         let Some(slot) = element.entry.slot() else {
             return true;
         };
-        let covered = match element.shape {
+        let covered = match element.kind {
             // Redo bytes are in the record, over a base that was fenced before.
-            Shape::Delta { .. } => return true,
-            Shape::Append { valid_bytes } => valid_bytes as usize,
-            Shape::Whole => media.block_bytes(),
+            ElementKind::Delta { .. } => return true,
+            ElementKind::Append { valid_bytes } => valid_bytes as usize,
+            ElementKind::Whole => media.block_bytes(),
         };
         if element.entry.is_packed() {
             return slot < media.geometry.slots()

@@ -3,21 +3,21 @@
 use super::{give_slots, return_slots};
 use crate::change::{Action, Change, Outcome, record_bound};
 use crate::commit::{Block, Source};
-use crate::content::{Examined, Finding};
+use crate::content::{Finding, Reduced};
 use crate::core::Core;
 use crate::error::Slim;
 use crate::index::Version;
-use crate::plan::{Left, Scratch};
-use crate::slots::Stock;
+use crate::plan::{Scratch, SlotRef};
+use crate::slots::SlotCache;
 use crate::workspace::NO_SLOT;
 
 /// Looks at the blocks; commits them if there is something to gain. False if not, or if that did not
 /// go at once: nothing has happened then, and the blocks know what they look like.
-pub(super) fn commit_examined(
+pub(super) fn commit_reduced(
     core: &Core,
     blocks: &mut [Block],
     data: &[u8],
-    stock: &Stock<'_>,
+    slot_cache: &SlotCache<'_>,
 ) -> Slim<bool> {
     let mut findings = Vec::new();
     for (number, block) in blocks.iter_mut().enumerate() {
@@ -25,24 +25,24 @@ pub(super) fn commit_examined(
             continue;
         };
         let bytes = &data[at..at + core.block_bytes()];
-        let Some(looks) = core.glance(bytes) else {
+        let Some(looks) = core.probe(bytes) else {
             continue;
         };
-        let examined = core.examine(block.key, block.place, bytes, looks);
-        block.likeness = examined.likeness;
-        if !matches!(examined.finding, Finding::Whole) {
-            findings.push((number, examined));
+        let reduced = core.reduce(block.key, block.bucket, bytes, looks);
+        block.sketch = reduced.sketch;
+        if !matches!(reduced.finding, Finding::Whole) {
+            findings.push((number, reduced));
         }
     }
     if findings.is_empty() {
         return Ok(false);
     }
-    commit_findings(core, blocks, findings, data, stock)
+    commit_findings(core, blocks, findings, data, slot_cache)
 }
 
 /// Looks at the blocks that a transaction writes whole beside parts of others, and makes less of those
 /// where there is something to gain. What the changes then hold is given back by [`undo`].
-pub(super) fn examine_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
+pub(super) fn reduce_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
     for change in changes {
         // What was rebuilt from the present block has a version: it is whole because it must be.
         let (
@@ -58,9 +58,9 @@ pub(super) fn examine_changes(core: &Core, changes: &mut [Change], data: &[u8]) 
         };
         let at = *at;
         let bytes = &data[at..at + core.block_bytes()];
-        if let Some(looks) = core.glance(bytes) {
-            let examined = core.examine(change.key, change.place, bytes, looks);
-            (change.action, change.based_on) = action_of(examined, at);
+        if let Some(looks) = core.probe(bytes) {
+            let reduced = core.reduce(change.key, change.bucket, bytes, looks);
+            (change.action, change.based_on) = action_of(reduced, at);
         }
     }
 }
@@ -69,20 +69,20 @@ pub(super) fn examine_changes(core: &Core, changes: &mut [Change], data: &[u8]) 
 fn commit_findings(
     core: &Core,
     blocks: &[Block],
-    findings: Vec<(usize, Examined)>,
+    findings: Vec<(usize, Reduced)>,
     data: &[u8],
-    stock: &Stock<'_>,
+    slot_cache: &SlotCache<'_>,
 ) -> Slim<bool> {
     let mut changes = changes_of(blocks, findings);
     let mut scratch = Scratch::default();
     let fits = record_bound(&changes) <= core.lanes.lane_bytes() / 2;
-    let outcome = if fits && give_slots(&mut changes, stock, &mut Vec::new()) {
-        core.commit(&changes, data, stock, &mut scratch)
+    let outcome = if fits && give_slots(&mut changes, slot_cache, &mut Vec::new()) {
+        core.commit(&changes, data, slot_cache, &mut scratch)
     } else {
         Ok(Outcome::Stale)
     };
     if !matches!(outcome, Ok(Outcome::Done(_))) {
-        undo(core, &mut changes, stock);
+        undo(core, &mut changes, slot_cache);
         return outcome.map(|_| false);
     }
     for step in &scratch.steps {
@@ -90,20 +90,20 @@ fn commit_findings(
             // A slot that was changed in place is not shared.
             continue;
         }
-        let likeness = blocks[step.change].likeness;
-        core.note_block(step.effect.entry.crc(), step.effect.index, likeness);
+        let sketch = blocks[step.change].sketch;
+        core.note_block(step.effect.entry.crc(), step.effect.index, sketch);
     }
     tally(core, &changes);
     Ok(true)
 }
 
 /// A change for each block, in their order; fresh ones have no slots yet.
-fn changes_of(blocks: &[Block], findings: Vec<(usize, Examined)>) -> Vec<Change> {
+fn changes_of(blocks: &[Block], findings: Vec<(usize, Reduced)>) -> Vec<Change> {
     let mut findings = findings.into_iter().peekable();
     let change = |(number, block): (usize, &Block)| {
         let found = findings.next_if(|(found, _)| *found == number);
         let (action, based_on) = match (block.source, found) {
-            (Source::Data { at }, Some((_, examined))) => action_of(examined, at),
+            (Source::Data { at }, Some((_, reduced))) => action_of(reduced, at),
             (Source::Data { at }, None) => (whole(at), None),
             (Source::Slot { crc }, _) => {
                 let slot = block.slot;
@@ -112,7 +112,7 @@ fn changes_of(blocks: &[Block], findings: Vec<(usize, Examined)>) -> Vec<Change>
         };
         Change {
             key: block.key,
-            place: block.place,
+            bucket: block.bucket,
             action,
             based_on,
         }
@@ -121,10 +121,10 @@ fn changes_of(blocks: &[Block], findings: Vec<(usize, Examined)>) -> Vec<Change>
 }
 
 /// What becomes of an examined block at `data[at..]`, and the version that this is based on.
-fn action_of(examined: Examined, at: usize) -> (Action, Option<Version>) {
-    let crc = examined.crc;
-    match examined.finding {
-        Finding::Twin(held) => (Action::Share { held, crc }, None),
+fn action_of(reduced: Reduced, at: usize) -> (Action, Option<Version>) {
+    let crc = reduced.crc;
+    match reduced.finding {
+        Finding::Duplicate(held) => (Action::Share { held, crc }, None),
         Finding::Packed(packing) => {
             let action = Action::Packed {
                 slot: NO_SLOT,
@@ -152,19 +152,19 @@ fn whole(at: usize) -> Action {
 
 /// Gives back what is held for changes that were not made. Not once a fence has failed: recovery may
 /// find the record, and with it mappings to these very slots.
-pub(super) fn undo(core: &Core, changes: &mut [Change], stock: &Stock<'_>) {
-    return_slots(core, changes, stock);
+pub(super) fn undo(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
+    return_slots(core, changes, slot_cache);
     if core.writable().is_err() {
         return;
     }
     for change in changes {
         let held = match change.action {
             Action::Share { held, .. } => Some(held),
-            Action::Packed { packing, .. } => packing.base.map(Left::plain),
+            Action::Packed { packing, .. } => packing.base.map(SlotRef::plain),
             _ => None,
         };
         if let Some(held) = held {
-            core.let_go(held, stock);
+            core.release_slot(held, slot_cache);
         }
     }
 }

@@ -77,7 +77,7 @@ const DAMAGED: &str = "look at what is there and remove it if it is not ours; to
 ///
 /// # Errors
 /// The two are not of the same moment.
-pub fn judge(
+pub fn classify(
     side: &PoolSide,
     found: &FoundMark,
     is_empty: bool,
@@ -236,7 +236,7 @@ mod tests {
             (side(0, Stage::None), FoundMark::Damaged, None, None),
         ];
         for (pool, found, with, without) in rows {
-            let judged = |holds: bool| judge(&pool, &found, false, || !holds);
+            let judged = |holds: bool| classify(&pool, &found, false, || !holds);
             assert_eq!(judged(true).ok(), with, "{pool:?} {found:?}");
             assert_eq!(judged(false).ok(), without, "{pool:?} {found:?}");
             let refused = judged(true).err();
@@ -247,16 +247,16 @@ mod tests {
     #[test]
     fn an_empty_directory_admits_a_pool_that_holds_nothing_of_it() {
         for found in [FoundMark::None, mark(4, MarkState::Open)] {
-            assert!(judge(&other(7, Stage::Open), &found, true, || true).is_ok());
-            assert!(judge(&other(7, Stage::Open), &found, true, || false).is_err());
+            assert!(classify(&other(7, Stage::Open), &found, true, || true).is_ok());
+            assert!(classify(&other(7, Stage::Open), &found, true, || false).is_err());
         }
-        assert!(judge(&side(0, Stage::None), &FoundMark::Damaged, true, || true).is_err());
+        assert!(classify(&side(0, Stage::None), &FoundMark::Damaged, true, || true).is_err());
     }
 
     #[test]
     fn a_refusal_names_the_pool_the_time_and_what_became_of_it() {
         let pool = other(0, Stage::None);
-        let found = judge(&pool, &mark(4, MarkState::Open), false, || true).unwrap_err();
+        let found = classify(&pool, &mark(4, MarkState::Open), false, || true).unwrap_err();
         for part in [
             "stale",
             "01010101010101010101010101010101",

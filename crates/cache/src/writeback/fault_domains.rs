@@ -9,43 +9,45 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::Round;
-use super::merge::Flight;
-use crate::backing::{Backing, FailedParts, StorePart};
+use super::WritebackBatch;
+use super::merge::InFlightBlock;
+use crate::backing::{Backing, FailedDomains, FaultDomain};
 use crate::core::Core;
 use crate::entry::Key;
 use crate::volume::VolumeState;
 
 /// What a round may take.
-pub(super) enum Serving<'a> {
+pub(super) enum RoundScope<'a> {
     /// Of all volumes what may be asked now.
     Due,
     /// Of this volume everything, in trouble or not, but these parts.
-    Only(u32, &'a BTreeSet<StorePart>),
+    Only(u32, &'a BTreeSet<FaultDomain>),
 }
 
 /// Parts that are in trouble and not due.
-pub(super) struct LeftAlone(Vec<(Arc<VolumeState>, BTreeSet<StorePart>)>);
+pub(super) struct BackedOff(Vec<(Arc<VolumeState>, BTreeSet<FaultDomain>)>);
 
-impl LeftAlone {
+impl BackedOff {
     /// Whether the key's block lies in one.
     pub(super) fn contains(&self, core: &Core, key: Key) -> bool {
         let mut known = self.0.iter();
         let found = known.find(|(volume, _)| volume.id == key.volume());
-        found.is_some_and(|(volume, parts)| parts.contains(&core.part_of_volume(volume, key)))
+        found.is_some_and(|(volume, parts)| parts.contains(&core.domain_of_volume(volume, key)))
     }
 }
 
 impl Core {
     /// The part of the backing that the key's block lies in.
-    pub(super) fn part_of(&self, backing: &Backing, key: Key) -> StorePart {
-        backing.part_at(key.block() * self.block_bytes() as u64)
+    pub(super) fn domain_of(&self, backing: &Backing, key: Key) -> FaultDomain {
+        backing.domain_at(key.block() * self.block_bytes() as u64)
     }
 
     /// The same; a volume without a backing is in trouble as a whole.
-    fn part_of_volume(&self, volume: &VolumeState, key: Key) -> StorePart {
+    fn domain_of_volume(&self, volume: &VolumeState, key: Key) -> FaultDomain {
         let backing = volume.backing();
-        backing.map_or(StorePart::default(), |backing| self.part_of(backing, key))
+        backing.map_or(FaultDomain::default(), |backing| {
+            self.domain_of(backing, key)
+        })
     }
 
     /// The blocks of a volume that a round is to serve; none if not the volume.
@@ -53,18 +55,18 @@ impl Core {
         &self,
         volume: &VolumeState,
         group: &'g [(Key, u32)],
-        serving: &Serving<'_>,
+        serving: &RoundScope<'_>,
     ) -> Option<Cow<'g, [(Key, u32)]>> {
         let left_out = match serving {
-            Serving::Due => Cow::Owned(self.left_alone_of(volume)),
-            Serving::Only(id, parts) if *id == volume.id => Cow::Borrowed(*parts),
-            Serving::Only(..) => return None,
+            RoundScope::Due => Cow::Owned(self.backed_off_of(volume)),
+            RoundScope::Only(id, parts) if *id == volume.id => Cow::Borrowed(*parts),
+            RoundScope::Only(..) => return None,
         };
         if left_out.is_empty() {
             return Some(Cow::Borrowed(group));
         }
         let is_served = |(key, _): &&(Key, u32)| {
-            let part = self.part_of_volume(volume, *key);
+            let part = self.domain_of_volume(volume, *key);
             !left_out.contains(&part)
         };
         let served: Vec<(Key, u32)> = group.iter().filter(is_served).copied().collect();
@@ -77,18 +79,18 @@ impl Core {
         !self.has_background() || wait.is_zero()
     }
 
-    fn left_alone_of(&self, volume: &VolumeState) -> BTreeSet<StorePart> {
+    fn backed_off_of(&self, volume: &VolumeState) -> BTreeSet<FaultDomain> {
         let in_trouble = volume.health.in_trouble().into_iter();
         let rest = in_trouble.filter(|(_, wait)| !self.is_due(*wait));
         rest.map(|(part, _)| part).collect()
     }
 
     /// The parts of all volumes that are in trouble and not due.
-    pub(super) fn left_alone(&self) -> LeftAlone {
+    pub(super) fn backed_off(&self) -> BackedOff {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let known = volumes.iter().flatten();
-        let parts = known.map(|volume| (volume.clone(), self.left_alone_of(volume)));
-        LeftAlone(parts.filter(|(_, parts)| !parts.is_empty()).collect())
+        let parts = known.map(|volume| (volume.clone(), self.backed_off_of(volume)));
+        BackedOff(parts.filter(|(_, parts)| !parts.is_empty()).collect())
     }
 
     /// Announces what is dirty in parts in trouble that are to be asked again.
@@ -97,7 +99,7 @@ impl Core {
         for volume in volumes.iter().flatten() {
             let in_trouble = volume.health.in_trouble().into_iter();
             let due = in_trouble.filter(|(_, wait)| self.is_due(*wait));
-            let due: BTreeSet<StorePart> = due.map(|(part, _)| part).collect();
+            let due: BTreeSet<FaultDomain> = due.map(|(part, _)| part).collect();
             for (part, blocks) in self.announce_parts(volume, due) {
                 if blocks == 0 {
                     // Discarded meanwhile: there is nothing left that it could refuse.
@@ -128,14 +130,14 @@ impl Core {
     fn announce_parts(
         &self,
         volume: &VolumeState,
-        parts: BTreeSet<StorePart>,
-    ) -> BTreeMap<StorePart, u64> {
+        parts: BTreeSet<FaultDomain>,
+    ) -> BTreeMap<FaultDomain, u64> {
         let mut blocks: BTreeMap<_, _> = parts.into_iter().map(|part| (part, 0)).collect();
         if blocks.is_empty() {
             return blocks;
         }
         for index in self.dirty_entries(volume.id) {
-            let part = self.part_of_volume(volume, self.media.load_entry(index).key());
+            let part = self.domain_of_volume(volume, self.media.load_entry(index).key());
             if let Some(count) = blocks.get_mut(&part) {
                 self.dirty.insert(index);
                 *count += 1;
@@ -149,11 +151,11 @@ impl Core {
     pub(super) fn note_health(
         &self,
         volume: &VolumeState,
-        flights: &[Flight],
-        mut failed: FailedParts,
-        round: &mut Round,
+        flights: &[InFlightBlock],
+        mut failed: FailedDomains,
+        round: &mut WritebackBatch,
     ) {
-        let asked: BTreeSet<StorePart> = flights.iter().map(|flight| flight.part).collect();
+        let asked: BTreeSet<FaultDomain> = flights.iter().map(|flight| flight.part).collect();
         let mut back = BTreeSet::new();
         for part in asked {
             let Some(error) = failed.remove(&part) else {
@@ -164,7 +166,7 @@ impl Core {
             };
             volume.health.failed(part, &error);
             self.tallies.mine().write_back_errors(1);
-            round.failed_parts.insert(part);
+            round.failed_domains.insert(part);
             round.note(volume.backing_error(error));
         }
         // What earlier rounds dropped while they failed.
