@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ struct Watcher<'a> {
     /// Whether the sync that is begun will fail, after which nothing does.
     is_failing: Cell<bool>,
     fails_first: bool,
+    /// What was made dirty once more before the first sync.
+    redirtied: Rc<RefCell<Vec<Range<u64>>>>,
 }
 
 impl Observer for Watcher<'_> {
@@ -48,6 +51,11 @@ impl Observer for Watcher<'_> {
     }
 
     fn synced(&self, _: Synced) {}
+
+    fn redirtied(&self, _: FileIdentity, bytes: Range<u64>) {
+        assert!(self.act.borrow().is_some(), "a sync came before");
+        self.redirtied.borrow_mut().push(bytes);
+    }
 }
 
 fn watched<T>(mounting: u64, act: impl FnOnce() + 'static, work: impl FnOnce() -> T) -> T {
@@ -65,6 +73,7 @@ fn observed<T>(
         act: RefCell::new(Some(Box::new(act))),
         is_failing: Cell::new(false),
         fails_first,
+        redirtied: Rc::default(),
     })));
     let result = work();
     set_observer(None);
@@ -172,6 +181,34 @@ fn a_sync_that_fails_at_recovery_loses_nothing_of_a_file_that_was_handed_over() 
     let rig = rig.with_pool(&image.take());
     let recovered = observed(1, true, drop_pages(rig.path("file")), || rig.open());
     recovered.expect("open").close().expect("close");
+    assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
+}
+
+/// The process was killed after the kernel had told it, and only it, that a sync had failed.
+#[test]
+fn a_sync_that_failed_before_a_kill_is_not_forgotten_with_the_process_that_was_told() {
+    let rig = Rc::new(Rig::new(POOL_BYTES));
+    let file = pooled(&rig);
+    let image = Rc::new(RefCell::new(Vec::new()));
+    let (there, into) = (rig.clone(), image.clone());
+    let look = move || *into.borrow_mut() = there.durable();
+    watched(1, look, || file.suspend().expect("suspend"));
+    drop(file);
+    let rig = Rc::try_unwrap(rig).ok().expect("nobody else has it");
+    let rig = rig.with_pool(&image.take());
+    let redirtied = Rc::new(RefCell::new(Vec::new()));
+    set_observer(Some(Rc::new(Watcher {
+        mounting: 1,
+        act: RefCell::new(Some(Box::new(|| {}))),
+        is_failing: Cell::new(false),
+        fails_first: false,
+        redirtied: redirtied.clone(),
+    })));
+    let buffer = rig.open().expect("open");
+    set_observer(None);
+    // All that the pool has, in whole pages.
+    assert_eq!(redirtied.take(), [0..12288]);
+    buffer.close().expect("close");
     assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
 }
 

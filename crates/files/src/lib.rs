@@ -37,6 +37,7 @@ pub mod observe;
 mod page_cache;
 mod ranges;
 mod recovery;
+mod redirty;
 mod registry;
 #[cfg(test)]
 mod room_tests;

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +46,8 @@ pub trait Observer {
     fn failure(&self, _file: FileIdentity) -> Option<io::Error> {
         None
     }
+    /// These pages of the file were made dirty once more.
+    fn redirtied(&self, _file: FileIdentity, _bytes: Range<u64>) {}
 }
 
 /// Threads that are watched now.
@@ -86,6 +89,13 @@ pub(crate) fn mounting() -> Option<u64> {
 pub(crate) fn before_write_back(file: FileIdentity) -> io::Result<()> {
     let failure = observer().and_then(|observer| observer.failure(file));
     failure.map_or(Ok(()), Err)
+}
+
+/// Pages of the file were made dirty once more.
+pub(crate) fn redirtied(file: FileIdentity, bytes: Range<u64>) {
+    if let Some(observer) = observer() {
+        observer.redirtied(file, bytes);
+    }
 }
 
 /// `fdatasync`.

@@ -19,6 +19,7 @@ use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 use crate::naming::{Found, NamesRecovery};
 use crate::page_cache::PageCache;
+use crate::redirty::redirty;
 use crate::segments::{self, Owner, SEGMENT_BLOCKS_SHIFT, SegmentTable};
 use crate::sizes::{Row, RowCut, SizeTable};
 use crate::store::{Mapping, VirtualStore};
@@ -77,6 +78,7 @@ impl Recovery<'_> {
         let mut report = FilesRecovery::default();
         let mut targets = self.find_targets(names, &mut report);
         self.store.ready();
+        self.distrust_syncs(names, &mut targets);
         self.write_back(names, &mut targets, &mut report);
         let kept = targets.kept;
         let is_kept = |id: &FileId| kept.contains_key(id);
@@ -189,6 +191,52 @@ impl Recovery<'_> {
         blocks
     }
 
+    /// A sync of a file that was handed over may have failed, and the process before been killed before it could
+    /// say so in the row: the kernel then calls pages clean that the disk lacks, and the next sync succeeds. What
+    /// the pool has is made dirty in the page cache once more. A file that refuses that is kept.
+    fn distrust_syncs(&self, names: &dyn NamesRecovery, targets: &mut Targets) {
+        let is_handed_over = |target: &Arc<Target>| target.is_handed_over();
+        if !targets.found.values().any(is_handed_over) {
+            return;
+        }
+        let mut dirty = Vec::new();
+        self.blocks_without(&|_| false, |block| dirty.push(block));
+        dirty.sort_unstable();
+        let block_bytes = self.volume.block_size() as u64;
+        for (segment, Owner { id, part }) in &self.owned {
+            let Some(target) = targets
+                .found
+                .get(id)
+                .filter(|target| is_handed_over(target))
+            else {
+                continue;
+            };
+            let first = u64::from(*segment) << SEGMENT_BLOCKS_SHIFT;
+            let segment_blocks = 1 << SEGMENT_BLOCKS_SHIFT;
+            let held = dirty.partition_point(|block| *block < first)
+                ..dirty.partition_point(|block| *block < first + segment_blocks);
+            // Where the block lies in the file.
+            let place = |block: u64| (part * segment_blocks + block - first) * block_bytes;
+            let file = target.descriptor();
+            let runs = dirty[held].chunk_by(|one, next| one + 1 == *next);
+            let redirtied = runs
+                .map(|run| place(run[0])..place(run[0]) + run.len() as u64 * block_bytes)
+                .try_for_each(|bytes| redirty(&file, bytes));
+            if let Err(error) = redirtied {
+                targets.found.remove(id);
+                self.keep_all(*id);
+                targets.kept.insert(*id, refused(&names.name(*id), &error));
+            }
+        }
+    }
+
+    /// The pool keeps what it has of the file.
+    fn keep_all(&self, id: FileId) {
+        // In this order: a segment that stands for nothing swallows what is written to it.
+        self.each_segment(id, |segment, _| self.store.keep(segment));
+        self.each_segment(id, |segment, _| self.store.unmap(segment));
+    }
+
     /// Writes what the pool has to the files, durably. A file that cannot be written is kept.
     fn write_back(
         &self,
@@ -232,9 +280,7 @@ impl Recovery<'_> {
                 self.write_back_one(&target, blocks)
             });
             if let Err(why) = saved {
-                // In this order: a segment that stands for nothing swallows what is written to it.
-                self.each_segment(row.id, |segment, _| self.store.keep(segment));
-                self.each_segment(row.id, |segment, _| self.store.unmap(segment));
+                self.keep_all(row.id);
                 targets.kept.insert(row.id, why);
             }
         }

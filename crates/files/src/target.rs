@@ -231,6 +231,11 @@ impl Target {
         self.set_handed_over(end);
     }
 
+    /// Whether anything of it was handed over.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over_bytes.load(Ordering::Acquire) > 0
+    }
+
     /// It is the pool's again.
     pub(crate) fn taken_back(&self) {
         if self.has_failed_since_handed_over() {
