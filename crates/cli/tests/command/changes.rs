@@ -6,46 +6,46 @@ use std::process::Stdio;
 use rustix::process::Signal;
 
 use crate::nbd::Client;
-use crate::place::{DISK_BYTES, Place, skips_without_fuse};
+use crate::test_env::{DISK_BYTES, TestEnv, skips_without_fuse};
 
 #[test]
 fn disks_are_attached_and_detached_while_others_are_served() {
-    let place = Place::with_pool();
-    place.make_image("second.img");
-    let daemon = place.serve_nbd(&[]);
-    let socket = place.path("nbd.sock");
+    let env = TestEnv::with_pool();
+    env.make_image("second.img");
+    let daemon = env.serve_nbd(&[]);
+    let socket = env.path("nbd.sock");
     let mut first = Client::open(&socket, "disk.img").unwrap();
     first.write(0, &[1; 4096]).unwrap();
 
     let attach = ["attach", "POOL", "--backing", "./second.img"];
-    let report = place.ask(&[&attach[..], &["--name", "second"]].concat());
+    let report = env.ask(&[&attach[..], &["--name", "second"]].concat());
     assert_eq!(report["name"], "second");
-    assert_eq!(place.run(&attach).code, 1, "it is attached already");
-    let taken = place.run(&[&attach[..], &["--name", "disk.img"]].concat());
+    assert_eq!(env.run(&attach).code, 1, "it is attached already");
+    let taken = env.run(&[&attach[..], &["--name", "disk.img"]].concat());
     assert_eq!(taken.code, 2, "{}", taken.stderr);
 
     let mut second = Client::open(&socket, "second").unwrap();
     second.write(8192, &[2; 4096]).unwrap();
     let detach = ["detach", "POOL", "second"];
-    let refused = place.run(&detach);
+    let refused = env.run(&detach);
     assert_eq!(refused.code, 4, "somebody is connected: {}", refused.stderr);
     drop(second);
-    while place.ask(&["stat", "POOL"])["volumes"][1]["nbd_connections"] != 0 {
+    while env.ask(&["stat", "POOL"])["volumes"][1]["nbd_connections"] != 0 {
         std::thread::yield_now();
     }
-    assert_eq!(place.ask(&detach)["detached"], "second");
-    let image = std::fs::read(place.path("second.img")).unwrap();
+    assert_eq!(env.ask(&detach)["detached"], "second");
+    let image = std::fs::read(env.path("second.img")).unwrap();
     assert_eq!(
         image[8192..12288],
         [2; 4096],
         "everything is in the backing"
     );
     assert!(Client::open(&socket, "second").is_err());
-    assert_eq!(place.run(&detach).code, 1, "it is not there any more");
+    assert_eq!(env.run(&detach).code, 1, "it is not there any more");
 
     assert_eq!(first.read(0, 4096).unwrap(), [1; 4096]);
     // A new disk may have the name, and even the backing.
-    place.ask(&[&attach[..], &["--name", "second"]].concat());
+    env.ask(&[&attach[..], &["--name", "second"]].concat());
     daemon.end();
 }
 
@@ -54,27 +54,27 @@ fn a_mounted_disk_in_use_is_not_detached() {
     if skips_without_fuse("a_mounted_disk_in_use_is_not_detached") {
         return;
     }
-    let place = Place::with_pool();
-    place.make_image("second.img");
-    std::fs::create_dir(place.path("second")).unwrap();
-    let daemon = place.serve();
+    let env = TestEnv::with_pool();
+    env.make_image("second.img");
+    std::fs::create_dir(env.path("second")).unwrap();
+    let daemon = env.serve();
     let attach = ["attach", "POOL", "--backing", "./second.img"];
-    let unreachable = place.run(&attach);
+    let unreachable = env.run(&attach);
     assert_eq!(unreachable.code, 2, "{}", unreachable.stderr);
-    place.ask(&[&attach[..], &["--fuse", "./second"]].concat());
+    env.ask(&[&attach[..], &["--fuse", "./second"]].concat());
     let disk = std::fs::File::options()
         .read(true)
         .write(true)
-        .open(place.path("second/disk"))
+        .open(env.path("second/disk"))
         .unwrap();
     disk.write_all_at(&[3; 4096], 0).unwrap();
-    let refused = place.run(&["detach", "POOL", "second.img"]);
+    let refused = env.run(&["detach", "POOL", "second.img"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
     disk.write_all_at(&[4; 4096], 4096).unwrap();
     drop(disk);
-    place.ask(&["detach", "POOL", "second.img"]);
-    assert!(!place.path("second/disk").exists());
+    env.ask(&["detach", "POOL", "second.img"]);
+    assert!(!env.path("second/disk").exists());
     daemon.end();
 }
 
@@ -83,30 +83,30 @@ fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
     if skips_without_fuse("a_mount_that_comes_back_is_not_taken_for_the_one_that_went") {
         return;
     }
-    let place = Place::with_pool();
-    place.make_image("second.img");
-    std::fs::create_dir(place.path("second")).unwrap();
-    let daemon = place.serve();
+    let env = TestEnv::with_pool();
+    env.make_image("second.img");
+    std::fs::create_dir(env.path("second")).unwrap();
+    let daemon = env.serve();
     let attach = ["attach", "POOL", "--backing", "./second.img", "--fuse"];
-    let missing = place.run(&[&attach[..], &["./missing"]].concat());
+    let missing = env.run(&[&attach[..], &["./missing"]].concat());
     assert_eq!(missing.code, 1, "{}", missing.stderr);
     assert!(missing.stderr.contains("missing"), "{}", missing.stderr);
     for _ in 0..3 {
-        place.ask(&[&attach[..], &["./second"]].concat());
-        let busy = place.run(&[&attach[..], &["./second", "--name", "other"]].concat());
+        env.ask(&[&attach[..], &["./second"]].concat());
+        let busy = env.run(&[&attach[..], &["./second", "--name", "other"]].concat());
         assert_eq!(busy.code, 1, "{}", busy.stderr);
-        place.ask(&["detach", "POOL", "second.img"]);
+        env.ask(&["detach", "POOL", "second.img"]);
     }
-    place.ask(&[&attach[..], &["./second"]].concat());
+    env.ask(&[&attach[..], &["./second"]].concat());
     // Somebody else unmounts it: the daemon goes on with the other one, and ends with that.
     let unmount = |name: &str| {
         let unmounted = std::process::Command::new("umount")
-            .arg(place.path(name))
+            .arg(env.path(name))
             .status();
         assert!(unmounted.unwrap().success());
     };
     unmount("second");
-    while place.ask(&["stat", "POOL"])["front_ends"]
+    while env.ask(&["stat", "POOL"])["front_ends"]
         .as_array()
         .unwrap()
         .len()
@@ -114,16 +114,16 @@ fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
     {
         std::thread::yield_now();
     }
-    place.open_disk().write_all_at(&[1; 4096], 0).unwrap();
+    env.open_disk().write_all_at(&[1; 4096], 0).unwrap();
     unmount("mount");
     assert_eq!(daemon.wait(), Some(0));
 }
 
 #[test]
 fn a_detach_that_is_called_off_leaves_the_disk_served() {
-    let place = Place::with_test_pool();
-    let daemon = place.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
-    let socket = place.path("nbd.sock");
+    let env = TestEnv::with_test_pool();
+    let daemon = env.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
+    let socket = env.path("nbd.sock");
     let mut client = Client::open(&socket, "disk.img").unwrap();
     for block in 0..512 {
         client.write(block * 4096, &[5; 4096]).unwrap();
@@ -131,11 +131,11 @@ fn a_detach_that_is_called_off_leaves_the_disk_served() {
     drop(client);
     // A backing that fails every write keeps the drain from ending.
     let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
-    place.ask(&[&fail[..], &["18446744073709551615"]].concat());
-    while place.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
+    env.ask(&[&fail[..], &["18446744073709551615"]].concat());
+    while env.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
         std::thread::yield_now();
     }
-    let detaching = place
+    let detaching = env
         .command(&["detach", "POOL", "disk.img"])
         .stderr(Stdio::piped())
         .spawn()
@@ -153,11 +153,11 @@ fn a_detach_that_is_called_off_leaves_the_disk_served() {
     assert_eq!(client.read(4096, 4096).unwrap(), [5; 4096]);
     client.write(0, &[6; 4096]).unwrap();
     drop(client);
-    place.ask(&[&fail[..], &["0"]].concat());
-    while place.run(&["detach", "POOL", "disk.img"]).code == 4 {
+    env.ask(&[&fail[..], &["0"]].concat());
+    while env.run(&["detach", "POOL", "disk.img"]).code == 4 {
         std::thread::yield_now();
     }
-    let image = std::fs::read(place.path("disk.img")).unwrap();
+    let image = std::fs::read(env.path("disk.img")).unwrap();
     assert_eq!(image[..4096], [6; 4096]);
     assert_eq!(image[4096..8192], [5; 4096]);
     daemon.end();
@@ -165,10 +165,10 @@ fn a_detach_that_is_called_off_leaves_the_disk_served() {
 
 #[test]
 fn settings_are_shown_changed_and_checked() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&["--dirty-high", "70"]);
-    assert_eq!(place.ask(&["set", "POOL"])["dirty_high_per_mille"], 700);
-    let set = place.ask(&[
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&["--dirty-high", "70"]);
+    assert_eq!(env.ask(&["set", "POOL"])["dirty_high_per_mille"], 700);
+    let set = env.ask(&[
         "set",
         "POOL",
         "--dirty-low",
@@ -194,42 +194,42 @@ fn settings_are_shown_changed_and_checked() {
     assert_eq!(set["defer_journal"], "off");
     assert_eq!(set["share_duplicates"], "off");
     assert_eq!(set["compare_writes"], "on");
-    assert_eq!(set, place.ask(&["stat", "POOL"])["settings"]);
-    let refused = place.run(&["set", "POOL", "--dirty-low", "40"]);
+    assert_eq!(set, env.ask(&["stat", "POOL"])["settings"]);
+    let refused = env.run(&["set", "POOL", "--dirty-low", "40"]);
     assert_eq!(refused.code, 2, "above the high one: {}", refused.stderr);
-    assert_eq!(place.run(&["set", "POOL", "--dirty-low", "140"]).code, 2);
+    assert_eq!(env.run(&["set", "POOL", "--dirty-low", "140"]).code, 2);
     daemon.end();
 }
 
 #[test]
 fn a_disk_grows_with_its_backing_and_a_pool_when_nobody_serves_it() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[7; 4096]).unwrap();
     let image = std::fs::File::options()
         .write(true)
-        .open(place.path("disk.img"))
+        .open(env.path("disk.img"))
         .unwrap();
     image.set_len(2 * DISK_BYTES).unwrap();
     let grow = ["resize", "POOL", "--volume", "disk.img"];
-    let grown = place.ask(&grow);
+    let grown = env.ask(&grow);
     assert_eq!(grown["size_bytes"], 2 * DISK_BYTES);
-    assert_eq!(place.ask(&grow)["grown_bytes"], 0);
-    let mut larger = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    assert_eq!(env.ask(&grow)["grown_bytes"], 0);
+    let mut larger = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     larger.write(2 * DISK_BYTES - 4096, &[8; 4096]).unwrap();
-    assert_eq!(place.run(&["resize", "POOL", "--size", "16M"]).code, 4);
+    assert_eq!(env.run(&["resize", "POOL", "--size", "16M"]).code, 4);
     drop((client, larger));
     daemon.end();
 
-    let slots = place.ask(&["info", "POOL"])["slots"].as_u64().unwrap();
-    place.ask(&["resize", "POOL", "--size", "16M"]);
-    let info = place.ask(&["info", "POOL"]);
+    let slots = env.ask(&["info", "POOL"])["slots"].as_u64().unwrap();
+    env.ask(&["resize", "POOL", "--size", "16M"]);
+    let info = env.ask(&["info", "POOL"]);
     assert!(info["slots"].as_u64().unwrap() > slots * 3 / 2, "{info}");
     assert_eq!(info["dirty_blocks"], 0);
-    assert_eq!(place.run(&["resize", "POOL", "--size", "8M"]).code, 2);
-    let daemon = place.serve_nbd(&[]);
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    assert_eq!(env.run(&["resize", "POOL", "--size", "8M"]).code, 2);
+    let daemon = env.serve_nbd(&[]);
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     assert_eq!(client.read(0, 4096).unwrap(), [7; 4096]);
     assert_eq!(client.read(2 * DISK_BYTES - 4096, 4096).unwrap(), [8; 4096]);
     drop(client);
@@ -238,28 +238,28 @@ fn a_disk_grows_with_its_backing_and_a_pool_when_nobody_serves_it() {
 
 #[test]
 fn faults_are_for_test_pools_and_are_reported() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
     let flip = ["fault", "POOL", "flip-bit", "disk.img", "--block", "3"];
-    let refused = place.run(&flip);
+    let refused = env.run(&flip);
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(refused.stderr.contains("real data"), "{}", refused.stderr);
     daemon.end();
 
-    let place = Place::with_test_pool();
-    let daemon = place.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
-    assert_eq!(place.run(&flip).code, 2, "the block is not cached");
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let env = TestEnv::with_test_pool();
+    let daemon = env.serve_nbd(&["--dirty-low", "90", "--dirty-high", "95"]);
+    assert_eq!(env.run(&flip).code, 2, "the block is not cached");
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(3 * 4096, &[9; 4096]).unwrap();
-    place.ask(&flip);
+    env.ask(&flip);
     assert!(client.read(3 * 4096, 4096).is_err(), "the only copy is bad");
     client.write(3 * 4096, &[10; 4096]).unwrap();
     assert_eq!(client.read(3 * 4096, 4096).unwrap(), [10; 4096]);
 
-    place.ask(&["fault", "POOL", "fail-backing", "disk.img", "--writes", "1"]);
-    let _ = place.run(&["flush", "POOL"]);
-    place.ask(&["flush", "POOL"]);
-    let stat = place.ask(&["stat", "POOL"]);
+    env.ask(&["fault", "POOL", "fail-backing", "disk.img", "--writes", "1"]);
+    let _ = env.run(&["flush", "POOL"]);
+    env.ask(&["flush", "POOL"]);
+    let stat = env.ask(&["stat", "POOL"]);
     assert!(
         stat["totals"]["write_back_errors"].as_u64().unwrap() >= 1,
         "{stat}"
@@ -275,7 +275,7 @@ fn faults_are_for_test_pools_and_are_reported() {
         "--microseconds",
         "2000",
     ];
-    assert_eq!(place.ask(&slow)["delayed"]["microseconds"], 2000);
+    assert_eq!(env.ask(&slow)["delayed"]["microseconds"], 2000);
     let began = std::time::Instant::now();
     assert_eq!(client.read(600 * 4096, 4096).unwrap(), [0; 4096]);
     assert!(began.elapsed() >= std::time::Duration::from_micros(2000));
@@ -285,10 +285,10 @@ fn faults_are_for_test_pools_and_are_reported() {
 
 #[test]
 fn the_sockets_are_their_owners_alone() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
     for name in ["pool.sock", "nbd.sock"] {
-        let mode = std::fs::metadata(place.path(name))
+        let mode = std::fs::metadata(env.path(name))
             .unwrap()
             .permissions()
             .mode();
@@ -296,29 +296,26 @@ fn the_sockets_are_their_owners_alone() {
     }
     daemon.end();
     for name in ["pool.sock", "nbd.sock"] {
-        assert!(!place.path(name).exists(), "{name}");
+        assert!(!env.path(name).exists(), "{name}");
     }
 }
 
 #[test]
 fn an_attach_that_fails_half_way_leaves_nothing_attached() {
-    let place = Place::with_pool();
-    place.make_image("second.img");
-    std::fs::write(place.path("in-the-way"), "precious").unwrap();
-    let daemon = place.serve_nbd(&[]);
+    let env = TestEnv::with_pool();
+    env.make_image("second.img");
+    std::fs::write(env.path("in-the-way"), "precious").unwrap();
+    let daemon = env.serve_nbd(&[]);
     let attach = ["attach", "POOL", "--backing", "./second.img"];
-    let refused = place.run(&[&attach[..], &["--vhost-user", "./in-the-way"]].concat());
+    let refused = env.run(&[&attach[..], &["--vhost-user", "./in-the-way"]].concat());
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("no socket"), "{}", refused.stderr);
-    let stat = place.ask(&["stat", "POOL"]);
+    let stat = env.ask(&["stat", "POOL"]);
     assert_eq!(stat["volumes"].as_array().unwrap().len(), 1, "{stat}");
     // Neither its name nor its file is taken.
     let socket = ["--vhost-user", "./socket"];
-    place.ask(&[&attach[..], &socket].concat());
-    place.ask(&["detach", "POOL", "second.img"]);
+    env.ask(&[&attach[..], &socket].concat());
+    env.ask(&["detach", "POOL", "second.img"]);
     daemon.end();
-    assert_eq!(
-        std::fs::read(place.path("in-the-way")).unwrap(),
-        b"precious"
-    );
+    assert_eq!(std::fs::read(env.path("in-the-way")).unwrap(), b"precious");
 }

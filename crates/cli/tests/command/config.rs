@@ -1,18 +1,18 @@
 //! Config files: one pool, several disks and front ends; errors with file, line and key.
 
 use crate::nbd::Client;
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
-fn write(place: &Place, text: &str) {
-    std::fs::write(place.path("forebay.toml"), text).unwrap();
+fn write(env: &TestEnv, text: &str) {
+    std::fs::write(env.path("forebay.toml"), text).unwrap();
 }
 
 #[test]
 fn a_config_file_serves_several_disks_and_a_flag_wins_over_it() {
-    let place = Place::with_pool();
-    place.make_image("second.img");
+    let env = TestEnv::with_pool();
+    env.make_image("second.img");
     write(
-        &place,
+        &env,
         "pool = \"pool\"
 nbd = [\"unix:nbd.sock\", \"tcp:127.0.0.1:0\"]
 log-format = \"json\"
@@ -27,18 +27,18 @@ name = \"first\"
 backing = \"second.img\"
 ",
     );
-    let daemon = place.serve_with(&["--config", "./forebay.toml", "--dirty-high", "80"]);
+    let daemon = env.serve_with(&["--config", "./forebay.toml", "--dirty-high", "80"]);
     assert_eq!(daemon.announced.len(), 4, "two disks at two front ends");
     for export in ["first", "second.img"] {
-        let mut client = Client::open(&place.path("nbd.sock"), export).unwrap();
+        let mut client = Client::open(&env.path("nbd.sock"), export).unwrap();
         client.write(0, export.as_bytes()).unwrap();
         assert_eq!(client.read(0, export.len()).unwrap(), export.as_bytes());
     }
-    let settings = &place.ask(&["stat", "POOL"])["settings"];
+    let settings = &env.ask(&["stat", "POOL"])["settings"];
     assert_eq!(settings["dirty_high_per_mille"], 800);
     assert_eq!(settings["flush_rate_limit_bytes_per_s"], 8 << 20);
     daemon.end();
-    let log = place.log();
+    let log = env.log();
     assert!(!log.is_empty());
     for line in log.lines() {
         let entry: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -51,7 +51,7 @@ backing = \"second.img\"
 
 #[test]
 fn wrong_config_files_are_refused_with_file_line_and_key() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     for (text, parts) in [
         (
             "pool = \"pool\"\nbackin = \"disk.img\"\n",
@@ -76,14 +76,14 @@ fn wrong_config_files_are_refused_with_file_line_and_key() {
             ["no-such-user", "no such user"],
         ),
     ] {
-        write(&place, text);
-        let refused = place.run(&["serve", "--config", "./forebay.toml"]);
+        write(&env, text);
+        let refused = env.run(&["serve", "--config", "./forebay.toml"]);
         assert_eq!(refused.code, 2, "{text}: {}", refused.stderr);
         for part in parts {
             assert!(refused.stderr.contains(part), "{text}: {}", refused.stderr);
         }
     }
-    let missing = place.run(&["serve", "--config", "./missing.toml"]);
+    let missing = env.run(&["serve", "--config", "./missing.toml"]);
     assert_eq!(missing.code, 2);
     assert!(
         missing.stderr.contains("missing.toml"),
@@ -94,8 +94,8 @@ fn wrong_config_files_are_refused_with_file_line_and_key() {
 
 #[test]
 fn a_wrong_certificate_is_named() {
-    let place = Place::with_pool();
-    std::fs::write(place.path("server.pem"), "no certificate").unwrap();
+    let env = TestEnv::with_pool();
+    std::fs::write(env.path("server.pem"), "no certificate").unwrap();
     let tls = [
         "--tls-certificate",
         "./server.pem",
@@ -111,17 +111,17 @@ fn a_wrong_certificate_is_named() {
         "--nbd",
         "tcp:127.0.0.1:0",
     ];
-    let half = place.run(&[&serve[..], &tls].concat());
+    let half = env.run(&[&serve[..], &tls].concat());
     assert_eq!(half.code, 2, "{}", half.stderr);
-    let whole = place.run(&[&serve[..], &tls, &["--tls-client-ca", "./ca.pem"]].concat());
+    let whole = env.run(&[&serve[..], &tls, &["--tls-client-ca", "./ca.pem"]].concat());
     assert_eq!(whole.code, 1, "{}", whole.stderr);
     assert!(whole.stderr.contains("server."), "{}", whole.stderr);
 }
 
 #[test]
 fn tcp_beyond_loopback_needs_tls() {
-    let place = Place::with_pool();
-    let refused = place.run(&[
+    let env = TestEnv::with_pool();
+    let refused = env.run(&[
         "serve",
         "--pool",
         "POOL",
@@ -132,5 +132,5 @@ fn tcp_beyond_loopback_needs_tls() {
     ]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     assert!(refused.stderr.contains("TLS"), "{}", refused.stderr);
-    assert!(!place.path("pool.sock").exists());
+    assert!(!env.path("pool.sock").exists());
 }

@@ -4,30 +4,30 @@ use std::os::unix::fs::FileExt;
 
 use rustix::process::Signal;
 
-use crate::place::{Place, skips_without_fuse};
+use crate::test_env::{TestEnv, skips_without_fuse};
 
 #[test]
 fn a_daemon_serves_answers_and_ends_when_told() {
     if skips_without_fuse("a_daemon_serves_answers_and_ends_when_told") {
         return;
     }
-    let place = Place::with_pool();
-    let daemon = place.serve();
-    let disk = place.open_disk();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve();
+    let disk = env.open_disk();
     disk.write_all_at(&[0x42; 8192], 4096).unwrap();
     drop(disk);
 
-    let stat = place.run(&["stat", "POOL", "--json"]).json();
+    let stat = env.run(&["stat", "POOL", "--json"]).json();
     assert!(
         stat["totals"]["payload_bytes"].as_u64().unwrap() >= 8192,
         "{stat}"
     );
     assert!(stat["dirty_blocks"].as_u64().unwrap() >= 2, "{stat}");
-    assert_eq!(place.run(&["flush", "POOL"]).code, 0);
-    let stat = place.run(&["stat", "POOL", "--json"]).json();
+    assert_eq!(env.run(&["flush", "POOL"]).code, 0);
+    let stat = env.run(&["stat", "POOL", "--json"]).json();
     assert_eq!(stat["dirty_blocks"], 0, "{stat}");
     let mut image = [0; 8192];
-    let backing = std::fs::File::open(place.path("disk.img")).unwrap();
+    let backing = std::fs::File::open(env.path("disk.img")).unwrap();
     backing.read_exact_at(&mut image, 4096).unwrap();
     assert_eq!(image, [0x42; 8192]);
 
@@ -44,13 +44,13 @@ fn a_daemon_serves_answers_and_ends_when_told() {
             "MOUNT",
         ],
     ] {
-        let outcome = place.run(arguments);
+        let outcome = env.run(arguments);
         assert_eq!(outcome.code, 4, "{arguments:?}: {}", outcome.stderr);
     }
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(0));
-    assert!(!place.path("pool.sock").exists());
-    assert!(!place.path("mount/disk").exists());
+    assert!(!env.path("pool.sock").exists());
+    assert!(!env.path("mount/disk").exists());
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn a_disk_in_use_stays_served_after_the_first_signal() {
     if skips_without_fuse("a_disk_in_use_stays_served_after_the_first_signal") {
         return;
     }
-    let place = Place::with_pool();
-    let daemon = place.serve();
-    let disk = place.open_disk();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve();
+    let disk = env.open_disk();
     daemon.signal(Signal::INT);
     std::thread::sleep(std::time::Duration::from_millis(300));
     disk.write_all_at(b"still there", 0).unwrap();
@@ -73,10 +73,10 @@ fn what_was_acknowledged_before_sigkill_is_there_afterwards() {
     if skips_without_fuse("what_was_acknowledged_before_sigkill_is_there_afterwards") {
         return;
     }
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     for round in 1..=3_u8 {
-        let daemon = place.serve();
-        let disk = place.open_disk();
+        let daemon = env.serve();
+        let disk = env.open_disk();
         for number in 0..64_u64 {
             let content = [round ^ number as u8; 5000];
             disk.write_all_at(&content, number * 6000 + u64::from(round))
@@ -85,9 +85,9 @@ fn what_was_acknowledged_before_sigkill_is_there_afterwards() {
         daemon.signal(Signal::KILL);
         drop(disk);
         drop(daemon);
-        assert_eq!(place.run(&["check", "POOL"]).code, 0);
-        let daemon = place.serve();
-        let disk = place.open_disk();
+        assert_eq!(env.run(&["check", "POOL"]).code, 0);
+        let daemon = env.serve();
+        let disk = env.open_disk();
         for number in 0..64_u64 {
             let mut content = [0; 5000];
             disk.read_exact_at(&mut content, number * 6000 + u64::from(round))

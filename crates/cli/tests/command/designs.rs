@@ -9,12 +9,12 @@ use rustix::process::Signal;
 
 use crate::ending::{load, verify, wait_for};
 use crate::nbd::Client;
-use crate::place::{DISK_BYTES, Daemon, Place, skips_without_fuse};
+use crate::test_env::{DISK_BYTES, Daemon, TestEnv, skips_without_fuse};
 
 const DESIGNS: [&str; 4] = ["classic", "ubj", "tinca", "spindle"];
 
-fn create(place: &Place, design: &str) {
-    let made = place.ask(&[
+fn create(env: &TestEnv, design: &str) {
+    let made = env.ask(&[
         "create",
         "POOL",
         "--size",
@@ -29,8 +29,8 @@ fn create(place: &Place, design: &str) {
     assert!(made["slots"].as_u64().unwrap() > 1000, "{made}");
 }
 
-fn serve(place: &Place, design: &str) -> Daemon {
-    place.serve_nbd(&["--engine", design])
+fn serve(env: &TestEnv, design: &str) -> Daemon {
+    env.serve_nbd(&["--engine", design])
 }
 
 fn kill(daemon: Daemon) {
@@ -41,15 +41,15 @@ fn kill(daemon: Daemon) {
 #[test]
 fn each_design_serves_and_keeps_what_it_acknowledged() {
     for design in DESIGNS {
-        let place = Place::new();
-        create(&place, design);
-        let mode = std::fs::metadata(place.path("pool")).unwrap().mode();
+        let env = TestEnv::new();
+        create(&env, design);
+        let mode = std::fs::metadata(env.path("pool")).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600, "{design}");
-        let daemon = serve(&place, design);
-        let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+        let daemon = serve(&env, design);
+        let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
         let content = [design.as_bytes(), &[7; 9000]].concat();
         client.write(4090, &content).unwrap();
-        let stat = place.ask(&["stat", "POOL"]);
+        let stat = env.ask(&["stat", "POOL"]);
         assert_eq!(stat["engine"], design);
         assert_eq!(stat["totals"]["commits"], 1, "{design}");
         assert_eq!(stat["totals"]["blocks_committed"], 4, "{design}");
@@ -61,19 +61,19 @@ fn each_design_serves_and_keeps_what_it_acknowledged() {
         assert_eq!(stat["front_ends"][0]["kind"], "nbd");
         kill(daemon);
 
-        let daemon = serve(&place, design);
-        let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+        let daemon = serve(&env, design);
+        let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
         assert_eq!(client.read(4090, content.len()).unwrap(), content);
-        place.ask(&["flush", "POOL"]);
+        env.ask(&["flush", "POOL"]);
         let mut found = vec![0; content.len()];
-        let image = std::fs::File::open(place.path("disk.img")).unwrap();
+        let image = std::fs::File::open(env.path("disk.img")).unwrap();
         image.read_exact_at(&mut found, 4090).unwrap();
         assert_eq!(found, content, "{design}");
-        assert_eq!(place.ask(&["stat", "POOL"])["dirty_blocks"], 0, "{design}");
+        assert_eq!(env.ask(&["stat", "POOL"])["dirty_blocks"], 0, "{design}");
         drop(client);
         daemon.end();
-        let daemon = serve(&place, design);
-        let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+        let daemon = serve(&env, design);
+        let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
         assert_eq!(client.read(4090, content.len()).unwrap(), content);
         drop(client);
         daemon.end();
@@ -83,18 +83,18 @@ fn each_design_serves_and_keeps_what_it_acknowledged() {
 #[test]
 fn sigkill_under_load_loses_nothing_whatever_the_design() {
     for design in DESIGNS {
-        let place = Place::new();
-        create(&place, design);
+        let env = TestEnv::new();
+        create(&env, design);
         let acknowledged = Arc::new(AtomicU64::new(0));
         for count in [500, 1500] {
-            let daemon = serve(&place, design);
-            let loads = load(&place, &acknowledged);
+            let daemon = serve(&env, design);
+            let loads = load(&env, &acknowledged);
             wait_for(&acknowledged, count);
             kill(daemon);
             loads.join().unwrap();
         }
-        let daemon = serve(&place, design);
-        verify(&place, acknowledged.load(Ordering::SeqCst));
+        let daemon = serve(&env, design);
+        verify(&env, acknowledged.load(Ordering::SeqCst));
         daemon.end();
     }
 }
@@ -104,40 +104,40 @@ fn a_design_is_mounted_and_offered_to_guests_as_well() {
     if skips_without_fuse("a_design_is_mounted_and_offered_to_guests_as_well") {
         return;
     }
-    let place = Place::new();
-    create(&place, "classic");
+    let env = TestEnv::new();
+    create(&env, "classic");
     let front_ends = ["--fuse", "MOUNT", "--vhost-user", "./guest.sock"];
-    let daemon = serve_with(&place, "classic", &front_ends);
-    let disk = place.open_disk();
+    let daemon = serve_with(&env, "classic", &front_ends);
+    let disk = env.open_disk();
     disk.write_all_at(b"over FUSE", 5000).unwrap();
     let mut found = [0; 9];
     disk.read_exact_at(&mut found, 5000).unwrap();
     assert_eq!(&found, b"over FUSE");
     drop(disk);
-    let stat = place.ask(&["stat", "POOL"]);
+    let stat = env.ask(&["stat", "POOL"]);
     let kinds: Vec<_> = stat["front_ends"].as_array().unwrap().iter().collect();
     assert_eq!(kinds.len(), 2, "{stat}");
-    let mounted_on = place.path("mount");
+    let mounted_on = env.path("mount");
     assert_eq!(
         stat["volumes"][0]["mounted_on"],
         mounted_on.to_str().unwrap()
     );
-    assert!(place.path("guest.sock").exists());
+    assert!(env.path("guest.sock").exists());
     daemon.end();
-    assert!(!place.path("guest.sock").exists());
+    assert!(!env.path("guest.sock").exists());
 }
 
-fn serve_with(place: &Place, design: &str, more: &[&str]) -> Daemon {
+fn serve_with(env: &TestEnv, design: &str, more: &[&str]) -> Daemon {
     let all = ["--pool", "POOL", "--backing", "BACKING", "--engine", design];
-    place.serve_with(&[&all, more].concat())
+    env.serve_with(&[&all, more].concat())
 }
 
 #[test]
 fn what_belongs_to_the_engine_forebay_is_refused_by_name() {
-    let place = Place::new();
-    create(&place, "classic");
-    let daemon = serve(&place, "classic");
-    place.make_image("second.img");
+    let env = TestEnv::new();
+    create(&env, "classic");
+    let daemon = serve(&env, "classic");
+    env.make_image("second.img");
     for command in [
         &["attach", "POOL", "--backing", "./second.img"][..],
         &["detach", "POOL", "disk.img"],
@@ -146,13 +146,13 @@ fn what_belongs_to_the_engine_forebay_is_refused_by_name() {
         &["fault", "POOL", "flip-bit", "disk.img", "--block", "1"],
         &["top", "POOL", "--once"],
     ] {
-        let refused = place.run(command);
+        let refused = env.run(command);
         assert_eq!(refused.code, 2, "{command:?}: {}", refused.stderr);
         let says =
             refused.stderr.contains("the engine classic") && refused.stderr.contains("forebay");
         assert!(says, "{command:?}: {}", refused.stderr);
     }
-    let second = place.run(&[
+    let second = env.run(&[
         "serve",
         "--pool",
         "POOL",
@@ -169,11 +169,11 @@ fn what_belongs_to_the_engine_forebay_is_refused_by_name() {
 
 #[test]
 fn another_engine_another_disk_or_a_pool_is_refused() {
-    let place = Place::new();
-    create(&place, "classic");
-    let image = std::fs::File::create(place.path("larger.img")).unwrap();
+    let env = TestEnv::new();
+    create(&env, "classic");
+    let image = std::fs::File::create(env.path("larger.img")).unwrap();
     image.set_len(2 * DISK_BYTES).unwrap();
-    place.make_image("same-size.img");
+    env.make_image("same-size.img");
     let serve = ["serve", "--pool", "POOL", "--nbd", "NBD"];
     for (more, says) in [
         (
@@ -190,18 +190,18 @@ fn another_engine_another_disk_or_a_pool_is_refused() {
             "a cache of another disk",
         ),
     ] {
-        let refused = place.run(&[&serve[..], more].concat());
+        let refused = env.run(&[&serve[..], more].concat());
         assert_eq!(refused.code, 3, "{more:?}: {}", refused.stderr);
         let says = refused.stderr.contains(says);
         assert!(says, "{}", refused.stderr);
     }
     for command in ["info", "check"] {
-        let refused = place.run(&[command, "POOL"]);
+        let refused = env.run(&[command, "POOL"]);
         assert_eq!(refused.code, 3, "{}", refused.stderr);
         let says = refused.stderr.contains("--engine classic");
         assert!(says, "{}", refused.stderr);
     }
-    let pool = Place::with_pool();
+    let pool = TestEnv::with_pool();
     let refused =
         pool.run(&[&serve[..], &["--backing", "BACKING", "--engine", "classic"]].concat());
     assert_eq!(refused.code, 3, "{}", refused.stderr);
@@ -209,8 +209,8 @@ fn another_engine_another_disk_or_a_pool_is_refused() {
 
 #[test]
 fn arguments_that_make_no_sense_for_a_design_are_refused() {
-    let place = Place::new();
-    let image = std::fs::File::create(place.path("odd.img")).unwrap();
+    let env = TestEnv::new();
+    let image = std::fs::File::create(env.path("odd.img")).unwrap();
     image.set_len(DISK_BYTES + 512).unwrap();
     let create = ["create", "POOL", "--size", "8M"];
     let serve = ["serve", "--pool", "POOL", "--nbd", "NBD"];
@@ -251,7 +251,7 @@ fn arguments_that_make_no_sense_for_a_design_are_refused() {
             "--pool",
         ),
     ] {
-        let refused = place.run(&command);
+        let refused = env.run(&command);
         assert_eq!(refused.code, code, "{command:?}: {}", refused.stderr);
         assert!(
             refused.stderr.contains(part),
@@ -259,11 +259,11 @@ fn arguments_that_make_no_sense_for_a_design_are_refused() {
             refused.stderr
         );
     }
-    assert!(!place.path("pool").exists());
-    std::fs::write(place.path("pool"), "somebody's letters").unwrap();
-    let refused = place.run(&[&create[..], &tinca].concat());
+    assert!(!env.path("pool").exists());
+    std::fs::write(env.path("pool"), "somebody's letters").unwrap();
+    let refused = env.run(&[&create[..], &tinca].concat());
     assert_eq!(refused.code, 3, "{}", refused.stderr);
     assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
-    let letters = std::fs::read(place.path("pool")).unwrap();
+    let letters = std::fs::read(env.path("pool")).unwrap();
     assert_eq!(letters, b"somebody's letters");
 }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::Signal;
 
 use crate::nbd::Client;
-use crate::place::{Place, skip, skips_without_fuse};
+use crate::test_env::{TestEnv, skip, skips_without_fuse};
 
 /// Writes blocks one after the other, each with its number, until the daemon goes away; says in
 /// `acknowledged` how many were.
-pub fn load(place: &Place, acknowledged: &Arc<AtomicU64>) -> std::thread::JoinHandle<()> {
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+pub fn load(env: &TestEnv, acknowledged: &Arc<AtomicU64>) -> std::thread::JoinHandle<()> {
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     let acknowledged = Arc::clone(acknowledged);
     std::thread::spawn(move || {
         for number in 1.. {
@@ -37,8 +37,8 @@ pub fn wait_for(acknowledged: &AtomicU64, count: u64) {
 }
 
 /// Everything up to the last acknowledged write is there; the one after it may be.
-pub fn verify(place: &Place, acknowledged: u64) {
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+pub fn verify(env: &TestEnv, acknowledged: u64) {
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     for number in acknowledged.saturating_sub(1022).max(1)..=acknowledged {
         let found = client.read(number % 1024 * 4096, 4096).unwrap();
         let found = u64::from_le_bytes(found[..8].try_into().unwrap());
@@ -49,33 +49,33 @@ pub fn verify(place: &Place, acknowledged: u64) {
 
 #[test]
 fn sigterm_under_load_drains_and_exits_0_and_nothing_is_lost() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let acknowledged = Arc::new(AtomicU64::new(0));
-    let daemon = place.serve_nbd(&[]);
-    let loads = load(&place, &acknowledged);
+    let daemon = env.serve_nbd(&[]);
+    let loads = load(&env, &acknowledged);
     wait_for(&acknowledged, 2000);
     daemon.end();
     loads.join().unwrap();
-    let daemon = place.serve_nbd(&[]);
-    verify(&place, acknowledged.load(Ordering::SeqCst));
+    let daemon = env.serve_nbd(&[]);
+    verify(&env, acknowledged.load(Ordering::SeqCst));
     daemon.end();
 }
 
 #[test]
 fn sigkill_under_load_loses_nothing_and_the_next_daemon_serves() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     for _ in 0..3 {
         let acknowledged = Arc::new(AtomicU64::new(0));
-        let daemon = place.serve_nbd(&[]);
-        let loads = load(&place, &acknowledged);
+        let daemon = env.serve_nbd(&[]);
+        let loads = load(&env, &acknowledged);
         wait_for(&acknowledged, 1500);
         daemon.signal(Signal::KILL);
         loads.join().unwrap();
         drop(daemon);
-        assert!(place.path("pool.sock").exists(), "nobody removed it");
-        assert_eq!(place.run(&["stat", "POOL"]).code, 5);
-        let daemon = place.serve_nbd(&[]);
-        verify(&place, acknowledged.load(Ordering::SeqCst));
+        assert!(env.path("pool.sock").exists(), "nobody removed it");
+        assert_eq!(env.run(&["stat", "POOL"]).code, 5);
+        let daemon = env.serve_nbd(&[]);
+        verify(&env, acknowledged.load(Ordering::SeqCst));
         daemon.end();
     }
 }
@@ -86,10 +86,10 @@ fn a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
         return;
     }
     use std::os::unix::fs::FileExt;
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let serve = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
-    let daemon = place.serve_with(&[&serve[..], &["--shutdown-deadline", "0"]].concat());
-    let disk = place.open_disk();
+    let daemon = env.serve_with(&[&serve[..], &["--shutdown-deadline", "0"]].concat());
+    let disk = env.open_disk();
     disk.write_all_at(&[0x77; 4096], 4096).unwrap();
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(6));
@@ -98,23 +98,23 @@ fn a_disk_in_use_is_given_up_at_the_deadline_with_exit_code_6() {
         "nobody serves it"
     );
     drop(disk);
-    assert!(!place.path("mount/disk").exists(), "the mount is gone");
-    let daemon = place.serve();
+    assert!(!env.path("mount/disk").exists(), "the mount is gone");
+    let daemon = env.serve();
     let mut found = [0; 4096];
-    place.open_disk().read_exact_at(&mut found, 4096).unwrap();
+    env.open_disk().read_exact_at(&mut found, 4096).unwrap();
     assert_eq!(found, [0x77; 4096]);
     daemon.end();
 }
 
 #[test]
 fn a_request_that_hangs_is_given_up_at_the_deadline_and_what_was_acknowledged_stays() {
-    let place = Place::with_test_pool();
-    let daemon = place.serve_nbd(&["--shutdown-deadline", "1"]);
+    let env = TestEnv::with_test_pool();
+    let daemon = env.serve_nbd(&["--shutdown-deadline", "1"]);
     let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
-    place.ask(&[&fail[..], &["18446744073709551615"]].concat());
+    env.ask(&[&fail[..], &["18446744073709551615"]].concat());
     // More than the pool holds: the last write waits for a backing that takes nothing.
     let acknowledged = Arc::new(AtomicU64::new(0));
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     let filling = std::thread::spawn({
         let acknowledged = Arc::clone(&acknowledged);
         move || {
@@ -126,7 +126,7 @@ fn a_request_that_hangs_is_given_up_at_the_deadline_and_what_was_acknowledged_st
             }
         }
     });
-    while place.ask(&["stat", "POOL"])["waiting_writers"] == 0 {
+    while env.ask(&["stat", "POOL"])["waiting_writers"] == 0 {
         std::thread::yield_now();
     }
     daemon.signal(Signal::TERM);
@@ -134,8 +134,8 @@ fn a_request_that_hangs_is_given_up_at_the_deadline_and_what_was_acknowledged_st
     filling.join().unwrap();
     let blocks = acknowledged.load(Ordering::SeqCst);
     assert!(blocks > 1000, "{blocks}");
-    let daemon = place.serve_nbd(&[]);
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let daemon = env.serve_nbd(&[]);
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     for block in 0..blocks {
         assert_eq!(client.read(block * 4096, 4096).unwrap(), content(block));
     }
@@ -148,11 +148,11 @@ fn the_second_signal_ends_at_once() {
     if skips_without_fuse("the_second_signal_ends_at_once") {
         return;
     }
-    let place = Place::with_pool();
-    let daemon = place.serve();
-    let disk = place.open_disk();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve();
+    let disk = env.open_disk();
     daemon.signal(Signal::TERM);
-    while !place.log().contains("in use") {
+    while !env.log().contains("in use") {
         std::thread::yield_now();
     }
     daemon.signal(Signal::TERM);
@@ -162,9 +162,9 @@ fn the_second_signal_ends_at_once() {
 
 #[test]
 fn of_two_daemons_on_one_pool_the_second_is_told_who_has_it() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
-    let second = place.run(&[
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
+    let second = env.run(&[
         "serve",
         "--pool",
         "POOL",
@@ -176,60 +176,56 @@ fn of_two_daemons_on_one_pool_the_second_is_told_who_has_it() {
     assert_eq!(second.code, 4, "{}", second.stderr);
     assert!(second.stderr.contains("/pool"), "{}", second.stderr);
     // The first one is as it was.
-    assert_eq!(place.run(&["stat", "POOL"]).code, 0);
-    assert!(Client::open(&place.path("nbd.sock"), "disk.img").is_ok());
+    assert_eq!(env.run(&["stat", "POOL"]).code, 0);
+    assert!(Client::open(&env.path("nbd.sock"), "disk.img").is_ok());
     daemon.end();
 }
 
 #[test]
 fn clients_of_the_control_socket_do_not_hold_the_end_up() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
-    let mut watching = UnixStream::connect(place.path("pool.sock")).unwrap();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
+    let mut watching = UnixStream::connect(env.path("pool.sock")).unwrap();
     let sample = b"{\"command\": \"sample\", \"interval_ms\": 60000}\n";
     watching.write_all(sample).unwrap();
-    let idle = UnixStream::connect(place.path("pool.sock")).unwrap();
-    assert_eq!(place.run(&["stat", "POOL"]).code, 0);
+    let idle = UnixStream::connect(env.path("pool.sock")).unwrap();
+    assert_eq!(env.run(&["stat", "POOL"]).code, 0);
     daemon.end();
     drop((watching, idle));
     // The pool was closed in order: nothing is left to recover.
-    let recovery = &place.ask(&["info", "POOL"])["recovery"];
+    let recovery = &env.ask(&["info", "POOL"])["recovery"];
     assert_eq!(recovery["records"], 0, "{recovery}");
 }
 
 #[test]
 fn the_second_signal_ends_at_once_while_a_client_of_one_of_two_servers_hangs() {
-    let place = Place::with_test_pool();
-    let second = format!("unix:{}", place.path("second.sock").display());
-    let daemon = place.serve_nbd(&["--nbd", &second]);
+    let env = TestEnv::with_test_pool();
+    let second = format!("unix:{}", env.path("second.sock").display());
+    let daemon = env.serve_nbd(&["--nbd", &second]);
     let fail = ["fault", "POOL", "fail-backing", "disk.img", "--writes"];
-    place.ask(&[&fail[..], &["18446744073709551615"]].concat());
+    env.ask(&[&fail[..], &["18446744073709551615"]].concat());
     // More than the pool holds: the last write waits for a backing that takes nothing.
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     let filling = std::thread::spawn(move || {
         (0..).find(|block| client.write(block * 4096, &content(*block)).is_err())
     });
-    while place.ask(&["stat", "POOL"])["waiting_writers"] == 0 {
+    while env.ask(&["stat", "POOL"])["waiting_writers"] == 0 {
         std::thread::yield_now();
     }
     daemon.signal(Signal::TERM);
     // Both are closed to new clients while the first still has one.
-    while !place.log().contains("NBD connections") {
+    while !env.log().contains("NBD connections") {
         std::thread::yield_now();
     }
     for socket in ["nbd.sock", "second.sock"] {
         assert!(
-            Client::open(&place.path(socket), "disk.img").is_err(),
+            Client::open(&env.path(socket), "disk.img").is_err(),
             "{socket}"
         );
     }
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.wait(), Some(6));
-    assert!(
-        !place.log().contains("deadline has passed"),
-        "{}",
-        place.log()
-    );
+    assert!(!env.log().contains("deadline has passed"), "{}", env.log());
     filling.join().unwrap();
 }
 
@@ -244,11 +240,11 @@ fn an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end() {
     if skips_without_fuse("an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end") {
         return;
     }
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     for round in 0..6 {
-        let daemon = place.serve();
+        let daemon = env.serve();
         let unmounting = std::thread::spawn({
-            let mount = place.path("mount");
+            let mount = env.path("mount");
             move || system("umount", &["-q"], &mount)
         });
         if round % 2 == 0 {
@@ -256,20 +252,20 @@ fn an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end() {
         }
         // It may have ended by itself: the last front end was closed.
         daemon.signal(Signal::TERM);
-        assert_eq!(daemon.wait(), Some(0), "{}", place.log());
+        assert_eq!(daemon.wait(), Some(0), "{}", env.log());
         let _ = unmounting.join();
     }
     // Detached while it is open: it is served until it is closed.
-    let daemon = place.serve();
-    let disk = place.open_disk();
-    assert!(system("umount", &["-l"], &place.path("mount")));
+    let daemon = env.serve();
+    let disk = env.open_disk();
+    assert!(system("umount", &["-l"], &env.path("mount")));
     daemon.signal(Signal::TERM);
-    while !place.log().contains("unmounted by somebody else") {
+    while !env.log().contains("unmounted by somebody else") {
         std::thread::yield_now();
     }
     std::os::unix::fs::FileExt::write_all_at(&disk, &[9; 4096], 0).unwrap();
     drop(disk);
-    assert_eq!(daemon.wait(), Some(0), "{}", place.log());
+    assert_eq!(daemon.wait(), Some(0), "{}", env.log());
 }
 
 #[test]
@@ -277,11 +273,11 @@ fn what_somebody_mounted_over_the_disk_is_left_alone() {
     if skips_without_fuse("what_somebody_mounted_over_the_disk_is_left_alone") {
         return;
     }
-    let place = Place::with_pool();
-    let mount = place.path("mount");
+    let env = TestEnv::with_pool();
+    let mount = env.path("mount");
     for user in [&[][..], &["--user", "nobody"]] {
         let serve = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
-        let daemon = place.serve_with(&[&serve[..], user].concat());
+        let daemon = env.serve_with(&[&serve[..], user].concat());
         if !system("mount", &["-t", "tmpfs", "other"], &mount) {
             skip(
                 "what_somebody_mounted_over_the_disk_is_left_alone",
@@ -291,11 +287,11 @@ fn what_somebody_mounted_over_the_disk_is_left_alone() {
         }
         std::fs::write(mount.join("theirs"), "precious").unwrap();
         daemon.signal(Signal::TERM);
-        while !place.log().contains("left alone") {
+        while !env.log().contains("left alone") {
             std::thread::yield_now();
         }
-        assert!(mount.join("theirs").exists(), "{}", place.log());
+        assert!(mount.join("theirs").exists(), "{}", env.log());
         assert!(system("umount", &[], &mount));
-        assert_eq!(daemon.wait(), Some(0), "{}", place.log());
+        assert_eq!(daemon.wait(), Some(0), "{}", env.log());
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::nbd::Client;
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 /// Wake-ups of all threads that an idle daemon may have in two seconds: its pool looks round once a
 /// second in three threads. At some ten microseconds each, 0.1 % of a CPU would be two hundred.
@@ -26,11 +26,11 @@ fn sleeps(pid: u32) -> u64 {
 
 #[test]
 fn an_idle_daemon_does_not_wake_up() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&["--nbd", "tcp:127.0.0.1:0"]);
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&["--nbd", "tcp:127.0.0.1:0"]);
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[1; 4096]).unwrap();
-    place.ask(&["flush", "POOL"]);
+    env.ask(&["flush", "POOL"]);
     // Threads that were at work go to sleep.
     std::thread::sleep(Duration::from_secs(1));
     let before = sleeps(daemon.process.id());

@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
 use crate::nbd::Client;
-use crate::place::{DISK_BYTES, Daemon, Place};
+use crate::test_env::{DISK_BYTES, Daemon, TestEnv};
 
 /// Lets the daemon have so many bytes of addresses more than it has, or as many as it likes.
 fn leave_memory(daemon: &Daemon, more: Option<u64>) {
@@ -21,9 +21,9 @@ fn leave_memory(daemon: &Daemon, more: Option<u64>) {
 
 #[test]
 fn a_request_that_there_is_no_memory_for_is_refused_and_does_not_end_the_daemon() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[3; 4096]).unwrap();
     let long = DISK_BYTES as usize;
     // Not for the request, and enough for all that the daemon's threads want in passing.
@@ -34,14 +34,14 @@ fn a_request_that_there_is_no_memory_for_is_refused_and_does_not_end_the_daemon(
     leave_memory(&daemon, None);
     client.write(0, &vec![5; long]).unwrap();
     assert_eq!(client.read(0, long).unwrap(), vec![5; long]);
-    let log = place.log();
+    let log = env.log();
     assert!(log.contains("refused for want of memory"), "{log}");
     daemon.end();
 }
 
 #[test]
 fn the_memory_of_long_requests_can_be_set() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let serve = [
         "serve",
         "--pool",
@@ -51,7 +51,7 @@ fn the_memory_of_long_requests_can_be_set() {
         "--nbd",
         "NBD",
     ];
-    let refused = place.run(&[&serve[..], &["--nbd-memory", "1M"]].concat());
+    let refused = env.run(&[&serve[..], &["--nbd-memory", "1M"]].concat());
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(
         refused.stderr.contains("at least 32M"),
@@ -66,13 +66,13 @@ fn the_memory_of_long_requests_can_be_set() {
         "--nbd-connections-per-peer",
         "1",
     ];
-    let daemon = place.serve_nbd(&limits);
-    let _first = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
-    let Err(refused) = Client::open(&place.path("nbd.sock"), "disk.img") else {
+    let daemon = env.serve_nbd(&limits);
+    let _first = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+    let Err(refused) = Client::open(&env.path("nbd.sock"), "disk.img") else {
         panic!("one client has two places");
     };
     assert!(refused.to_string().contains("1 connections"), "{refused}");
-    let front_end = &place.ask(&["stat", "POOL"])["front_ends"][0];
+    let front_end = &env.ask(&["stat", "POOL"])["front_ends"][0];
     assert_eq!(front_end["memory_max_bytes"], 32 << 20, "{front_end}");
     daemon.end();
 }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::place::{Daemon, Place, skips_without_fuse};
+use crate::test_env::{Daemon, TestEnv, skips_without_fuse};
 
 const SERVE: [&str; 7] = [
     "serve",
@@ -19,37 +19,37 @@ const SERVE: [&str; 7] = [
     "NBD",
 ];
 
-fn dropped(place: &Place) -> u64 {
-    let stat = place.ask(&["stat", "POOL"]);
+fn dropped(env: &TestEnv) -> u64 {
+    let stat = env.ask(&["stat", "POOL"]);
     let count = &stat["daemon"]["log_lines_dropped"];
     count.as_u64().unwrap_or_else(|| panic!("{stat}"))
 }
 
 /// Has the daemon log something, and asks how much it could not.
-fn assert_goes_on_without_its_log(place: &Place, daemon: Daemon) {
-    let before = dropped(place);
+fn assert_goes_on_without_its_log(env: &TestEnv, daemon: Daemon) {
+    let before = dropped(env);
     for _ in 0..3 {
-        place.ask(&["set", "POOL", "--dirty-low", "30"]);
+        env.ask(&["set", "POOL", "--dirty-low", "30"]);
     }
-    assert_eq!(dropped(place), before + 3);
+    assert_eq!(dropped(env), before + 3);
     daemon.end();
 }
 
 #[test]
 fn a_log_whose_reader_went_away_does_not_end_the_daemon() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let daemon = place.start_logging_to(place.command(&SERVE), writer.into());
+    let daemon = env.start_logging_to(env.command(&SERVE), writer.into());
     drop(reader);
-    assert_goes_on_without_its_log(&place, daemon);
+    assert_goes_on_without_its_log(&env, daemon);
 }
 
 #[test]
 fn a_log_on_a_full_disk_does_not_end_the_daemon() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let daemon = place.start_logging_to(place.command(&SERVE), full.into());
-    assert_goes_on_without_its_log(&place, daemon);
+    let daemon = env.start_logging_to(env.command(&SERVE), full.into());
+    assert_goes_on_without_its_log(&env, daemon);
 }
 
 /// A pipe that takes no more.
@@ -63,19 +63,19 @@ fn full_pipe() -> (OwnedFd, Stdio) {
 
 #[test]
 fn a_log_whose_reader_sleeps_does_not_hold_the_daemon_up() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let (reader, writer) = full_pipe();
-    let daemon = place.start_logging_to(place.command(&SERVE), writer);
+    let daemon = env.start_logging_to(env.command(&SERVE), writer);
     for _ in 0..3 {
-        place.ask(&["set", "POOL", "--dirty-low", "30"]);
+        env.ask(&["set", "POOL", "--dirty-low", "30"]);
     }
-    let lost = dropped(&place);
+    let lost = dropped(&env);
     assert!(lost >= 3, "{lost}");
     // It reads again: what is logged now arrives, and so does how much did not.
     let mut buffer = [0; 65536];
     while rustix::io::read(&reader, &mut buffer).is_ok_and(|count| count > 0) {}
-    place.ask(&["set", "POOL", "--dirty-low", "30"]);
-    assert_eq!(dropped(&place), lost);
+    env.ask(&["set", "POOL", "--dirty-low", "30"]);
+    assert_eq!(dropped(&env), lost);
     let length = rustix::io::read(&reader, &mut buffer).unwrap();
     let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
     assert!(
@@ -91,26 +91,26 @@ fn a_mount_whose_log_cannot_be_written_ends_in_order() {
     if skips_without_fuse("a_mount_whose_log_cannot_be_written_ends_in_order") {
         return;
     }
-    let place = Place::with_pool();
-    std::fs::create_dir(place.path("data")).unwrap();
+    let env = TestEnv::with_pool();
+    std::fs::create_dir(env.path("data")).unwrap();
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let mount = place.command(&["mount", "./data", "MOUNT", "--pool", "POOL"]);
-    let daemon = place.start_logging_to(mount, full.into());
-    std::fs::write(place.path("mount/file"), "content").unwrap();
+    let mount = env.command(&["mount", "./data", "MOUNT", "--pool", "POOL"]);
+    let daemon = env.start_logging_to(mount, full.into());
+    std::fs::write(env.path("mount/file"), "content").unwrap();
     daemon.end();
-    assert_eq!(std::fs::read(place.path("data/file")).unwrap(), b"content");
+    assert_eq!(std::fs::read(env.path("data/file")).unwrap(), b"content");
 }
 
 #[test]
 fn a_file_name_cannot_make_up_a_log_line_of_its_own() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let name = "disk\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J.img";
-    place.make_image(name);
+    env.make_image(name);
     let backing = format!("./{name}");
     let front_ends = ["--pool", "POOL", "--nbd", "NBD", "--name", "disk"];
-    let daemon = place.serve_with(&[&front_ends[..], &["--backing", &backing]].concat());
+    let daemon = env.serve_with(&[&front_ends[..], &["--backing", &backing]].concat());
     daemon.end();
-    let log = place.log();
+    let log = env.log();
     assert!(log.contains("attached"), "{log}");
     assert!(
         log.contains(r"disk\n2026-01-01T00:00:00Z ERROR forged \u{1b}[2J.img"),

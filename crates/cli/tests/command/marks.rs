@@ -5,12 +5,12 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::place::{Outcome, Place, skips_without_fuse};
+use crate::test_env::{Outcome, TestEnv, skips_without_fuse};
 
 /// What every start script does.
-fn create_if_missing(place: &Place) {
-    if !place.path("pool").exists() {
-        let created = place.run(&["create", "POOL", "--size", "8M"]);
+fn create_if_missing(env: &TestEnv) {
+    if !env.path("pool").exists() {
+        let created = env.run(&["create", "POOL", "--size", "8M"]);
         assert_eq!(created.code, 0, "{}", created.stderr);
     }
 }
@@ -34,9 +34,9 @@ const SERVE: [&str; 7] = [
 ];
 
 /// A daemon with one acknowledged block, killed.
-fn write_and_kill(place: &Place) {
-    let daemon = place.serve();
-    let disk = place.open_disk();
+fn write_and_kill(env: &TestEnv) {
+    let daemon = env.serve();
+    let disk = env.open_disk();
     disk.write_all_at(&[7; 4096], 0).unwrap();
     disk.sync_all().unwrap();
     drop(disk);
@@ -44,8 +44,8 @@ fn write_and_kill(place: &Place) {
     daemon.wait();
 }
 
-fn info(place: &Place) -> (i32, String) {
-    let outcome = place.run(&["info", "--backing", "BACKING"]);
+fn info(env: &TestEnv) -> (i32, String) {
+    let outcome = env.run(&["info", "--backing", "BACKING"]);
     (outcome.code, outcome.stdout.trim().to_owned())
 }
 
@@ -54,39 +54,39 @@ fn serve_with_a_pool_made_anew_said_ready_over_an_image_that_lacks_what_was_ackn
     if skips_without_fuse("serve_with_a_pool_made_anew") {
         return;
     }
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     assert_eq!(
-        info(&place),
+        info(&env),
         (0, String::from("whole")),
         "it never had a pool"
     );
-    write_and_kill(&place);
-    assert_eq!(info(&place), (0, String::from("open")));
-    std::fs::rename(place.path("pool"), place.path("old")).unwrap();
-    create_if_missing(&place);
-    let (code, state) = info(&place);
+    write_and_kill(&env);
+    assert_eq!(info(&env), (0, String::from("open")));
+    std::fs::rename(env.path("pool"), env.path("old")).unwrap();
+    create_if_missing(&env);
+    let (code, state) = info(&env);
     assert!(
         code == 8 && state.starts_with("stale since 20"),
         "{code} {state}"
     );
-    let json = place.run(&["info", "--backing", "BACKING", "--json"]);
+    let json = env.run(&["info", "--backing", "BACKING", "--json"]);
     assert_eq!((json.code, &json.json()["state"]), (8, &"stale".into()));
-    stale(&place.run(&SERVE));
-    stale(&place.run(&["flush", "POOL", "--backing", "BACKING"]));
+    stale(&env.run(&SERVE));
+    stale(&env.run(&["flush", "POOL", "--backing", "BACKING"]));
     // Another disk of a daemon.
-    place.make_image("other.img");
-    let daemon = place.serve_with(&["--pool", "POOL", "--backing", "./other.img", "--nbd", "NBD"]);
-    stale(&place.run(&["attach", "POOL", "--backing", "BACKING"]));
+    env.make_image("other.img");
+    let daemon = env.serve_with(&["--pool", "POOL", "--backing", "./other.img", "--nbd", "NBD"]);
+    stale(&env.run(&["attach", "POOL", "--backing", "BACKING"]));
     daemon.end();
     // The pool that had it is good for it, in a new generation.
-    std::fs::rename(place.path("pool"), place.path("new")).unwrap();
-    std::fs::rename(place.path("old"), place.path("pool")).unwrap();
-    place.serve_nbd(&[]).end();
-    assert_eq!(info(&place), (0, String::from("open")));
-    std::fs::rename(place.path("new"), place.path("pool")).unwrap();
-    place.serve_nbd(&["--accept-stale"]).end();
+    std::fs::rename(env.path("pool"), env.path("new")).unwrap();
+    std::fs::rename(env.path("old"), env.path("pool")).unwrap();
+    env.serve_nbd(&[]).end();
+    assert_eq!(info(&env), (0, String::from("open")));
+    std::fs::rename(env.path("new"), env.path("pool")).unwrap();
+    env.serve_nbd(&["--accept-stale"]).end();
     assert_eq!(
-        info(&place),
+        info(&env),
         (0, String::from("whole")),
         "nothing was written"
     );
@@ -97,12 +97,12 @@ fn an_old_pool_put_back_was_replayed_over_what_happened_since() {
     if skips_without_fuse("an_old_pool_put_back") {
         return;
     }
-    let place = Place::with_pool();
-    write_and_kill(&place);
-    std::fs::copy(place.path("pool"), place.path("old")).unwrap();
-    write_and_kill(&place);
-    std::fs::rename(place.path("old"), place.path("pool")).unwrap();
-    let refused = place.run(&SERVE);
+    let env = TestEnv::with_pool();
+    write_and_kill(&env);
+    std::fs::copy(env.path("pool"), env.path("old")).unwrap();
+    write_and_kill(&env);
+    std::fs::rename(env.path("old"), env.path("pool")).unwrap();
+    let refused = env.run(&SERVE);
     assert_eq!(refused.code, 8, "{}", refused.stderr);
     assert!(
         refused.stderr.contains("this pool is an old copy"),
@@ -116,19 +116,19 @@ fn a_flushed_end_leaves_an_image_that_any_pool_may_have() {
     if skips_without_fuse("a_flushed_end") {
         return;
     }
-    let place = Place::with_pool();
-    write_and_kill(&place);
-    let flushed = place.run(&["flush", "POOL", "--backing", "BACKING"]);
+    let env = TestEnv::with_pool();
+    write_and_kill(&env);
+    let flushed = env.run(&["flush", "POOL", "--backing", "BACKING"]);
     assert_eq!(flushed.code, 0, "{}", flushed.stderr);
-    assert_eq!(info(&place), (0, String::from("whole")));
-    std::fs::remove_file(place.path("pool")).unwrap();
-    create_if_missing(&place);
-    place.serve_nbd(&[]).end();
+    assert_eq!(info(&env), (0, String::from("whole")));
+    std::fs::remove_file(env.path("pool")).unwrap();
+    create_if_missing(&env);
+    env.serve_nbd(&[]).end();
 }
 
 /// Refused by `serve` and not called fit by `info`, with the pool's name and, if the image has a mark, without.
-fn refused_and_not_fit(place: &Place, image: &str, has_mark: bool) {
-    let refused = place.run(&[
+fn refused_and_not_fit(env: &TestEnv, image: &str, has_mark: bool) {
+    let refused = env.run(&[
         "serve",
         "--pool",
         "POOL",
@@ -143,10 +143,10 @@ fn refused_and_not_fit(place: &Place, image: &str, has_mark: bool) {
         "{}",
         refused.stderr
     );
-    let info = place.run(&["info", "POOL", "--backing", image]);
+    let info = env.run(&["info", "POOL", "--backing", image]);
     assert_eq!(info.code, 8, "{}{}", info.stdout, info.stderr);
     assert!(info.stdout.starts_with("stale"), "{}", info.stdout);
-    let alone = place.run(&["info", "--backing", image]);
+    let alone = env.run(&["info", "--backing", image]);
     assert_eq!(alone.code == 8, has_mark, "{}", alone.stdout);
     let says_to_name_it = alone.stderr.contains("name the pool");
     assert_eq!(says_to_name_it, !has_mark, "{}", alone.stderr);
@@ -157,29 +157,29 @@ fn info_said_whole_of_an_image_made_anew_which_serve_refused() {
     if skips_without_fuse("info_said_whole_of_an_image_made_anew") {
         return;
     }
-    let place = Place::with_pool();
-    write_and_kill(&place);
-    std::fs::rename(place.path("disk.img"), place.path("before.img")).unwrap();
+    let env = TestEnv::with_pool();
+    write_and_kill(&env);
+    std::fs::rename(env.path("disk.img"), env.path("before.img")).unwrap();
     // Renamed: the pool knows it under its old name.
-    refused_and_not_fit(&place, "./before.img", true);
-    place.make_image("disk.img");
-    refused_and_not_fit(&place, "BACKING", false);
+    refused_and_not_fit(&env, "./before.img", true);
+    env.make_image("disk.img");
+    refused_and_not_fit(&env, "BACKING", false);
     // A copy with its mark.
     let copied = std::process::Command::new("cp")
         .arg("-a")
-        .args([place.path("before.img"), place.path("copy.img")])
+        .args([env.path("before.img"), env.path("copy.img")])
         .status();
     assert!(copied.unwrap().success());
-    let has_mark = place.run(&["info", "--backing", "./copy.img"]).code == 8;
-    std::fs::rename(place.path("copy.img"), place.path("disk.img")).unwrap();
-    refused_and_not_fit(&place, "BACKING", has_mark);
+    let has_mark = env.run(&["info", "--backing", "./copy.img"]).code == 8;
+    std::fs::rename(env.path("copy.img"), env.path("disk.img")).unwrap();
+    refused_and_not_fit(&env, "BACKING", has_mark);
     // The pool's block over the copy, which is the volume's file from then on.
-    place.serve_nbd(&["--accept-stale"]).end();
-    assert_eq!(info(&place), (0, String::from("open")));
-    let flushed = place.run(&["flush", "POOL", "--backing", "BACKING"]);
+    env.serve_nbd(&["--accept-stale"]).end();
+    assert_eq!(info(&env), (0, String::from("open")));
+    let flushed = env.run(&["flush", "POOL", "--backing", "BACKING"]);
     assert_eq!(flushed.code, 0, "{}", flushed.stderr);
     let mut block = [0; 4096];
-    let image = std::fs::File::open(place.path("disk.img")).unwrap();
+    let image = std::fs::File::open(env.path("disk.img")).unwrap();
     image.read_exact_at(&mut block, 0).unwrap();
     assert_eq!(block, [7; 4096]);
 }
@@ -189,47 +189,47 @@ fn no_command_gave_up_the_blocks_of_a_lost_image() {
     if skips_without_fuse("no_command_gave_up_the_blocks_of_a_lost_image") {
         return;
     }
-    let lost = |place: &Place| {
-        let image = place.path("disk.img");
+    let lost = |env: &TestEnv| {
+        let image = env.path("disk.img");
         std::fs::remove_file(&image).unwrap();
-        let _ = std::fs::remove_file(place.path("disk.img.forebay"));
+        let _ = std::fs::remove_file(env.path("disk.img.forebay"));
         image.display().to_string()
     };
     let discard = ["detach", "POOL", "BACKING", "--discard-unwritten"];
     // Of an idle pool.
-    let place = Place::with_pool();
-    write_and_kill(&place);
-    let unknown = place.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
+    let env = TestEnv::with_pool();
+    write_and_kill(&env);
+    let unknown = env.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
     assert_eq!(unknown.code, 2, "{}", unknown.stderr);
     assert!(unknown.stderr.contains("disk.img"), "{}", unknown.stderr);
-    let image = lost(&place);
-    let discarded = place.ask(&discard);
+    let image = lost(&env);
+    let discarded = env.ask(&discard);
     assert_eq!(discarded["discarded"], image.as_str());
     assert_eq!(discarded["discarded_blocks"], 1);
     assert_eq!(discarded["discarded_bytes"], 4096);
-    assert_eq!(place.run(&discard).code, 2, "once is enough");
-    place.make_image("disk.img");
-    place.serve_nbd(&[]).end();
+    assert_eq!(env.run(&discard).code, 2, "once is enough");
+    env.make_image("disk.img");
+    env.serve_nbd(&[]).end();
     // While the pool's other disks are served.
-    let place = Place::with_pool();
-    write_and_kill(&place);
-    lost(&place);
-    place.make_image("other.img");
-    let daemon = place.serve_with(&["--pool", "POOL", "--backing", "./other.img", "--nbd", "NBD"]);
-    assert_eq!(place.ask(&["stat", "POOL"])["dirty_blocks"], 1);
-    let served = place.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
+    let env = TestEnv::with_pool();
+    write_and_kill(&env);
+    lost(&env);
+    env.make_image("other.img");
+    let daemon = env.serve_with(&["--pool", "POOL", "--backing", "./other.img", "--nbd", "NBD"]);
+    assert_eq!(env.ask(&["stat", "POOL"])["dirty_blocks"], 1);
+    let served = env.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
     assert_eq!(served.code, 4, "{}", served.stderr);
-    assert_eq!(place.ask(&discard)["discarded_blocks"], 1);
-    assert_eq!(place.ask(&["stat", "POOL"])["dirty_blocks"], 0);
+    assert_eq!(env.ask(&discard)["discarded_blocks"], 1);
+    assert_eq!(env.ask(&["stat", "POOL"])["dirty_blocks"], 0);
     daemon.end();
 }
 
 #[test]
 fn serve_took_another_pools_file_for_a_disk() {
-    let place = Place::with_pool();
-    let created = place.run(&["create", "./other", "--size", "8M"]);
+    let env = TestEnv::with_pool();
+    let created = env.run(&["create", "./other", "--size", "8M"]);
     assert_eq!(created.code, 0, "{}", created.stderr);
-    let before = std::fs::read(place.path("other")).unwrap();
+    let before = std::fs::read(env.path("other")).unwrap();
     for more in [&[][..], &["--accept-stale"]] {
         let serve = [
             "serve",
@@ -240,16 +240,16 @@ fn serve_took_another_pools_file_for_a_disk() {
             "--nbd",
             "NBD",
         ];
-        let refused = place.run(&[&serve[..], more].concat());
+        let refused = env.run(&[&serve[..], more].concat());
         assert_eq!(refused.code, 3, "{}", refused.stderr);
         assert!(refused.stderr.contains("other"), "{}", refused.stderr);
     }
-    assert!(std::fs::read(place.path("other")).unwrap() == before);
+    assert!(std::fs::read(env.path("other")).unwrap() == before);
 }
 
 #[test]
 fn a_published_design_is_refused_and_accepted_as_a_pool_is() {
-    let place = Place::new();
+    let env = TestEnv::new();
     let create = [
         "create",
         "POOL",
@@ -260,57 +260,53 @@ fn a_published_design_is_refused_and_accepted_as_a_pool_is() {
         "--backing",
         "BACKING",
     ];
-    assert_eq!(place.run(&create).code, 0);
+    assert_eq!(env.run(&create).code, 0);
     let serve = [&SERVE[..], &["--engine", "tinca"]].concat();
-    let daemon = place.serve_with(&serve[1..]);
+    let daemon = env.serve_with(&serve[1..]);
     daemon.signal(Signal::KILL);
     daemon.wait();
-    std::fs::rename(place.path("pool"), place.path("old")).unwrap();
-    stale(&place.run(&create));
-    assert!(!place.path("pool").exists(), "nothing was made");
-    let created = place.run(&[&create[..], &["--accept-stale"]].concat());
+    std::fs::rename(env.path("pool"), env.path("old")).unwrap();
+    stale(&env.run(&create));
+    assert!(!env.path("pool").exists(), "nothing was made");
+    let created = env.run(&[&create[..], &["--accept-stale"]].concat());
     assert_eq!(created.code, 0, "{}", created.stderr);
-    std::fs::rename(place.path("old"), place.path("pool")).unwrap();
-    stale(&place.run(&serve));
+    std::fs::rename(env.path("old"), env.path("pool")).unwrap();
+    stale(&env.run(&serve));
     // A pool of ours is told the same.
-    std::fs::remove_file(place.path("pool")).unwrap();
-    create_if_missing(&place);
-    stale(&place.run(&SERVE));
-    std::fs::remove_file(place.path("pool")).unwrap();
+    std::fs::remove_file(env.path("pool")).unwrap();
+    create_if_missing(&env);
+    stale(&env.run(&SERVE));
+    std::fs::remove_file(env.path("pool")).unwrap();
     assert_eq!(
-        place.run(&[&create[..], &["--accept-stale"]].concat()).code,
+        env.run(&[&create[..], &["--accept-stale"]].concat()).code,
         0
     );
-    place.serve_with(&serve[1..]).end();
-    assert_eq!(
-        info(&place).1,
-        "whole",
-        "its end had nothing to leave behind"
-    );
+    env.serve_with(&serve[1..]).end();
+    assert_eq!(info(&env).1, "whole", "its end had nothing to leave behind");
 }
 
 #[test]
 fn a_devices_mark_lies_in_the_folder_of_marks() {
-    let place = Place::with_pool();
-    let image = place.path("disk.img");
+    let env = TestEnv::with_pool();
+    let image = env.path("disk.img");
     let made = std::process::Command::new("losetup")
         .args(["--find", "--show"])
         .arg(&image)
         .output();
     let device = match made {
         Ok(made) if made.status.success() => String::from_utf8(made.stdout).unwrap(),
-        _ => return crate::place::skip("a_devices_mark", "no loop device can be had"),
+        _ => return crate::test_env::skip("a_devices_mark", "no loop device can be had"),
     };
     let device = device.trim();
     let run = |arguments: &[&str]| -> Outcome {
-        let mut command = place.command(arguments);
-        command.env("FOREBAY_MARK_DIRECTORY", place.path("marks"));
+        let mut command = env.command(arguments);
+        command.env("FOREBAY_MARK_DIRECTORY", env.path("marks"));
         command.output().unwrap().into()
     };
     let flush = ["flush", "POOL", "--backing", device];
     let flushed = run(&flush);
     let state = run(&["info", "--backing", device]);
-    let marks = std::fs::read_dir(place.path("marks")).map(Iterator::count);
+    let marks = std::fs::read_dir(env.path("marks")).map(Iterator::count);
     let detached = std::process::Command::new("losetup")
         .arg("-d")
         .arg(device)

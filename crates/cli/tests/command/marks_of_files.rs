@@ -7,33 +7,33 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 
-use crate::place::{Outcome, Place, skips_without_fuse};
+use crate::test_env::{Outcome, TestEnv, skips_without_fuse};
 
 /// What every start script does.
-fn create_if_missing(place: &Place) {
-    if !place.path("pool").exists() {
-        let created = place.run(&["create", "POOL", "--size", "64M"]);
+fn create_if_missing(env: &TestEnv) {
+    if !env.path("pool").exists() {
+        let created = env.run(&["create", "POOL", "--size", "64M"]);
         assert_eq!(created.code, 0, "{}", created.stderr);
     }
 }
 
-fn place() -> Place {
-    let place = Place::new();
-    fs::create_dir(place.path("data")).unwrap();
-    create_if_missing(&place);
-    place
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    fs::create_dir(env.path("data")).unwrap();
+    create_if_missing(&env);
+    env
 }
 
 const MOUNT: [&str; 5] = ["mount", "./data", "MOUNT", "--pool", "POOL"];
 const APPENDED: usize = 500;
 
 /// The story: so many appends, each synced, then the daemon is killed.
-fn append_and_kill(place: &Place, appends: usize) {
-    let daemon = place.start(place.command(&MOUNT));
+fn append_and_kill(env: &TestEnv, appends: usize) {
+    let daemon = env.start(env.command(&MOUNT));
     let open = OpenOptions::new()
         .append(true)
         .create(true)
-        .open(place.path("mount/file"));
+        .open(env.path("mount/file"));
     let mut file = open.unwrap();
     for _ in 0..appends {
         file.write_all(&[b'a'; APPENDED]).unwrap();
@@ -52,13 +52,13 @@ fn stale(outcome: &Outcome, part: &str) {
     }
 }
 
-fn info(place: &Place) -> (i32, String) {
-    let outcome = place.run(&["info", "--backing", "./data"]);
+fn info(env: &TestEnv) -> (i32, String) {
+    let outcome = env.run(&["info", "--backing", "./data"]);
     (outcome.code, outcome.stdout.trim().to_owned())
 }
 
-fn length(place: &Place, name: &str) -> u64 {
-    fs::metadata(place.path(name)).unwrap().len()
+fn length(env: &TestEnv, name: &str) -> u64 {
+    fs::metadata(env.path(name)).unwrap().len()
 }
 
 #[test]
@@ -66,29 +66,29 @@ fn a_mount_with_a_pool_made_anew_said_ready_and_showed_500_of_10000_bytes() {
     if skips_without_fuse("a_mount_with_a_pool_made_anew") {
         return;
     }
-    let place = place();
-    append_and_kill(&place, 20);
-    assert_eq!(info(&place), (0, String::from("open")));
-    fs::rename(place.path("pool"), place.path("old")).unwrap();
-    create_if_missing(&place);
-    stale(&place.run(&MOUNT), "open since");
-    assert!(info(&place).1.starts_with("stale since 20"));
+    let env = env();
+    append_and_kill(&env, 20);
+    assert_eq!(info(&env), (0, String::from("open")));
+    fs::rename(env.path("pool"), env.path("old")).unwrap();
+    create_if_missing(&env);
+    stale(&env.run(&MOUNT), "open since");
+    assert!(info(&env).1.starts_with("stale since 20"));
     // The pool that had it: everything is there, and nothing of what was refused has harmed it.
-    fs::rename(place.path("pool"), place.path("new")).unwrap();
-    fs::copy(place.path("old"), place.path("pool")).unwrap();
-    let daemon = place.start(place.command(&MOUNT));
-    assert_eq!(length(&place, "mount/file"), 10_000);
+    fs::rename(env.path("pool"), env.path("new")).unwrap();
+    fs::copy(env.path("old"), env.path("pool")).unwrap();
+    let daemon = env.start(env.command(&MOUNT));
+    assert_eq!(length(&env, "mount/file"), 10_000);
     daemon.end();
-    assert_eq!(length(&place, "data/file"), 10_000);
-    assert_eq!(info(&place), (0, String::from("whole")));
+    assert_eq!(length(&env, "data/file"), 10_000);
+    assert_eq!(info(&env), (0, String::from("whole")));
     // An orderly end: any pool may have it, but for the old one, which would replay its own data.
-    fs::rename(place.path("old"), place.path("pool")).unwrap();
+    fs::rename(env.path("old"), env.path("pool")).unwrap();
     for command in [&MOUNT[..], &["recover", "POOL"]] {
-        stale(&place.run(command), "old copy");
+        stale(&env.run(command), "old copy");
     }
-    fs::rename(place.path("new"), place.path("pool")).unwrap();
-    place.start(place.command(&MOUNT)).end();
-    assert_eq!(length(&place, "data/file"), 10_000);
+    fs::rename(env.path("new"), env.path("pool")).unwrap();
+    env.start(env.command(&MOUNT)).end();
+    assert_eq!(length(&env, "data/file"), 10_000);
 }
 
 #[test]
@@ -96,16 +96,16 @@ fn a_person_may_insist_and_recover_refuses_too() {
     if skips_without_fuse("a_person_may_insist") {
         return;
     }
-    let place = place();
-    append_and_kill(&place, 2);
-    fs::copy(place.path("pool"), place.path("old")).unwrap();
-    place.start(place.command(&MOUNT)).end();
-    append_and_kill(&place, 1);
-    fs::rename(place.path("old"), place.path("pool")).unwrap();
-    stale(&place.run(&["recover", "POOL"]), "old copy");
-    let insisted = place.run(&["recover", "POOL", "--accept-stale"]);
+    let env = env();
+    append_and_kill(&env, 2);
+    fs::copy(env.path("pool"), env.path("old")).unwrap();
+    env.start(env.command(&MOUNT)).end();
+    append_and_kill(&env, 1);
+    fs::rename(env.path("old"), env.path("pool")).unwrap();
+    stale(&env.run(&["recover", "POOL"]), "old copy");
+    let insisted = env.run(&["recover", "POOL", "--accept-stale"]);
     assert_eq!(insisted.code, 0, "{}", insisted.stderr);
-    assert_eq!(info(&place), (0, String::from("whole")));
+    assert_eq!(info(&env), (0, String::from("whole")));
 }
 
 #[test]
@@ -113,18 +113,18 @@ fn an_empty_directory_takes_any_pool() {
     if skips_without_fuse("an_empty_directory") {
         return;
     }
-    let place = place();
-    append_and_kill(&place, 2);
+    let env = env();
+    append_and_kill(&env, 2);
     // As a member of a replicated engine is told: empty it, and make a new pool.
-    fs::remove_file(place.path("pool")).unwrap();
-    create_if_missing(&place);
-    stale(&place.run(&MOUNT), "empty it");
-    match fs::remove_file(place.path("data/file")) {
+    fs::remove_file(env.path("pool")).unwrap();
+    create_if_missing(&env);
+    stale(&env.run(&MOUNT), "empty it");
+    match fs::remove_file(env.path("data/file")) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         removed => removed.unwrap(),
     }
-    place.start(place.command(&MOUNT)).end();
-    assert_eq!(info(&place), (0, String::from("whole")));
+    env.start(env.command(&MOUNT)).end();
+    assert_eq!(info(&env), (0, String::from("whole")));
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn the_mount_shows_no_mark_and_nobody_changes_it_there() {
     if skips_without_fuse("the_mount_shows_no_mark") {
         return;
     }
-    let place = place();
-    let daemon = place.start(place.command(&MOUNT));
-    let mount = place.path("mount");
+    let env = env();
+    let daemon = env.start(env.command(&MOUNT));
+    let mount = env.path("mount");
     let other = "user.other";
     rustix::fs::setxattr(&mount, other, b"mine", rustix::fs::XattrFlags::empty()).unwrap();
     let mut list = vec![0; 4096];
@@ -150,7 +150,7 @@ fn the_mount_shows_no_mark_and_nobody_changes_it_there() {
         assert!(rustix::fs::removexattr(&mount, name).is_err());
     }
     // A file's own attribute of that name is its own: it may be an image that is served.
-    let file = place.path("mount/image");
+    let file = env.path("mount/image");
     File::create(&file).unwrap();
     rustix::fs::setxattr(
         &file,
@@ -159,10 +159,10 @@ fn the_mount_shows_no_mark_and_nobody_changes_it_there() {
         rustix::fs::XattrFlags::empty(),
     )
     .unwrap();
-    assert_eq!(info(&place), (0, String::from("open")));
+    assert_eq!(info(&env), (0, String::from("open")));
     daemon.end();
     assert_eq!(
-        fs::read_dir(place.path("data")).unwrap().count(),
+        fs::read_dir(env.path("data")).unwrap().count(),
         1,
         "never inside"
     );
@@ -173,7 +173,7 @@ fn library() -> PathBuf {
 }
 
 /// The command with a program of the shell, in the folder `data`.
-fn run(place: &Place, more: &[&str], script: &str) -> Outcome {
+fn run(env: &TestEnv, more: &[&str], script: &str) -> Outcome {
     let library = library();
     let own = [
         "run",
@@ -182,14 +182,14 @@ fn run(place: &Place, more: &[&str], script: &str) -> Outcome {
         "--library",
         library.to_str().unwrap(),
     ];
-    let mut command = place.command(&[&own, more, &["--", "sh", "-c", script]].concat());
-    command.current_dir(place.path("data"));
+    let mut command = env.command(&[&own, more, &["--", "sh", "-c", script]].concat());
+    command.current_dir(env.path("data"));
     command.output().unwrap().into()
 }
 
 /// The one file of marks, by its inode, which each writing changes.
-fn mark(place: &Place) -> u64 {
-    let files = fs::read_dir(place.path("state/forebay")).unwrap();
+fn mark(env: &TestEnv) -> u64 {
+    let files = fs::read_dir(env.path("state/forebay")).unwrap();
     let files: Vec<_> = files
         .map(|file| file.unwrap().metadata().unwrap().ino())
         .collect();
@@ -203,39 +203,39 @@ const SYNCED: &str =
 
 #[test]
 fn run_with_a_pool_made_anew_went_on_without_what_was_acknowledged() {
-    let place = place();
+    let env = env();
     let killed = format!("{SYNCED}; kill -9 $PPID; {SYNCED}; kill -9 $$");
-    assert_ne!(run(&place, &[], &killed).code, 0);
-    fs::remove_file(place.path("pool")).unwrap();
+    assert_ne!(run(&env, &[], &killed).code, 0);
+    fs::remove_file(env.path("pool")).unwrap();
     // The mark that a process left with the pool says nothing of another pool.
-    let _ = fs::remove_file(place.path("pool.owner"));
-    create_if_missing(&place);
-    stale(&run(&place, &[], "exit 3"), "open since");
-    assert_eq!(run(&place, &["--accept-stale"], "exit 3").code, 3);
+    let _ = fs::remove_file(env.path("pool.owner"));
+    create_if_missing(&env);
+    stale(&run(&env, &[], "exit 3"), "open since");
+    assert_eq!(run(&env, &["--accept-stale"], "exit 3").code, 3);
     // An orderly end leaves files that are whole, whatever becomes of the pool.
-    assert_eq!(run(&place, &[], SYNCED).code, 0);
-    fs::remove_file(place.path("pool")).unwrap();
-    create_if_missing(&place);
-    assert_eq!(run(&place, &[], SYNCED).code, 0);
+    assert_eq!(run(&env, &[], SYNCED).code, 0);
+    fs::remove_file(env.path("pool")).unwrap();
+    create_if_missing(&env);
+    assert_eq!(run(&env, &[], SYNCED).code, 0);
 }
 
 #[test]
 fn processes_that_a_run_begins_write_no_mark_of_their_own() {
-    let place = place();
-    let log = place.path("log of marks");
+    let env = env();
+    let log = env.path("log of marks");
     let marks = "stat -c %i \"$0\"/* >> \"$1\"";
     let script = format!(
         "set -- {} {}; look() {{ sh -c '{marks}' \"$1\" \"$2\"; }}; look \"$@\"; \
          for round in 1 2 3 4 5; do {SYNCED}; look \"$@\"; done",
-        place.path("state/forebay").display(),
+        env.path("state/forebay").display(),
         "'".to_owned() + log.to_str().unwrap() + "'"
     );
-    let outcome = run(&place, &[], &script);
+    let outcome = run(&env, &[], &script);
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let seen = fs::read_to_string(log).unwrap();
     let mut seen: Vec<&str> = seen.lines().collect();
     assert_eq!(seen.len(), 6);
     seen.dedup();
     assert_eq!(seen.len(), 1, "it was written once for all of them");
-    assert_ne!(seen[0], mark(&place).to_string(), "the end says whole");
+    assert_ne!(seen[0], mark(&env).to_string(), "the end says whole");
 }

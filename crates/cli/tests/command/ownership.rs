@@ -5,23 +5,23 @@ use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
 use rustix::process::geteuid;
 
-use crate::place::{Place, skips_without_fuse};
 use crate::run::library;
+use crate::test_env::{TestEnv, skips_without_fuse};
 
 /// Nobody's number.
 const OTHER: u32 = 54_321;
 
-/// A place with a pool and a directory for it, where everybody may make names; none without root.
-fn place(test: &str) -> Option<Place> {
+/// An environment with a pool and a directory for it, where everybody may make names; none without root.
+fn env(test: &str) -> Option<TestEnv> {
     if !geteuid().is_root() {
         eprintln!("skipped {test}: only root can give files away");
         return None;
     }
-    let place = Place::new();
-    fs::set_permissions(place.directory.path(), Permissions::from_mode(0o1777)).unwrap();
-    fs::create_dir(place.path("data")).unwrap();
-    place.ask(&["create", "POOL", "--size", "64M"]);
-    Some(place)
+    let env = TestEnv::new();
+    fs::set_permissions(env.directory.path(), Permissions::from_mode(0o1777)).unwrap();
+    fs::create_dir(env.path("data")).unwrap();
+    env.ask(&["create", "POOL", "--size", "64M"]);
+    Some(env)
 }
 
 /// Every command that opens a pool by itself.
@@ -52,7 +52,7 @@ const OPENING: [&[&str]; 8] = [
     ],
 ];
 
-fn assert_refused(place: &Place, part: &str) {
+fn assert_refused(env: &TestEnv, part: &str) {
     for command in OPENING {
         let library = library();
         let named = |argument: &&'static str| match *argument {
@@ -61,7 +61,7 @@ fn assert_refused(place: &Place, part: &str) {
         };
         let arguments: Vec<String> = command.iter().map(named).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let outcome = place.run(&arguments);
+        let outcome = env.run(&arguments);
         assert_eq!(outcome.code, 3, "{command:?}: {}", outcome.stderr);
         assert!(
             outcome.stderr.contains(part),
@@ -78,17 +78,17 @@ fn assert_refused(place: &Place, part: &str) {
 
 #[test]
 fn root_wrote_over_the_file_that_a_link_planted_beside_the_pool_leads_to() {
-    let Some(place) = place("root_wrote_over_the_file_that_a_planted_link_leads_to") else {
+    let Some(env) = env("root_wrote_over_the_file_that_a_planted_link_leads_to") else {
         return;
     };
     if skips_without_fuse("root_wrote_over_the_file_that_a_planted_link_leads_to") {
         return;
     }
-    let victim = place.path("victim");
+    let victim = env.path("victim");
     fs::write(&victim, b"precious").unwrap();
-    symlink(&victim, place.path("pool.files")).unwrap();
-    lchown(place.path("pool.files"), Some(OTHER), Some(OTHER)).unwrap();
-    let outcome = place.run(&["mount", "./data", "MOUNT", "--pool", "POOL"]);
+    symlink(&victim, env.path("pool.files")).unwrap();
+    lchown(env.path("pool.files"), Some(OTHER), Some(OTHER)).unwrap();
+    let outcome = env.run(&["mount", "./data", "MOUNT", "--pool", "POOL"]);
     assert_eq!(fs::read(&victim).unwrap(), b"precious");
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
     assert!(
@@ -98,68 +98,68 @@ fn root_wrote_over_the_file_that_a_link_planted_beside_the_pool_leads_to() {
     );
     // Nor is what it names made.
     fs::remove_file(&victim).unwrap();
-    place.run(&["mount", "./data", "MOUNT", "--pool", "POOL"]);
+    env.run(&["mount", "./data", "MOUNT", "--pool", "POOL"]);
     assert!(!victim.exists());
 }
 
 #[test]
 fn a_file_beside_the_pool_that_another_user_owns_or_has_linked_was_believed() {
-    let Some(place) = place("a_file_beside_the_pool_that_another_user_owns_was_believed") else {
+    let Some(env) = env("a_file_beside_the_pool_that_another_user_owns_was_believed") else {
         return;
     };
     let mount: &[&str] = &["mount", "./data", "MOUNT", "--pool", "POOL"];
-    let side = place.path("pool.files");
+    let side = env.path("pool.files");
     fs::write(&side, b"forged").unwrap();
     chown(&side, Some(OTHER), Some(OTHER)).unwrap();
-    let outcome = place.run(mount);
+    let outcome = env.run(mount);
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("pool.files"), "{}", outcome.stderr);
     assert_eq!(fs::read(&side).unwrap(), b"forged");
     fs::remove_file(&side).unwrap();
     // One of our own, under a name that somebody else gave it.
-    fs::write(place.path("ours"), b"ours").unwrap();
-    fs::hard_link(place.path("ours"), &side).unwrap();
-    let outcome = place.run(mount);
+    fs::write(env.path("ours"), b"ours").unwrap();
+    fs::hard_link(env.path("ours"), &side).unwrap();
+    let outcome = env.run(mount);
     assert_eq!(outcome.code, 3, "{}", outcome.stderr);
-    assert_eq!(fs::read(place.path("ours")).unwrap(), b"ours");
+    assert_eq!(fs::read(env.path("ours")).unwrap(), b"ours");
 }
 
 #[test]
 fn a_pool_of_another_user_was_served_and_recovered_by_root() {
-    let Some(place) = place("a_pool_of_another_user_was_served_and_recovered_by_root") else {
+    let Some(env) = env("a_pool_of_another_user_was_served_and_recovered_by_root") else {
         return;
     };
-    chown(place.path("pool"), Some(OTHER), Some(OTHER)).unwrap();
-    assert_refused(&place, "belongs to user 54321");
-    place.ask(&["info", "POOL", "--trust-owner"]);
-    place.ask(&["recover", "POOL", "--trust-owner"]);
-    chown(place.path("pool"), Some(0), Some(0)).unwrap();
-    place.ask(&["info", "POOL"]);
+    chown(env.path("pool"), Some(OTHER), Some(OTHER)).unwrap();
+    assert_refused(&env, "belongs to user 54321");
+    env.ask(&["info", "POOL", "--trust-owner"]);
+    env.ask(&["recover", "POOL", "--trust-owner"]);
+    chown(env.path("pool"), Some(0), Some(0)).unwrap();
+    env.ask(&["info", "POOL"]);
 }
 
 #[test]
 fn a_pool_that_others_may_write_or_swap_was_believed() {
-    let Some(place) = place("a_pool_that_others_may_write_or_swap_was_believed") else {
+    let Some(env) = env("a_pool_that_others_may_write_or_swap_was_believed") else {
         return;
     };
-    let pool = place.path("pool");
+    let pool = env.path("pool");
     for mode in [0o620, 0o602] {
         fs::set_permissions(&pool, Permissions::from_mode(mode)).unwrap();
-        assert_refused(&place, "may be written by others");
+        assert_refused(&env, "may be written by others");
     }
     fs::set_permissions(&pool, Permissions::from_mode(0o600)).unwrap();
-    fs::hard_link(&pool, place.path("second name")).unwrap();
-    assert_refused(&place, "names");
-    fs::remove_file(place.path("second name")).unwrap();
-    let folder = place.directory.path();
+    fs::hard_link(&pool, env.path("second name")).unwrap();
+    assert_refused(&env, "names");
+    fs::remove_file(env.path("second name")).unwrap();
+    let folder = env.directory.path();
     fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
-    assert_refused(&place, "directory");
+    assert_refused(&env, "directory");
     fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
     chown(folder, Some(OTHER), None).unwrap();
-    assert_refused(&place, "directory");
+    assert_refused(&env, "directory");
     chown(folder, Some(0), None).unwrap();
-    place.ask(&["info", "POOL"]);
-    fs::rename(&pool, place.path("elsewhere")).unwrap();
-    symlink(place.path("elsewhere"), &pool).unwrap();
-    assert_refused(&place, "symbolic link");
+    env.ask(&["info", "POOL"]);
+    fs::rename(&pool, env.path("elsewhere")).unwrap();
+    symlink(env.path("elsewhere"), &pool).unwrap();
+    assert_refused(&env, "symbolic link");
 }

@@ -1,13 +1,13 @@
 //! Help, man pages and completions.
 
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 #[test]
 fn every_command_has_help_with_an_example_and_a_man_page_with_the_exit_codes() {
-    let place = Place::new();
-    let help = place.run(&["--help"]);
+    let env = TestEnv::new();
+    let help = env.run(&["--help"]);
     assert_eq!(help.code, 0);
-    let man = place.run(&["man", "./man"]);
+    let man = env.run(&["man", "./man"]);
     assert_eq!(man.code, 0, "{}", man.stderr);
     for command in [
         "create",
@@ -29,10 +29,9 @@ fn every_command_has_help_with_an_example_and_a_man_page_with_the_exit_codes() {
         "completions",
     ] {
         assert!(help.stdout.contains(command), "{command}");
-        let own = place.run(&[command, "--help"]);
+        let own = env.run(&[command, "--help"]);
         assert!(own.stdout.contains("Example:"), "{command}");
-        let page =
-            std::fs::read_to_string(place.path(&format!("man/forebay-{command}.1"))).unwrap();
+        let page = std::fs::read_to_string(env.path(&format!("man/forebay-{command}.1"))).unwrap();
         assert!(page.starts_with(".ie"), "{command}: {}", &page[..40]);
         for part in [".TH", "EXIT STATUS", "no daemon serves the pool"] {
             assert!(page.contains(part), "{command}: {part}");
@@ -44,17 +43,17 @@ fn every_command_has_help_with_an_example_and_a_man_page_with_the_exit_codes() {
             "exit code {code}"
         );
     }
-    assert!(place.path("man/forebay.1").exists());
-    assert!(!place.path("man/forebay-man.1").exists());
+    assert!(env.path("man/forebay.1").exists());
+    assert!(!env.path("man/forebay-man.1").exists());
 }
 
 #[test]
 fn completions_are_printed_for_each_shell() {
-    let place = Place::new();
+    let env = TestEnv::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = place.run(&["completions", shell]);
+        let script = env.run(&["completions", shell]);
         assert_eq!(script.code, 0, "{shell}");
         assert!(script.stdout.contains("detach"), "{shell}");
     }
-    assert_eq!(place.run(&["completions", "abacus"]).code, 2);
+    assert_eq!(env.run(&["completions", "abacus"]).code, 2);
 }

@@ -1,21 +1,21 @@
 //! Pools without a daemon: what is printed, and the exit codes.
 
-use crate::place::{Outcome, Place};
+use crate::test_env::{Outcome, TestEnv};
 
 #[test]
 fn create_says_what_the_medium_survives_and_overwrites_nothing() {
-    let place = Place::with_pool();
-    let again = place.run(&["create", "POOL", "--size", "8M"]);
+    let env = TestEnv::with_pool();
+    let again = env.run(&["create", "POOL", "--size", "8M"]);
     assert_ne!(again.code, 0);
     assert!(again.stderr.contains("pool"), "{}", again.stderr);
-    let forced = place.run(&["create", "POOL", "--size", "8M", "--force"]);
+    let forced = env.run(&["create", "POOL", "--size", "8M", "--force"]);
     assert_eq!(forced.code, 0, "{}", forced.stderr);
     assert!(
         forced.stdout.contains("survives a killed process"),
         "{}",
         forced.stdout
     );
-    let json = place
+    let json = env
         .run(&["create", "POOL", "--size", "8M", "--force", "--json"])
         .json();
     assert!(json["slots"].as_u64().unwrap() > 1000, "{json}");
@@ -23,31 +23,28 @@ fn create_says_what_the_medium_survives_and_overwrites_nothing() {
 
 #[test]
 fn an_idle_pool_is_looked_at_without_being_changed() {
-    let place = Place::with_pool();
-    let before = std::fs::read(place.path("pool")).unwrap();
+    let env = TestEnv::with_pool();
+    let before = std::fs::read(env.path("pool")).unwrap();
     for arguments in [
         &["info", "POOL", "--json"][..],
         &["check", "POOL", "--json"],
         &["recover", "--dry-run", "POOL", "--json"],
     ] {
-        let outcome = place.run(arguments);
+        let outcome = env.run(arguments);
         assert_eq!(outcome.code, 0, "{arguments:?}: {}", outcome.stderr);
         assert!(outcome.json().is_object(), "{arguments:?}");
     }
-    assert!(std::fs::read(place.path("pool")).unwrap() == before);
-    assert_eq!(place.run(&["recover", "POOL"]).code, 0);
-    assert_eq!(
-        place.run(&["flush", "POOL", "--backing", "BACKING"]).code,
-        0
-    );
+    assert!(std::fs::read(env.path("pool")).unwrap() == before);
+    assert_eq!(env.run(&["recover", "POOL"]).code, 0);
+    assert_eq!(env.run(&["flush", "POOL", "--backing", "BACKING"]).code, 0);
 }
 
 #[test]
 fn a_foreign_file_is_refused_with_its_name_and_code_3() {
-    let place = Place::new();
-    std::fs::write(place.path("pool"), vec![0x5A; 8 << 20]).unwrap();
+    let env = TestEnv::new();
+    std::fs::write(env.path("pool"), vec![0x5A; 8 << 20]).unwrap();
     for arguments in [&["info", "POOL"][..], &["recover", "POOL"]] {
-        let refused = place.run(arguments);
+        let refused = env.run(arguments);
         assert_eq!(refused.code, 3, "{}", refused.stderr);
         assert!(refused.stderr.contains("/pool"), "{}", refused.stderr);
         assert!(
@@ -55,14 +52,14 @@ fn a_foreign_file_is_refused_with_its_name_and_code_3() {
             "colours only on a terminal"
         );
     }
-    assert!(std::fs::read(place.path("pool")).unwrap() == vec![0x5A; 8 << 20]);
+    assert!(std::fs::read(env.path("pool")).unwrap() == vec![0x5A; 8 << 20]);
 }
 
 #[test]
 fn without_a_daemon_stat_and_flush_say_so() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     for arguments in [&["stat", "POOL"][..], &["flush", "POOL"]] {
-        let outcome = place.run(arguments);
+        let outcome = env.run(arguments);
         assert_eq!(outcome.code, 5, "{}", outcome.stderr);
         assert!(
             outcome.stderr.contains("no daemon serves"),
@@ -70,15 +67,15 @@ fn without_a_daemon_stat_and_flush_say_so() {
             outcome.stderr
         );
     }
-    assert_eq!(place.run(&["dance"]).code, 2);
+    assert_eq!(env.run(&["dance"]).code, 2);
 }
 
 #[test]
 fn the_demonstration_over_the_library_verifies() {
-    let place = Place::new();
-    let outcome = place
+    let env = TestEnv::new();
+    let outcome = env
         .command(&["demo", "--pool", "POOL", "--directory"])
-        .arg(place.directory.path())
+        .arg(env.directory.path())
         .output()
         .map(Outcome::from)
         .unwrap();
@@ -88,8 +85,8 @@ fn the_demonstration_over_the_library_verifies() {
         "{}",
         outcome.stdout
     );
-    assert!(place.path("report.json").exists());
-    assert!(!place.path("pool").exists());
+    assert!(env.path("report.json").exists());
+    assert!(!env.path("pool").exists());
 }
 
 /// The backing before the power cut.
@@ -118,11 +115,11 @@ fn recover_brings_a_directory_to_what_was_acknowledged() {
     use forebay_files::{FileBuffer, FileBufferOptions, Marking};
     use rustix::fs::{Mode, OFlags};
 
-    let place = Place::with_pool();
-    let data = place.path("data");
+    let env = TestEnv::with_pool();
+    let data = env.path("data");
     std::fs::create_dir(&data).unwrap();
     let options = FileBufferOptions {
-        pool: place.path("pool"),
+        pool: env.path("pool"),
         root: Some(data.clone()),
         runtime: forebay::RuntimeOptions::default(),
         mark: Marking::EachTime,
@@ -144,29 +141,27 @@ fn recover_brings_a_directory_to_what_was_acknowledged() {
     set_observer(None);
     std::fs::remove_file(data.join("letter")).unwrap();
 
-    let told = place
-        .run(&["recover", "--dry-run", "POOL", "--json"])
-        .json();
+    let told = env.run(&["recover", "--dry-run", "POOL", "--json"]).json();
     let root = data.canonicalize().unwrap();
     assert_eq!(told["directory"].as_str(), root.to_str());
     assert!(told["files"].is_null(), "{told}");
-    let report = place.run(&["recover", "POOL", "--json"]).json();
+    let report = env.run(&["recover", "POOL", "--json"]).json();
     assert_eq!(report["files"]["files"], 1, "{report}");
     assert_eq!(report["files"]["names_made"][0], "letter", "{report}");
     assert_eq!(std::fs::read(data.join("letter")).unwrap(), b"acknowledged");
     // There is nothing left to do, whatever happens to the file now.
     std::fs::remove_file(data.join("letter")).unwrap();
-    let report = place.run(&["recover", "POOL", "--json"]).json();
+    let report = env.run(&["recover", "POOL", "--json"]).json();
     assert_eq!(report["files"]["files"], 0, "{report}");
     assert_eq!(report["files"]["names_changed"], 0, "{report}");
 }
 
 #[test]
 fn a_pipe_in_the_place_of_a_pool_is_refused_and_not_waited_for() {
-    let place = Place::new();
+    let env = TestEnv::new();
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, place.path("pool"), kind, mode, 0).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, env.path("pool"), kind, mode, 0).unwrap();
     let serve = [
         "serve",
         "--pool",
@@ -184,7 +179,7 @@ fn a_pipe_in_the_place_of_a_pool_is_refused_and_not_waited_for() {
         &["create", "POOL", "--size", "8M", "--force"],
         &serve,
     ] {
-        let outcome = place.run(command);
+        let outcome = env.run(command);
         assert!(
             [1, 2, 3].contains(&outcome.code),
             "{command:?}: {}",
@@ -201,16 +196,16 @@ fn a_pipe_in_the_place_of_a_pool_is_refused_and_not_waited_for() {
         "--nbd",
         "NBD",
     ];
-    place.ask(&["create", "./other", "--size", "8M"]);
-    let outcome = place.run(&attach);
+    env.ask(&["create", "./other", "--size", "8M"]);
+    let outcome = env.run(&attach);
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
 }
 
 #[test]
 fn a_kernel_that_does_not_exist_is_refused_with_code_2_and_touches_nothing() {
-    let place = Place::new();
+    let env = TestEnv::new();
     let forced = |kernel: &str, arguments: &[&str]| -> Outcome {
-        let mut command = place.command(arguments);
+        let mut command = env.command(arguments);
         let output = command.env("FOREBAY_KERNEL", kernel).output();
         output.unwrap().into()
     };
@@ -220,7 +215,7 @@ fn a_kernel_that_does_not_exist_is_refused_with_code_2_and_touches_nothing() {
     let said = &refused.stderr;
     assert!(said.contains("FOREBAY_KERNEL") && said.contains("nonsense"));
     assert!(said.contains("portable"), "names those there are: {said}");
-    assert!(!place.path("pool").exists());
+    assert!(!env.path("pool").exists());
     let created = forced("portable", &create);
     assert_eq!(created.code, 0, "{}", created.stderr);
 }

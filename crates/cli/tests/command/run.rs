@@ -9,27 +9,27 @@ use std::process::{Child, ExitStatus, Stdio};
 
 use rustix::process::Signal;
 
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 /// Cargo builds it before these tests, beside them.
 pub fn library() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let folder = test.parent().unwrap();
     let places = [folder, folder.parent().unwrap()].map(|at| at.join("libforebay_preload.so"));
-    let there = places.into_iter().filter(|place| place.exists());
-    let newest = there.max_by_key(|place| place.metadata().unwrap().modified().unwrap());
+    let there = places.into_iter().filter(|path| path.exists());
+    let newest = there.max_by_key(|env| env.metadata().unwrap().modified().unwrap());
     newest.expect("cargo builds the library")
 }
 
-fn place() -> Place {
-    let place = Place::new();
-    place.ask(&["create", "POOL", "--size", "64M"]);
-    fs::create_dir(place.path("data")).unwrap();
-    place
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    env.ask(&["create", "POOL", "--size", "64M"]);
+    fs::create_dir(env.path("data")).unwrap();
+    env
 }
 
 /// The command with a program, in the folder `data`.
-fn command(place: &Place, program: &[&str]) -> std::process::Command {
+fn command(env: &TestEnv, program: &[&str]) -> std::process::Command {
     let library = library();
     let own = [
         "run",
@@ -39,14 +39,14 @@ fn command(place: &Place, program: &[&str]) -> std::process::Command {
         library.to_str().unwrap(),
         "--",
     ];
-    let mut command = place.command(&[&own, program].concat());
-    command.current_dir(place.path("data"));
+    let mut command = env.command(&[&own, program].concat());
+    command.current_dir(env.path("data"));
     command
 }
 
 /// Starts a program, and waits until it has said so.
-fn start(place: &Place, program: &[&str]) -> Child {
-    let mut child = command(place, program)
+fn start(env: &TestEnv, program: &[&str]) -> Child {
+    let mut child = command(env, program)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -72,11 +72,11 @@ fn code(status: ExitStatus) -> i32 {
 
 #[test]
 fn the_exit_code_is_the_programs_or_says_why_there_is_none() {
-    let place = place();
-    fs::write(place.path("data/text"), "no program").unwrap();
-    let mut rights = place.path("data/text").metadata().unwrap().permissions();
+    let env = env();
+    fs::write(env.path("data/text"), "no program").unwrap();
+    let mut rights = env.path("data/text").metadata().unwrap().permissions();
     rights.set_mode(0o644);
-    fs::set_permissions(place.path("data/text"), rights).unwrap();
+    fs::set_permissions(env.path("data/text"), rights).unwrap();
     for (program, expected) in [
         (&["true"][..], 0),
         (&["sh", "-c", "exit 7"], 7),
@@ -88,15 +88,15 @@ fn the_exit_code_is_the_programs_or_says_why_there_is_none() {
         (&["./missing"], 127),
         (&["no-program-of-this-name"], 127),
     ] {
-        let output = command(&place, program).output().unwrap();
+        let output = command(&env, program).output().unwrap();
         assert_eq!(code(output.status), expected, "{program:?}");
-        assert!(!place.path("pool.owner").exists());
+        assert!(!env.path("pool.owner").exists());
     }
 }
 
 #[test]
 fn signals_are_passed_on() {
-    let place = place();
+    let env = env();
     for (given, number) in [
         (Signal::TERM, 15),
         (Signal::HUP, 1),
@@ -105,12 +105,12 @@ fn signals_are_passed_on() {
         (Signal::INT, 2),
         (Signal::QUIT, 3),
     ] {
-        let mut child = start(&place, &["sh", "-c", "echo ready; exec sleep 1000"]);
+        let mut child = start(&env, &["sh", "-c", "echo ready; exec sleep 1000"]);
         signal(&child, given);
         assert_eq!(code(child.wait().unwrap()), 128 + number);
         // A program that answers it ends as it likes.
         let script = format!("trap 'exit 5' {number}; echo ready; while :; do sleep 0.05; done");
-        let mut child = start(&place, &["sh", "-c", &script]);
+        let mut child = start(&env, &["sh", "-c", &script]);
         signal(&child, given);
         assert_eq!(code(child.wait().unwrap()), 5, "{number}");
     }
@@ -118,9 +118,9 @@ fn signals_are_passed_on() {
 
 #[test]
 fn what_was_ignored_stays_ignored() {
-    let place = place();
+    let env = env();
     let library = library();
-    let pool = place.path("pool");
+    let pool = env.path("pool");
     let script = format!(
         "trap '' HUP; exec {} run --pool {} --library {} -- sh -c 'kill -HUP $$; kill -HUP $PPID; exit 4'",
         env!("CARGO_BIN_EXE_forebay"),
@@ -130,7 +130,7 @@ fn what_was_ignored_stays_ignored() {
     let mut shell = std::process::Command::new("sh");
     let output = shell
         .args(["-c", &script])
-        .current_dir(place.path("data"))
+        .current_dir(env.path("data"))
         .output()
         .unwrap();
     assert_eq!(code(output.status), 4);
@@ -149,7 +149,7 @@ time.sleep(1000)
 
 #[test]
 fn ctrl_c_leaves_nothing_behind() {
-    let place = place();
+    let env = env();
     for script in [
         PYTHON.to_string(),
         // Ended at once, with nothing of its own run.
@@ -164,14 +164,14 @@ fn ctrl_c_leaves_nothing_behind() {
             println!("skipped ctrl_c_leaves_nothing_behind: no python3 here");
             return;
         }
-        let mut child = start(&place, &program);
-        assert!(place.path("pool.owner").exists());
+        let mut child = start(&env, &program);
+        assert!(env.path("pool.owner").exists());
         signal(&child, Signal::INT);
         assert_eq!(code(child.wait().unwrap()), 128 + 2);
-        assert!(!place.path("pool.owner").exists());
-        assert_eq!(fs::read(place.path("data/file")).unwrap(), b"first second");
-        fs::remove_file(place.path("data/file")).unwrap();
-        place.run(&["info", "POOL"]);
+        assert!(!env.path("pool.owner").exists());
+        assert_eq!(fs::read(env.path("data/file")).unwrap(), b"first second");
+        fs::remove_file(env.path("data/file")).unwrap();
+        env.run(&["info", "POOL"]);
     }
 }
 
@@ -205,15 +205,15 @@ fn static_program() -> Vec<u8> {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn over_a_static_program_it_did_nothing_and_said_nothing() {
-    let place = place();
-    let program = place.path("data/static");
+    let env = env();
+    let program = env.path("data/static");
     fs::write(&program, static_program()).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let script = place.path("data/script");
+    let script = env.path("data/script");
     fs::write(&script, format!("#!{}\n", program.display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     for program in ["./data/static", "./data/script"] {
-        let output = command(&place, &[program]).output().unwrap();
+        let output = command(&env, &[program]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(code(output.status), 0, "{said}");
         assert!(said.contains("linked statically"), "{said}");
@@ -223,7 +223,7 @@ fn over_a_static_program_it_did_nothing_and_said_nothing() {
 
 #[test]
 fn it_did_not_say_what_it_had_done() {
-    let place = place();
+    let env = env();
     let script = "
 import os, mmap
 for name in ['one', 'two']:
@@ -242,9 +242,7 @@ mmap.mmap(m, 4)[0:1] = b'T'
         println!("skipped it_did_not_say_what_it_had_done: no python3 here");
         return;
     }
-    let output = command(&place, &["python3", "-c", script])
-        .output()
-        .unwrap();
+    let output = command(&env, &["python3", "-c", script]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         said.ends_with("2 files buffered, 1 plain (mmap 1)\n"),
@@ -262,5 +260,5 @@ mmap.mmap(m, 4)[0:1] = b'T'
         "--",
         script,
     ];
-    assert_eq!(place.run(&quiet).stderr, "");
+    assert_eq!(env.run(&quiet).stderr, "");
 }

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 const EPERM: i64 = 1;
 
 const EACCES: i64 = 13;
 
 /// What each forbidden system call met in the daemon.
-fn attempts(place: &Place) -> BTreeMap<String, Option<i64>> {
-    attempts_of(place, "try-forbidden")
+fn attempts(env: &TestEnv) -> BTreeMap<String, Option<i64>> {
+    attempts_of(env, "try-forbidden")
 }
 
-fn attempts_of(place: &Place, fault: &str) -> BTreeMap<String, Option<i64>> {
-    let mut stream = UnixStream::connect(place.path("pool.sock")).unwrap();
+fn attempts_of(env: &TestEnv, fault: &str) -> BTreeMap<String, Option<i64>> {
+    let mut stream = UnixStream::connect(env.path("pool.sock")).unwrap();
     let request =
         format!("{{\"command\": \"fault\", \"fault\": \"{fault}\", \"volume\": \"disk.img\"}}\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -29,9 +29,9 @@ fn attempts_of(place: &Place, fault: &str) -> BTreeMap<String, Option<i64>> {
 
 #[test]
 fn a_daemon_that_is_taken_over_starts_no_program_and_traces_no_process() {
-    let place = Place::with_test_pool();
-    let daemon = place.serve_nbd(&[]);
-    let met = attempts(&place);
+    let env = TestEnv::with_test_pool();
+    let daemon = env.serve_nbd(&[]);
+    let met = attempts(&env);
     assert_eq!(met.len(), 5);
     assert!(met.values().all(|errno| *errno == Some(EPERM)), "{met:?}");
     let status = format!("/proc/{}/status", daemon.process.id());
@@ -39,25 +39,25 @@ fn a_daemon_that_is_taken_over_starts_no_program_and_traces_no_process() {
     assert!(status.contains("Seccomp:\t2"), "{status}");
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
     // It still does all that a daemon does.
-    place.make_image("second.img");
-    place.ask(&["attach", "POOL", "--backing", "./second.img"]);
-    place.ask(&["detach", "POOL", "second.img"]);
+    env.make_image("second.img");
+    env.ask(&["attach", "POOL", "--backing", "./second.img"]);
+    env.ask(&["detach", "POOL", "second.img"]);
     daemon.end();
 }
 
 #[test]
 fn without_the_sandbox_the_same_attempts_are_no_breach_of_it() {
-    let place = Place::with_test_pool();
-    let daemon = place.serve_nbd(&["--sandbox", "off"]);
-    let met = attempts(&place);
+    let env = TestEnv::with_test_pool();
+    let daemon = env.serve_nbd(&["--sandbox", "off"]);
+    let met = attempts(&env);
     assert_eq!(met["execve"], None, "{met:?}");
     assert_ne!(met["ptrace"], Some(EPERM), "{met:?}");
     daemon.end();
 }
 
 /// Whether this kernel has landlock; its system call says which one.
-fn has_landlock(test: &str, place: &Place) -> bool {
-    let has = !place.log().contains("no landlock");
+fn has_landlock(test: &str, env: &TestEnv) -> bool {
+    let has = !env.log().contains("no landlock");
     if !has {
         eprintln!("skipped {test}: this kernel has no landlock");
     }
@@ -66,16 +66,16 @@ fn has_landlock(test: &str, place: &Place) -> bool {
 
 #[test]
 fn a_daemon_that_is_taken_over_opened_any_file() {
-    let place = Place::with_test_pool();
+    let env = TestEnv::with_test_pool();
     let elsewhere = tempfile::tempdir().unwrap();
     let outside = elsewhere.path().join("outside.img");
     std::fs::File::create(&outside)
         .unwrap()
         .set_len(16 << 20)
         .unwrap();
-    std::fs::create_dir(place.path("images")).unwrap();
-    std::fs::rename(place.path("disk.img"), place.path("images/disk.img")).unwrap();
-    place.make_image("images/second.img");
+    std::fs::create_dir(env.path("images")).unwrap();
+    std::fs::rename(env.path("disk.img"), env.path("images/disk.img")).unwrap();
+    env.make_image("images/second.img");
     let front_ends = [
         "--pool",
         "POOL",
@@ -84,29 +84,29 @@ fn a_daemon_that_is_taken_over_opened_any_file() {
         "--nbd",
         "NBD",
     ];
-    let daemon = place.serve_with(&[&front_ends[..], &["--allow-backing", "./images"]].concat());
-    if !has_landlock("what a confined daemon opens", &place) {
+    let daemon = env.serve_with(&[&front_ends[..], &["--allow-backing", "./images"]].concat());
+    if !has_landlock("what a confined daemon opens", &env) {
         return daemon.end();
     }
-    let met = attempts_of(&place, "try-files");
+    let met = attempts_of(&env, "try-files");
     assert_eq!(met.len(), 4);
     assert!(met.values().all(|errno| *errno == Some(EACCES)), "{met:?}");
     // Disks come and go, where it was told.
-    place.ask(&["attach", "POOL", "--backing", "./images/second.img"]);
-    place.ask(&["flush", "POOL"]);
-    place.ask(&["stat", "POOL"]);
-    place.ask(&["detach", "POOL", "second.img"]);
+    env.ask(&["attach", "POOL", "--backing", "./images/second.img"]);
+    env.ask(&["flush", "POOL"]);
+    env.ask(&["stat", "POOL"]);
+    env.ask(&["detach", "POOL", "second.img"]);
     let socket = ["--vhost-user", "./vhost.sock"];
-    place.ask(
+    env.ask(
         &[
             &["attach", "POOL", "--backing", "./images/second.img"],
             &socket[..],
         ]
         .concat(),
     );
-    place.ask(&["detach", "POOL", "second.img"]);
+    env.ask(&["detach", "POOL", "second.img"]);
     let outside = outside.to_str().unwrap();
-    let refused = place.run(&["attach", "POOL", "--backing", outside]);
+    let refused = env.run(&["attach", "POOL", "--backing", outside]);
     assert_ne!(refused.code, 0);
     assert!(
         refused.stderr.contains("--allow-backing"),
@@ -121,15 +121,15 @@ fn a_daemon_that_is_taken_over_opened_any_file() {
         "--fuse",
         "MOUNT",
     ];
-    let refused = place.run(&mounted);
+    let refused = env.run(&mounted);
     assert!(
         refused.stderr.contains("mounts nothing"),
         "{}",
         refused.stderr
     );
     daemon.end();
-    assert!(!place.path("pool.sock").exists() && !place.path("nbd.sock").exists());
-    assert!(!place.path("vhost.sock").exists());
+    assert!(!env.path("pool.sock").exists() && !env.path("nbd.sock").exists());
+    assert!(!env.path("vhost.sock").exists());
 }
 
 #[test]
@@ -138,25 +138,25 @@ fn a_confined_daemon_has_its_disk_unmounted_at_the_end() {
         eprintln!("skipped a confined daemon that has mounted a disk: no /dev/fuse here");
         return;
     }
-    let place = Place::with_test_pool();
+    let env = TestEnv::with_test_pool();
     let front_ends = ["--pool", "POOL", "--backing", "BACKING", "--fuse", "MOUNT"];
-    let daemon = place.serve_with(&[&front_ends[..], &["--allow-backing", "BACKING"]].concat());
-    if has_landlock("a confined daemon that has mounted a disk", &place) {
-        let met = attempts_of(&place, "try-files");
+    let daemon = env.serve_with(&[&front_ends[..], &["--allow-backing", "BACKING"]].concat());
+    if has_landlock("a confined daemon that has mounted a disk", &env) {
+        let met = attempts_of(&env, "try-files");
         assert!(met.values().all(|errno| *errno == Some(EACCES)), "{met:?}");
     }
-    let disk = place.open_disk();
+    let disk = env.open_disk();
     std::os::unix::fs::FileExt::write_all_at(&disk, &[7; 4096], 4096).unwrap();
     drop(disk);
     daemon.end();
-    assert!(!place.path("mount/disk").exists());
+    assert!(!env.path("mount/disk").exists());
     // The mark is as the end leaves it: the pool goes on.
-    place.serve().end();
+    env.serve().end();
 }
 
 #[test]
 fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
-    let place = Place::with_test_pool();
+    let env = TestEnv::with_test_pool();
     let front_ends = [
         "serve",
         "--pool",
@@ -166,7 +166,7 @@ fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
         "--nbd",
         "NBD",
     ];
-    let refused = place.run(&[&front_ends[..], &["--allow-backing", "./mount"]].concat());
+    let refused = env.run(&[&front_ends[..], &["--allow-backing", "./mount"]].concat());
     assert_eq!(refused.code, 2, "{}", refused.stderr);
     assert!(
         refused.stderr.contains("--allow-backing"),
@@ -177,10 +177,10 @@ fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
 
 #[test]
 fn what_the_sandbox_leaves_open_is_said_at_the_start() {
-    let place = Place::with_test_pool();
-    let daemon = place.serve_nbd(&[]);
-    assert!(place.log().contains("not of files"), "{}", place.log());
-    let met = attempts_of(&place, "try-files");
+    let env = TestEnv::with_test_pool();
+    let daemon = env.serve_nbd(&[]);
+    assert!(env.log().contains("not of files"), "{}", env.log());
+    let met = attempts_of(&env, "try-files");
     assert_eq!(met["read"], None, "{met:?}");
     daemon.end();
 }
@@ -201,12 +201,12 @@ fn where_the_kernel_has_no_landlock_the_daemon_says_so_and_keeps_its_word() {
     let on_its_own = std::thread::spawn(|| {
         // For this thread and what it starts.
         forget_landlock();
-        let place = Place::with_test_pool();
-        let daemon = place.serve_nbd(&["--allow-backing", "BACKING"]);
-        assert!(place.log().contains("no landlock"), "{}", place.log());
-        assert_eq!(attempts_of(&place, "try-files")["read"], None);
-        place.make_image("second.img");
-        let refused = place.run(&["attach", "POOL", "--backing", "./second.img"]);
+        let env = TestEnv::with_test_pool();
+        let daemon = env.serve_nbd(&["--allow-backing", "BACKING"]);
+        assert!(env.log().contains("no landlock"), "{}", env.log());
+        assert_eq!(attempts_of(&env, "try-files")["read"], None);
+        env.make_image("second.img");
+        let refused = env.run(&["attach", "POOL", "--backing", "./second.img"]);
         assert!(
             refused.stderr.contains("--allow-backing"),
             "{}",

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::nbd::Client;
-use crate::place::{Place, skip, skips_without_fuse};
+use crate::test_env::{TestEnv, skip, skips_without_fuse};
 
 fn next(manager: &UnixDatagram) -> String {
     let mut buffer = [0; 4096];
@@ -26,9 +26,9 @@ fn next_with(manager: &UnixDatagram, part: &str) -> String {
 
 #[test]
 fn the_service_manager_hears_of_readiness_of_life_and_of_the_end() {
-    let place = Place::with_pool();
-    let manager = UnixDatagram::bind(place.path("notify")).unwrap();
-    let mut command = place.command(&[
+    let env = TestEnv::with_pool();
+    let manager = UnixDatagram::bind(env.path("notify")).unwrap();
+    let mut command = env.command(&[
         "serve",
         "--pool",
         "POOL",
@@ -38,9 +38,9 @@ fn the_service_manager_hears_of_readiness_of_life_and_of_the_end() {
         "NBD",
     ]);
     command
-        .env("NOTIFY_SOCKET", place.path("notify"))
+        .env("NOTIFY_SOCKET", env.path("notify"))
         .env("WATCHDOG_USEC", "100000");
-    let daemon = place.start(command);
+    let daemon = env.start(command);
     next_with(&manager, "STATUS=Opening");
     next_with(&manager, "READY=1");
     for _ in 0..3 {
@@ -65,8 +65,8 @@ fn verify_unit(unit: &str, instance: &str) {
     let unit = packaging.join(unit);
     let text = std::fs::read_to_string(&unit).unwrap();
     // Paths that this machine has, since systemd looks.
-    let place = Place::new();
-    let own = place.path(instance);
+    let env = TestEnv::new();
+    let own = env.path(instance);
     let text = text.replace("/usr/bin/forebay", env!("CARGO_BIN_EXE_forebay"));
     let text: Vec<&str> = text
         .lines()
@@ -109,7 +109,7 @@ fn another_user_serves_and_the_mount_still_ends() {
     if skips_without_fuse(test) {
         return;
     }
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let serve = [
         "--pool",
         "POOL",
@@ -122,7 +122,7 @@ fn another_user_serves_and_the_mount_still_ends() {
         "--user",
         "nobody",
     ];
-    let daemon = place.serve_with(&serve);
+    let daemon = env.serve_with(&serve);
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process.id())).unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -135,28 +135,28 @@ fn another_user_serves_and_the_mount_still_ends() {
     assert_eq!(field("CapPrm:"), ["0000000000000000"]);
     use std::os::unix::fs::MetadataExt;
     for socket in ["nbd.sock", "pool.sock"] {
-        let owner = std::fs::symlink_metadata(place.path(socket)).unwrap().uid();
+        let owner = std::fs::symlink_metadata(env.path(socket)).unwrap().uid();
         assert_eq!(owner.to_string(), field("Uid:")[0], "{socket}");
     }
     // Requests are served through both front ends, and written back.
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[1; 4096]).unwrap();
     drop(client);
-    place.ask(&["flush", "POOL"]);
+    env.ask(&["flush", "POOL"]);
     daemon.end();
-    assert!(!place.path("mount/disk").exists());
+    assert!(!env.path("mount/disk").exists());
 
     // Killed, it leaves the one who unmounts, who then does so and ends.
-    let daemon = place.serve_with(&serve);
+    let daemon = env.serve_with(&serve);
     daemon.signal(rustix::process::Signal::KILL);
     assert_eq!(daemon.wait(), None);
     let mounts = || std::fs::read_to_string("/proc/self/mounts").unwrap();
-    while mounts().contains(place.path("mount").to_str().unwrap()) {
+    while mounts().contains(env.path("mount").to_str().unwrap()) {
         std::thread::yield_now();
     }
-    let daemon = place.serve();
+    let daemon = env.serve();
     let mut found = [0; 4096];
-    place.open_disk().read_exact_at(&mut found, 0).unwrap();
+    env.open_disk().read_exact_at(&mut found, 0).unwrap();
     assert_eq!(found, [1; 4096]);
     daemon.end();
 }

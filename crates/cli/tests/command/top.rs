@@ -3,33 +3,33 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::place::{Place, skip};
+use crate::test_env::{TestEnv, skip};
 
 #[test]
 fn once_and_json_are_for_scripts() {
-    let place = Place::with_pool();
-    assert_eq!(place.run(&["top", "POOL", "--once"]).code, 5);
-    let daemon = place.serve_nbd(&[]);
-    let once = place.run(&["top", "POOL", "--once", "--interval", "0.1"]);
+    let env = TestEnv::with_pool();
+    assert_eq!(env.run(&["top", "POOL", "--once"]).code, 5);
+    let daemon = env.serve_nbd(&[]);
+    let once = env.run(&["top", "POOL", "--once", "--interval", "0.1"]);
     assert_eq!(once.code, 0, "{}", once.stderr);
     for part in ["dirty", "commits", "errors", "disk.img", "nbd "] {
         assert!(once.stdout.contains(part), "{part}: {}", once.stdout);
     }
     assert!(!once.stdout.contains('\x1b'));
-    let json = place.ask(&["top", "POOL", "--interval", "0.1"]);
+    let json = env.ask(&["top", "POOL", "--interval", "0.1"]);
     assert!(json["interval_s"].as_f64().unwrap() >= 0.1, "{json}");
     assert!(json["sample"]["volumes"][0]["recent"]["read"].is_object());
-    assert_eq!(place.run(&["top", "POOL"]).code, 2, "this is no terminal");
-    assert_eq!(place.run(&["top", "POOL", "--interval", "0"]).code, 2);
+    assert_eq!(env.run(&["top", "POOL"]).code, 2, "this is no terminal");
+    assert_eq!(env.run(&["top", "POOL", "--interval", "0"]).code, 2);
     daemon.end();
 }
 
 /// Runs top in a pseudo terminal of 24 lines, types `keys`, and returns what it wrote.
-fn on_a_terminal(place: &Place, keys: &str) -> Option<(String, bool)> {
+fn on_a_terminal(env: &TestEnv, keys: &str) -> Option<(String, bool)> {
     let command = format!(
         "stty rows 24 cols 80; {} top {} --interval 0.2; echo ended with $?; stty -a",
         env!("CARGO_BIN_EXE_forebay"),
-        place.path("pool").display()
+        env.path("pool").display()
     );
     let mut script = Command::new("script")
         .args([
@@ -59,10 +59,10 @@ fn on_a_terminal(place: &Place, keys: &str) -> Option<(String, bool)> {
 
 #[test]
 fn a_terminal_is_drawn_on_and_given_back() {
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
     for keys in ["q", "\x03"] {
-        let Some((text, is_cooked)) = on_a_terminal(&place, keys) else {
+        let Some((text, is_cooked)) = on_a_terminal(&env, keys) else {
             skip("a_terminal_is_drawn_on_and_given_back", "no script(1) here");
             break;
         };
@@ -78,11 +78,11 @@ fn a_terminal_is_drawn_on_and_given_back() {
 #[test]
 fn whoever_stops_watching_gives_the_place_back_between_samples() {
     use std::io::{Read, Write};
-    let place = Place::with_pool();
-    let daemon = place.serve_nbd(&[]);
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_nbd(&[]);
     let watchers: Vec<_> = (0..16)
         .map(|_| {
-            let socket = place.path("pool.sock");
+            let socket = env.path("pool.sock");
             let mut watcher = std::os::unix::net::UnixStream::connect(socket).unwrap();
             let sample = b"{\"command\": \"sample\", \"interval_ms\": 60000}\n";
             watcher.write_all(sample).unwrap();
@@ -91,10 +91,10 @@ fn whoever_stops_watching_gives_the_place_back_between_samples() {
             watcher
         })
         .collect();
-    assert_ne!(place.run(&["stat", "POOL"]).code, 0, "all places are taken");
+    assert_ne!(env.run(&["stat", "POOL"]).code, 0, "all places are taken");
     let started = std::time::Instant::now();
     drop(watchers);
-    while place.run(&["stat", "POOL"]).code != 0 {
+    while env.run(&["stat", "POOL"]).code != 0 {
         let is_early = started.elapsed() < std::time::Duration::from_secs(50);
         assert!(is_early, "the places came back with the next sample only");
         std::thread::yield_now();

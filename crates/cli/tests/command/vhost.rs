@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::nbd::Client;
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 /// Connects and asks for the features, as every client does first.
 fn connect(socket: &Path) -> UnixStream {
@@ -36,72 +36,72 @@ const SERVE: [&str; 6] = [
 
 #[test]
 fn a_guest_has_the_disk_until_it_goes() {
-    let place = Place::with_pool();
-    let daemon = place.serve_with(&SERVE);
-    let socket = place.path("guest.sock");
+    let env = TestEnv::with_pool();
+    let daemon = env.serve_with(&SERVE);
+    let socket = env.path("guest.sock");
     let said = daemon.announced.join("\n");
     assert!(said.contains("over vhost-user at"), "{said}");
     let mode = std::fs::metadata(&socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 
     let guest = connect(&socket);
-    let front_ends = place.ask(&["stat", "POOL"])["front_ends"].clone();
+    let front_ends = env.ask(&["stat", "POOL"])["front_ends"].clone();
     assert_eq!(front_ends[0]["kind"], "vhost-user");
     assert_eq!(front_ends[0]["volume"], "disk.img");
     assert_eq!(front_ends[0]["connections_open"], 1);
-    let refused = place.run(&["detach", "POOL", "disk.img"]);
+    let refused = env.run(&["detach", "POOL", "disk.img"]);
     assert_eq!(refused.code, 4, "{}", refused.stderr);
     assert!(refused.stderr.contains("a guest has disk.img"));
 
     drop(guest);
     drop(connect(&socket));
-    place.make_image("second.img");
+    env.make_image("second.img");
     let attach = ["attach", "POOL", "--backing", "./second.img"];
-    let nowhere = place.run(&attach);
+    let nowhere = env.run(&attach);
     assert_eq!(nowhere.code, 2, "{}", nowhere.stderr);
-    place.ask(&[&attach[..], &["--vhost-user", "./second.sock"]].concat());
-    drop(connect(&place.path("second.sock")));
-    while place.run(&["detach", "POOL", "disk.img"]).code == 4 {
+    env.ask(&[&attach[..], &["--vhost-user", "./second.sock"]].concat());
+    drop(connect(&env.path("second.sock")));
+    while env.run(&["detach", "POOL", "disk.img"]).code == 4 {
         // Its guest is about to be noticed gone.
         std::thread::yield_now();
     }
     assert!(!socket.exists());
     daemon.end();
-    assert!(!place.path("second.sock").exists());
+    assert!(!env.path("second.sock").exists());
 }
 
 #[test]
 fn an_end_waits_for_the_guest_until_the_deadline() {
-    let place = Place::with_pool();
+    let env = TestEnv::with_pool();
     let deadline = ["--shutdown-deadline", "0"];
-    let daemon = place.serve_with(&[&SERVE[..], &deadline].concat());
-    let mut guest = connect(&place.path("guest.sock"));
+    let daemon = env.serve_with(&[&SERVE[..], &deadline].concat());
+    let mut guest = connect(&env.path("guest.sock"));
     daemon.signal(Signal::TERM);
-    assert_eq!(daemon.wait(), Some(6), "{}", place.log());
-    assert!(place.log().contains("a guest over vhost-user"));
+    assert_eq!(daemon.wait(), Some(6), "{}", env.log());
+    assert!(env.log().contains("a guest over vhost-user"));
     assert_eq!(guest.read(&mut [0; 8]).unwrap(), 0, "cut off");
-    assert!(!place.path("guest.sock").exists());
+    assert!(!env.path("guest.sock").exists());
 }
 
 #[test]
 fn each_disk_of_a_config_file_has_a_socket_of_its_own() {
-    let place = Place::with_pool();
-    place.make_image("second.img");
+    let env = TestEnv::with_pool();
+    env.make_image("second.img");
     let config = "pool = \"pool\"\nvhost-user-queues = 2\n\
                   [[volume]]\nbacking = \"disk.img\"\nvhost-user = \"first.sock\"\n\
                   [[volume]]\nbacking = \"second.img\"\nvhost-user = \"second.sock\"\n";
-    std::fs::write(place.path("config.toml"), config).unwrap();
-    let daemon = place.serve_with(&["--config", "./config.toml"]);
-    let guests = ["first.sock", "second.sock"].map(|name| connect(&place.path(name)));
+    std::fs::write(env.path("config.toml"), config).unwrap();
+    let daemon = env.serve_with(&["--config", "./config.toml"]);
+    let guests = ["first.sock", "second.sock"].map(|name| connect(&env.path(name)));
     drop(guests);
     daemon.end();
 }
 
 #[test]
 fn a_socket_that_cannot_be_made_ends_the_start() {
-    let place = Place::with_pool();
-    std::fs::write(place.path("guest.sock"), "no socket").unwrap();
-    let outcome = place.run(&[&["serve"], &SERVE[..]].concat());
+    let env = TestEnv::with_pool();
+    std::fs::write(env.path("guest.sock"), "no socket").unwrap();
+    let outcome = env.run(&[&["serve"], &SERVE[..]].concat());
     assert_eq!(outcome.code, 1, "{}", outcome.stderr);
     assert!(
         outcome.stderr.contains("is no socket"),
@@ -112,43 +112,39 @@ fn a_socket_that_cannot_be_made_ends_the_start() {
 
 #[test]
 fn a_guest_that_comes_while_its_disk_is_flushed_keeps_it() {
-    let place = Place::with_test_pool();
+    let env = TestEnv::with_test_pool();
     let front_ends = ["--nbd", "NBD", "--dirty-low", "90", "--dirty-high", "95"];
-    let daemon = place.serve_with(&[&SERVE[..], &front_ends].concat());
-    let mut client = Client::open(&place.path("nbd.sock"), "disk.img").unwrap();
+    let daemon = env.serve_with(&[&SERVE[..], &front_ends].concat());
+    let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
     client.write(0, &[5; 4096]).unwrap();
     drop(client);
-    while place.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
+    while env.ask(&["stat", "POOL"])["volumes"][0]["nbd_connections"] != 0 {
         std::thread::yield_now();
     }
     // The flush takes so long that the guest comes before its end.
     let delay = ["fault", "POOL", "delay-backing", "disk.img"];
-    place.ask(&[&delay[..], &["--microseconds", "3000000"]].concat());
+    env.ask(&[&delay[..], &["--microseconds", "3000000"]].concat());
     let detach = ["detach", "POOL", "disk.img"];
-    let detaching = place
-        .command(&detach)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let detaching = env.command(&detach).stderr(Stdio::piped()).spawn().unwrap();
     // A guest that comes too early is refused the same.
     std::thread::sleep(Duration::from_millis(500));
-    let guest = connect(&place.path("guest.sock"));
+    let guest = connect(&env.path("guest.sock"));
     let refused = detaching.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(4), "{said}");
     assert!(said.contains("a guest has disk.img"), "{said}");
-    let front_ends = place.ask(&["stat", "POOL"])["front_ends"].clone();
+    let front_ends = env.ask(&["stat", "POOL"])["front_ends"].clone();
     let has_guest = |front_end: &serde_json::Value| front_end["connections_open"] == 1;
     assert!(
         front_ends.as_array().unwrap().iter().any(has_guest),
         "{front_ends}"
     );
 
-    place.ask(&[&delay[..], &["--microseconds", "0"]].concat());
+    env.ask(&[&delay[..], &["--microseconds", "0"]].concat());
     drop(guest);
-    while place.run(&detach).code == 4 {
+    while env.run(&detach).code == 4 {
         std::thread::yield_now();
     }
-    assert!(!place.path("guest.sock").exists());
+    assert!(!env.path("guest.sock").exists());
     daemon.end();
 }

@@ -12,11 +12,11 @@ use serde_json::Value;
 pub const DISK_BYTES: u64 = 16 << 20;
 
 /// A directory with a pool and a backing, in memory where there is such a place.
-pub struct Place {
+pub struct TestEnv {
     pub directory: tempfile::TempDir,
 }
 
-impl Place {
+impl TestEnv {
     pub fn new() -> Self {
         let shared_memory = Path::new("/dev/shm");
         let directory = if shared_memory.is_dir() {
@@ -25,26 +25,26 @@ impl Place {
             tempfile::tempdir()
         }
         .unwrap();
-        let place = Place { directory };
-        place.make_image("disk.img");
-        std::fs::create_dir(place.path("mount")).unwrap();
-        place
+        let env = TestEnv { directory };
+        env.make_image("disk.img");
+        std::fs::create_dir(env.path("mount")).unwrap();
+        env
     }
 
     pub fn with_pool() -> Self {
-        Place::with_pool_of(&["--size", "8M"])
+        TestEnv::with_pool_of(&["--size", "8M"])
     }
 
     pub fn with_test_pool() -> Self {
-        Place::with_pool_of(&["--size", "8M", "--test"])
+        TestEnv::with_pool_of(&["--size", "8M", "--test"])
     }
 
     fn with_pool_of(options: &[&str]) -> Self {
-        let place = Place::new();
+        let env = TestEnv::new();
         let arguments = [&["create", "POOL"], options].concat();
-        let created = place.run(&arguments);
+        let created = env.run(&arguments);
         assert_eq!(created.code, 0, "{}", created.stderr);
-        place
+        env
     }
 
     pub fn make_image(&self, name: &str) {
@@ -56,7 +56,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// POOL, BACKING, MOUNT and NBD as this place's; what starts with `./` as a path in it.
+    /// POOL, BACKING, MOUNT and NBD as this environment's; what starts with `./` as a path in it.
     fn argument(&self, argument: &str) -> OsString {
         match argument {
             "POOL" => self.path("pool").into(),
