@@ -8,7 +8,7 @@ use crate::EmulatedMedia;
 static PAUSES: AtomicUsize = AtomicUsize::new(0);
 
 /// While it lives, no region of this process waits for its emulated medium: for preparations whose
-/// time nobody measures.
+/// time is not measured.
 #[must_use = "the delays are back when it is dropped"]
 pub struct EmulationPause(());
 

@@ -26,7 +26,7 @@ pub enum PmemErrorKind {
         /// Bytes needed.
         needed: u64,
     },
-    /// Somebody else has the region open.
+    /// Another process has the region open.
     Locked,
     /// The file is of a kind that cannot be mapped this way; the text says why.
     Unsupported(&'static str),

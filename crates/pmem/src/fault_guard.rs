@@ -1,7 +1,7 @@
-//! Memory that somebody else shares with this process and may take away while it is mapped.
+//! Memory that another process shares with this one and may take away while it is mapped.
 //!
 //! An access to what is not there any more would raise SIGBUS and end the process. Under a guard it
-//! meets zeroes instead, and the guard says so from before anybody can read them.
+//! reads zeroes instead, and the guard says so before any thread can read them.
 
 #![allow(unsafe_code, reason = "the promise about the mapping is the caller's")]
 

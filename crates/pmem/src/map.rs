@@ -37,12 +37,12 @@ pub(crate) struct Mapping {
 // SAFETY: a mapping is memory that belongs to the process, not to a thread. All access to it is
 // through the kernels, which bear races.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: all access to it is through the kernels, which bear races.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody can use any more.
+        // SAFETY: our own mapping; it is being dropped, so no thread uses it any more.
         unsafe { libc::munmap(self.start.cast(), self.len) };
     }
 }
@@ -111,8 +111,8 @@ impl Mapping {
         }
     }
 
-    /// Puts memory of this process over all of it and unlocks the file: whoever still holds the mapping
-    /// reads zeroes, and stores what nobody sees.
+    /// Puts memory of this process over all of it and unlocks the file: a thread that still holds the
+    /// mapping reads zeroes, and its stores go nowhere.
     pub(crate) fn retire(&self) -> io::Result<()> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: replaces all pages of our own mapping, at once for every thread, and leaves none of it
@@ -165,15 +165,15 @@ fn fill_and_map(file: File, len: u64, huge_pages: bool, path: &Path) -> Result<M
     reserve(&file, len, path)?;
     let mapping = map_shared(file, huge_pages, path)?;
     if huge_pages && mapping.kind() == MediaKind::Shm {
-        // Reserving gives a memory file small pages, and most systems grant huge ones only to who
-        // insists. They stay with the file: who opens it again has them too.
+        // Reserving gives a memory file small pages, and most systems grant huge ones only on an explicit
+        // request. They stay with the file, also when it is opened again.
         mapping.advise(MADV_COLLAPSE);
     }
     sync_creation(mapping.file(), path)?;
     Ok(mapping)
 }
 
-/// A file or device that exists, locked against everybody else.
+/// A file or device that exists, locked against every other process.
 pub(crate) fn open(path: &Path, options: &RegionOptions) -> Result<Mapping, PmemError> {
     let file = open_own(path, Opening::Write, options.trust_owner)?;
     lock(&file, libc::LOCK_EX, path)?;
@@ -185,7 +185,7 @@ pub(crate) fn open(path: &Path, options: &RegionOptions) -> Result<Mapping, Pmem
     map_shared(file, options.huge_pages, path)
 }
 
-/// A private view: stores stay in this process. Also says whether nobody else has the file open.
+/// A private view: stores stay in this process. Also says whether no other process has the file open.
 pub(crate) fn open_private(path: &Path, trust_owner: bool) -> Result<(Mapping, bool), PmemError> {
     let file = open_own(path, Opening::Read, trust_owner)?;
     let is_quiet = lock(&file, libc::LOCK_SH, path).is_ok();
@@ -207,7 +207,7 @@ pub(crate) fn open_private(path: &Path, trust_owner: bool) -> Result<(Mapping, b
         kind,
         file,
     };
-    // Whoever maps the file to serve it finds the folios that are made here.
+    // A process that later maps the file to serve it finds the folios made here.
     mapping.advise_faults(false);
     Ok((mapping, is_quiet))
 }
@@ -273,11 +273,11 @@ fn reserve_holes(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
     })
 }
 
-/// Gives a file that nobody has open at least `len` bytes, the new ones zero and reserved. A device
-/// has the size that it has.
+/// Gives a file that no process has open at least `len` bytes, the new ones zero and reserved. A device
+/// keeps its size.
 ///
 /// # Errors
-/// It is not there, locked by somebody else, or has no room; the file is as before.
+/// It is not there, locked by another process, or has no room; the file is as before.
 pub fn extend(path: &Path, len: u64) -> Result<(), PmemError> {
     let file = open_own(path, Opening::Write, false)?;
     lock(&file, libc::LOCK_EX, path)?;

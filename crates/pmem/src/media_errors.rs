@@ -81,14 +81,14 @@ impl MediaErrors {
             .any(|page| *page < end && offset < *page + PAGE_BYTES as u64)
     }
 
-    /// The whole region is lost to who still has it.
+    /// The whole region is lost to every thread that still has it.
     pub(crate) fn lose_all(&self) {
         // Others may be counting named pages: it never sinks below.
         self.count.fetch_max(ALL_LOST, Ordering::AcqRel);
     }
 
-    /// Called by the handler: nothing but atomics. When it returns, whoever asks for the page hears of
-    /// it. Threads may meet one page at once, which takes one name, and several pages.
+    /// Called by the handler: nothing but atomics. When it returns, a thread that asks for the page learns
+    /// of it. Threads may meet one page at once, which takes one name, and several pages.
     fn record(&self, offset: u64, between: &impl Fn()) {
         let name = offset + 1;
         for page in &self.pages {
@@ -149,7 +149,7 @@ static PLACES: [Place; REGIONS_MAX] = [const {
     }
 }; REGIONS_MAX];
 
-/// Orders those who look for a free place; the handler never takes it.
+/// Serializes the threads that look for a free place; the handler never takes it.
 static PLACES_LOCK: Mutex<()> = Mutex::new(());
 
 /// Keeps a mapping known to the handler. Dropped before the mapping goes away.
@@ -192,7 +192,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // The handler reads the errors only for a fault inside the region, and nobody can be
+        // The handler reads the errors only for a fault inside the region, and no thread can be
         // inside a region that is being dropped.
         if let Some(place) = self.place {
             PLACES[place].errors.store(null_mut(), Ordering::Release);
@@ -231,7 +231,7 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, context: *mut l
     // SAFETY: the thread's own errno, which the interrupted code may be about to read.
     let errno = unsafe { *libc::__errno_location() };
     let is_handled = PLACES.iter().any(|place| cover(place, address));
-    // SAFETY: as above.
+    // SAFETY: the thread's own errno, put back as the interrupted code left it.
     unsafe { *libc::__errno_location() = errno };
     if !is_handled {
         chain(signal, info, context);
@@ -286,7 +286,7 @@ fn map_anonymous(page: usize, len: usize) -> bool {
     mapped != libc::MAP_FAILED
 }
 
-/// Hands a fault that is not ours to whom it belonged before.
+/// Hands a fault that is not ours to the handler that was installed before.
 fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let handler = PREVIOUS
         .get()

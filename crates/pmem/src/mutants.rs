@@ -58,7 +58,7 @@ macro_rules! define_mutants {
 define_mutants! {
     /// A fault: one changed line.
     pub enum Mutant {
-        /// A lost page reads as zeroes before anybody can hear that it is lost.
+        /// A lost page reads as zeroes before its loss is recorded.
         LostPageRecordedLate,
     }
 }

@@ -73,7 +73,7 @@ impl fmt::Display for MediaKind {
 /// A slower medium to imitate: each line read or persisted costs this much more, spun on the
 /// processor's time stamp counter. The figures are those of Tinca's and UBJ's evaluations.
 ///
-/// Reads of one word ([`Region::load_u64`](crate::Region::load_u64) and its kin) are not delayed:
+/// Reads of one word (such as [`Region::load_u64`](crate::Region::load_u64)) are not delayed:
 /// they stand for reads that the processor's caches serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EmulatedMedia {

@@ -1,9 +1,9 @@
-//! Whose a file is: what this process opens as its own nobody else can have planted, forged or swapped.
+//! File ownership: no other user can have planted, forged or swapped what this process opens as its own.
 //!
 //! A file is ours when it was reached through no link at its last name, belongs to this process's user or
-//! to root, may be written by nobody else, has one name, and lies in a directory where nobody else may
+//! to root, is writable by no other user, has one name, and lies in a directory where no other user may
 //! change names: one that is ours by the same rule, or sticky and root's, like `/tmp` and `/dev/shm`.
-//! All is asked of what is open, so that nothing can be swapped in between.
+//! All checks are made on the open descriptor, so that nothing can be swapped in between.
 
 #![allow(unsafe_code, reason = "std opens nothing relative to a directory")]
 
@@ -91,7 +91,7 @@ fn fault_of_directory(directory: &Metadata) -> Option<Foreign> {
         user,
         mode: mode & 0o7777,
     };
-    // Many systems give each user a group of the same number, with nobody else in it.
+    // Many systems give each user a group of the same number, with no other member.
     let is_private_group = directory.gid() == user;
     let others_write =
         mode & WRITABLE_BY_OTHERS != 0 || (mode & WRITABLE_BY_GROUP != 0 && !is_private_group);
@@ -139,7 +139,7 @@ impl Opening {
     }
 }
 
-/// Opens a file that must be ours (see the module), or with `trust_owner` anybody's.
+/// Opens a file that must be ours (see the module), or with `trust_owner` any user's.
 ///
 /// # Errors
 /// The system's; [`PmemErrorKind::Foreign`].
@@ -163,7 +163,7 @@ pub fn open_own(path: &Path, opening: Opening, trust_owner: bool) -> Result<File
     }
     let is_missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let file = match open_in(&directory, name, opening) {
-        // In a sticky directory the kernel may refuse to say whose a file is that could have been made.
+        // In a sticky directory the kernel may refuse to open a file for creation that another user owns.
         Err(error) if opening == Opening::WriteOrMake && is_missing(&error) => {
             open_in(&directory, name, Opening::Make)
         }
@@ -189,7 +189,7 @@ fn wait_again(file: &File) -> io::Result<()> {
     if flags < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: as above.
+    // SAFETY: a plain system call on a descriptor that is open.
     let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) };
     if done < 0 {
         return Err(io::Error::last_os_error());
@@ -205,7 +205,7 @@ fn open_in(directory: &File, name: &OsStr, opening: Opening) -> io::Result<File>
         // SAFETY: the name ends in a zero, and the descriptor is open.
         let opened = unsafe { libc::openat(directory.as_raw_fd(), name.as_ptr(), flags, 0o600) };
         if opened >= 0 {
-            // SAFETY: the descriptor is new, and nobody else's.
+            // SAFETY: the descriptor is new, so this is its only owner.
             return Ok(unsafe { File::from_raw_fd(opened) });
         }
         let error = io::Error::last_os_error();
@@ -275,7 +275,7 @@ mod tests {
         let link = folder.path().join("link");
         symlink(&path, &link).unwrap();
         assert_eq!(why(&link), Some(Foreign::Link));
-        // A link is followed for nobody.
+        // A link is never followed, trusted owner or not.
         open_own(&link, Opening::Write, true).unwrap_err();
         let made = open_own(&path, Opening::Make, true).unwrap_err();
         assert_eq!(made.kind(), PmemErrorKind::AlreadyExists);

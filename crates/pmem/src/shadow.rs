@@ -13,7 +13,7 @@
 //! * [`ShadowModel::Pages`] (a plain file behind the page cache). Sectors of 512 bytes are
 //!   independent, so any subset of the dirty pages may be there. Each sector holds its durable
 //!   bytes or those after some prefix of the words stored into it since; a fence (fdatasync)
-//!   makes everything before it durable, whoever stored it. One that fails leaves what Linux leaves:
+//!   makes everything before it durable, whichever thread stored it. One that fails leaves what Linux leaves:
 //!   every dirty page is clean from then on, and the disk has of it what it happens to have. Loads go
 //!   on seeing it, no later fence writes it, until a store to any byte of the page: then the next
 //!   good fence writes the whole of it.
@@ -207,7 +207,7 @@ impl Shadow {
     }
 
     /// Says that all threads so far have ended, as when their process is killed. What they streamed has
-    /// left their processors' buffers, so that from now on a flush by anybody captures it.
+    /// left their processors' buffers, so that from now on a flush by any thread captures it.
     pub fn end_threads(&self) {
         self.lock().pending.end_threads();
     }
@@ -265,7 +265,7 @@ impl Shadow {
             let (now, later) = rest.split_at(rest.len().min(WORD_BYTES - within));
             let mut word = self.load_word(at / WORD_BYTES).to_ne_bytes();
             word[within..within + now.len()].copy_from_slice(now);
-            // Release: who loads a word acquires all that was stored before it.
+            // Release: a thread that loads a word acquires all that was stored before it.
             self.word(at / WORD_BYTES)
                 .store(u64::from_ne_bytes(word), Ordering::Release);
             at += now.len();

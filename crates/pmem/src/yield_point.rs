@@ -3,9 +3,9 @@
 //!
 //! A checker that runs real threads one at a time must get control when the thread it
 //! lets run waits for one that it does not. Every spin loop of the core calls
-//! [`yield_point`]; without a hook that is a pause instruction and little else. Now and then it lets
-//! go of the processor: whoever is waited for may have lost his, and on a machine with more threads
-//! than processors gets it back only after all who spin have used up their time.
+//! [`yield_point`]; without a hook that is a pause instruction and little else. Now and then it yields
+//! the processor: the thread waited for may have been preempted, and on a machine with more threads
+//! than processors it runs again only after all spinning threads have used up their time slices.
 //!
 //! What is looked at without a lock is looked at again before it counts. A checker must get control
 //! between the two as well, or no other thread ever does anything there: [`look_point`]. Every load of

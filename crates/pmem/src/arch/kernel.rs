@@ -151,7 +151,7 @@ pub(crate) fn kernels() -> &'static Kernels {
     if current.is_null() {
         return start();
     }
-    // SAFETY: only ever set to statics, which nobody changes.
+    // SAFETY: only ever set to immutable statics.
     unsafe { &*current }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Kernels {
 /// Advances a CRC state over `bytes`.
 #[inline]
 pub(crate) fn crc_state_of_slice(state: u32, bytes: &[u8]) -> u32 {
-    // SAFETY: a slice is valid for its length, and nobody writes to it meanwhile.
+    // SAFETY: a slice is valid for its length, and a shared borrow keeps writers off.
     unsafe { (kernels().crc)(bytes.as_ptr(), bytes.len(), state) }
 }
 

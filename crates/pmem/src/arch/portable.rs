@@ -29,10 +29,10 @@ pub(super) static KERNELS: Kernels = Kernels {
 /// # Safety
 /// As of the loops of `Kernels`.
 unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
-    // SAFETY: as the caller's.
+    // SAFETY: the caller keeps the contract of `Kernels`, which is also that of `store`.
     unsafe { store(to, from, len) };
     for offset in (0..len).step_by(LINE_BYTES) {
-        // SAFETY: inside the range the caller vouches for.
+        // SAFETY: inside the `len` bytes that the contract of `Kernels` makes valid.
         unsafe { native::flush_line(native::detect_flush_kind(), to.add(offset)) };
     }
 }
@@ -43,14 +43,15 @@ unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
 /// `to` is the start of a mapped, writable line.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) unsafe fn stream_line(to: *mut u8, line: &[u64; 8]) {
-    // SAFETY: as the caller's; the words are the caller's own.
+    // SAFETY: `to` is a mapped, writable line by this function's contract; `line` is borrowed.
     unsafe { stream(to, line.as_ptr().cast(), LINE_BYTES) };
 }
 
 /// # Safety
 /// As of the loops of `Kernels`.
 unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) -> u32 {
-    // SAFETY: as the caller's; the source is the caller's own, so it is an ordinary slice.
+    // SAFETY: the caller keeps the contract of `Kernels`: nothing writes to the source meanwhile, so
+    // it is an ordinary slice.
     unsafe {
         stream(to, from, len);
         append(state, std::slice::from_raw_parts(from, len))
@@ -62,8 +63,8 @@ unsafe fn stream_with_crc(to: *mut u8, from: *const u8, len: usize, state: u32) 
 unsafe fn store(to: *mut u8, from: *const u8, len: usize) {
     let mut at = 0;
     while at < len {
-        // SAFETY: `at` and what is accessed there lie inside the ranges the caller vouches for;
-        // the region is accessed atomically, the source is the caller's own.
+        // SAFETY: every access lies inside the `len` bytes that the contract of `Kernels` makes valid.
+        // The region is accessed atomically, and nothing writes to the source meanwhile.
         unsafe {
             let target = to.add(at);
             if len - at >= WORD_BYTES && target.addr().is_multiple_of(WORD_BYTES) {
@@ -84,8 +85,9 @@ unsafe fn store(to: *mut u8, from: *const u8, len: usize) {
 unsafe fn read(to: *mut u8, from: *const u8, len: usize) {
     let mut at = 0;
     while at < len {
-        // SAFETY: as in `store`, the other way round. The mapping may be read-only: atomic loads
-        // of a word or a byte do not write.
+        // SAFETY: every access lies inside the `len` bytes that the contract of `Kernels` makes valid.
+        // The region is accessed atomically, and only this thread accesses the target. The mapping may
+        // be read-only: atomic loads of a word or a byte do not write.
         unsafe {
             let source = from.add(at).cast_mut();
             if len - at >= WORD_BYTES && source.addr().is_multiple_of(WORD_BYTES) {
@@ -106,7 +108,8 @@ unsafe fn read(to: *mut u8, from: *const u8, len: usize) {
 unsafe fn read_with_crc(to: *mut u8, from: *const u8, len: usize, mut state: u32) -> u32 {
     for start in (0..len).step_by(CHUNK_BYTES) {
         let chunk = CHUNK_BYTES.min(len - start);
-        // SAFETY: inside the ranges the caller vouches for; what was copied is the caller's own.
+        // SAFETY: inside the `len` bytes that the contract of `Kernels` makes valid; only this thread
+        // accesses what was copied, so it is an ordinary slice.
         unsafe {
             read(to.add(start), from.add(start), chunk);
             state = append(state, std::slice::from_raw_parts(to.add(start), chunk));
@@ -121,7 +124,7 @@ unsafe fn crc(from: *const u8, len: usize, mut state: u32) -> u32 {
     let mut buffer = [0_u8; CHUNK_BYTES];
     for start in (0..len).step_by(CHUNK_BYTES) {
         let chunk = &mut buffer[..CHUNK_BYTES.min(len - start)];
-        // SAFETY: the source lies inside the range the caller vouches for, the buffer is ours.
+        // SAFETY: the contract of `Kernels` makes the `len` bytes of the source valid; `chunk` is borrowed.
         unsafe { read(chunk.as_mut_ptr(), from.add(start), chunk.len()) };
         state = append(state, chunk);
     }

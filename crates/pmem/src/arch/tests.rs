@@ -47,30 +47,30 @@ struct Aligned([u8; LEN_MAX + 2 * ALIGNMENTS]);
 fn check_len(kernels: &Kernels, source: &[u8], state_after: u32, target_offset: usize) {
     let len = source.len();
     let context = || format!("{} len {len} target +{target_offset}", kernels.kernel);
-    // SAFETY: both sides are valid for `len` bytes and nobody else knows them.
+    // SAFETY: the slice is valid for `len` bytes, and nothing writes to it meanwhile.
     let crc = unsafe { (kernels.crc)(source.as_ptr(), len, !0) };
     assert_eq!(crc, state_after, "crc {}", context());
     let mut target = Aligned([0xA5; _]);
     let at = target.0[target_offset..].as_mut_ptr();
-    // SAFETY: as above.
+    // SAFETY: `target` has room for `len` bytes behind any offset; both are this thread's own.
     let crc = unsafe { (kernels.read_with_crc)(at, source.as_ptr(), len, !0) };
     assert_eq!(crc, state_after, "read_with_crc {}", context());
     check_target(&target, target_offset, source, &context());
     for copy in [kernels.read, kernels.store] {
         let mut target = Aligned([0xA5; _]);
-        // SAFETY: as above.
+        // SAFETY: `target` has room for `len` bytes behind any offset; both are this thread's own.
         unsafe { copy(target.0[target_offset..].as_mut_ptr(), source.as_ptr(), len) };
         check_target(&target, target_offset, source, &context());
     }
     if len.is_multiple_of(64) && target_offset == 0 {
         let mut target = Aligned([0xA5; _]);
-        // SAFETY: as above, and whole lines.
+        // SAFETY: `len` bytes in whole lines on both sides, which are this thread's own.
         let crc =
             unsafe { (kernels.stream_with_crc)(target.0.as_mut_ptr(), source.as_ptr(), len, !0) };
         assert_eq!(crc, state_after, "stream_with_crc {}", context());
         check_target(&target, 0, source, &context());
         let mut target = Aligned([0xA5; _]);
-        // SAFETY: as above.
+        // SAFETY: `len` bytes in whole lines on both sides, which are this thread's own.
         unsafe { (kernels.stream)(target.0.as_mut_ptr(), source.as_ptr(), len) };
         check_target(&target, 0, source, &context());
     }
@@ -162,7 +162,7 @@ fn states_of(kernels: &Kernels, source: &[u8], state: u32) -> [u32; 3] {
     let mut out = vec![0; len];
     let whole_lines = len - len % 64;
     let mut lines: Vec<Line> = vec![Line([0; 64]); whole_lines / 64];
-    // SAFETY: both sides are valid for the lengths, nobody else knows them; streams are to a
+    // SAFETY: all are this thread's own and valid for the lengths; streams are to a
     // line's start and in whole lines.
     let states = unsafe {
         let streamed = (kernels.stream_with_crc)(

@@ -27,7 +27,7 @@ pub(super) fn pause() {
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// A page that nobody has touched, and that is gone.
+/// A page that was never touched, and that is gone.
 fn region_without_its_last_page(directory: &tempfile::TempDir) -> Region {
     let path = directory.path().join("region");
     let options = RegionOptions {

@@ -68,7 +68,7 @@ impl Region {
     pub fn load_u64(&self, offset: u64) -> u64 {
         let address = self.aligned_address(offset, 8);
         self.special_shadow(offset, 8);
-        // SAFETY: aligned, inside the mapping, and everybody accesses it atomically.
+        // SAFETY: aligned, inside the mapping, and every thread accesses it atomically.
         let word = unsafe { AtomicU64::from_ptr(address.cast()) };
         u64::from_le(word.load(Ordering::Acquire))
     }
@@ -84,7 +84,7 @@ impl Region {
             return u128::from_le(unsafe { arch::load_u128(true, address) });
         }
         self.look(offset, 16);
-        // SAFETY: as above.
+        // SAFETY: aligned and inside the mapping; the flag is from the detection.
         u128::from_le(unsafe { arch::load_u128(self.has_wide_atomics, address) })
     }
 
@@ -98,7 +98,7 @@ impl Region {
         }
     }
 
-    /// In a shadow an access meets what the medium lost, if nobody has met it; elsewhere the system says so.
+    /// In a shadow an access meets what the medium lost, if none has yet; elsewhere the system says so.
     #[cold]
     fn meet(&self, shadow: &crate::shadow::Shadow, offset: u64, len: usize) {
         shadow.meet_lost(offset, len, self.media_errors.errors());
@@ -108,7 +108,7 @@ impl Region {
     #[inline]
     pub fn line(&self, offset: u64) -> Line<'_> {
         let address = self.aligned_address(offset, LINE_BYTES);
-        // SAFETY: aligned, inside the mapping, which lives as long as the region; everybody accesses
+        // SAFETY: aligned, inside the mapping, which lives as long as the region; every thread accesses
         // it atomically or in assembly.
         Line(unsafe { &*address.cast::<[AtomicU64; 8]>() })
     }
@@ -118,7 +118,7 @@ impl Region {
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         let address = self.address(offset, out.len());
         self.before_read(offset, out.len());
-        // SAFETY: both sides are valid for the length; `out` is the caller's own.
+        // SAFETY: both sides are valid for the length; `out` is borrowed mutably.
         unsafe { (arch::kernels().read)(out.as_mut_ptr(), address, out.len()) };
     }
 
@@ -127,7 +127,7 @@ impl Region {
     pub fn read_crc32c(&self, offset: u64, out: &mut [u8]) -> u32 {
         let address = self.address(offset, out.len());
         self.before_read(offset, out.len());
-        // SAFETY: as in `read`.
+        // SAFETY: both sides are valid for the length; `out` is borrowed mutably.
         !unsafe { (arch::kernels().read_with_crc)(out.as_mut_ptr(), address, out.len(), !0) }
     }
 
@@ -194,7 +194,7 @@ impl Region {
             shadow.stream(offset, bytes);
             arch::crc_state_of_slice(!0, bytes)
         } else {
-            // SAFETY: as in `stream`.
+            // SAFETY: both sides are valid for the length, which is in whole lines.
             unsafe { (arch::kernels().stream_with_crc)(address, bytes.as_ptr(), bytes.len(), !0) }
         };
         self.note_stream(bytes.len());
@@ -249,7 +249,7 @@ impl Region {
         if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
             shadow.store(offset, bytes);
         } else {
-            // SAFETY: both sides are valid for the length; `bytes` is the caller's own.
+            // SAFETY: both sides are valid for the length; `bytes` is borrowed.
             unsafe { (arch::kernels().store)(address, bytes.as_ptr(), bytes.len()) };
         }
         self.note_store();
@@ -263,7 +263,7 @@ impl Region {
         if let Some(shadow) = self.special_shadow(offset, 8) {
             shadow.store(offset, &value.to_le_bytes());
         } else {
-            // SAFETY: aligned, inside the mapping, and everybody accesses it atomically.
+            // SAFETY: aligned, inside the mapping, and every thread accesses it atomically.
             let word = unsafe { AtomicU64::from_ptr(address.cast()) };
             word.store(value.to_le(), Ordering::Release);
         }
@@ -328,10 +328,10 @@ impl Region {
         }
     }
 
-    /// The same for bytes that were found here and not stored by this process: whoever stored them may
-    /// have been killed, or may have seen a sync fail. After that the system takes a plain file's page
-    /// for written though the disk lacks it, so here a byte of each page is stored again, and the next
-    /// fence writes the page. Nobody stores to the bytes meanwhile.
+    /// The same for bytes that were found here and not stored by this process: the process that stored
+    /// them may have been killed, or may have seen a sync fail. After that the system takes a plain
+    /// file's page for written though the disk lacks it, so here a byte of each page is stored again,
+    /// and the next fence writes the page. No thread stores to the bytes meanwhile.
     pub fn flush_found(&self, offset: u64, len: usize) {
         if self.domain == PersistenceDomain::Page {
             let end = offset + len as u64;

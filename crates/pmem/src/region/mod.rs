@@ -61,7 +61,7 @@ pub struct Region {
 // SAFETY: the pointer is into the backing, which is Send and lives as long as the region.
 #[allow(unsafe_code, reason = "the base pointer hides that a region is Send")]
 unsafe impl Send for Region {}
-// SAFETY: as above; every access through the pointer bears races.
+// SAFETY: the backing is Sync, and every access through the pointer bears races.
 #[allow(unsafe_code, reason = "the base pointer hides that a region is Sync")]
 unsafe impl Sync for Region {}
 
@@ -80,7 +80,7 @@ impl Region {
     /// Opens, locks and maps a file or a DAX device.
     ///
     /// # Errors
-    /// It is not there, locked by somebody else, too small, or of the wrong kind.
+    /// It is not there, locked by another process, too small, or of the wrong kind.
     pub fn open(path: &Path, options: &RegionOptions) -> Result<Region, PmemError> {
         check_kernel(path)?;
         let mapping = map::open(path, options)?;
@@ -97,7 +97,7 @@ impl Region {
         Region::open_read_only_with(path, &RegionOptions::default())
     }
 
-    /// As [`Region::open_read_only`]; of the options only whose file is taken counts.
+    /// As [`Region::open_read_only`]; of the options only `trust_owner` counts.
     ///
     /// # Errors
     /// As said there.
@@ -256,7 +256,7 @@ impl Region {
         matches!(self.backing, Backing::Private(_))
     }
 
-    /// Whether somebody else had the file open when this private view of it was made.
+    /// Whether another process had the file open when this private view of it was made.
     pub fn is_open_elsewhere(&self) -> bool {
         self.is_open_elsewhere
     }
@@ -269,8 +269,8 @@ impl Region {
         }
     }
 
-    /// Says that bytes will be read soon. A plain file is mapped for single pages, so that whoever
-    /// reads much of it says so beforehand; elsewhere, and where the kernel declines, nothing happens.
+    /// Says that bytes will be read soon. A plain file is mapped for single pages, so a caller
+    /// about to read much of it says so; elsewhere, and where the kernel declines, nothing happens.
     pub fn read_ahead(&self, bytes: Range<u64>) {
         match &self.backing {
             Backing::Shared(mapping) | Backing::Private(mapping) => mapping.read_ahead(bytes),
@@ -309,7 +309,7 @@ impl Region {
         self.poison();
         match &self.backing {
             Backing::Shared(mapping) | Backing::Private(mapping) => {
-                // Before the bytes go: who finds them gone asks this next.
+                // Before the bytes go: a thread that finds them gone asks this next.
                 self.media_errors.errors().lose_all();
                 mapping
                     .retire()

@@ -15,7 +15,7 @@ pub(super) struct PageSync {
 impl Default for PageSync {
     fn default() -> PageSync {
         PageSync {
-            // An earlier process may have stored what nobody synced: the first fence covers it.
+            // An earlier process may have stored without a sync: the first fence covers that.
             stored: AtomicU64::new(1),
             synced: Mutex::default(),
         }
@@ -27,7 +27,7 @@ struct Synced {
     /// Stores the last successful sync covered.
     count: u64,
     /// The kernel may have dropped what a failed sync could not write, and a later one would
-    /// succeed without it. Kept under the lock, so that who waits for it is not fooled either.
+    /// succeed without it. Kept under the lock, so that a thread that waits for it sees the failure too.
     has_failed: bool,
 }
 
@@ -69,7 +69,7 @@ mod tests {
         let refusing = File::open("/dev/null").unwrap();
         let syncing = tempfile::tempfile().unwrap();
         let page_sync = PageSync::default();
-        // Whoever had the file before may have left something.
+        // An earlier process may have left unsynced stores.
         page_sync.sync(&syncing).unwrap();
         page_sync.sync(&refusing).unwrap();
         page_sync.note_store();

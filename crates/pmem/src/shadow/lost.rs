@@ -39,7 +39,7 @@ impl Shadow {
         }
     }
 
-    /// Before an access to the bytes: what the handler does where they are lost and nobody knows.
+    /// Before an access to the bytes: what the handler does where they are lost and not recorded yet.
     pub(crate) fn meet_lost(&self, offset: u64, len: usize, errors: &MediaErrors) {
         if !self.lost.is_any.load(Ordering::Acquire) || len == 0 {
             return;

@@ -27,7 +27,7 @@ pub(super) struct Unit {
     values: Vec<u64>,
     /// (thread, sequence): cached stores up to there were captured by a flush of the thread.
     captures: Vec<(u32, u64)>,
-    /// A failed sync has marked its page as written: no fence writes it before somebody stores to the
+    /// A failed sync has marked its page as written: no fence writes it before a thread stores to the
     /// page again.
     is_dropped: bool,
 }

@@ -51,7 +51,7 @@ pub(super) unsafe fn copy_batch<const SINK: u8>(to: *mut u8, from: *const u8) {
             put!(SINK, to, $line * LINE + HALF, halves.1);
         };
     }
-    // SAFETY: the caller vouches for the bytes.
+    // SAFETY: four lines are a batch, for which both sides are valid by this function's contract.
     unsafe {
         copy_line!(0);
         copy_line!(1);
@@ -67,7 +67,7 @@ pub(super) unsafe fn copy_batch<const SINK: u8>(to: *mut u8, from: *const u8) {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn copy_line<const SINK: u8>(to: *mut u8, from: *const u8) {
-    // SAFETY: the caller vouches for the bytes.
+    // SAFETY: both sides are valid for a line by this function's contract.
     unsafe {
         let halves = (load!(from, 0), load!(from, HALF));
         put!(SINK, to, 0, halves.0);
@@ -81,7 +81,7 @@ pub(super) unsafe fn copy_line<const SINK: u8>(to: *mut u8, from: *const u8) {
 /// Both sides are valid for as many bytes; streams are of whole lines.
 #[target_feature(enable = "avx2,sse4.2")]
 pub(super) unsafe fn copy<const SINK: u8>(mut to: *mut u8, mut from: *const u8, mut len: usize) {
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that this function's contract makes valid.
     unsafe {
         while len >= BATCH {
             if is_fetched(SINK) && len > AHEAD {

@@ -25,25 +25,25 @@ const LANES: usize = 4;
 const GROUP: usize = LANES * LANE;
 const SHORT_GROUP: usize = LANES * SHORT_LANE;
 
-/// What is brought near before the first load: the sums would keep the loads of as much from being
-/// on their way together.
+/// What is prefetched before the first load: the sums would keep the loads of as much from being
+/// in flight together.
 const AHEAD_AT_FIRST: usize = 1024;
 
 pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Avx2Crc32,
-    // SAFETY: as the caller's; these kernels are only offered where they are supported.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     stream: |to, from, len| unsafe { copy::<STREAMED>(to, from, len) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     stream_with_crc: |to, from, len, state| unsafe { stream_with_crc(to, from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     store: |to, from, len| unsafe { copy::<STORED>(to, from, len) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read_with_crc: |to, from, len, state| unsafe { read_with_crc(to, from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     crc: |from, len, state| unsafe { crc(from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { super::sse::crc_of_line(line, state) },
 };
 
@@ -77,7 +77,7 @@ unsafe fn group<const SINK: u8, const LANE: usize>(
 ) -> u32 {
     let mut sums = [u64::from(state), 0, 0, 0];
     for line in 0..LANE / LINE {
-        // SAFETY: a batch, and a line of each lane, of the bytes that the caller vouches for.
+        // SAFETY: a batch, and a line of each lane, inside the bytes that this function's contract names.
         unsafe {
             if SINK == TAKEN {
                 copy_batch::<TAKEN>(to.add(line * BATCH), from.add(line * BATCH));
@@ -121,7 +121,7 @@ unsafe fn add_line(summed: *const u8, state: u32) -> u32 {
     macro_rules! add_words {
         ($($word:literal)*) => { $( add_word!(sum, summed, 8 * $word); )* };
     }
-    // SAFETY: the words of the line that the caller vouches for.
+    // SAFETY: the words of the line that is there by this function's contract.
     unsafe {
         add_words!(0 1 2 3 4 5 6 7);
     }
@@ -141,7 +141,7 @@ fn times(sum: u64, power: u32) -> __m128i {
     _mm_clmulepi64_si128::<0x00>(_mm_cvtsi64_si128(sum as i64), power)
 }
 
-/// The bytes are summed where they come from, which is the caller's own.
+/// The bytes are summed at their source, which nothing writes to meanwhile.
 ///
 /// # Safety
 /// As of the loops of `Kernels`.
@@ -160,7 +160,7 @@ unsafe fn stream_with_crc(
             }
         };
     }
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         stream_groups!(BLOCK_LANE);
         stream_groups!(LANE);
@@ -174,7 +174,7 @@ unsafe fn stream_with_crc(
     }
 }
 
-/// The bytes are summed where they were copied to, which is the caller's own: others may change
+/// The bytes are summed where they were copied to, in private memory: other threads may change
 /// them in the region between two loads. A group is summed while the next one is copied, whose
 /// loads may wait for the medium.
 ///
@@ -188,7 +188,7 @@ unsafe fn read_with_crc(
     mut state: u32,
 ) -> u32 {
     fetch(from, len.min(AHEAD_AT_FIRST));
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         if len >= GROUP {
             copy_group(to, from, len);
@@ -221,7 +221,7 @@ unsafe fn read_with_crc(
 unsafe fn copy_group(to: *mut u8, from: *const u8, len: usize) {
     fetch_ahead(from, len);
     for offset in (0..GROUP).step_by(BATCH) {
-        // SAFETY: inside the group.
+        // SAFETY: inside the group, for which both sides are valid by this function's contract.
         unsafe { copy_batch::<TAKEN>(to.add(offset), from.add(offset)) };
     }
 }
@@ -239,7 +239,7 @@ fn fetch_ahead(from: *const u8, len: usize) {
 #[target_feature(enable = "avx2,pclmulqdq,sse4.2")]
 unsafe fn crc(mut from: *const u8, mut len: usize, mut state: u32) -> u32 {
     let nowhere = std::ptr::null_mut();
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         while len >= GROUP {
             fetch_ahead(from, len);

@@ -13,19 +13,19 @@ const BATCH: usize = 2 * LINE;
 
 pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Avx2Vpclmul,
-    // SAFETY: as the caller's; these kernels are only offered where they are supported.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     stream: |to, from, len| unsafe { copy::<STREAMED>(to, from, len) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED>(to, from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     store: |to, from, len| unsafe { copy::<STORED>(to, from, len) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read: |to, from, len| unsafe { copy::<TAKEN>(to, from, len) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN>(to, from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     crc: |from, len, state| unsafe { pass::<DROPPED>(std::ptr::null_mut(), from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { super::sse::crc_of_line(line, state) },
 };
 
@@ -45,13 +45,13 @@ unsafe fn pass<const SINK: u8>(
     state: u32,
 ) -> u32 {
     if len < HALF {
-        // SAFETY: as the caller's.
+        // SAFETY: the caller keeps the contract of `Kernels`, which is also that of `pass_tail`.
         return unsafe { pass_tail::<SINK, true>(to, from, len, state) };
     }
     // The state stands before the first bytes: the CRC is linear, so it is added to them.
     let mut start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(state as i32));
     let mut sum = _mm256_setzero_si256();
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         if len >= BATCH {
             sum = pass_batches::<SINK>(to, from, len, start);
@@ -101,14 +101,14 @@ unsafe fn pass_batches<const SINK: u8>(
         }};
     }
     if SINK == TAKEN {
-        // The multiplies would keep the loads of as much from being on their way together.
+        // The multiplies would keep the loads of as much from being in flight together.
         fetch(from, len.min(AHEAD));
     }
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     let mut sums = unsafe { pass_batch!() };
     sums[0] = _mm256_xor_si256(sums[0], start);
     while len >= BATCH {
-        // SAFETY: as above.
+        // SAFETY: `len` is a batch at least, inside the bytes that the contract of `Kernels` makes valid.
         let halves = unsafe { pass_batch!() };
         for (sum, half) in sums.iter_mut().zip(halves) {
             *sum = fold(*sum, fold_by::<BATCH>(), half);

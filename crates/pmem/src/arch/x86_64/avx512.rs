@@ -18,26 +18,26 @@ const BATCH: usize = 4;
 pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Avx512,
     stream: |to, from, len| {
-        // SAFETY: as the caller's; these kernels are only offered where they are supported.
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STREAMED, false>(to, from, len, 0) };
     },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED, true>(to, from, len, state) },
     store: |to, from, len| {
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STORED, false>(to, from, len, 0) };
     },
     read: |to, from, len| {
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<TAKEN, false>(to, from, len, 0) };
     },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read_with_crc: |to, from, len, state| unsafe { pass::<TAKEN, true>(to, from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     crc: |from, len, state| unsafe {
         pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
     },
-    // SAFETY: as above.
+    // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { super::sse::crc_of_line(line, state) },
 };
 
@@ -89,12 +89,12 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
     state: u32,
 ) -> u32 {
     if len < LINE {
-        // SAFETY: as the caller's.
+        // SAFETY: the caller keeps the contract of `Kernels`, which is also that of `pass_tail`.
         return unsafe { super::sse::pass_tail::<SINK, CRC>(to, from, len, state) };
     }
     // The state stands before the first bytes: the CRC is linear, so it is added to them.
     let start = _mm512_zextsi128_si512(_mm_cvtsi32_si128(state as i32));
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         let Progress {
             mut to,
@@ -154,11 +154,11 @@ unsafe fn pass_batches<const SINK: u8, const CRC: bool>(
             lines
         }};
     }
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     let mut sums = unsafe { pass_batch!() };
     sums[0] = _mm512_xor_si512(sums[0], start);
     while len >= BATCH * LINE {
-        // SAFETY: as above.
+        // SAFETY: `len` is a batch at least, inside the bytes that the contract of `Kernels` makes valid.
         let lines = unsafe { pass_batch!() };
         if CRC {
             for (sum, line) in sums.iter_mut().zip(lines) {

@@ -203,7 +203,7 @@ pub(crate) unsafe fn store_u128(is_wide: bool, to: *mut u8, value: u128) {
 /// # Safety
 /// CMPXCHG16B is there; `to` is 16-byte aligned, mapped and writable.
 unsafe fn exchange_u128(to: *mut u128, value: u128) {
-    // SAFETY: the caller vouches for the instruction and the bytes. RBX, which the compiler keeps
+    // SAFETY: instruction and bytes are there by this function's contract. RBX, which the compiler keeps
     // for itself, gets its value back.
     unsafe {
         asm!(

@@ -12,26 +12,26 @@ const LINE: usize = 64;
 pub(super) static KERNELS: Kernels = Kernels {
     kernel: Kernel::Sse,
     stream: |to, from, len| {
-        // SAFETY: as the caller's; these kernels are only offered where they are supported.
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STREAMED, false>(to, from, len, 0) };
     },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     stream_with_crc: |to, from, len, state| unsafe { pass::<STREAMED, true>(to, from, len, state) },
     store: |to, from, len| {
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STORED, false>(to, from, len, 0) };
     },
     read: |to, from, len| {
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
         unsafe { pass::<STORED, false>(to, from, len, 0) };
     },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     read_with_crc: |to, from, len, state| unsafe { pass::<STORED, true>(to, from, len, state) },
-    // SAFETY: as above.
+    // SAFETY: the caller keeps the contract of `Kernels`; offered only where supported.
     crc: |from, len, state| unsafe {
         pass::<DROPPED, true>(std::ptr::null_mut(), from, len, state)
     },
-    // SAFETY: as above.
+    // SAFETY: takes a reference, so any line will do; offered only where supported.
     crc_of_line: |line, state| unsafe { crc_of_line(line, state) },
 };
 
@@ -85,7 +85,7 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
         let mut sums = [_mm_setzero_si128(); 4];
         let mut start = _mm_cvtsi32_si128(state as i32);
         while len >= LINE {
-            // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+            // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
             let lanes = unsafe {
                 [
                     load!(from, 0),
@@ -94,7 +94,7 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
                     load!(from, 3),
                 ]
             };
-            // SAFETY: as above.
+            // SAFETY: a line at least is left, for which the contract of `Kernels` makes `to` valid.
             unsafe {
                 put!(SINK, to, 0, lanes[0]);
                 put!(SINK, to, 1, lanes[1]);
@@ -108,7 +108,7 @@ unsafe fn pass<const SINK: u8, const CRC: bool>(
                 sums[0] = _mm_xor_si128(sums[0], start);
                 start = _mm_setzero_si128();
             }
-            // SAFETY: at most one past the end.
+            // SAFETY: `len` is a line at least, so this is at most one past the end.
             (to, from, len) = unsafe { advance(to, from, len, LINE) };
         }
         if CRC {
@@ -148,7 +148,7 @@ pub(super) unsafe fn pass_tail<const SINK: u8, const CRC: bool>(
             }
         }};
     }
-    // SAFETY: no access lies beyond the `len` bytes the caller vouches for.
+    // SAFETY: no access lies beyond the `len` bytes that the contract of `Kernels` makes valid.
     unsafe {
         while len >= 8 {
             word!(u64, "mov {}, [{}]", "mov [{}], {}", reg, |state, value| {
@@ -180,7 +180,7 @@ pub(super) unsafe fn advance(
     len: usize,
     by: usize,
 ) -> (*mut u8, *const u8, usize) {
-    // SAFETY: the caller vouches for the source.
+    // SAFETY: by this function's contract the source has `by` bytes.
     (to.wrapping_add(by), unsafe { from.add(by) }, len - by)
 }
 
