@@ -118,8 +118,8 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Makes the range read as zeroes; durable on return.
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
 
-    /// Says that nobody needs the range any more. It reads as zeroes afterwards, because the
-    /// front ends export a file, whose punched holes read as zeroes.
+    /// Says that the range is no longer needed. It reads as zeroes afterwards, because the front
+    /// ends export a file, whose punched holes read as zeroes.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
 
     /// Confirms that what was acknowledged is durable, or says why it no longer can. It has nothing
@@ -127,7 +127,7 @@ pub trait BlockDevice: Send + Sync + 'static {
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Whether a request would be served from memory at once, neither waiting for a slow device nor
-    /// for room. It is advice for whoever must not be held up: things may change right after.
+    /// for room. Only a hint, for callers that must not block: the answer may change right after.
     fn is_quick(&self, _access: Access, _offset: u64, _length: u64) -> bool {
         true
     }

@@ -6,10 +6,10 @@
 //! whose blocks are durable one by one and may be torn by a power cut. A zeroed range is durable on return, and after a crash before
 //! that zeroed in part. The papers' designs know no discard, so there is none.
 //!
-//! An engine knows whole blocks only. A write of part of a block reads the rest of it first, and
-//! nobody else may write that block until the whole is committed: writes of parts hold the block's
+//! An engine knows whole blocks only. A write of part of a block reads the rest of it first, and no
+//! other thread may write that block until the whole is committed: writes of parts hold the block's
 //! stripe alone, writes of whole blocks hold theirs together. Stripes are taken in ascending order,
-//! so that nobody waits in a circle.
+//! so that threads cannot deadlock.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -37,7 +37,7 @@ pub struct EngineDevice {
 
 /// A stripe that is held.
 enum Held<'d> {
-    /// With others who write whole blocks.
+    /// Shared with other writers of whole blocks.
     Shared { _guard: RwLockReadGuard<'d, ()> },
     /// Alone, for a block that is written in part.
     Alone { _guard: RwLockWriteGuard<'d, ()> },

@@ -40,7 +40,7 @@ const DISK_INODE: INodeNo = INodeNo(2);
 pub struct DiskOptions {
     /// Threads that serve requests; a request that waits for the backing occupies one.
     pub threads: usize,
-    /// Let other users than the one who runs the daemon (and root) use the mount.
+    /// Let users other than the daemon's own (and root) use the mount.
     pub allow_other: bool,
 }
 
@@ -63,8 +63,8 @@ pub struct DiskMount {
 impl DiskMount {
     /// Mounts `device` on `directory` and serves it from background threads.
     ///
-    /// `on_end` is called once when the mount has ended, whoever unmounted it. The mount's own
-    /// reference to `device` is dropped before that.
+    /// `on_end` is called once when the mount has ended, no matter what unmounted it. The mount's
+    /// own reference to `device` is dropped before that.
     pub fn new(
         device: impl BlockDevice,
         directory: &Path,
@@ -124,8 +124,8 @@ impl DiskMount {
 
     /// Unmounts; fails with [`io::ErrorKind::ResourceBusy`] while the disk is in use, unless
     /// `lazily`: then the mount vanishes at once and its users get errors when the daemon exits.
-    /// Fails with [`io::ErrorKind::NotFound`] where somebody else unmounted it, and leaves alone
-    /// what somebody mounted over it.
+    /// Fails with [`io::ErrorKind::NotFound`] where it has been unmounted already, and leaves alone
+    /// what has been mounted over it.
     pub fn unmount(&self, lazily: bool) -> io::Result<()> {
         self.identity.unmount(lazily)
     }
@@ -137,7 +137,7 @@ impl DiskMount {
 }
 
 struct FuseDisk<D> {
-    /// Taken when the session ends, so that the device is released before anybody is told.
+    /// Taken when the session ends, so that the device is released before `on_end` is called.
     device: Option<D>,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
     mounted_at: SystemTime,

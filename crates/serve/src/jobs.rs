@@ -1,4 +1,4 @@
-//! Requests that take long, on their way to the workers of whoever asks for them.
+//! Slow requests, queued for a front end's workers.
 //!
 //! Bounded in number and in bytes where room is reserved first: a client that asks for more waits
 //! until some are answered.

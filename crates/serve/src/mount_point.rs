@@ -1,4 +1,5 @@
-//! The mount point's own life: what a killed daemon left is cleaned, what is busy is left alone.
+//! Setting up and clearing a mount point: what a killed daemon left is cleaned, what is busy is
+//! left alone.
 
 use std::fs;
 use std::io;
@@ -152,14 +153,14 @@ fn unmount(directory: &Path, lazily: bool) -> io::Result<()> {
     };
     match rustix::mount::unmount(directory, flags) {
         Ok(()) => Ok(()),
-        // Somebody else was faster.
+        // Unmounted meanwhile by another process.
         Err(Errno::INVAL | Errno::NOENT) => Err(not_mounted(directory)),
         Err(Errno::PERM) => unmount_with_helper(directory, lazily),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Only the setuid helper may unmount for a user who is not root.
+/// Only the setuid helper may unmount for a user other than root.
 fn unmount_with_helper(directory: &Path, lazily: bool) -> io::Result<()> {
     let output = Command::new("fusermount3")
         .args(if lazily { ["-u", "-z"] } else { ["-u", "--"] })

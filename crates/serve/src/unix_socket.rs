@@ -1,8 +1,8 @@
 //! A listening Unix socket that only its owner can open.
 //!
-//! It is made in a private directory and moved into place, so that nobody else can connect before
-//! its mode is set. A socket that somebody listens on is never replaced, and at the end only the
-//! file that was made here is removed.
+//! It is made in a private directory and moved into place, so that no other user can connect before
+//! its mode is set. A socket with a listener is never replaced, and at the end only the file that
+//! was made here is removed.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,13 +23,13 @@ pub(crate) const UNIX_PATH_BYTES_MAX: usize = 103;
 pub(crate) struct UnixListeningSocket {
     descriptor: OwnedFd,
     path: PathBuf,
-    /// Which file the socket is, so that nobody else's is removed.
+    /// The socket's inode, so that another process's socket is not removed.
     inode: u64,
 }
 
 impl UnixListeningSocket {
-    /// Listens at `path`, with mode 0600. A socket that nobody listens on any more is replaced; the
-    /// new one belongs to `owner`, a user and a group, or to the process.
+    /// Listens at `path`, with mode 0600. A socket without a listener is replaced; the new one
+    /// belongs to `owner`, a user and a group, or to the process.
     pub(crate) fn bind(
         path: PathBuf,
         owner: Option<(u32, u32)>,
@@ -55,7 +55,7 @@ impl UnixListeningSocket {
         Ok(rustix::net::accept_with(self.descriptor.as_fd(), flags)?)
     }
 
-    /// Nobody is accepted any more: `accept` fails from now on, also where it waits.
+    /// No connection is accepted any more: `accept` fails from now on, also where it waits.
     pub(crate) fn stop(&self) {
         let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
         if std::fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
@@ -64,8 +64,8 @@ impl UnixListeningSocket {
     }
 }
 
-/// Whether a socket can be made at `path`: nothing is there, or a socket that certainly nobody
-/// listens on.
+/// Whether a socket can be made at `path`: nothing is there, or a socket that certainly has no
+/// listener.
 fn make_way(path: &Path) -> io::Result<()> {
     let Ok(found) = std::fs::symlink_metadata(path) else {
         return Ok(());

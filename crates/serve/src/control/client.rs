@@ -33,7 +33,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to the daemon that listens on `path`; `None` where nobody does.
+    /// Connects to the daemon that listens on `path`; `None` where none does.
     ///
     /// Errors: the socket is there and cannot be opened.
     pub fn connect(path: &Path) -> Result<Option<Self>, ClientError> {

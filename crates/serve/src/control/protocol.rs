@@ -169,7 +169,7 @@ pub enum RefusalKind {
     Invalid,
     /// What the request names is not there.
     NotFound,
-    /// Somebody uses what should change.
+    /// What should change is in use.
     InUse,
     /// The daemon serves as many clients as it can, or is ending.
     Busy,

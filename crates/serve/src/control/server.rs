@@ -1,7 +1,7 @@
 //! The daemon's side of the control socket: a private socket, a bounded number of clients, one
 //! request after the other on each.
 //!
-//! A client that sends nonsense, or nothing, or goes away concerns nobody else.
+//! A client that sends nonsense, or nothing, or disconnects does not affect the others.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -53,7 +53,7 @@ pub trait Handler: Send + Sync {
 #[derive(Debug)]
 pub struct ControlServer {
     path: PathBuf,
-    /// Which file the socket is, so that nobody else's is removed.
+    /// The socket's inode, so that another process's socket is not removed.
     inode: u64,
     is_stopping: Arc<AtomicBool>,
     descriptor: UnixListener,
@@ -113,9 +113,9 @@ impl Drop for ControlServer {
 }
 
 /// Binds a socket of mode 0600 that belongs to `owner`, a user and a group, or to the process: in a
-/// private directory, then moved into place, so that nobody else can connect to it in the moment
-/// before its mode and owner are set, nor have another file given away in its stead. A socket at
-/// `path` is replaced, whoever made it; anything else there is left alone.
+/// private directory, then moved into place, so that no other user can connect to it before its
+/// mode and owner are set, nor have the ownership of another file changed in its stead. A socket at
+/// `path` is replaced, whichever process made it; anything else there is left alone.
 ///
 /// Errors: something else is at `path`, the directory cannot be written, the owner cannot be set, or
 /// the path is too long for a socket.
@@ -127,7 +127,7 @@ pub fn bind_private_for(path: &Path, owner: Option<(u32, u32)>) -> io::Result<Un
             "something that is no socket is there; name another path, or remove it",
         ));
     }
-    // Whoever connects has no shorter way to say it.
+    // Clients must fit the whole path into the address too.
     std::os::unix::net::SocketAddr::from_pathname(path)?;
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
@@ -185,7 +185,7 @@ fn open_directory(path: &Path) -> io::Result<fs::File> {
 }
 
 /// The socket in an open directory: a short name, since a socket's path may have 107 bytes only,
-/// and one that nobody can point elsewhere.
+/// and one that no other user can redirect.
 fn inside(directory: &fs::File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/s", directory.as_raw_fd()))
 }

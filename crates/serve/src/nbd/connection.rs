@@ -21,11 +21,12 @@ use crate::nbd::request::{Operation, Refusal, Request, Rights};
 use crate::nbd::stats::count;
 use crate::nbd::transport::Transport;
 
-/// Longer reads and writes go to a worker, where copying them delays nobody, in bytes.
+/// Longer reads and writes go to a worker, where copying them does not hold up other requests, in
+/// bytes.
 pub(crate) const INLINE_BYTES_MAX: u32 = 128 << 10;
 
 /// Bytes of a connection's jobs that count as its own; more are taken from the server's memory, so
-/// that clients who use that up make long requests wait, never the usual short ones.
+/// that clients that exhaust that delay long requests, never the usual short ones.
 const OWN_JOB_BYTES: u64 = 2 << 20;
 
 /// Replies are sent at the latest when they have this many bytes.
@@ -107,7 +108,7 @@ pub(crate) fn serve(
 }
 
 impl Connection<'_> {
-    /// Sends all replies in the buffer and empties it; false if nobody receives them any more.
+    /// Sends all replies in the buffer and empties it; false if the client no longer receives them.
     fn send(&self, replies: &mut ReplyBuffer) -> bool {
         if replies.used() > 0 && !self.is_dead.load(Ordering::Relaxed) {
             let sending = self.sending.lock().unwrap_or_else(|e| e.into_inner());
@@ -136,7 +137,8 @@ impl Connection<'_> {
             payload,
             share,
         } = job;
-        // Reads for nobody are spared; what changes the disk was asked for and is done.
+        // Reads that no client waits for are skipped; changes to the disk were requested and are
+        // carried out.
         let is_wanted = !self.is_dead.load(Ordering::Relaxed) || operation != Operation::Read;
         if is_wanted {
             self.executor
@@ -260,7 +262,7 @@ where
 
     fn hand_over(&mut self, request: &Request, operation: Operation) -> GoesOn {
         let connection = self.connection;
-        // Whoever waits for room or for data must not keep answers back meanwhile.
+        // Send before waiting for room or data, so that finished answers are not held back.
         if !connection.send(&mut self.replies) {
             return false;
         }

@@ -28,12 +28,12 @@ pub(crate) struct Executor<'e> {
     pub(crate) structured: bool,
     pub(crate) tallies: &'e Tallies,
     pub(crate) link: &'e Link,
-    /// Nobody waits for answers any more.
+    /// The client no longer waits for answers.
     pub(crate) is_dead: &'e AtomicBool,
 }
 
 impl Executor<'_> {
-    /// Carries out a request that was judged good and adds its reply.
+    /// Carries out a request that has passed validation and adds its reply.
     pub(crate) fn execute(
         &self,
         request: &Request,
@@ -110,8 +110,8 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// Calls `visit` with the pieces of a range, as long as an answer can reach somebody and it
-    /// says so.
+    /// Calls `visit` with the pieces of a range, as long as an answer can reach the client and it
+    /// returns true.
     fn in_pieces(
         &self,
         offset: u64,

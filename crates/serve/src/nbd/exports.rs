@@ -1,7 +1,7 @@
 //! What a server exports: named disks that may come and go while clients are connected.
 //!
-//! Removing an export ends its connections once the requests they have sent are answered; nobody
-//! can open it any more from that moment on.
+//! Removing an export ends its connections once the requests they have sent are answered; no client
+//! can open it from that moment on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::nbd::protocol::STRING_BYTES_MAX;
 /// Why an export was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportError {
-    /// Somebody has the name.
+    /// The name is taken.
     #[error("there is an export {name:?} already; choose another name or remove it first")]
     Exists {
         /// The name.
@@ -40,7 +40,8 @@ pub(crate) struct Export {
     pub(crate) links: Arc<Links>,
 }
 
-/// The disks that a server exports, by name. Shared between the server and whoever changes it.
+/// The disks that a server exports, by name. Shared between the server and the code that adds and
+/// removes exports.
 #[derive(Default)]
 pub struct Exports {
     by_name: Mutex<BTreeMap<String, Arc<Export>>>,
@@ -62,9 +63,8 @@ impl Exports {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Exports `device` as `name` from now on. The description is for people who list the exports,
-    /// and may be empty. A client that names no export gets the one that is called "", or the only
-    /// one.
+    /// Exports `device` as `name` from now on. The description is shown in lists of exports, and
+    /// may be empty. A client that names no export gets the one that is called "", or the only one.
     ///
     /// # Errors
     /// The name is taken, or a text is longer than the protocol carries (4096 bytes).
@@ -108,7 +108,7 @@ impl Exports {
 
     /// As [`Exports::remove`], and waits until the last of its connections has ended, so that the
     /// device is no longer used. Those that have not by the deadline are cut off; what they were
-    /// doing is then answered to nobody, and waited for a second time as long.
+    /// doing is then not answered, and waited for as long again.
     ///
     /// `None` where there is no such export, else whether every connection has ended.
     pub fn remove_and_wait(&self, name: &str, deadline: Duration) -> Option<bool> {

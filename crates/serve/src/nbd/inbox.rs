@@ -20,7 +20,7 @@ pub(crate) struct Inbox<'t> {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Data still to come that nobody wants.
+    /// Bytes still to come that are to be discarded.
     to_skip: usize,
 }
 

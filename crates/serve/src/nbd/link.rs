@@ -90,7 +90,7 @@ impl Link {
 #[derive(Default)]
 pub(crate) struct Links {
     state: Mutex<LinksState>,
-    /// Somebody has left.
+    /// Signalled when a connection has left.
     left: Condvar,
 }
 
@@ -240,7 +240,7 @@ impl Links {
         self.left.notify_all();
     }
 
-    /// Cuts the oldest off and waits until somebody has left, if so many are inside.
+    /// Cuts the oldest connection off and waits until one has left, if `count_max` are inside.
     pub(crate) fn make_room_below(&self, count_max: usize) {
         let mut state = self.lock();
         while state.live.len() >= count_max {
@@ -254,7 +254,7 @@ impl Links {
         }
     }
 
-    /// Lets nobody in any more and asks those inside to end.
+    /// Admits no further connections and asks those inside to end.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.each(Link::end);
@@ -271,7 +271,7 @@ impl Links {
         self.lock().live.len()
     }
 
-    /// Waits until nobody is left; false if somebody is at the deadline.
+    /// Waits until no connection is left; false if one is at the deadline.
     pub(crate) fn wait_for_none(&self, deadline: Duration) -> bool {
         let end = Instant::now().checked_add(deadline);
         let mut state = self.lock();

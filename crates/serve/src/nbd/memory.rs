@@ -1,8 +1,8 @@
 //! The memory that a server's long requests share: a request for more than is left waits its turn.
 //!
 //! What holds memory while it waits for its own client, for data to come or for a reply to be taken, may
-//! do so for as long as nobody else needs the memory, and after that for [`Memory`]'s patience: then that
-//! client is cut off, so that one who dawdles keeps nobody else waiting.
+//! do so for as long as no other client needs the memory, and after that for [`Memory`]'s patience: then
+//! that client is cut off, so that a slow client does not keep the others waiting.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

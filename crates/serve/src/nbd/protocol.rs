@@ -116,5 +116,6 @@ pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
 /// Longest string of the protocol, in bytes.
 pub(crate) const STRING_BYTES_MAX: usize = 4096;
 
-/// The most bytes that one request may read or write: what clients assume where nobody tells them.
+/// The most bytes that one request may read or write: what clients assume where the server states
+/// none.
 pub(crate) const PAYLOAD_BYTES_MAX: u32 = 32 << 20;

@@ -1,4 +1,4 @@
-//! Requests of the transmission: parsed, and judged before anything is done about them.
+//! Requests of the transmission: parsed, and validated before any of them is carried out.
 
 use crate::nbd::protocol::{PAYLOAD_BYTES_MAX, REQUEST_MAGIC, command, command_flag, errno};
 

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: connections beyond the stated number are turned away with a reason and the others
 //! are served on; a client that dawdles in the handshake is dropped; running out of descriptors or
-//! threads delays new clients and harms nobody else; `drain` answers what has been asked.
+//! threads delays new clients and does not affect the others; `drain` answers what has been asked.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,8 +29,7 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// Clients in the handshake at the same time; for one more, the oldest is cut off.
 const HANDSHAKES_MAX: usize = 64;
 
-/// How long a client may take to start TLS where it must: until then, anybody may be at the other
-/// end.
+/// How long a client may take to start TLS where it must: until then the peer is unauthenticated.
 const TLS_START_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long a dropped server waits for requests that a device is still at.
@@ -58,8 +57,8 @@ pub struct NbdOptions {
     /// Threads that a connection may have for requests that take long; they start as needed. With
     /// 0 such requests hold up the others.
     pub workers_per_connection: usize,
-    /// Bytes that long requests of all clients together may hold; who asks for more waits. Each
-    /// connection has a few MiB beside that.
+    /// Bytes that long requests of all clients together may hold; a client that asks for more
+    /// waits. Each connection has a few MiB beside that.
     pub memory_max: u64,
     /// The user and group that a Unix socket belongs to from the moment it can be seen; without,
     /// the process's own.
@@ -128,7 +127,7 @@ struct Shared {
     /// What the acceptor sleeps on after an error.
     stop_lock: Mutex<()>,
     stopping: Condvar,
-    /// Clients in the handshake. They take no place from those who have an export open.
+    /// Clients in the handshake. They take no place from those that have an export open.
     handshakes: Links,
     links: Links,
     memory: Arc<Memory>,
@@ -239,8 +238,8 @@ impl NbdServer {
         is_drained
     }
 
-    /// Starts to end and returns at once: nobody can connect any more, idle connections close, the
-    /// others when what has reached us is answered. See [`NbdServer::is_drained`].
+    /// Starts to end and returns at once: no client can connect any more, idle connections close,
+    /// the others when what has reached us is answered. See [`NbdServer::is_drained`].
     pub fn begin_drain(&self) {
         self.shared.stop_accepting();
         self.shared.handshakes.close();
@@ -284,7 +283,7 @@ impl Shared {
     /// Waits until no client is left; false if one is at the deadline.
     fn wait_for_none(&self, deadline: Duration) -> bool {
         let start = Instant::now();
-        // In this order: who leaves the first has entered the second before.
+        // In this order: a connection enters the second before it leaves the first.
         self.handshakes.wait_for_none(deadline)
             && self
                 .links
@@ -345,7 +344,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let shared = &*self.shared;
         shared.handshakes.leave(&self.link);
-        // Under the lock, so that nobody adds this connection up twice or not at all.
+        // Under the lock, so that a reader of the counts adds this connection exactly once.
         let ended = shared.ended.lock().unwrap_or_else(|e| e.into_inner());
         self.link.tallies.fold_into(&ended);
         shared.links.leave(&self.link);
@@ -366,7 +365,7 @@ impl Place {
                 transport.finish();
             }
             Ok(None) => {}
-            // A client that cannot negotiate concerns nobody else.
+            // A client that cannot negotiate does not affect the others.
             Err(_) => count(&shared.handshakes_failed, 1),
         }
         socket.shutdown();

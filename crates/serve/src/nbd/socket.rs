@@ -23,7 +23,7 @@ pub(crate) enum Peer {
     Process(i32),
     /// A host, over TCP.
     Host(IpAddr),
-    /// Nobody knows; all of them are counted together.
+    /// Not known; all such peers are counted together.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ impl Socket {
         }
     }
 
-    /// Who is at the other end.
+    /// The process or address at the other end.
     pub(crate) fn peer(&self) -> Peer {
         if let Ok(Some(address)) = rustix::net::getpeername(&self.descriptor)
             && let Ok(address) = SocketAddr::try_from(address)
@@ -61,7 +61,7 @@ impl Socket {
         let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Read);
     }
 
-    /// Nothing is received or sent any more; whoever waits for either returns.
+    /// Nothing is received or sent any more; threads that wait for either return.
     pub(crate) fn shutdown(&self) {
         let _ = rustix::net::shutdown(&self.descriptor, Shutdown::Both);
     }
@@ -151,8 +151,8 @@ enum Kind {
 }
 
 impl Listener {
-    /// Listens on `address`. A Unix socket that nobody listens on any more is replaced; the new one
-    /// belongs to `owner`.
+    /// Listens on `address`. A Unix socket without a listener is replaced; the new one belongs to
+    /// `owner`.
     pub(crate) fn bind(
         address: &NbdAddress,
         is_guarded: bool,
@@ -214,7 +214,7 @@ impl Listener {
         Ok(Socket::new(descriptor))
     }
 
-    /// Nobody is accepted any more: `accept` fails from now on, also where it waits.
+    /// No connection is accepted any more: `accept` fails from now on, also where it waits.
     pub(crate) fn stop(&self) {
         match &self.kind {
             Kind::Unix(listening) => listening.stop(),

@@ -33,7 +33,7 @@ pub struct TlsFiles {
     pub client_authorities: PathBuf,
 }
 
-/// The mode of a key that everybody may read.
+/// The mode of a key that is readable by all users.
 fn exposed_mode(key: &Path) -> Option<u32> {
     let mode = std::fs::metadata(key).ok()?.permissions().mode() & 0o7777;
     (mode & 0o004 != 0).then_some(mode)

@@ -42,7 +42,7 @@ impl UblkServer {
         match self.0 {}
     }
 
-    /// Whether somebody has it open.
+    /// Whether a process has it open.
     pub fn is_in_use(&self) -> bool {
         match self.0 {}
     }

@@ -128,7 +128,7 @@ fn wait_until_quiesced(control: &UblkCtrl) -> Result<(), UblkError> {
     }
 }
 
-/// Whether somebody claims the block device, as a mounted file system does, or just has it open.
+/// Whether the block device is claimed, as by a mounted file system, or just open.
 pub(super) fn is_in_use(path: &Path) -> bool {
     let claimed = OpenOptions::new()
         .read(true)

@@ -3,7 +3,7 @@
 //! The kernel hands each request to a queue of this process through io_uring and copies its data; no
 //! file system and no loop device lie between. A process that dies leaves the device behind with its
 //! requests waiting, and the next one that serves the same disk takes it over with them: a repeated
-//! write stores the same bytes, and nobody has heard of the first one.
+//! write stores the same bytes, and the first one was never acknowledged.
 //!
 //! What is asked ([`execute`]) and what the kernel is told ([`Parameters`]) are plain functions, in
 //! every build; the part that talks to the driver needs the cargo feature `ublk`. The interface is

@@ -12,7 +12,7 @@ pub mod operation {
     pub const WRITE: u8 = 1;
     /// Confirm that all of it is durable.
     pub const FLUSH: u8 = 2;
-    /// Nobody needs the range.
+    /// The range is no longer needed.
     pub const DISCARD: u8 = 3;
     /// Make the range read as zeroes.
     pub const WRITE_ZEROES: u8 = 5;

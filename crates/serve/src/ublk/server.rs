@@ -1,7 +1,7 @@
 //! The part that talks to the driver: a device for a disk, its queues, its end.
 //!
 //! A device has a thread that owns it and a thread a queue. Dropping the server does not remove the
-//! device: it is served as long as the process lives, and waits for the next process afterwards.
+//! device: it is served as long as the process runs, and waits for the next process afterwards.
 //! Only [`UblkServer::remove`] removes it.
 
 use std::cell::RefCell;
@@ -94,18 +94,18 @@ impl UblkServer {
         self.was_taken_over
     }
 
-    /// Whether the driver has let go of it, because somebody removed it.
+    /// Whether the driver has let go of it, because it has been removed.
     pub fn is_gone(&self) -> bool {
         let owner = self.lock();
         owner.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Whether somebody has it mounted, or open.
+    /// Whether it is mounted or open.
     pub fn is_in_use(&self) -> bool {
         !self.is_gone() && device::is_in_use(&self.path)
     }
 
-    /// Removes it: requests that are here are answered, whoever comes later gets an error.
+    /// Removes it: requests already taken are answered, later ones fail.
     ///
     /// Errors: the driver; the device is there as before.
     pub fn remove(&self) -> Result<(), UblkError> {
@@ -115,7 +115,7 @@ impl UblkServer {
         {
             return Err(error);
         }
-        // Whoever asks meanwhile does not wait for requests that take long.
+        // Unlocked at once, so that other callers do not wait for slow requests.
         let owner = self.lock().take();
         if let Some(owner) = owner {
             // A panic there has ended the process.
@@ -195,7 +195,7 @@ fn own(
         )
     };
     if let Err(error) = served {
-        // Nobody listens any more where the start was announced.
+        // Fails only where `start` no longer listens.
         let _ = started.send(Err(driver("start")(error)));
     }
     // One that was taken over is not removed with its control.

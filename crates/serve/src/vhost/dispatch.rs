@@ -38,7 +38,8 @@ pub(crate) fn serve(stream: &UnixStream, session: &mut Session) -> io::Result<()
                 reply(stream, code, &0_u64.to_ne_bytes(), None)?;
             }
             Ok(Answer::Acknowledgement) => {}
-            // Who hears of it can go on; but where a number is expected, this would pass for one.
+            // A front end that is told can go on; but where it expects a number, this would pass
+            // for one.
             Err(error) if is_acknowledged(session) && !has_answer(code) => {
                 if let Some(left_out) = session.complaint() {
                     tracing::warn!(
@@ -77,7 +78,7 @@ fn carry_out(message: Message, session: &mut Session) -> io::Result<Answer> {
         code::GET_CONFIG => return get_config(numbers, session).map(Answer::Bytes),
         code::SET_FEATURES => session.set_features(numbers.u64()?)?,
         code::SET_PROTOCOL_FEATURES => session.set_protocol_features(numbers.u64()?)?,
-        // Nobody else can ask for anything here.
+        // Nothing to do: the connection has one client only.
         code::SET_OWNER => {}
         code::RESET_OWNER => session.disable_all(),
         code::RESET_DEVICE => session.reset(),

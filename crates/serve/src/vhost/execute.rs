@@ -1,9 +1,9 @@
 //! One request carried out on the disk.
 //!
-//! What a guest writes is copied once into memory of our own before anybody looks at it: a guest
-//! that changes it meanwhile must not make us store what its checksum does not match. Reads go the
-//! same way back, so that nothing of the cache ever depends on memory that the guest can change.
-//! A write that is answered is durable.
+//! What a guest writes is copied once into memory of our own before it is examined: a guest that
+//! changes it meanwhile must not make us store what its checksum does not match. Reads go the same
+//! way back, so that nothing of the cache ever depends on memory that the guest can change. A write
+//! that is answered is durable.
 
 use std::sync::Arc;
 
@@ -22,7 +22,8 @@ use crate::vhost::stats::{Tallies, count};
 /// Bytes of a sector, the unit that requests count in whatever the disk's own is.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 
-/// Longer reads and writes go to a worker, where copying them delays nobody, in bytes.
+/// Longer reads and writes go to a worker, where copying them does not hold up other requests, in
+/// bytes.
 const INLINE_BYTES_MAX: u64 = 128 << 10;
 
 /// Bytes read at once: few enough that they are still in the processor's cache when they go to the
@@ -231,7 +232,8 @@ impl Executor {
         Ok(self.device.flush()?)
     }
 
-    /// A discard or write-zeroes request: all of its ranges are judged before the first is zeroed.
+    /// A discard or write-zeroes request: all of its ranges are validated before the first is
+    /// zeroed.
     fn zero(&self, request: &Request, memory: &GuestMemory) -> Result<(), Status> {
         count(&self.tallies.zeroings, 1);
         self.refuse_if_read_only()?;

@@ -1,8 +1,8 @@
 //! The guest's memory as its machine monitor shares it: regions of files, mapped.
 //!
-//! A table is replaced as a whole; whoever works with the old one keeps it mapped until it is done.
-//! A monitor may shorten its file meanwhile: what is not there any more reads as zeroes, and
-//! [`GuestMemory::is_lost`] says so, which is asked after each look and before anything is made of it.
+//! A table is replaced as a whole; a request that uses the old one keeps it mapped until it is done. A
+//! monitor may shorten its file meanwhile: what is not there any more reads as zeroes, and
+//! [`GuestMemory::is_lost`] says so, which is checked after each access and before the data are used.
 
 #![allow(unsafe_code, reason = "a guard is promised the mapping that it guards")]
 
@@ -48,7 +48,8 @@ impl GuestMemory {
         }
     }
 
-    /// Whether some of it was not there when it was touched: what was read may be nobody's.
+    /// Whether some of it was gone when it was touched: what was read may be zeroes that the guest
+    /// never wrote.
     pub(crate) fn is_lost(&self) -> bool {
         self.guards.iter().any(|guard| guard.has_faulted())
     }

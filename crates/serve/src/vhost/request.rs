@@ -1,4 +1,4 @@
-//! One request out of a chain of descriptors: judged whole before anything is done about it.
+//! One request out of a chain of descriptors: validated whole before any of it is carried out.
 //!
 //! Guarantees: every byte that a [`Request`] names lies in the guest's memory; a chain that loops,
 //! breaks off, mixes its directions or points elsewhere is no request.
@@ -228,7 +228,7 @@ pub(crate) fn copy_in(
         Ok::<(), vm_memory::GuestMemoryError>(())
     })?;
     match memory.is_lost() {
-        // What was copied is nobody's, and must not be stored.
+        // What was copied may not be the guest's data, and must not be stored.
         true => Err(vm_memory::GuestMemoryError::InvalidBackendAddress),
         false => Ok(()),
     }

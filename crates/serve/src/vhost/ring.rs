@@ -45,7 +45,7 @@ pub(crate) struct Ring {
     event_index: bool,
     /// What wakes the guest.
     call: Mutex<Option<OwnedFd>>,
-    /// Who is told when the queue makes no sense.
+    /// Signalled when the queue is malformed.
     error: Option<OwnedFd>,
     executor: Arc<Executor>,
     is_stopping: AtomicBool,
@@ -232,7 +232,7 @@ impl Ring {
         Ok(Some(request))
     }
 
-    /// Errors: what was read of the guest's memory may be nobody's.
+    /// Errors: what was read of the guest's memory may not be the guest's data.
     fn check_memory(&self) -> Result<(), Broken> {
         match self.memory.is_lost() {
             true => Err(Broken::MemoryLost),
@@ -275,7 +275,8 @@ impl Ring {
     }
 
     fn answer(&self, request: &Request, status: Status) -> Result<(), Broken> {
-        // The request was judged to be in memory; the memory of a running queue does not change.
+        // The request was validated to lie in memory; the memory of a running queue does not
+        // change.
         let _ = self.memory.write_obj(status.code(), request.status);
         self.publish(request.head, request.writable_bytes)
     }

@@ -70,7 +70,8 @@ impl Drop for Runner {
 }
 
 fn run(ring: &Arc<Ring>, kick: &OwnedFd, stop: &OwnedFd, workers: &Workers) {
-    // Whoever served this queue before may have been killed between an answer and its interrupt.
+    // The process that served this queue before may have been killed between an answer and its
+    // interrupt.
     ring.call_guest();
     let mut buffer = Vec::new();
     loop {

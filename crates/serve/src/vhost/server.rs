@@ -112,7 +112,7 @@ impl VhostUserServer {
     /// Offers `device` at `socket`.
     ///
     /// # Errors
-    /// The socket cannot be made, or somebody listens on it; an option is out of its range.
+    /// The socket cannot be made, or it has a listener; an option is out of its range.
     pub fn start(
         device: Arc<dyn BlockDevice>,
         socket: &Path,
@@ -172,7 +172,7 @@ impl VhostUserServer {
         is_drained
     }
 
-    /// Starts to end and returns at once: nobody can connect any more, who is connected is served
+    /// Starts to end and returns at once: no client can connect any more, a connected one is served
     /// on. See [`VhostUserServer::is_drained`].
     pub fn begin_drain(&self) {
         self.shared.stop_accepting(self.shared.lock());
@@ -250,7 +250,7 @@ impl Shared {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who has not been admitted while the client was locked will not be.
+    /// A client not admitted while the lock was held will not be.
     fn stop_accepting(&self, client: MutexGuard<'_, Client>) {
         if !self.is_stopping.swap(true, Ordering::SeqCst) {
             self.listening.stop();
@@ -327,7 +327,7 @@ impl Shared {
         let executor = Arc::clone(&self.executor);
         let mut session = Session::new(self.options.clone(), executor, Arc::clone(&stream));
         if let Err(error) = dispatch::serve(&stream, &mut session) {
-            // One that has gone is no news; how it went concerns nobody.
+            // A client that has gone needs no message, however it went.
             if error.kind() == io::ErrorKind::InvalidData {
                 count(&self.executor.tallies.protocol_errors, 1);
                 let path = self.listening.path().display();

@@ -327,7 +327,7 @@ impl Session {
         Ok(())
     }
 
-    /// Who is told when a queue makes no sense.
+    /// The descriptor signalled when a queue is malformed.
     ///
     /// Errors: no such queue.
     pub(crate) fn set_error(&mut self, index: u32, error: Option<OwnedFd>) -> io::Result<()> {
