@@ -41,7 +41,7 @@ impl Daemon {
     /// # Errors
     /// It ends instead, takes longer than `deadline`, or a signal came.
     pub fn start_ready(command: &mut Command, log: &Path, deadline: Duration) -> Result<Daemon> {
-        // Not a pipe: nobody may have it write to a closed one.
+        // Not a pipe, which could be closed while the daemon writes to it.
         let said = tempfile::NamedTempFile::new()?;
         let file = File::options().create(true).append(true).open(log)?;
         command
@@ -98,7 +98,7 @@ impl Daemon {
     /// Asks it to end by `signal` and waits for that; how it ended.
     ///
     /// # Errors
-    /// It takes longer than two minutes, or somebody calls the waiting off.
+    /// It takes longer than two minutes, or the wait is interrupted.
     pub fn status_after(mut self, signal: Signal) -> Result<ExitStatus> {
         self.group.signal(signal)?;
         let status = self.group.wait(END_DEADLINE);
@@ -117,7 +117,7 @@ impl Daemon {
     /// Waits for its end by itself, which must be a good one.
     ///
     /// # Errors
-    /// It takes longer than two minutes, ends with a failure, or somebody calls the waiting off.
+    /// It takes longer than two minutes, ends with a failure, or the wait is interrupted.
     pub fn wait(mut self) -> Result<()> {
         match self.group.wait(END_DEADLINE) {
             Ok(status) if status.success() => Ok(()),

@@ -137,7 +137,7 @@ mod tests {
         let pid = wait_for(MINUTE, || Ok(std::fs::read_to_string(&mark).ok()));
         let pid = pid.expect("no signal").expect("it runs");
         group.kill().expect("killed");
-        // Nobody waits for the grandchild but the first process of the machine.
+        // Only the machine's first process reaps the grandchild.
         let status = format!("/proc/{}/stat", pid.trim());
         let gone = wait_for(MINUTE, || {
             let is_running =

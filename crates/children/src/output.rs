@@ -37,7 +37,7 @@ impl Output {
 /// It cannot be started, takes longer than `deadline`, or a signal came; the message ends in the last
 /// lines that it printed.
 pub fn run(command: &mut Command, deadline: Duration) -> Result<Output> {
-    // Files, because nobody would have to read a pipe.
+    // Files, because a pipe would have to be read.
     let (mut stdout, mut stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
     command
         .stdin(Stdio::null())

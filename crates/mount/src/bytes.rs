@@ -19,7 +19,7 @@ const COPY_STEP_BYTES: usize = 1 << 20;
 /// What one request copies at most, so that others get their turn.
 const COPY_BYTES_MAX: u64 = 16 << 20;
 
-/// Who writes.
+/// On whose behalf bytes are written.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer {
     /// The caller, where the kernel tells.

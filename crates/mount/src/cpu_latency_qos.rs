@@ -21,7 +21,7 @@ const DEVICE: &str = "/dev/cpu_dma_latency";
 /// No sleep at all: the shallowest one of a virtual machine's core is already the dear one.
 const AWAKE_US: i32 = 0;
 
-/// As the kernel says it where nobody asks.
+/// The kernel's value where no process has a request.
 const ANYTHING_US: i32 = 2_000_000_000;
 
 /// So many requests within a window are close together.
@@ -42,7 +42,7 @@ pub struct CpuLatencyQos {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Written by whoever serves, without care: a request that is not counted is no harm.
+    /// Written by the threads that serve, unsynchronized: a request that is not counted is no harm.
     window: AtomicU64,
     busy_ms: AtomicU64,
     is_busy: AtomicBool,
@@ -109,7 +109,7 @@ impl Drop for CpuLatencyQos {
 }
 
 impl Shared {
-    /// The keeper's life: it sleeps while little comes.
+    /// The keeper thread's loop: it sleeps while few requests come.
     fn keep(&self, mut device: File) {
         // A kernel that refuses the wish, or its end, ends it with the device.
         let mut ask = |latency_us: i32| device.write_all(&latency_us.to_ne_bytes()).is_ok();
@@ -123,7 +123,7 @@ impl Shared {
             while !self.is_over() && now_ms() < self.busy_ms.load(Ordering::Relaxed) + LASTING_MS {
                 std::thread::park_timeout(Duration::from_millis(LASTING_MS));
             }
-            // Whoever is busy from here on says so again.
+            // A thread that is busy from here on sets it again.
             self.is_busy.store(false, Ordering::Release);
             if !ask(ANYTHING_US) {
                 return;

@@ -18,7 +18,7 @@ thread_local! {
     static HAS_OWN_UMASK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who asks.
+/// The process that makes the request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     /// User.
@@ -39,7 +39,7 @@ impl From<&Request> for Caller {
 /// The caller's identity on this thread, until it is dropped.
 #[derive(Debug)]
 pub struct Assumed {
-    /// The thread's capabilities, where it is somebody else now.
+    /// The thread's capabilities, where it acts for another user now.
     own_sets: Option<CapabilitySets>,
     is_changed: bool,
 }

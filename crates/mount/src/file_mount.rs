@@ -49,14 +49,14 @@ pub struct FileMount {
     identity: MountIdentity,
     session: BackgroundSession,
     buffer: Arc<FileBuffer>,
-    /// Held until the buffer is closed, so that nobody else serves the directory before.
+    /// Held until the buffer is closed, so that no other process serves the directory before.
     _locks: paths::Locks,
 }
 
 impl FileMount {
     /// Opens the pool, recovers, and mounts `data` on `directory`.
     ///
-    /// `on_end` is called once when the mount has ended, whoever unmounted it.
+    /// `on_end` is called once when the mount has ended, no matter what unmounted it.
     ///
     /// # Errors
     /// The places do not go together, the directory is served already, the pool cannot be opened or is
@@ -130,7 +130,7 @@ impl FileMount {
 
     /// Unmounts; fails with [`io::ErrorKind::ResourceBusy`] while files are in use, unless `lazily`:
     /// then the mount vanishes at once and its users get errors when the process ends. Fails with
-    /// [`io::ErrorKind::NotFound`] where somebody else unmounted it.
+    /// [`io::ErrorKind::NotFound`] where it has been unmounted already.
     ///
     /// # Errors
     /// As said.
@@ -155,7 +155,7 @@ impl FileMount {
     /// The backing's; what it lacks is still in the pool.
     pub fn close_in_use(self) -> io::Result<()> {
         let closed = self.buffer.close();
-        // Its end would wait for those who still use it.
+        // Dropping it would wait for processes that still use it.
         std::mem::forget(self.session);
         closed
     }

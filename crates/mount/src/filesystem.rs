@@ -30,7 +30,7 @@ use crate::tree::{Change, Tree};
 
 /// The file system that the kernel talks to.
 pub struct MountedTree {
-    /// Taken when the session ends, so that all is released before anybody is told.
+    /// Taken when the session ends, so that all is released before `on_end` is called.
     tree: Option<Arc<Tree>>,
     overflow_threads: OverflowThreads,
     poller_throttle: Arc<PollerThrottle>,
@@ -64,7 +64,7 @@ impl MountedTree {
             .expect("requests end before the tree is released")
     }
 
-    /// A request has come that somebody waits for.
+    /// Notes a request for which a caller waits.
     #[inline]
     fn note_request(&self) {
         if let Some(cpu_latency_qos) = &self.cpu_latency_qos {
@@ -563,7 +563,7 @@ impl Filesystem for MountedTree {
     ) {
         if self.has_writeback_cache {
             // The kernel does not send its dirty pages first, so the backing's holes may be data.
-            // It takes all for data where nobody knows holes.
+            // Without an answer it takes everything for data.
             return reply.error(Errno::ENOSYS);
         }
         self.serve(move |tree| match tree.seek(handle, offset, whence) {

@@ -82,7 +82,7 @@ impl Inode {
         self.hold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the path descriptor go if it can be had again and nobody used it lately.
+    /// Lets the path descriptor go if it can be opened again and has not been used lately.
     fn release(&self) -> bool {
         let mut hold = self.hold();
         let in_use = hold

@@ -6,8 +6,8 @@
 //!
 //! Guarantees: what goes through the mount behaves as on the backing's own file system; what a program
 //! synced is durable in the pool when the call returns; names are those of the backing, with its inode
-//! numbers. Everybody must use the mount: what changes the backing behind it is seen late or never.
-//! Locks are the kernel's own and hold among the users of the mount.
+//! numbers. All programs must use the mount: changes made to the backing behind it are seen late or
+//! never. Locks are the kernel's own and hold among the users of the mount.
 
 mod answers;
 mod attributes;

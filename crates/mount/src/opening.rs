@@ -1,20 +1,20 @@
-//! Which files' writes go by the kernel's pages (`FOPEN_DIRECT_IO`): of those who only write, and of
-//! those who want each write durable. Such a write is one request wherever it begins, needs no second one
-//! to be durable, and is copied once less.
+//! Which files' writes go by the kernel's pages (`FOPEN_DIRECT_IO`): files opened for writing only, and
+//! files whose every write must be durable. Such a write is one request wherever it begins, needs no
+//! second one to be durable, and is copied once less.
 
 use fuser::{FopenFlags, InitFlags, KernelConfig};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Opening {
-    /// The kernel keeps its pages right when writes go by them. Not where it gathers pages: who goes by them
-    /// would find a file that is shorter than the kernel knows it to be, and read nothing.
+    /// The kernel keeps its pages right when writes go by them. Not where it gathers pages: a direct read
+    /// would find the file shorter than the kernel knows it to be, and return nothing.
     passes_pages: bool,
 }
 
 impl Opening {
-    /// Asks the kernel for what it takes: mappings must work as ever, and pages that somebody read while
-    /// they were being written must go. Linux 6.18 drops them, as the tests see; older ones are not
+    /// Asks the kernel for what it takes: mappings must work as ever, and pages read in while they were
+    /// being written must be dropped. Linux 6.18 drops them, as the tests see; older ones are not
     /// trusted to.
     pub fn negotiate(&mut self, config: &mut KernelConfig, has_writeback_cache: bool) {
         let name = rustix::system::uname();
@@ -25,7 +25,7 @@ impl Opening {
     }
 
     /// How the kernel is to treat a file opened with such flags. Its pages are never older than ours:
-    /// everybody comes through the mount.
+    /// all access is through the mount.
     pub fn how(&self, flags: i32) -> FopenFlags {
         let access = flags & libc::O_ACCMODE;
         let only_writes = access == libc::O_WRONLY;

@@ -120,7 +120,7 @@ impl InodeHandle {
         if result < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call returned a new descriptor that nobody else has.
+        // SAFETY: the call returned a new descriptor, which nothing else owns.
         Ok(unsafe { OwnedFd::from_raw_fd(result) })
     }
 }

@@ -79,7 +79,7 @@ fn is_same_or_inside(inner: &Path, outer: &Path) -> io::Result<bool> {
 pub struct Locks {
     /// The directory itself, locked for us alone.
     pub data: OwnedFd,
-    /// Those above it, locked together with everybody else who serves something in them.
+    /// Those above it, locked, shared with all other processes that serve something in them.
     _above: Vec<OwnedFd>,
 }
 
@@ -90,7 +90,7 @@ pub fn lock(data: &Path) -> io::Result<Locks> {
     let in_use = |message| Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     let mut above = Vec::new();
     for ancestor in data.ancestors().skip(1) {
-        // One that may not be looked at is served by nobody who could serve this one.
+        // A user who may not open it serves nothing that this process could.
         let Ok(directory) = open(ancestor) else {
             continue;
         };

@@ -51,7 +51,7 @@ impl PollerThrottle {
         }
     }
 
-    /// Resting begins; nobody rests without a way to see what lies unread.
+    /// Enables resting, which needs a way to see unread requests.
     pub fn begin(&self, device: OwnedFd) {
         // There is one session.
         let _ = self.device.set(device);

@@ -1,4 +1,5 @@
-//! How much of the daemon's descriptors each user has: nobody's open files shut the others out.
+//! How many of the daemon's descriptors each user has, so that one user's open files do not shut
+//! the others out.
 //!
 //! Each open file or directory counts for the user that opened it, until it is closed everywhere. The
 //! daemon's own user has no limit.
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Shares {
     /// What a user may have open.
     limit: usize,
-    /// Who has no limit.
+    /// The user without a limit.
     exempt: u32,
     held: Mutex<HashMap<u32, Held>>,
 }

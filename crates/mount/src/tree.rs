@@ -26,7 +26,7 @@ use crate::shares::{Share, Shares};
 /// An open file of the kernel's.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// The inode, which lives on without a name.
+    /// The inode, which outlives its name.
     pub inode: Arc<Inode>,
     /// Its bytes.
     pub file: Arc<BufferedFile>,
@@ -190,7 +190,7 @@ impl Tree {
         let result = self.apply(&inode, descriptor, open, change, user);
         let stat = rustix::fs::fstat(descriptor)?;
         let rights = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid);
-        // Also where it failed half-way; and no fsync need wait for an owner who was the owner before.
+        // Also where it failed half-way; and an fsync need not wait for a change to the same owner.
         if rights(&before) != rights(&stat) || change.sets_times() {
             self.buffer.attributes_changed(inode.identity);
         }

@@ -20,13 +20,13 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 /// The administrator's own: the backing tells them to us, and users must not see them.
 const TRUSTED: &[u8] = b"trusted.";
 
-/// The mark of the directory that is served (`docs/marks.md`): nobody's business but the pool's.
+/// The mark of the directory that is served (`docs/marks.md`): it belongs to the pool alone.
 fn is_mark(inode: INodeNo, name: &[u8]) -> bool {
     let names = [TRUSTED_ATTRIBUTE, USER_ATTRIBUTE];
     inode == INodeNo::ROOT && names.iter().any(|mark| mark.as_bytes() == name)
 }
 
-/// Refuses the administrator's own names to everybody else, and the mark to all, with `error`.
+/// Refuses the administrator's names to other users, and the mark to all, with `error`.
 fn check_name(inode: INodeNo, name: &OsStr, user: u32, error: i32) -> io::Result<()> {
     let is_administrators = user != 0 && name.as_bytes().starts_with(TRUSTED);
     match is_administrators || is_mark(inode, name.as_bytes()) {

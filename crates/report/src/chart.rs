@@ -32,8 +32,8 @@ pub struct Chart {
     /// The places, in order, evenly spaced. One without a name is a corner of a line and no more: it has
     /// no name on the axis, no mark, no row in the table.
     pub places: Vec<String>,
-    /// At most eight: more colours nobody tells apart. One without any number is not shown, and keeps its
-    /// colour from the others: so what is in several charts has one colour.
+    /// At most eight: more colours cannot be told apart. One without any number is not shown, and keeps
+    /// its colour from the others: so what is in several charts has one colour.
     pub series: Vec<Series>,
     /// Lines or bars.
     pub shape: Shape,
