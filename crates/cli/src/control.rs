@@ -15,7 +15,7 @@ use crate::{json_path, size};
 
 /// Connects to the daemon that serves the pool with this first member.
 ///
-/// Errors: nobody does, or it cannot be asked.
+/// Errors: no daemon does, or it cannot be asked.
 pub fn connect(pool: &Path) -> Result<Client, Failure> {
     Client::connect(&control_path(pool))?.ok_or_else(|| {
         Failure::NotServed(format!(
@@ -27,7 +27,7 @@ pub fn connect(pool: &Path) -> Result<Client, Failure> {
 
 /// Asks for something that is done at once.
 ///
-/// Errors: nobody serves the pool, or the daemon refuses.
+/// Errors: no daemon serves the pool, or the daemon refuses.
 pub fn ask(pool: &Path, request: &Request) -> Result<Value, Failure> {
     Ok(connect(pool)?.request(request, |_| true)?)
 }

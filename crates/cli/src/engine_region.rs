@@ -60,7 +60,7 @@ pub fn open(
     backing: &Path,
     accepts_stale: bool,
 ) -> Result<(Arc<dyn Engine>, PathBuf), Failure> {
-    // The region first: whoever finds both in use is to hear who serves them.
+    // The region first: where both are in use, its error names the process that serves them.
     let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
     let backing = open_backing(backing)?;
     let path = backing.identity().path;

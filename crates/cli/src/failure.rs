@@ -36,7 +36,7 @@ pub enum Failure {
     Arguments(String),
     /// The pool or its data is damaged, foreign or incomplete: exit code 3.
     Damaged(String),
-    /// Another process owns the pool, or somebody uses the disk: exit code 4.
+    /// Another process owns the pool, or the disk is in use: exit code 4.
     InUse(String),
     /// No daemon serves the pool: exit code 5.
     NotServed(String),

@@ -1,4 +1,4 @@
-//! Looking at a pool that nobody serves, without changing it.
+//! Looking at a pool that no process serves, without changing it.
 
 use std::path::PathBuf;
 

@@ -69,7 +69,7 @@ pub enum Command {
     Flush(FlushOptions),
     /// Change settings of a running daemon.
     Set(SetOptions),
-    /// Grow a pool that nobody serves, or a disk that a daemon serves.
+    /// Grow a pool that no process serves, or a disk that a daemon serves.
     Resize(ResizeOptions),
     /// Break something in a test pool.
     Fault(FaultOptions),

@@ -108,7 +108,7 @@ pub struct RecoverOptions {
     /// Only say what recovery would find and do; change nothing. Of a pool of files, only whose it is.
     #[arg(long)]
     pub dry_run: bool,
-    /// Save the data of files that are gone, though nobody removed them, beside the pool.
+    /// Save the data of files that are gone, though not removed through Forebay, beside the pool.
     #[arg(long)]
     pub save_lost: bool,
     /// Whose pool is taken.

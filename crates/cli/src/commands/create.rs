@@ -14,7 +14,7 @@ use crate::arguments::CreateOptions;
 use crate::failure::Failure;
 use crate::{engine_region, output, size};
 
-/// Where pools in memory lie best: nobody else can make names there.
+/// Where pools in memory lie best: no other user can create names there.
 const PRIVATE_DIRECTORY: &str = "/dev/shm/forebay";
 
 /// Makes the pool, or the cache of a published design.
@@ -69,7 +69,7 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
 }
 
 /// Makes the directory that pools in memory are recommended to lie in, where it is named and missing:
-/// `/dev/shm/forebay`, or `/dev/shm/forebay-UID` of a user who is not root.
+/// `/dev/shm/forebay`, or `/dev/shm/forebay-UID` of a user other than root.
 fn make_private_directory(pool: &Path) -> Result<(), Failure> {
     let user = nix::unistd::geteuid();
     let named = match user.is_root() {
@@ -138,7 +138,7 @@ fn run_design(options: &CreateOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Paths as people and JSON take them; whoever made the pool knows their bytes.
+/// Paths as text for messages and JSON; the caller that creates the pool has their exact bytes.
 fn shown(paths: &[PathBuf]) -> Vec<Cow<'_, str>> {
     paths.iter().map(|path| path.to_string_lossy()).collect()
 }

@@ -38,7 +38,7 @@ pub fn report(pool: &[PathBuf], trust: Trust) -> Result<Value, Failure> {
 
 /// How a backing stands.
 enum State {
-    /// It has everything, as far as anybody knows.
+    /// It has everything, as far as is known.
     Whole,
     /// Its pool is there and has the rest.
     Open,

@@ -21,7 +21,7 @@ use crate::output;
 /// The name of the rows of every engine and workload.
 const COUNTS: &str = "counts";
 
-/// Where the report goes if nobody says.
+/// Where the report goes by default.
 const OUT: &str = "forebay-lab";
 
 /// Does what the lab is asked.

@@ -1,4 +1,4 @@
-//! `forebay resize`: a pool that nobody serves grows here, a disk grows in the daemon.
+//! `forebay resize`: a pool that no process serves grows here, a disk grows in the daemon.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;

@@ -149,7 +149,7 @@ pub(crate) fn owner_mark(pool: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// Nobody's process has the pool any more: opening it has emptied it. To be called before it is let go, as
+/// No program has the pool any more: opening it has emptied it. To be called before the pool is closed, as
 /// the mark may be the next owner's after that.
 pub(crate) fn remove_owner_mark(pool: &Path) -> io::Result<()> {
     match std::fs::remove_file(owner_mark(pool)) {
@@ -240,8 +240,8 @@ fn library(wanted: Option<&Path>) -> Result<PathBuf, Failure> {
         })
 }
 
-/// The signals that are passed on. What whoever started us has us ignore (`nohup`) stays so, for the
-/// program too.
+/// The signals that are passed on. Those that our parent has us ignore (`nohup`) stay ignored, for
+/// the program too.
 fn heard() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();

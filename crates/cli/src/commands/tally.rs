@@ -21,7 +21,7 @@ impl Tally {
         Ok(Tally(memory))
     }
 
-    /// Where the programs find it, while this process lives.
+    /// Where the programs find it, while this process runs.
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }

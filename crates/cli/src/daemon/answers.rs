@@ -277,7 +277,7 @@ fn sample(
     Ok(json!({"samples": count}))
 }
 
-/// Waits, as long as somebody waits for what comes then.
+/// Waits, as long as the client waits for the outcome.
 fn rest(progress: &dyn Progress, time: Duration) -> Result<(), Refusal> {
     let until = Instant::now() + time;
     loop {

@@ -1,9 +1,9 @@
 //! Which files a daemon may still open once everything is open, where `--allow-backing` says so: those
 //! below what it names, for the disks of now and those that are attached later.
 //!
-//! The daemon's own look at what it is asked to attach makes for clear errors; that nothing else is opened by
-//! a daemon that somebody has taken over is the kernel's doing (landlock), for all threads and for good. What is
-//! open stays open. Such a daemon cannot mount or unmount either: a process of its own does the latter.
+//! The daemon's own checks of what it is asked to attach make for clear errors; that a compromised daemon
+//! opens nothing else is enforced by the kernel (landlock), for all threads and for good. What is open stays
+//! open. Such a daemon cannot mount or unmount either: a process of its own does the latter.
 
 #![allow(unsafe_code, reason = "a signal handler calls the system itself")]
 

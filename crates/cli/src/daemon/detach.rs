@@ -1,7 +1,7 @@
 //! Taking a disk away: flushed while it is served, then its front ends closed one by one.
 //!
-//! Whoever uses the disk keeps it: that is asked before the flush, which may take minutes, and again
-//! as each front end is closed. If one does not close, those that did are opened again.
+//! A disk in use is not detached: that is checked before the flush, which may take minutes, and
+//! again as each front end is closed. If one does not close, those that did are opened again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Closed {
 
 /// Flushes a disk and takes it away.
 ///
-/// Errors: somebody uses it, or it cannot be flushed; it is served as before.
+/// Errors: it is in use, or it cannot be flushed; it is served as before.
 pub(super) fn detach(
     service: &Arc<Service>,
     request: &Request,
@@ -142,7 +142,7 @@ fn refuse_used(service: &Service, served: &Served) -> Result<(), Refusal> {
     refuse_open(service, served)
 }
 
-/// Refuses where somebody has the disk's block device open.
+/// Refuses where the disk's block device is open.
 fn refuse_open(service: &Service, served: &Served) -> Result<(), Refusal> {
     if let Some(path) = service.ublk.path_of(&served.name)
         && service.ublk.is_in_use(&served.name)

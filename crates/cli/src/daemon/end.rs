@@ -20,7 +20,7 @@ const LAST_WORDS_TIME: Duration = Duration::from_secs(2);
 pub enum Event {
     /// A person or the service manager wants it to end.
     Signal,
-    /// The mount of this number has ended, by us or by somebody else.
+    /// The mount of this number has ended, whether this daemon unmounted it or not.
     Unmounted(u64),
 }
 
@@ -44,7 +44,7 @@ pub fn forward_signals(sender: Sender<Event>) -> io::Result<()> {
 pub fn end_on_panic() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        // Standard error may be a pipe that nobody reads.
+        // Standard error may be a pipe without a reader.
         let _ = std::thread::Builder::new().spawn(|| {
             std::thread::sleep(LAST_WORDS_TIME);
             std::process::abort();

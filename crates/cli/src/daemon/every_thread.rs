@@ -24,8 +24,8 @@ const LOOK_INTERVAL: Duration = Duration::from_micros(50);
 /// Flags of the kernel's own threads that are listed with a process's: workers of rings, and of guests.
 const KERNEL_WORKER_FLAGS: u64 = 0x10 | 0x4000;
 
-/// Lists of threads without a new one, one after the other, before nobody is left out: a thread that ends
-/// may hide another one.
+/// Consecutive lists without a new thread before all are taken to be found: a thread that ends may hide
+/// another one.
 const QUIET_LISTS: usize = 2;
 
 /// What threads answer.

@@ -1,5 +1,5 @@
-//! Log lines on standard error: for people, or a JSON object a line; colours on a terminal only. What
-//! a name of somebody else's says stays in its line.
+//! Log lines on standard error: for people, or a JSON object a line; colours on a terminal only. A
+//! name from outside cannot break out of its line.
 
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};

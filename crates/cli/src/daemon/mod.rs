@@ -52,7 +52,7 @@ use vhost::VhostFrontEnds;
 /// How often a daemon that was told to end looks whether its disks are still in use.
 const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How long ending may take if nobody says.
+/// How long ending may take by default.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
 
 /// How much longer than the deadline the pool may take to close before the process just ends.
@@ -119,7 +119,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
     let ended = serve_until_end(&service, &events, &notifier, deadline);
     drop(control_server);
-    // It may be looking at the pool, which is closed when nobody does.
+    // It may be looking at the pool, which is closed when no thread does.
     drop(watch);
     close(service);
     ended
@@ -374,7 +374,7 @@ fn announce(service: &Service) {
 }
 
 /// Returns when the last front end is closed. The first signal closes them, and goes on trying until
-/// nobody uses them; the second, or the deadline, insists.
+/// none is in use; the second, or the deadline, insists.
 fn serve_until_end(
     service: &Arc<Service>,
     events: &Receiver<Event>,
@@ -481,7 +481,7 @@ fn unmount_all(service: &Service) -> Vec<String> {
     in_use
 }
 
-/// Closes what is still open, whoever uses it.
+/// Closes what is still open, in use or not.
 fn insist(service: &Service, servers: Vec<NbdServer>) {
     servers.iter().for_each(NbdServer::cut);
     service.vhost.cut();
@@ -510,7 +510,7 @@ fn close_front_ends_by_force(service: &Service) {
     }
 }
 
-/// Closes the pool if nobody uses it any more; if somebody does, its next opening recovers it.
+/// Closes the pool if it is no longer in use; otherwise its next opening recovers it.
 fn close(service: Arc<Service>) {
     let Some(service) = Arc::into_inner(service) else {
         return;

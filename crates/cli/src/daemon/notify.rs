@@ -41,8 +41,8 @@ impl Notifier {
         }
     }
 
-    /// Keeps telling that the daemon lives while `is_well` says so, if the manager asked for that:
-    /// twice in each interval that it allows.
+    /// Keeps reporting that the daemon is alive while `is_well` says so, if the manager asked for
+    /// that: twice in each interval that it allows.
     pub fn watch(self: &Arc<Self>, is_well: impl Fn() -> bool + Send + 'static) {
         let Some(interval) = watchdog_interval() else {
             return;

@@ -35,7 +35,7 @@ impl Target {
         Ok(Target { user, name })
     }
 
-    /// The user and the group to whom the sockets are to belong.
+    /// The user and the group that are to own the sockets.
     pub fn owner(&self) -> (u32, u32) {
         (self.user.uid.as_raw(), self.user.gid.as_raw())
     }

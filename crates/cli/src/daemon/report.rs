@@ -1,4 +1,4 @@
-//! What the daemon says about itself, as JSON: for `stat`, `top` and whoever else asks.
+//! What the daemon says about itself, as JSON: for `stat`, `top` and other clients.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

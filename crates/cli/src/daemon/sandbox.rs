@@ -1,5 +1,5 @@
 //! What the daemon gives up once everything is open: system calls that it never needs, and that would
-//! serve somebody who had taken it over.
+//! serve an attacker in control of it.
 //!
 //! A list of what is forbidden, for all threads and for good. It starts no program, looks into no other
 //! process, loads nothing into the kernel, changes neither the host's clock nor its name, and leaves none of
@@ -97,7 +97,7 @@ fn program(daemon: Daemon) -> Result<BpfProgram, seccompiler::BackendError> {
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Whether a daemon of this user can be in it: `fusermount3`, which unmounts for those who are not root,
+/// Whether a daemon of this user can be in it: `fusermount3`, which unmounts for users other than root,
 /// is a program to start.
 pub fn can_be_entered(is_mounted: bool, has_unmounter: bool) -> bool {
     rustix::process::geteuid().is_root() || !is_mounted || has_unmounter

@@ -1,6 +1,6 @@
 //! The daemon's state: one pool or published design, the disks it serves, and their front ends.
 //!
-//! Disks come and go one at a time, under `changes`; whoever only looks does not wait for that.
+//! Disks come and go one at a time, under `changes`; readers do not wait for that.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -208,9 +208,10 @@ impl Service {
         })
     }
 
-    /// The right to change which disks are served; whoever finds it taken is told to come again.
+    /// The right to change which disks are served; a caller that finds it taken is told to try
+    /// again.
     ///
-    /// Errors: somebody else has it.
+    /// Errors: another thread has it.
     pub fn change(&self) -> Result<MutexGuard<'_, ()>, Refusal> {
         match self.changes.try_lock() {
             Ok(guard) => Ok(guard),
@@ -341,7 +342,7 @@ impl Service {
                 Arc::clone(&served.disk),
                 directory,
                 &self.disk_options,
-                // Nobody listens any more only when the process is about to end.
+                // The receiver is gone only when the process is about to end.
                 move || events.send(Event::Unmounted(number)).unwrap_or_default(),
             )?;
             *lock(&served.mount) = Some(Mounted { number, mount });
@@ -383,8 +384,9 @@ impl Service {
 
     /// Unmounts a disk, if it is mounted.
     ///
-    /// Errors: it is in use and `lazily` is not asked for; then it stays mounted. Somebody else
-    /// unmounted it ([`std::io::ErrorKind::NotFound`]): its end is heard when nobody has it open.
+    /// Errors: it is in use and `lazily` is not asked for; then it stays mounted. It has been
+    /// unmounted already ([`std::io::ErrorKind::NotFound`]): its end is reported when no process
+    /// has it open.
     pub fn unmount(&self, served: &Served, lazily: bool) -> std::io::Result<()> {
         let mut place = lock(&served.mount);
         let Some(Mounted { mount, .. }) = place.as_ref() else {
@@ -398,7 +400,7 @@ impl Service {
             result => result?,
         }
         let ended = place.take();
-        // Whoever insists must not wait for a request that hangs.
+        // A forced end must not wait for a request that hangs.
         drop(place);
         match ended {
             Some(Mounted { mount, .. }) if !lazily => mount.join(),
@@ -406,7 +408,7 @@ impl Service {
         }
     }
 
-    /// The mount of this number has ended; the name of its disk, if nobody here unmounted it.
+    /// The mount of this number has ended; the name of its disk, if the daemon did not unmount it.
     pub fn was_unmounted(&self, number: u64) -> Option<String> {
         let is_it = |mounted: &mut Mounted| mounted.number == number;
         for served in self.served() {
@@ -427,7 +429,7 @@ impl Service {
         self.served().iter().any(is_mounted)
     }
 
-    /// Whether anybody can still reach a disk.
+    /// Whether a disk can still be reached.
     pub fn has_front_ends(&self) -> bool {
         let has_devices = !self.ublk.is_empty() || !self.vhost.is_empty();
         !lock(&self.servers).is_empty() || self.has_mounts() || has_devices

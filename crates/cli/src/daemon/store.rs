@@ -58,7 +58,8 @@ impl Core {
 }
 
 impl Design {
-    /// Nobody uses it any more. What is dirty stays in its region; without anything dirty the disk is whole.
+    /// To be called when it is no longer used. What is dirty stays in its region; without anything dirty the
+    /// disk is whole.
     ///
     /// Errors: the disk or its mark failed; the next start finds everything.
     pub fn end(self) -> Result<(), Failure> {

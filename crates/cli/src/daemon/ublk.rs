@@ -1,8 +1,8 @@
 //! The disks that this host's kernel has as block devices.
 //!
-//! When the daemon ends, a device that nobody uses is removed. One in use is served until the
-//! deadline and then left to the kernel, where requests wait for the next daemon: a restart under a
-//! mounted file system is a pause, not an error.
+//! When the daemon ends, an unused device is removed. One in use is served until the deadline and
+//! then left to the kernel, where requests wait for the next daemon: a restart under a mounted file
+//! system is a pause, not an error.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -71,7 +71,7 @@ impl UblkFrontEnds {
         Some(UblkNumber(Some(server.number())))
     }
 
-    /// Whether somebody uses the block device of this disk.
+    /// Whether the block device of this disk is in use.
     pub fn is_in_use(&self, name: &str) -> bool {
         let front_ends = lock(&self.0);
         front_ends
@@ -91,7 +91,7 @@ impl UblkFrontEnds {
         let Some(server) = found else {
             return Ok(());
         };
-        // It waits for requests that are here; whoever asks for something else does not.
+        // It waits for requests already taken; other callers do not.
         server
             .remove()
             .map_err(|error| Failure::Failed(error.to_string()))?;
@@ -99,7 +99,7 @@ impl UblkFrontEnds {
         Ok(())
     }
 
-    /// Removes those that nobody uses; returns the others.
+    /// Removes those not in use; returns the others.
     pub fn remove_unused(&self) -> Vec<String> {
         let mut in_use = Vec::new();
         let mut unused = Vec::new();

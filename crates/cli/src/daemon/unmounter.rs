@@ -92,7 +92,7 @@ impl Drop for Unmounter {
 /// The process itself.
 pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
     for signal in [SIGTERM, SIGINT, SIGHUP] {
-        // It ends with the daemon, not before it: a flag that nobody reads ignores the signal.
+        // It ends with the daemon, not before it: a flag that is never read ignores the signal.
         signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
     }
     if options.devices.len() != options.mounts.len() {

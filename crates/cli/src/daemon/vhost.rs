@@ -1,7 +1,7 @@
 //! The disks that virtual machines can have over vhost-user, each at a socket of its own.
 //!
-//! When the daemon ends, nobody can connect any more; a guest that has its disk keeps it until it
-//! goes or the deadline comes.
+//! When the daemon ends, no client can connect any more; a guest that has its disk keeps it until
+//! it goes or the deadline comes.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ const QUEUES_MAX: usize = 4;
 #[derive(Default)]
 pub struct VhostFrontEnds {
     front_ends: Mutex<Vec<(String, VhostUserServer)>>,
-    /// Queues offered; as many as there are processors, up to a few, if nobody said.
+    /// Queues offered; by default as many as there are processors, up to a few.
     queues: Option<u16>,
     socket_owner: Option<(u32, u32)>,
 }
@@ -67,7 +67,7 @@ impl VhostFrontEnds {
             .any(|(owner, server)| owner == name && server.stats().connected > 0)
     }
 
-    /// Removes the socket of a disk, if it has one; false where a guest has it, who keeps it.
+    /// Removes the socket of a disk, if it has one; false where a guest has it, which keeps it.
     pub fn close_unused(&self, name: &str) -> bool {
         let mut front_ends = lock(&self.front_ends);
         let Some(place) = front_ends.iter().position(|(owner, _)| owner == name) else {
@@ -90,7 +90,7 @@ impl VhostFrontEnds {
         drop(server);
     }
 
-    /// Nobody can connect any more; those who are connected are served on.
+    /// No client can connect any more; connected ones are served on.
     pub fn begin_drain(&self) {
         let front_ends = lock(&self.front_ends);
         front_ends

@@ -36,7 +36,7 @@ enum News {
 
 /// Looks after the backings until it is dropped.
 pub struct Watch {
-    // Before the thread: it ends when nobody can send any more.
+    // Before the thread, which ends when the sender is dropped.
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -178,7 +178,7 @@ mod tests {
         let mut lines = Vec::new();
         for second in 0..25 {
             let now = start + Duration::from_secs(second);
-            // Over before anybody looks.
+            // Over before the next look.
             lines.extend(look(&mut told, &volume(second * 100 + 1, None), now));
         }
         let expected = [

@@ -44,7 +44,7 @@ pub fn run(options: &TopOptions) -> Result<(), Failure> {
             "standard output is no terminal; use --once or --json".into(),
         ));
     }
-    // Whoever is not there at the start is not waited for.
+    // A daemon that is absent at the start is an error, not waited for.
     drop(control::connect(&options.pool)?);
     let mut terminal = ratatui::try_init()?;
     let result = watch(options, &mut terminal);
@@ -167,7 +167,7 @@ impl Display {
     }
 }
 
-/// Asks for samples until nobody wants them, from one daemon after the other.
+/// Asks for samples until the receiver is gone, from one daemon after the other.
 fn spawn_asker(options: &TopOptions, sender: Sender<News>) -> Result<(), Failure> {
     let (pool, request) = (options.pool.clone(), request(options));
     let ask = move || loop {
