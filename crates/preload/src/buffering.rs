@@ -133,7 +133,7 @@ fn is_size_limited() -> bool {
 fn say_why_not(process: &Process, error: &io::Error) {
     let log = &process.settings.log;
     match error.raw_os_error() {
-        // Somebody else has it open: usual.
+        // Another process has it open: usual.
         Some(libc::EAGAIN) => {}
         Some(libc::EINVAL | libc::EOPNOTSUPP) => log.once(
             "lease",
@@ -179,7 +179,8 @@ pub fn unbuffer(process: &Process, file: &'static OpenFile, life: &mut Life) -> 
             "a file cannot be brought back from the pool: {error}"
         ));
     })?;
-    // Before the lease goes: who waits for it may be a child that shares the description.
+    // Before the lease goes: the process that waits for it may be a child that shares the
+    // description.
     rustix::fs::seek(own, SeekFrom::Start(*file.lock_position()))?;
     restore_flags(own.as_fd(), file.status())?;
     leases::let_go(own.as_fd());
@@ -197,7 +198,8 @@ fn restore_flags(fd: BorrowedFd<'_>, status: i32) -> io::Result<()> {
     )?)
 }
 
-/// Somebody else wants the file: it becomes plain, and is let go altogether if the program closed it.
+/// Another open wants the file: it becomes plain, and is released altogether if the program closed
+/// it.
 pub fn give_way(process: &'static Process, file: &'static OpenFile) {
     let mut life = file.write_life();
     if unbuffer(process, file, &mut life).is_ok() && life.identity.is_some() && !file.is_held() {
@@ -275,7 +277,7 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
     process.give_back(file);
 }
 
-/// Whether somebody may want to run the file, which the kernel refuses while we have it open to write.
+/// Whether the file may be executed, which the kernel refuses while we have it open to write.
 fn is_program(life: &Life) -> bool {
     let stat = life.own.as_ref().map(rustix::fs::fstat);
     stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_mode & 0o111 != 0))

@@ -51,11 +51,11 @@ pub fn forget_ours(fd: RawFd) {
     }
 }
 
-/// Held while the soft limit is raised: who raised it puts back what the program had.
+/// Held while the soft limit is raised: the thread that raised it restores what the program had.
 static LIMIT: Mutex<()> = Mutex::new(());
 
-/// Nobody has the limit raised, or raises it, while this lives: a child of `fork` begins with the
-/// program's limit, and with the lock free.
+/// No thread has the limit raised, or raises it, while this is held: a child of `fork` begins with
+/// the program's limit, and with the lock free.
 pub struct LimitAsIs(#[expect(dead_code, reason = "held, not used")] MutexGuard<'static, ()>);
 
 /// Waits until the soft limit is the program's.
@@ -63,7 +63,7 @@ pub fn keep_limit() -> LimitAsIs {
     LimitAsIs(LIMIT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The soft limit of descriptors, raised while this lives.
+/// The soft limit of descriptors, raised until this is dropped.
 struct RaisedLimit {
     before: libc::rlimit,
     first: RawFd,

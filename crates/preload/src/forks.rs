@@ -24,7 +24,7 @@ const MESSAGE_BYTES: usize = 16;
 /// A fork some of whose children may still be what they were.
 pub struct Fork {
     number: u64,
-    /// None once nobody has the other end.
+    /// None once no process has the other end.
     pipe: Option<OwnedFd>,
     /// Files that went on into other programs.
     inherited: Vec<FileIdentity>,
@@ -108,7 +108,7 @@ fn share_with_child(process: &'static Process) -> Option<OwnedFd> {
         Err(_) => (None, None),
     };
     if pipe.is_none() {
-        // Nobody will tell when the child is done: the files stay plain.
+        // Nothing will tell when the child is done: the files stay plain.
         for file in process.all_tracked() {
             let mut life = file.write_life();
             life.is_escaped |= life.shared_with_fork == Some(number);
@@ -142,7 +142,7 @@ extern "C" fn in_child() {
         TO_PARENT.store(Box::into_raw(Box::new(kept)), Ordering::Release);
     }
     drop(forking.limit.take());
-    // The barrier is the parent's; unlocking this copy of it would do no harm, but nobody needs it.
+    // The barrier is the parent's; unlocking this copy of it would do no harm, but is not needed.
     std::mem::forget(forking.guard.take());
 }
 

@@ -36,7 +36,7 @@ fn set_cancel_state(state: c_int) -> c_int {
     before
 }
 
-/// While it lives, this thread is inside.
+/// Until it is dropped, this thread is inside.
 pub struct Inside(());
 
 impl Inside {

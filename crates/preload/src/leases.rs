@@ -1,5 +1,5 @@
-//! Exclusive leases: the kernel's word that nobody else has a file open. Who opens one is made to wait
-//! until the thread here has brought the file back and let the lease go.
+//! Exclusive leases: the kernel's promise that a file is open here only. Another open waits until the
+//! thread here has brought the file back and released the lease.
 
 #![allow(
     unsafe_code,
@@ -87,7 +87,7 @@ impl LeaseThread {
             id: self.id,
         };
         let fd = fd.as_raw_fd();
-        // SAFETY: plain calls on an open descriptor; the record lives across its call.
+        // SAFETY: plain calls on an open descriptor; the record outlives the call that reads it.
         unsafe {
             checked(libc::fcntl(fd, F_SETSIG, signal()))?;
             checked(libc::fcntl(fd, F_SETOWN_EX, &raw const owner))?;
@@ -126,13 +126,13 @@ impl LeaseThread {
     }
 }
 
-/// Lets the lease go; whoever waits for it goes on.
+/// Releases the lease; opens that wait for it go on.
 pub fn let_go(fd: BorrowedFd<'_>) {
     // SAFETY: a plain call on an open descriptor. Where there is no lease it does nothing.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
-/// Whether somebody waits for the lease to go.
+/// Whether an open waits for the lease to be released.
 fn is_broken(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: a plain call on an open descriptor.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETLEASE) != libc::F_WRLCK }
@@ -174,7 +174,7 @@ fn look_over() {
         return;
     };
     for file in process.all_tracked() {
-        // Who has it locked is bringing it back, or is done in a moment.
+        // The thread that has it locked is bringing it back, or is done in a moment.
         let Some(life) = file.try_read_life() else {
             continue;
         };
@@ -199,8 +199,8 @@ fn look_over() {
     }
 }
 
-/// Does it on a thread of its own: a disk that does not answer keeps nobody else waiting. Signals are
-/// blocked here, and so there.
+/// Does it on a thread of its own: a disk that does not answer does not hold up other files. Signals
+/// are blocked here, and so there.
 fn beside(work: impl FnOnce() + Send + 'static) {
     let work = Arc::new(Mutex::new(Some(work)));
     let theirs = work.clone();

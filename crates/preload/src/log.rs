@@ -36,7 +36,7 @@ impl Log {
 
     /// Adds a line the first time it is called with this topic.
     pub fn once(&self, topic: &'static str, message: &str) {
-        // Whoever holds it is saying something; a second message of the moment may be missed.
+        // Another thread is writing a message; a second one at that moment may be dropped.
         let Ok(mut said) = self.said.try_lock() else {
             return;
         };

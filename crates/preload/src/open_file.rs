@@ -40,7 +40,7 @@ pub struct Life {
     pub file: Option<Arc<BufferedFile>>,
     /// Whether reads and writes go through `file`.
     pub is_buffered: bool,
-    /// Somebody reaches the file by ways that we do not see: it stays plain until it is closed.
+    /// The file is reached by ways that we cannot intercept: it stays plain until it is closed.
     pub is_escaped: bool,
     /// As what it is to be counted then.
     pub escape: Option<Count>,
@@ -84,7 +84,8 @@ fn with_covered<T>(
     loop {
         let file = table::get(fd)?;
         let life = if is_nested {
-            // A signal handler: whom it interrupted may hold the lock, and other locks further down.
+            // A signal handler: the code that it interrupted may hold the lock, and other locks
+            // further down.
             match file.life.try_read() {
                 Ok(life) if !life.is_buffered => life,
                 _ => return Some(Err(io::Error::from_raw_os_error(libc::EDEADLK))),
@@ -92,7 +93,8 @@ fn with_covered<T>(
         } else {
             file.read_life()
         };
-        // A record is only used again after its descriptors are gone from the table and nobody reads it.
+        // A record is only used again after its descriptors are gone from the table and no thread reads
+        // it.
         if table::get(fd).is_some_and(|now| std::ptr::eq(now, file)) {
             return Some(operation(file, &life));
         }
@@ -113,7 +115,7 @@ impl OpenFile {
         self.life.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None while somebody changes it.
+    /// None while a thread changes it.
     pub fn try_read_life(&self) -> Option<RwLockReadGuard<'_, Life>> {
         match self.life.try_read() {
             Ok(life) => Some(life),

@@ -17,10 +17,11 @@ pub fn make(path: &Path) -> io::Result<()> {
         .create(true)
         .truncate(true)
         .mode(0o600)
-        // Pools often lie where everybody may make names.
+        // Pools often lie where every user may create names.
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
-    // For people who look; where the pool has filled its file system, the mark is empty and does as well.
+    // The process id is for people only; where the pool has filled its file system, an empty mark does as
+    // well.
     let _ = mark.write_all(std::process::id().to_string().as_bytes());
     let made_durable = mark.sync_all().and_then(|()| match path.parent() {
         Some(folder) => File::open(folder)?.sync_all(),
@@ -33,7 +34,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     made_durable
 }
 
-/// Whether the mark is there, made by somebody who may have the pool.
+/// Whether the mark is there, made by a user who may open the pool.
 pub fn is_there(settings: &Settings) -> bool {
     let Ok(mark) = std::fs::symlink_metadata(settings.owner_mark()) else {
         return false;

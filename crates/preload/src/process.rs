@@ -1,7 +1,7 @@
 //! The library's state in this process: its settings, the pool while it has it, the files it answers
 //! for. A child of `fork` begins with a new, empty one.
 //!
-//! Order of locks: the barrier, an open file's life, then any one of those in here.
+//! Order of locks: the barrier, an open file's `life`, then any one of those in here.
 
 #![allow(
     unsafe_code,

@@ -2,8 +2,8 @@
 //! protection keys, the pool's pages can be touched by threads inside the library only.
 //!
 //! A thread's right is a register of its own, so there is no race between threads; the kernel takes the
-//! right away for signal handlers. Threads inherit it from who makes them: the pool's own are made
-//! inside the library and have it for all their lives.
+//! right away for signal handlers. A thread inherits it from its creator: the pool's own are made
+//! inside the library and keep it.
 
 #![allow(unsafe_code, reason = "protection keys have no safe interface")]
 
@@ -37,7 +37,7 @@ pub fn draw_key() {
 }
 
 /// Puts every page that this file is mapped to under the key, if there is one, and out of the sight of
-/// forked children, who have no business with it.
+/// forked children, which must not touch it.
 ///
 /// # Errors
 /// The mappings cannot be listed or changed.

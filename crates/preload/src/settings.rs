@@ -64,8 +64,8 @@ impl Settings {
         })
     }
 
-    /// The file that is there while a process has the pool: with nobody holding the pool it says that
-    /// its owner died, and that the backing may lack what the pool holds.
+    /// The file that is there while a process has the pool: where no process holds the pool it says
+    /// that its owner died, and that the backing may lack what the pool holds.
     pub fn owner_mark(&self) -> PathBuf {
         let mut path = OsString::from(self.pool.as_os_str());
         path.push(".owner");

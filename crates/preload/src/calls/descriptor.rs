@@ -56,7 +56,7 @@ fn drop_record_locks(file: &'static OpenFile) {
 fn let_go(file: &'static OpenFile) {
     let is_nested = is_inside();
     let _inside = Inside::enter();
-    // A signal handler may have interrupted who uses the record; then it is never used again.
+    // A signal handler may have interrupted a user of the record; then it is never used again.
     if file.let_go()
         && !is_nested
         && let Some(process) = process::get()

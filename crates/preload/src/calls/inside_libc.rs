@@ -1,4 +1,4 @@
-//! Functions that read, write or make files inside libc, by calls that nobody sees.
+//! Functions that read, write or make files inside libc, by calls that cannot be intercepted.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::io;

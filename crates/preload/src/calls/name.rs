@@ -35,7 +35,7 @@ impl Name<'_> {
 /// The name, if it is covered.
 ///
 /// # Safety
-/// `path` is null or ends in a zero, and lives as long as the result.
+/// `path` is null or ends in a zero, and outlives the result.
 unsafe fn covered_name<'a>(
     process: &Process,
     base: c_int,

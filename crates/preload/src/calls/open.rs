@@ -204,7 +204,7 @@ impl Opening<'_> {
         let directory = buffer.directory(descriptors::move_high(parent)?)?;
         let opened = directory.open(&name, flags.difference(OFlags::TRUNC), self.mode)?;
         if self.has(libc::O_TRUNC) && !opened.created {
-            // Somebody else made it meanwhile.
+            // Another process made it meanwhile.
             rustix::fs::ftruncate(&opened.descriptor, 0)?;
         }
         match self.wants_to_write() {
@@ -213,8 +213,8 @@ impl Opening<'_> {
         }
     }
 
-    /// With reading, which the buffer needs. `O_SYNC` stays, for whoever gets the description from us,
-    /// though it makes write-back slower.
+    /// With reading, which the buffer needs. `O_SYNC` stays, for processes that inherit the
+    /// description, though it makes write-back slower.
     fn kernel_flags(&self) -> OFlags {
         let mut flags = self.flags;
         if flags & libc::O_ACCMODE == libc::O_WRONLY {
@@ -236,7 +236,7 @@ impl Opening<'_> {
             return Ok(Some(fd.into_raw_fd()));
         }
         let file = self.process.take_open_file();
-        // First: a record that nobody holds may be emptied.
+        // First: a record that is not held may be emptied.
         file.hold();
         file.set_status(status);
         file.write_life().identity = Some(identity);
@@ -388,7 +388,7 @@ streams! {
     fopen64, freopen64;
 }
 
-/// A stream over a descriptor reads and writes it inside libc, where nobody sees it.
+/// A stream over a descriptor reads and writes it inside libc, where it cannot be intercepted.
 ///
 /// # Safety
 /// libc's own demands.

@@ -20,7 +20,7 @@ extern "C" fn begin_our_thread(thread: *mut c_void) -> *mut c_void {
     (thread.start)(thread.argument)
 }
 
-/// Threads that the pool makes are inside the library for all their lives.
+/// Threads that the pool makes are inside the library for as long as they run.
 ///
 /// # Safety
 /// libc's own demands.
