@@ -15,7 +15,7 @@ use crate::sync::Ordering;
 use crate::word_set_queue::numbers;
 use touched::Touched;
 
-/// The log is brought near so far ahead of what is read.
+/// The log is prefetched so far ahead of what is read.
 const READ_AHEAD_BYTES: u64 = 1024;
 
 impl Core {
@@ -24,7 +24,7 @@ impl Core {
         self.checkpoint_as(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
     }
 
-    /// The same by whoever holds the checkpoint's lock, and nothing else.
+    /// The same by a thread that holds the checkpoint's lock and nothing else.
     pub(crate) fn checkpoint_as(&self, state: &mut CheckpointState) -> Result<()> {
         self.writable()?;
         // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.
@@ -83,7 +83,7 @@ impl Core {
         {
             let mut bits = *logged;
             if word.load(Ordering::Relaxed) != 0 {
-                // AcqRel: whoever marked a line stored it before.
+                // AcqRel: the thread that marked a line stored it before.
                 bits |= word.swap(0, Ordering::AcqRel);
             }
             for line in numbers(number, bits) {
@@ -162,7 +162,7 @@ mod tests {
     use crate::{Backing, MemoryStore, Pool, PoolOptions, Region};
 
     /// A checkpoint that was interrupted between looking at the lanes' ends and drawing its bound
-    /// covers more records than it lets go; if nothing else is drawn, the next one lets them go.
+    /// covers more records than it releases; if nothing else is drawn, the next one releases them.
     #[test]
     fn covered_records_leave_the_log_also_if_nothing_came_after_them() {
         let mut options = PoolOptions::default();

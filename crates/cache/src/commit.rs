@@ -1,4 +1,4 @@
-//! The commit: one record, one fence, then the change is everybody's.
+//! The commit: one record, one fence, then publish.
 //!
 //! Here is the only way in which a mapping with a record changes: writes, deltas, appends, zeroes and
 //! evictions all pass `commit`, or `commit_whole` and `commit_one` where they are whole blocks. The
@@ -87,8 +87,8 @@ impl Core {
                 return Err(Box::new(Error::WornOut { path: self.path() }));
             }
             let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
-            // Whoever was at it meanwhile may have made room. With this lock held, a lane is waited for:
-            // holders of lanes, and of the stripes that those wait for, never wait for a checkpoint.
+            // Another thread's checkpoint may have made room meanwhile. With this lock held, a lane may
+            // be waited for: holders of lanes, and of the stripes those wait for, never wait for a checkpoint.
             if let Some(lane) = self.lanes.try_hold(bytes) {
                 return Ok(lane);
             }
@@ -113,8 +113,8 @@ impl Core {
         }
     }
 
-    /// To be asked with lane and locks held. Whoever held one of them before may have let go because its
-    /// fence failed: a record of ours would prove to recovery that it did not.
+    /// To be asked with lane and locks held. A thread that held one of them before may have released it
+    /// because its fence failed: a record of ours would prove to recovery that it did not.
     #[inline]
     pub(crate) fn still_writable(&self) -> Result<()> {
         if mutated(Mutant::CommittedAfterFailedFence) {
@@ -149,7 +149,7 @@ impl Core {
         }
         self.stream_record(lane, sequence, scratch);
         // Step 6. A crash before the fence leaves the transaction whole or absent. If it fails
-        // nothing is published; the pool is poisoned, so nobody can build on what may be lost, and
+        // nothing is published; the pool is poisoned, so no commit can build on what may be lost, and
         // the lane's `in_flight` mark stays: no watermark and no checkpoint passes the sequence.
         let is_append = |change: &Change| matches!(change.action, Action::Append { .. });
         if !(mutated(Mutant::AppendPublishedBeforeFence) && changes.iter().any(is_append)) {
@@ -207,7 +207,7 @@ impl Core {
         self.media.crc(&block[..valid])
     }
 
-    /// Part of step 5: appended bytes go straight behind the valid ones, where nobody looks (I1).
+    /// Part of step 5: appended bytes go straight behind the valid ones, where no reader looks (I1).
     fn stage_appends(&self, changes: &[Change], scratch: &Scratch) {
         for step in &scratch.steps {
             if let Action::Append { at, bytes } = &changes[step.change].action {

@@ -1,4 +1,4 @@
-//! The pool's shared state, and the few questions everybody asks of it.
+//! The pool's shared state, and the few questions that all modules ask of it.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
@@ -63,7 +63,7 @@ pub(crate) struct Core {
     pub(crate) replacement: Switchable,
     pub(crate) volumes: RwLock<Vec<Option<Arc<VolumeState>>>>,
     pub(crate) live: LiveVolumes,
-    /// Blocks that stay while somebody reads around them.
+    /// Blocks that stay while a thread reads around them.
     pub(crate) pins: Pins,
     pub(crate) salt: Salt,
     pub(crate) incarnation: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Core {
     pub(crate) has_background: AtomicBool,
     pub(crate) verify: AtomicBool,
     pub(crate) poisoned: AtomicBool,
-    /// The pool was closed under those who hold a volume; it is poisoned soon after.
+    /// The pool was closed while callers held volumes; it is poisoned soon after.
     pub(crate) closed: AtomicBool,
     pub(crate) tallies: Tallies,
     /// Sleeping and waking of the background threads and of throttled writers.
@@ -125,7 +125,7 @@ impl Core {
         Ok(())
     }
 
-    /// Closes the pool to those who still hold a volume: nobody changes it any more, in memory, on the
+    /// Closes the pool to callers that still hold a volume: nothing changes it any more, in memory, on the
     /// medium or behind it, and it is unlocked. Background threads have ended. Before that, where nothing has
     /// failed, `end` has its turn.
     ///
@@ -137,7 +137,7 @@ impl Core {
         // From here on nothing is brought in or written, as when a volume is detached.
         self.index.wait_for_holders();
         let checkpointed = self.checkpoint();
-        // Nor does anything leave; who has a lock now may still do so, before it is given back.
+        // Nor does anything leave; a thread that has a lock now may still evict, before it releases the lock.
         self.poisoned.store(true, Ordering::Release);
         self.index.wait_for_holders();
         // Another process may use the backings, too: no round writes to them after the one in progress.
@@ -222,9 +222,9 @@ impl Core {
             .or_else(|| self.find_in_chain(bucket, key))
     }
 
-    /// Reads a whole block whose entry is at home and which nobody is changing: nearly every read
+    /// Reads a whole block whose entry is at home and that no thread is changing: nearly every read
     /// of a cached block, in few instructions, so that the next one's loads start early. False
-    /// means nothing but that somebody has to look closer.
+    /// only means that the caller has to take the slow path.
     #[inline]
     pub(crate) fn read_hit(&self, key: Key, out: &mut [u8], verify: bool) -> bool {
         let hash = key.hash();
@@ -259,7 +259,7 @@ impl Core {
         true
     }
 
-    /// Fails where part of the table was lost. Whoever did not find a key asks this afterwards: lost
+    /// Fails where part of the table was lost. A caller that did not find a key asks this afterwards: lost
     /// entries read as free ones, and the backing may have an older block.
     #[inline]
     pub(crate) fn table_is_whole(&self) -> Result<()> {
@@ -307,7 +307,7 @@ impl Core {
         self.index.pop_free(self.index.home(key.hash()))
     }
 
-    /// Brings what a look at the key will touch near.
+    /// Prefetches what a lookup of the key will touch.
     #[inline]
     pub(crate) fn prefetch(&self, bucket: Bucket, key: Key) {
         self.index.prefetch(bucket);

@@ -1,4 +1,4 @@
-//! What a crash-consistent cache of one disk does, whoever designed it: the traits behind which
+//! What a crash-consistent cache of one disk does, of whatever design: the traits behind which
 //! Forebay and the designs of the papers (crate `forebay-lab`) stand side by side, so that every
 //! front end, workload and checker can drive any of them.
 //!

@@ -232,7 +232,7 @@ impl Entry {
     pub(crate) fn parity_holds(self) -> bool {
         fold(self.key_half()) | fold(self.slot_half()) == 0
     }
-    /// Judges bytes from the media: a free entry is `Ok(None)`.
+    /// Checks bytes from the media: a free entry is `Ok(None)`.
     pub(crate) fn validate(self, slots: u32) -> Result<Option<Entry>, BadEntry> {
         if self.is_free() {
             return Ok(None);

@@ -138,7 +138,7 @@ pub enum Error {
         /// The first member of the pool.
         path: PathBuf,
     },
-    /// A drain was stopped by whoever watched it. What was written stays written, the rest is dirty as
+    /// A drain was stopped by its watcher. What was written stays written, the rest is dirty as
     /// before, and nothing else changed.
     #[error("{}: stopped with {dirty_blocks} dirty blocks left; the volume is as before", path.display())]
     Cancelled {
@@ -147,7 +147,7 @@ pub enum Error {
         /// Blocks that were not written back.
         dirty_blocks: u64,
     },
-    /// The pool was closed while somebody still held a volume of it.
+    /// The pool was closed while a caller still held a volume of it.
     #[error(
         "{}: the pool was closed, and may be another process's now; open it again and attach the backing to it",
         path.display()

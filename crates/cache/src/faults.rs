@@ -1,4 +1,4 @@
-//! Breaking a pool on purpose, for whoever tests what a program does about it.
+//! Breaking a pool on purpose, to test what a program does about it.
 //!
 //! Only a pool that was made for tests ([`FormatOptions::test`]) can be broken: the superblock says
 //! so, and nothing makes an ordinary pool one.

@@ -1,8 +1,8 @@
 //! How a volume's backing has been doing, part by part, and when each is asked again after a failure.
 //!
 //! All syncs of a backing go through [`Health::sync_since`]. The system tells a failed sync to one caller
-//! and may drop what it could not write, so the next sync would succeed without it: whoever wrote
-//! before the failure must hear of it too.
+//! and may drop what it could not write, so the next sync would succeed without it: every caller
+//! that wrote before the failure must learn of it too.
 //!
 //! A part that failed makes its volume *degraded*: the part's dirty blocks stay in the pool and are
 //! served from there, and it is asked again after a pause that doubles from failure to failure. Nothing

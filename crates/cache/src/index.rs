@@ -168,7 +168,7 @@ impl Index {
         held_stripes::unlock();
         word.store(seen & !LOCKED, Ordering::Release);
     }
-    /// Returns when everybody who holds a stripe's lock now has released it.
+    /// Returns when every thread that holds a stripe's lock now has released it.
     pub(crate) fn wait_for_holders(&self) {
         for stripe in 0..self.stripes.len() as u32 {
             self.lock(stripe);
@@ -202,7 +202,7 @@ impl Index {
         Version(version)
     }
 
-    /// Brings the key's stripe near.
+    /// Prefetches the key's stripe.
     #[cfg(not(loom))]
     #[inline]
     pub(crate) fn prefetch(&self, bucket: Bucket) {
@@ -275,7 +275,7 @@ impl Index {
                 return None;
             }
             let bit = found & found.wrapping_neg();
-            // Acquire: whoever freed the entry was done with it.
+            // Acquire: the thread that freed the entry was done with it.
             match bits.compare_exchange_weak(
                 seen,
                 seen & !bit,

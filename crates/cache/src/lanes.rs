@@ -2,7 +2,7 @@
 //!
 //! I3: bytes at or above a lane's tail are never overwritten; the tail rises only after the
 //! checkpoint that covers what lies below it is durable. I5: sequences in one lane only rise,
-//! since they are drawn by whoever holds it.
+//! since only the thread that holds it draws them.
 
 use std::cell::Cell;
 
@@ -98,7 +98,7 @@ impl Lanes {
     }
 
     /// Takes a lane with room for `bytes`; `None` if a checkpoint has to make room first. Spins
-    /// only while all lanes with room are held by others, who never wait for us.
+    /// only while all lanes with room are held by other threads, which never wait for this one.
     pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
         let bytes = self.aligned(bytes);
         debug_assert!(
@@ -208,7 +208,7 @@ impl Lanes {
     /// nothing once `is_dead` says that it never will be. With `passing` it does not wait (that is
     /// a mutant).
     pub(crate) fn settle(&self, passing: bool, is_dead: impl Fn() -> bool) -> Option<u64> {
-        // Acquire pairs with `draw`: whoever drew below this bound has its mark set or is done.
+        // Acquire pairs with `draw`: a thread that drew below this bound has its mark set or is done.
         let next = self.next_sequence.load(Ordering::Acquire);
         for lane in &self.lanes {
             while !passing && lane.in_flight.load(Ordering::Acquire) < next {
@@ -218,7 +218,7 @@ impl Lanes {
                 crate::sync::spin_hint();
             }
         }
-        // Release: whoever writes this watermark into a record vouches for those fences.
+        // Release: a record with this watermark vouches for those fences.
         self.acknowledged.fetch_max(next - 1, Ordering::Release);
         Some(next - 1)
     }
@@ -257,10 +257,10 @@ impl HeldLane<'_> {
     pub(crate) fn draw(&self) -> u64 {
         let lane = self.lane();
         // Not `next_sequence`: a look at it first would fetch its line twice where others draw too. Low as
-        // this bound may be, whoever waits for it waits for one commit of the lane, no more.
+        // this bound may be, a thread that waits for it waits for one commit of the lane, no more.
         let bound = lane.next_bound.load(Ordering::Relaxed);
         lane.in_flight.store(bound, Ordering::Release);
-        // Release, as every draw: whoever sees this or a later sequence drawn sees the mark, or that
+        // Release, as every draw: a thread that sees this or a later sequence drawn sees the mark, or that
         // it is gone again.
         let sequence = self.lanes.next_sequence.fetch_add(1, Ordering::AcqRel);
         debug_assert!(bound <= sequence, "sequences in one lane only rise");

@@ -1,8 +1,8 @@
 //! Which volumes may be changed now.
 //!
-//! Whoever installs a block asks under the lock of the key's stripe. So a volume that is to go is
-//! first struck off here; once every stripe's lock has been taken after that, nobody who saw it
-//! alive is still at work, and nobody else begins.
+//! A thread that installs a block asks under the lock of the key's stripe. So a volume that is to go is
+//! first struck off here; once every stripe's lock has been taken after that, no thread that saw it
+//! attached is still at work, and no other begins.
 
 use crate::sync::{AtomicU32, Ordering};
 use crate::volumes::place_of;

@@ -68,7 +68,7 @@ pub struct RuntimeOptions {
     pub region: RegionOptions,
     /// When reads verify.
     pub verify: VerifyPolicy,
-    /// Who is evicted.
+    /// Which blocks are evicted.
     pub replacement: ReplacementPolicy,
     /// Run flusher and reclaimer threads. Without, the caller drives them.
     pub background: bool,

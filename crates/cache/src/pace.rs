@@ -19,7 +19,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Shorter delays add up first: the system would sleep longer than that anyway.
 const WAIT_MIN: Duration = Duration::from_micros(50);
-/// A delayed writer looks this often whether the level has fallen, if nobody tells it.
+/// A delayed writer checks this often whether the level has fallen, if it is not woken.
 const LOOK: Duration = Duration::from_millis(5);
 /// What a backing is taken to do before it has been measured, which the first short round does.
 const GUESS_BYTES_PER_S: u64 = 64 << 20;
@@ -29,13 +29,13 @@ const MEMORY: Duration = Duration::from_secs(2);
 /// block's price rises no more.
 const FULLNESS_MAX: f64 = 0.99;
 
-/// What all writers read and hardly anyone writes, on a line of its own.
+/// What all writers read and hardly any thread writes, on a line of its own.
 #[repr(align(128))]
 struct Marks {
-    /// Blocks; `u64::MAX` where nobody is to be delayed.
+    /// Blocks; `u64::MAX` where no writer is to be delayed.
     low: AtomicU64,
     high: AtomicU64,
-    /// Whether somebody has a debt.
+    /// Whether a writer has a debt.
     is_on: AtomicBool,
 }
 
@@ -132,7 +132,7 @@ impl Pace {
         }
     }
 
-    /// Whether anybody may have a debt.
+    /// Whether any writer may have a debt.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.marks.is_on.load(Ordering::Relaxed)

@@ -1,8 +1,8 @@
-//! Blocks that stay where they are while somebody reads around them with no lock held.
+//! Blocks that stay where they are while a thread reads around them with no lock held.
 //!
-//! A reader that no quiet moment was found for looks under the locks which blocks are not cached, reads
+//! A reader that finds no quiet moment looks up under the locks which blocks are not cached, reads
 //! those from the backing without a lock, and looks again. What is not cached then was not cached in
-//! between, since nothing that is pinned leaves the pool: so nobody wrote it, and the bytes are right.
+//! between, since nothing pinned leaves the pool: so no thread wrote it, and the bytes are right.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};

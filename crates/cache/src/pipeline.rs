@@ -156,8 +156,8 @@ impl Core {
         Ok(())
     }
 
-    /// The checkpointer's work: before the log is full, and once when commits pause, so that what
-    /// is at rest needs no judgement by recovery.
+    /// The checkpointer's work: before the log is full, and once when commits pause, so that recovery of
+    /// an idle pool has nothing to classify.
     fn checkpoint_stage(&self, calm: &mut Calm) -> Result<()> {
         if calm.since(self.lanes.last_sequence()) || self.is_log_nearly_full() {
             self.checkpoint()?;
@@ -242,7 +242,7 @@ impl Background {
         };
         background.spawn("forebay-checkpt", move |core| {
             core.checkpoint_stage(&mut calm)?;
-            // Here, since nobody waits for this thread: committers checkpoint themselves if they must.
+            // Here, since no thread waits for this one: committers checkpoint themselves if they must.
             core.look_for_journals();
             Ok(TICK)
         });
@@ -304,7 +304,7 @@ mod tests {
 
     use crate::{Backing, MemoryStore, Pool, PoolOptions, Region};
 
-    /// Whoever begins a log's last lane has the others checkpointed meanwhile, however few they are.
+    /// When a log's last lane is begun, the others are checkpointed meanwhile, however few they are.
     #[test]
     fn a_log_with_one_lane_left_is_nearly_full() {
         for lanes in [2, 3] {

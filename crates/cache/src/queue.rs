@@ -2,7 +2,7 @@
 //!
 //! Each operation draws a ticket, a position that only grows, and works on the one cell the ticket
 //! names (AutoBahn, section 4.4). AutoBahn draws it by fetch-and-add and then waits for its cell; here
-//! a ticket is drawn by compare-and-swap and only where the cell is ready, so that nobody ever waits:
+//! a ticket is drawn by compare-and-swap and only where the cell is ready, so that no thread ever waits:
 //! a full queue refuses and an empty one says so. A cell is one 64-bit word, `turn:32 | value:32`,
 //! so value and turn change together, and a queue costs 8 bytes an element.
 //!

@@ -86,7 +86,7 @@ impl Core {
         let free = self.slots.free_count().min(self.free_entries());
         let lacking = ample.saturating_sub(free).max(1) as usize;
         let wanted = self.batch_of(wanted.min(lacking));
-        // Held until they are gone: nobody else takes the same ones meanwhile.
+        // Held until they are gone: no other thread takes the same ones meanwhile.
         let mut workbench = self.begin_round();
         let victims = self.write_back_coldest(&mut workbench, wanted);
         self.evict(victims)
@@ -158,7 +158,7 @@ impl Core {
         }
     }
 
-    /// The mutant: mappings vanish from the table and nobody writes that down.
+    /// The mutant: mappings vanish from the table without a record.
     fn evict_without_record(&self, changes: &[Change]) -> usize {
         for change in changes {
             self.index.lock(change.bucket.stripe);

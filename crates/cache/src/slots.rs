@@ -1,7 +1,7 @@
 //! Free slots: magazines of a few for each committing thread, a shared set behind them.
 //!
 //! I2: a slot comes in here only when the record that removed its last mapping is fenced. Between
-//! that and anyone's non-temporal stores into it stands the locked operation by which a magazine
+//! that and any thread's non-temporal stores into it stands the locked operation by which a magazine
 //! or a word of the set changes hands.
 //!
 //! A transaction holds a magazine while it streams: locked operations between non-temporal stores
@@ -15,7 +15,7 @@ const MAGAZINES_MAX: u32 = 16;
 /// Slots a magazine holds at most: a word of the set and as many again.
 const MAGAZINE_SLOTS_MAX: u32 = 128;
 
-/// A small stock of free slots, used by one thread at a time.
+/// A small cache of free slots, used by one thread at a time.
 #[repr(align(128))]
 struct Magazine {
     busy: AtomicBool,
@@ -60,7 +60,7 @@ impl Slots {
         all
     }
 
-    /// A stock for a thread, preferring the magazine that `hint` names. Never waits.
+    /// A slot cache for a thread, preferring the magazine that `hint` names. Never waits.
     #[inline]
     pub(crate) fn slot_cache(&self, hint: usize) -> SlotCache<'_> {
         let count = self.magazines.len();
@@ -102,7 +102,7 @@ impl Slots {
         taken
     }
 
-    /// The last resort: magazines that nobody holds.
+    /// The last resort: magazines that no thread holds.
     fn steal(&self) -> Option<u32> {
         self.magazines.iter().find_map(|magazine| {
             if magazine.len.load(Ordering::Relaxed) == 0 || !magazine.try_hold() {
@@ -114,7 +114,7 @@ impl Slots {
         })
     }
 
-    /// Free slots that anyone could take now: those in magazines that somebody holds are not.
+    /// Free slots that any thread could take now: not those in magazines that a thread holds.
     pub(crate) fn free_count(&self) -> u64 {
         let in_reach = |magazine: &&Magazine| !magazine.busy.load(Ordering::Relaxed);
         let stocked: u64 = self

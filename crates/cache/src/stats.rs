@@ -190,7 +190,7 @@ pub struct Stats {
     pub strict: bool,
     /// When reads verify.
     pub verify: VerifyPolicy,
-    /// Who is evicted.
+    /// Which blocks are evicted.
     pub replacement: ReplacementPolicy,
     /// How long the pool has been open; the totals are since then.
     pub uptime: Duration,

@@ -1,4 +1,4 @@
-//! Superblocks: written once, judged at every open. What does not fit is refused, never reformatted.
+//! Superblocks: written once, checked at every open. What does not fit is refused, never reformatted.
 
 use std::path::Path;
 

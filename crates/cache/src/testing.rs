@@ -23,7 +23,7 @@ pub trait MarkWatcher {
     fn synced(&self, file: &File);
 }
 
-/// Sets or clears who is told of this thread's syncs of marks.
+/// Sets or clears the watcher of this thread's syncs of marks.
 pub fn set_mark_watcher(watcher: Option<Rc<dyn MarkWatcher>>) {
     MARK_WATCHER.set(watcher);
 }
@@ -48,7 +48,7 @@ pub fn set_thread_hint(hint: usize) {
 }
 
 /// Pools that this thread creates or opens from now on draw their salts and ids from `seed`
-/// instead of the system. Whoever knows the seed can forge log records.
+/// instead of the system. With the seed, log records can be forged.
 pub fn set_random_seed(seed: Option<u64>) {
     SEED.set(seed);
 }
@@ -92,7 +92,7 @@ pub fn is_table_lost(volume: &crate::Volume) -> bool {
     volume.core.media.table_lost()
 }
 
-/// Loads a byte of a member, as anybody might who works on the pool.
+/// Loads a byte of a member, as any thread that works on the pool might.
 pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
     let mut byte = [0];
     pool.core().media.members()[member].read(offset, &mut byte);

@@ -285,8 +285,8 @@ impl<'v> Transaction<'v> {
             .slot_cache
             .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
         let mut has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
-        // Before blocks that are in their slots already are given up: whoever waits must hold nothing,
-        // but reclaim waits for nobody's slots.
+        // Before blocks that are in their slots already are given up: a thread that waits must hold nothing,
+        // but reclaim waits for no thread's slots.
         while !has_slots && core.reclaim(EVICT_BATCH_MAX)? > 0 {
             has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
         }
@@ -449,7 +449,7 @@ impl<'v> Transaction<'v> {
         self.work.data.truncate(end);
     }
 
-    /// Before a wait: whoever waits holds nothing that another one could wait for.
+    /// Before a wait: a waiting thread holds nothing that another one could wait for.
     fn hold_nothing(&mut self) {
         self.work.changes.clear();
         self.forget_rebuilt();

@@ -70,7 +70,7 @@ impl Pool {
     }
 
     /// Limits what background write-back writes, in bytes a second; 0 lifts the limit. Writers that
-    /// outrun it are slowed to it. A flush that somebody asks for is not limited.
+    /// outrun it are slowed to it. A flush that a caller asks for is not limited.
     pub fn set_flush_rate_limit(&self, bytes_per_s: u64) {
         self.core().wakeup.pace.set_limit(bytes_per_s);
         self.core().wakeup.notify_work();
@@ -120,7 +120,7 @@ impl Core {
         self.wakeup.notify_work();
     }
 
-    /// Without background threads nobody would bring the level down, so nobody is delayed for it.
+    /// Without background threads nothing would bring the level down, so no writer is delayed for it.
     pub(crate) fn apply_watermarks(&self) {
         if self.has_background() {
             let marks = &self.wakeup.watermarks;

@@ -30,7 +30,7 @@ const READ_ATTEMPTS_MAX: u32 = 64;
 pub(crate) struct VolumeState {
     pub(crate) id: u32,
     pub(crate) path: PathBuf,
-    /// Grows; whoever asks meanwhile sees the one or the other.
+    /// Grows; a concurrent reader sees the old size or the new one.
     pub(crate) size_bytes: AtomicU64,
     pub(crate) backing: OnceLock<Backing>,
     /// The same as `backing`: what may be used of it.
@@ -247,7 +247,7 @@ impl Volume {
         for _ in 0..READ_ATTEMPTS_MAX {
             let version = core.index.read_begin(bucket.stripe);
             let Some((index, entry)) = core.find(bucket, key) else {
-                // Who builds on a block that is being zeroed behind the cache builds on the zeroes.
+                // An update of a block that is being zeroed behind the cache builds on the zeroes.
                 let waits = || for_update && self.state.zeroings.wait(block..block + 1);
                 if core.index.read_valid(bucket.stripe, version)
                     && !waits()
@@ -282,9 +282,9 @@ impl Volume {
                 }
             }
         }
-        // So many writers that no look was quiet: wait in their line.
+        // So many writers that no attempt was quiet: queue up with them.
         self.read_around(block, out)?;
-        // The bytes are right, but whoever builds on them must look again.
+        // The bytes are right, but an update that builds on them must look again.
         Ok((Version::NEVER, out.len()))
     }
 

@@ -3,8 +3,8 @@
 //!
 //! AutoBahn (§4) moves single blocks through ticketed queues. Moving words of 64 keeps its order
 //! (first announced, first served, within 64) at an eighth of a bit of queue for each number.
-//! A word is in the queue at most once: whoever turns it from zero announces it, and whoever takes
-//! it off the queue empties it.
+//! A word is in the queue at most once: the thread that turns it from zero announces it, and the one that
+//! takes it off the queue empties it.
 
 use crate::queue::Queue;
 use crate::sync::{AtomicU64, Ordering, spin_hint};
@@ -35,7 +35,7 @@ impl WordSetQueue {
     /// Adds the numbers of a word's set bits; returns the word before.
     #[inline]
     pub(crate) fn insert_word(&self, word: u32, bits: u64) -> u64 {
-        // AcqRel: what made the numbers ready happens before whoever takes them.
+        // AcqRel: what made the numbers ready happens before they are taken.
         let before = self.words[word as usize].fetch_or(bits, Ordering::AcqRel);
         if before == 0 && bits != 0 {
             // A word is in its queue at most once, so there is room; only a thread that is just

@@ -122,7 +122,7 @@ pub(crate) struct Workspace {
     /// Blocks that wait in memory.
     pub(crate) data: Vec<u8>,
     pub(crate) slots: Vec<u32>,
-    /// One bit for each block written so far, by its hash: most blocks are new at a glance.
+    /// One bit for each block written so far, by its hash: it shows most blocks to be new.
     pub(crate) seen: u64,
     pub(crate) scratch: Scratch,
 }

@@ -69,7 +69,7 @@ pub(crate) struct WritebackBatch {
 }
 
 impl WritebackBatch {
-    /// Whether blocks became clean, or would have if nobody had changed them.
+    /// Whether blocks became clean, or would have if no thread had changed them.
     pub(crate) fn progressed(&self) -> bool {
         self.cleaned + self.redirtied > 0
     }
@@ -130,7 +130,7 @@ impl Core {
     /// One round over the next blocks of those that have been dirty longest.
     pub(crate) fn write_back_round(&self) -> WritebackBatch {
         if !self.has_background() {
-            // Otherwise a thread does that which nobody waits for.
+            // Otherwise a background thread does that.
             self.look_for_journals();
         }
         let mut workbench = self.begin_round();
@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    /// One round at a time: whoever begins one waits for the one in progress.
+    /// One round at a time: a thread that begins one waits for the one in progress.
     pub(crate) fn begin_round(&self) -> MutexGuard<'_, Workbench> {
         forebay_pmem::lock_or_yield(&self.write_back.workbench)
     }
@@ -288,7 +288,7 @@ impl Core {
     fn journal_blocks_due(&self) -> u64 {
         let at_least = *ROUND_BLOCKS.start() as u64;
         if !self.has_background() {
-            // Somebody asked for a round.
+            // A caller asked for a round.
             return at_least;
         }
         let dirty = self.dirty_count.load(Ordering::Relaxed);
@@ -402,7 +402,7 @@ impl Core {
             .iter()
             .any(|flight| !failed.contains_key(&flight.part))
         {
-            // What others do meanwhile to what was written, this sync has to hear of.
+            // This sync must report what other threads do meanwhile to what was written.
             crate::sync::look_hint();
             // One sync for all of it, in which the first blocks may well be on their way already.
             for (part, error) in volume.health.sync_since(epoch, backing) {
@@ -497,7 +497,7 @@ impl Core {
     fn mark_clean(&self, index: u32, entry: Entry) {
         let now = self.media.load_entry(index);
         if now != entry && self.media.table_lost() {
-            // Lost meanwhile: nobody finds the block any more, and it counts as dirty for good.
+            // Lost meanwhile: no lookup finds the block any more, and it counts as dirty for good.
             return;
         }
         assert!(

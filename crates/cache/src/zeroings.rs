@@ -1,13 +1,13 @@
 //! Ranges that a bulk discard zeroes behind the cache and that no sync has made durable yet.
 //!
 //! A crash may take such zeroes back, so nothing is brought in from there: a clean block would stand
-//! on them (I7). After a failed sync nobody knows what the backing has; the range stays listed until
+//! on them (I7). After a failed sync the backing's content is unknown; the range stays listed until
 //! a later discard of it succeeds, or the volume is attached anew, which drops what the system keeps in
 //! memory of the backing, and lists what stays there.
 //!
 //! The blocks that the backing zeroes at a moment are *under way*. No lock is held meanwhile, so a block
 //! may be written into the pool. Its write-back waits, or the zeroes could come after it; so does
-//! who reads it from the backing to change part of it.
+//! a thread that reads it from the backing to change part of it.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,7 +67,7 @@ impl Zeroings {
         number
     }
 
-    /// The zeroing is over: the whole range is durable, or nobody knows.
+    /// The zeroing is over: the whole range is durable, or its state is unknown.
     pub(crate) fn end(&self, number: u64, is_durable: bool) {
         let mut list = self.lock();
         let at = list.zeroings.iter().position(|one| one.number == number);
@@ -86,18 +86,18 @@ impl Zeroings {
         self.count.store(list.zeroings.len(), Ordering::SeqCst);
     }
 
-    /// Lists a range of which nobody knows what the medium has.
+    /// Lists a range whose content on the medium is unknown.
     pub(crate) fn distrust(&self, blocks: Range<u64>) {
         let number = self.begin(blocks);
         self.end(number, false);
     }
 
     /// Runs `work`, which has the backing zero the blocks, with no lock held that others could spin for:
-    /// who would write them to the backing, or build on what it has of them, waits for its end
+    /// a thread that would write them to the backing, or build on what it has of them, waits for its end
     /// ([`Zeroings::wait`]).
     pub(crate) fn zero<T>(&self, blocks: Range<u64>, work: impl FnOnce() -> T) -> T {
         let turn = Arc::new(Mutex::new(()));
-        // Nobody else knows of it yet.
+        // No other thread knows of it yet.
         let _ours = forebay_pmem::lock_or_yield(&turn);
         let _listed = self.list_under_way(blocks, &turn);
         work()

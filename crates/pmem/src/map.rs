@@ -152,7 +152,7 @@ pub(crate) fn create(path: &Path, len: u64, options: &RegionOptions) -> Result<M
     let file = open_own(path, Opening::Make, options.trust_owner)?;
     let mapping = fill_and_map(file, len, options.huge_pages, path);
     if mapping.is_err() {
-        // What failed is what the caller has to hear of, not this.
+        // The caller needs the first error, not this one.
         let _ = std::fs::remove_file(path);
     }
     mapping
@@ -293,7 +293,7 @@ pub fn extend(path: &Path, len: u64) -> Result<(), PmemError> {
         .and_then(|()| reserve_from(&file, before, len, path))
         .and_then(|()| sync_creation(&file, path));
     if extended.is_err() {
-        // What failed is what the caller has to hear of, not this.
+        // The caller needs the first error, not this one.
         let _ = file.set_len(before);
     }
     extended

@@ -273,7 +273,7 @@ impl BackingStore for FileStore {
     }
 
     fn refresh_size(&self) -> io::Result<u64> {
-        // Everything else names its offset, so moving the descriptor's own disturbs nobody.
+        // Everything else names its offset, so moving the descriptor's own disturbs nothing.
         let found = (&self.buffered).seek(SeekFrom::End(0))?;
         self.size_bytes.fetch_max(found, Ordering::Relaxed);
         Ok(found)

@@ -47,7 +47,7 @@ pub(super) fn run_at(file: &File, offset: u64, len_bytes: u64) -> BackingRun {
     }
 }
 
-/// Moves the descriptor's position, which nobody else relies on.
+/// Moves the descriptor's position, which no other code relies on.
 fn seek(file: &File, offset: u64, whence: i32) -> io::Result<u64> {
     let Ok(offset) = libc::off64_t::try_from(offset) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));

@@ -1,7 +1,7 @@
 //! A store of which only the first bytes belong to the volume.
 //!
-//! A backing may be larger than its volume: it grew, and nobody has grown the volume yet. What lies
-//! beyond the volume's end is somebody else's until then, and no write-back may touch it.
+//! A backing may be larger than its volume: it grew, and the volume has not been grown yet. What lies
+//! beyond the volume's end is not the pool's until then, and no write-back may touch it.
 
 use std::io;
 use std::ops::Range;

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 use super::MarkPlace;
 use crate::testing::sync_mark;
 
-/// The attribute that anybody may set who may write the file.
+/// The attribute that any user with write access to the file may set.
 pub const USER_ATTRIBUTE: &str = "user.forebay";
-/// The one for root only: of a directory, where everybody's programs work.
+/// The one for root only: of a directory, in which programs of any user work.
 pub const TRUSTED_ATTRIBUTE: &str = "trusted.forebay";
 /// Added to the name of what the file beside is about.
 const SUFFIX: &str = ".forebay";

@@ -11,7 +11,7 @@ use super::{BackingCounters, BackingIdentity, BackingStore, MarkPlace, WriteRun,
 /// Bytes under a lock. Everything written is durable at once.
 pub struct MemoryStore {
     bytes: Mutex<Vec<u8>>,
-    /// What callers may use of them: the store may have grown since anybody looked.
+    /// What callers may use of them: the store may have grown since the last refresh.
     size_bytes: AtomicU64,
     number: u64,
     counters: LiveCounters,
@@ -76,8 +76,8 @@ impl MemoryStore {
         self.lock().clone()
     }
 
-    /// Gives it another size: it keeps its content as far as that reaches, and is zero beyond. Nobody
-    /// uses what it gains before [`BackingStore::refresh_size`].
+    /// Gives it another size: it keeps its content as far as that reaches, and is zero beyond. No
+    /// caller uses what it gains before [`BackingStore::refresh_size`].
     pub fn resize(&self, size_bytes: u64) {
         self.lock().resize(size_bytes as usize, 0);
     }

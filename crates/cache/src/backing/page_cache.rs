@@ -21,7 +21,7 @@ const PIECES_MAX: u64 = 1024;
 const WINDOW_BYTES: u64 = 1 << 30;
 
 /// Drops what is cached of the first bytes of a synced file, and returns the ranges of which something
-/// is still cached, or nobody knows.
+/// is, or may be, still cached.
 pub(super) fn forget(file: &File, size_bytes: u64) -> Vec<Range<u64>> {
     if is_memory(file) {
         return Vec::new();

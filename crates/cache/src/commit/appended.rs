@@ -201,8 +201,8 @@ impl Core {
         Some(Step { index, slot, entry })
     }
 
-    /// Part of step 5: the bytes go straight behind the valid ones, where nobody looks (I1). Lines that
-    /// hold something else too are written with what they have.
+    /// Part of step 5: the bytes go straight behind the valid ones, where no reader looks (I1). Lines
+    /// that hold something else too are written with what they have.
     #[inline]
     fn stage_growth(&self, growth: &Growth<'_>) {
         let slot = growth.step.slot;

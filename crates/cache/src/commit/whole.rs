@@ -35,7 +35,7 @@ pub(crate) struct Block {
     pub(crate) slot: u32,
     /// What is decided under the lock.
     pub(crate) effect: Effect,
-    /// What the block looks like, if somebody may ask for that.
+    /// What the block looks like, if that may be looked up.
     pub(crate) sketch: Option<Sketch>,
 }
 

@@ -1,5 +1,5 @@
 //! Where a block like this one was put lately: small tables from what a block looks like to the entry
-//! that has it. They forget and they lie; whoever asks looks at the bytes.
+//! that has it. Lossy hints: the caller compares the bytes.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -71,7 +71,7 @@ impl Candidates {
     pub(crate) fn note_duplicate(&self, crc: u32, index: u32) {
         place(&self.duplicates, crc).store(index + 1, Ordering::Relaxed);
     }
-    /// Brings near what `note_duplicate` will store to: behind a block's stores, in time for the next
+    /// Prefetches what `note_duplicate` will store to: behind a block's stores, in time for the next
     /// locked operation, which waits for all stores.
     #[inline]
     pub(crate) fn prefetch_twin(&self, crc: u32) {

@@ -52,7 +52,7 @@ impl Content {
         }
     }
 
-    /// Brings near what will be noted of a block with this CRC.
+    /// Prefetches the tables that will note a block with this CRC.
     #[inline]
     pub(crate) fn prefetch(&self, crc: u32) {
         if crc.is_multiple_of(NOTED_PERIOD) && self.is_on() {
@@ -114,7 +114,7 @@ impl Core {
         }
     }
 
-    /// A holder of a slot lets go: a mapping whose removal is fenced (I2), or whoever held it for a
+    /// A holder releases a slot: a mapping whose removal is fenced (I2), or a thread that held it for a
     /// commit that did not come about. The last one's slot is free, and its base has a holder less.
     #[inline]
     pub(crate) fn release_slot(&self, slot_ref: SlotRef, slot_cache: &SlotCache<'_>) {
@@ -138,7 +138,7 @@ impl Core {
 
     #[cold]
     fn base_of(&self, slot: u32) -> Option<u32> {
-        // A header that the media has changed names nobody; its base stays held until the next incarnation.
+        // A header that the media has changed names no base; the base stays held until the next incarnation.
         self.media.packing(slot)?.base
     }
 }

@@ -1,7 +1,7 @@
 //! Packed blocks: a slot that holds only what a block does not share with its base.
 //!
 //! A header line tells which pieces of the block follow it; all others are those of the base, which
-//! is zeroes or another slot, plain, that nobody changes as long as it is one. A piece is a cache
+//! is zeroes or another slot, plain, that is not changed as long as it is one. A piece is a cache
 //! line, or a 64th of the block if that is more.
 
 use crate::layout::{LINE_BYTES, PACKED_HEADER_BYTES, PackedHeader};
@@ -15,7 +15,7 @@ const PIECES_MAX: usize = 64;
 pub(crate) struct Packing {
     /// One bit for each piece that stands in the slot.
     pub(crate) pieces: u64,
-    /// Whose the other ones are; zeroes if nobody's.
+    /// The slot that has the other ones; zeroes if none.
     pub(crate) base: Option<u32>,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Reduced {
     pub(crate) finding: Finding,
     /// The CRC of the block, if it was needed.
     pub(crate) crc: u32,
-    /// What it looks like, where somebody may ask for that.
+    /// What it looks like, where that may be looked up.
     pub(crate) sketch: Option<Sketch>,
 }
 
@@ -184,8 +184,8 @@ impl Core {
         }
     }
 
-    /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced by
-    /// whoever published it, and with another holder nobody changes it (I10).
+    /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced before it
+    /// was published, and no thread changes it while it has another holder (I10).
     fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, SlotRef)> {
         let entry = self.media.load_entry(index);
         let may_be_shared = |entry: Entry| {

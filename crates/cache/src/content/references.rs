@@ -1,8 +1,8 @@
-//! Who holds a slot: mappings that share it, and packed blocks that are based on it.
+//! Holders of a slot: mappings that share it, and packed blocks that are based on it.
 //!
-//! I10: a slot with more than one holder is changed by nobody; it is free when the last holder has
-//! let go, whose record, like those of all before it, is fenced then. A count here is only ever
-//! raised by somebody who knows of a holder that cannot let go meanwhile.
+//! I10: a slot with more than one holder is never changed; it is free when the last holder has
+//! released it, whose record, like those of all before it, is fenced then. A count here is only ever
+//! raised by a thread that knows of a holder that cannot release the slot meanwhile.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
@@ -13,9 +13,9 @@ const STUCK: u8 = u8::MAX;
 pub(crate) struct References {
     extra: Box<[AtomicU8]>,
     /// Slots whose bytes were changed in place in this incarnation. Such a slot is not shared: what its next
-    /// holder's record is judged by might so far be in the log only.
+    /// holder's record is checked against might so far be in the log only.
     patched: Box<[AtomicU64]>,
-    /// All extra holders: while there are none, nobody needs to look at a slot's.
+    /// All extra holders: while there are none, no slot's count need be read.
     total: OwnLine,
 }
 
@@ -34,7 +34,7 @@ impl References {
 
     /// One more holder. The caller knows of one that stays meanwhile. False if there are too many.
     pub(crate) fn hold(&self, slot: u32) -> bool {
-        // First: whoever lets go after this must not take the slot for one that nobody shares.
+        // First: a holder that releases the slot after this must not take it for one that is not shared.
         self.total.0.fetch_add(1, Ordering::AcqRel);
         let more = |extra: u8| extra.checked_add(1).filter(|extra| *extra < STUCK);
         let held = self.extra[slot as usize]
@@ -76,7 +76,7 @@ impl References {
     }
 
     /// Whether the slot has one holder. Exact under the lock of a key that is mapped to it, since
-    /// nobody else's key leads to the slot then.
+    /// no other key leads to the slot then.
     pub(crate) fn is_sole(&self, slot: u32) -> bool {
         self.extra[slot as usize].load(Ordering::Acquire) == 0
     }

@@ -1,4 +1,4 @@
-//! A volume as those who look for journals see it.
+//! A volume as the journal finders see it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Journal blocks that write-back holds back, and in which order they go when there is no other way.
 //!
 //! What holds, under the lock of an entry's stripe: [`STATE_HELD`] is set only on a dirty entry, and
-//! only while its number is in the list here. A number in the list whose entry has it not is stale and
-//! means nothing. Whoever takes a number out to write the block clears the mark first.
+//! only while its number is in the list here. A number in the list whose entry lacks the mark is stale
+//! and means nothing. A thread that takes a number out to write the block clears the mark first.
 //!
 //! A ring is overwritten from its tail on, so the block that was written last stays useless for
 //! longest, and the dead ones are overwritten next. Under pressure the youngest go first: a lap then
@@ -33,7 +33,7 @@ pub(crate) struct Held {
     pub(crate) journal_blocks: AtomicU64,
     /// Blocks held back now.
     pub(crate) held_blocks: AtomicU64,
-    /// What whoever looks for journals keeps; nobody waits for this lock.
+    /// State of the search for journals; no thread waits for this lock.
     pub(super) watches: Mutex<Watches>,
     /// The journals that were found last.
     pub(super) tables: Mutex<Tables>,
@@ -148,7 +148,7 @@ impl Core {
         table.is_some_and(|table| table.find(key.block()).is_some())
     }
 
-    /// Lets go of `wanted` blocks, those that will be overwritten last; they are the caller's to write.
+    /// Releases `wanted` blocks, those that will be overwritten last; they are the caller's to write.
     pub(crate) fn release(&self, holding: &mut Holding, wanted: u64) -> Vec<(Key, u32)> {
         if wanted == 0 || holding.list.is_empty() {
             return Vec::new();
@@ -238,7 +238,7 @@ impl Core {
             .map_or(0, |position| distance(ring, head, position))
     }
 
-    /// The head of each ring, by the blocks that are held: the newest were not let go yet.
+    /// The head of each ring, by the blocks that are held: the newest were not released yet.
     fn heads(&self, holding: &Holding, list: &[u32]) -> BTreeMap<(u32, usize), Head> {
         let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
         let mut block = vec![0; self.block_bytes()];
@@ -257,7 +257,7 @@ impl Core {
             else {
                 continue;
             };
-            // Not under a lock: whoever overwrites it meanwhile only misleads a hint.
+            // Not under a lock: a concurrent overwrite only misleads a hint.
             let mut header = [0; HEADER_BYTES];
             if entry.is_packed() {
                 // Mostly zeroes, as the blocks are that have headers.

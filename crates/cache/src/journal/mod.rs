@@ -8,7 +8,7 @@
 //!
 //! A finder is given a [`Region`] of the volume and adds the journals that it sees there; `ext4` and
 //! `xfs` are finders (btrfs has no journal of this kind), `partitions` tells where they should look.
-//! All of them read what anybody may have written: every number is checked, every walk is bounded.
+//! All of them read untrusted bytes: every number is checked, every walk is bounded.
 
 mod content;
 mod ext4;

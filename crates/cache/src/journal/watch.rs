@@ -1,7 +1,7 @@
 //! Which journals are known, and when to look again: a block that decided what was found has changed.
 //!
-//! Nobody waits for a look: the checkpointer looks, or without background threads whoever asks for a
-//! round, before it. What guests wrote decides how long a look takes, so it is bounded: in reads of the
+//! No writer waits for a scan: the checkpointer scans, or without background threads the caller of a
+//! round, before it. What guests wrote decides how long a scan takes, so it is bounded: in reads of the
 //! backing, in time, and in the share of the thread's time. Commits pay nothing for it.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RETRIES_MAX: u32 = 8;
 /// A volume below this has no room for a journal of any kind.
 const VOLUME_BYTES_MIN: u64 = 1 << 20;
-/// How often whoever detaches a volume asks whether it is still being looked at.
+/// How often a thread that detaches a volume asks whether it is still being scanned.
 const LOOKED_AT_PAUSE: Duration = Duration::from_millis(1);
 
 /// The journals of each volume that has been looked at.
@@ -71,7 +71,7 @@ impl Held {
         *self.tables.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
     }
 
-    /// Returns once nobody looks at a volume that is in no table any more.
+    /// Returns once no thread scans a volume that is in no table any more.
     pub(crate) fn wait_until_unseen(&self, id: u32) {
         while self.looked_at.load(Ordering::SeqCst) == id.into() {
             crate::sync::spin_hint();
@@ -98,7 +98,7 @@ impl Drop for Looking<'_> {
 
 impl Core {
     /// Looks for journals on volumes that are new, or whose content says something else now, unless
-    /// somebody else does just now. Reads a few blocks of these; where they cannot be read, there is
+    /// another thread is doing so. Reads a few blocks of these; where they cannot be read, there is
     /// no journal.
     pub(crate) fn look_for_journals(&self) {
         let held = &self.write_back.held;
@@ -182,7 +182,7 @@ impl Core {
 
     /// `None` where the volume is gone.
     fn look_at(&self, id: u32, limits: Limits, retries: u32) -> Option<Watch> {
-        // Its backing is locked while somebody has it, so it must be known who does.
+        // The backing is locked for as long as a thread holds it, so a detach must see that this one does.
         let _looking = Looking::at(id, &self.write_back.held.looked_at);
         let volume = self.volume(id)?;
         let size_bytes = volume.size_bytes.load(Ordering::Relaxed);

@@ -30,7 +30,7 @@ pub fn judge_file(known: &BackingIdentity, found: &BackingIdentity) -> Result<()
 /// Whether `found` has room for every block that a pool may have of `known`.
 ///
 /// # Errors
-/// It is smaller; nobody can accept that.
+/// It is smaller; no option accepts that.
 pub fn judge_size(known: &BackingIdentity, found: &BackingIdentity) -> Result<(), StaleRefusal> {
     if known.size_bytes <= found.size_bytes {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Marks: what a backing says of the pool that has its newest data. `docs/marks.md` is the protocol.
 //!
-//! A mark is a few lines of text with a CRC, small enough for an extended attribute. Whoever writes one
-//! has made it durable before the next step; see [`MarkPlace`](crate::MarkPlace).
+//! A mark is a few lines of text with a CRC, small enough for an extended attribute. A writer makes
+//! it durable before its next step; see [`MarkPlace`](crate::MarkPlace).
 
 mod classify;
 mod identity;

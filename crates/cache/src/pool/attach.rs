@@ -139,7 +139,7 @@ impl Pool {
     /// What the system keeps in memory of these bytes of the backing may be what an earlier incarnation could
     /// not sync: zeroes of a discard that failed, of which only that process knew. They are dropped, so
     /// that what is read and brought in is what the medium has (I7), and what stays is not brought in.
-    /// The caller has synced the backing; nobody has written to these bytes since.
+    /// The caller has synced the backing; nothing has written to these bytes since.
     pub(super) fn distrust_cached(
         &self,
         state: &VolumeState,

@@ -27,7 +27,7 @@ impl Pool {
         self.detach_watched(volume, &mut |_| ControlFlow::Continue(()))
     }
 
-    /// As `detach`, with somebody watching who may stop it; other volumes are used, attached and
+    /// As `detach`, with a watcher that may stop it; other volumes are used, attached and
     /// detached meanwhile.
     ///
     /// Errors: as `detach`; [`Error::Cancelled`](crate::Error::Cancelled) where the watcher said so:
@@ -47,7 +47,7 @@ impl Pool {
         let found = self.description(&volume)?;
         core.live.remove(found.id);
         core.index.wait_for_holders();
-        // Nor is its backing changed behind the cache: who saw it alive has listed what it zeroes.
+        // Nor is its backing changed behind the cache: a discard that saw it attached has listed its range.
         volume.state.zeroings.wait(0..u64::MAX);
         let gone = self.forget(&volume, &found, &mut drain);
         if gone.is_err() && self.may_go_on(&found) {
@@ -62,7 +62,7 @@ impl Pool {
         now.is_none_or(|now| now.standing == found.standing)
     }
 
-    /// Nobody changes the volume any more: its last blocks go, then its place is free.
+    /// No thread changes the volume any more: its last blocks go, then its place is free.
     fn forget(
         &self,
         volume: &Volume,
@@ -88,7 +88,7 @@ impl Pool {
         let standing = Standing::default();
         volumes::write(core, place, id, &found.identity, standing, false)?;
         self.set_volume(place, None);
-        // Its backing is locked while somebody has it.
+        // The backing stays locked for as long as a thread holds it.
         core.write_back.held.wait_until_unseen(id);
         Ok(())
     }

@@ -46,7 +46,7 @@ impl Pool {
         gone.map(|()| unwritten)
     }
 
-    /// Nobody reads or writes the volume: its blocks go, then its place is free.
+    /// No thread reads or writes the volume: its blocks go, then its place is free.
     fn discard_blocks(&self, volume: &Volume, found: &Description) -> Result<()> {
         let core = &self.core;
         let mut blocks = Vec::new();

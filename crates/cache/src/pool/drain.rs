@@ -1,4 +1,4 @@
-//! Draining a volume where somebody watches: how much is left, how fast it goes, and a way to stop.
+//! Draining a volume under a watcher: how much is left, how fast it goes, and a way to stop.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct DrainProgress {
     pub elapsed: Duration,
 }
 
-/// Hears of a drain's progress before each few megabytes and at the end, and says whether to go on. It
+/// Is told a drain's progress before each few megabytes and at the end, and says whether to go on. It
 /// must not attach, detach or grow anything itself.
 pub type DrainWatcher<'a> = dyn FnMut(&DrainProgress) -> ControlFlow<()> + 'a;
 
@@ -86,7 +86,7 @@ impl<'a, 'b> Drain<'a, 'b> {
 }
 
 impl Volume {
-    /// As [`Volume::flush`], with somebody watching who may stop it.
+    /// As [`Volume::flush`], with a watcher that may stop it.
     ///
     /// Errors: as `flush`; [`Error::Cancelled`] where the watcher said so.
     pub fn flush_watched(&self, watcher: &mut DrainWatcher<'_>) -> Result<()> {

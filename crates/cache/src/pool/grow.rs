@@ -1,5 +1,5 @@
-//! A pool that nobody serves grows: drained, emptied, and begun anew at the larger size with the same
-//! volumes.
+//! A pool that no process serves grows: drained, emptied, and begun anew at the larger size with the
+//! same volumes.
 //!
 //! The plan of a pool is part of its incarnation's line, so the switch to a new incarnation is the switch to the
 //! new plan: a crash leaves the pool as it was or as it is to be. What comes first leaves nothing in
@@ -158,7 +158,7 @@ impl Pool {
             sequence,
             next_line,
         )?;
-        // All that lies behind the entries: nobody looks there any more.
+        // All that lies behind the entries: nothing reads it any more.
         let old = media.geometry;
         let entries_end = old.entry_table + u64::from(old.entries) * ENTRY_BYTES;
         if !mutated(Mutant::GrownOverOldLog) {

@@ -1,6 +1,6 @@
 //! A volume grows to the size that its backing has now.
 //!
-//! The new size is one line of the volume table, durable before anybody may write beyond the old end;
+//! The new size is one line of the volume table, durable before any thread may write beyond the old end;
 //! a crash leaves the old size or the new one.
 
 use crate::backing::BackingIdentity;
@@ -48,7 +48,7 @@ impl Pool {
         };
         check_size(&identity, core.block_bytes())?;
         // That it grew must be durable before what is written there can be clean. Rounds of write-back
-        // that have written and not synced yet hear of a failure.
+        // that have written and not synced yet learn of a failure.
         let no_round_hears = Health::default();
         let health = match mutated(Mutant::GrowSyncSwallowed) {
             true => &no_round_hears,
@@ -68,7 +68,7 @@ impl Pool {
 
     /// Raises the limit of what is used of the backing. Where the old end lies within a block, the
     /// backing may hold something behind it that a cached copy of that block does not have, so the
-    /// limit rises when there is none and, under the block's lock, nobody brings one in.
+    /// limit rises when there is none and, under the block's lock, no thread brings one in.
     fn let_use(&self, volume: &Volume, old_bytes: u64, size_bytes: u64) -> Result<()> {
         let core = &self.core;
         let raise = || {
@@ -87,7 +87,7 @@ impl Pool {
             let cached = core.find(bucket, key);
             if cached.is_none() {
                 raise();
-                // Whoever has read the block from the backing until now must read it again.
+                // A thread that has read the block from the backing until now must read it again.
                 core.index.begin_change(bucket.stripe);
                 core.index.end_change_and_unlock(bucket.stripe);
                 return Ok(());

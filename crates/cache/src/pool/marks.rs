@@ -180,7 +180,7 @@ impl Pool {
         }
     }
 
-    /// Nobody changes the volume any more, and it has nothing dirty: its backing has everything.
+    /// No thread changes the volume any more, and it has nothing dirty: its backing has everything.
     ///
     /// Errors: a sync, a fence or the mark; where the mark says `open` again the line does too.
     pub(super) fn end_mark(&self, backing: &Backing, found: &Description) -> Result<()> {
@@ -208,14 +208,14 @@ impl Pool {
         let Err(source) = place.write(&mark.clone().whole().encode()) else {
             return Ok(());
         };
-        // What it says now nobody knows. Before anybody may write again it has to say `open`.
+        // What it says now is unknown. It has to say `open` before any thread may write again.
         if place.write(&mark.encode()).is_ok() {
             self.write_row(&row, standing)?;
         }
         Err(mark_error(&found.identity.path, source))
     }
 
-    /// Ends every volume that is clean: for a pool that nobody uses any more.
+    /// Ends every volume that is clean: for a pool that is no longer used.
     ///
     /// Errors: the first one's; the others have ended, and this one is as after a crash.
     pub(super) fn end_marks(&self) -> Result<()> {

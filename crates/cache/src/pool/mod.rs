@@ -80,7 +80,7 @@ impl Pool {
         if pool.is_err() {
             // Devices stay, of course.
             for path in made.into_iter().filter(|path| path.is_file()) {
-                // What failed is what the caller has to hear of, not this.
+                // The caller needs the first error, not this one.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -212,8 +212,8 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Starts the flusher and reclaimer threads of a pool that was opened without them: whoever has to
-    /// bring order into what was found in the pool does that alone.
+    /// Starts the flusher and reclaimer threads of a pool that was opened without them: a caller that first
+    /// has to bring order into what the pool holds does that alone.
     ///
     /// # Panics
     /// Where the system has no room for another thread.

@@ -1,4 +1,4 @@
-//! What can be set while a pool is open: when reads verify, and who is evicted.
+//! What can be set while a pool is open: when reads verify, and which blocks are evicted.
 
 use crate::options::{ReplacementPolicy, VerifyPolicy};
 use crate::pool::Pool;
@@ -18,7 +18,7 @@ impl Pool {
         }
     }
 
-    /// Who is evicted; can be changed at any time. What the policy before had learnt of the blocks
+    /// Which blocks are evicted; can be changed at any time. What the policy before had learnt of the blocks
     /// is forgotten: the new one knows them in the order of the entry table. Takes a look at every
     /// entry; reads and writes go on meanwhile.
     pub fn set_replacement(&self, policy: ReplacementPolicy) {
@@ -49,7 +49,7 @@ impl Pool {
         replacement.empty(before);
     }
 
-    /// Who is evicted.
+    /// Which blocks are evicted.
     pub fn replacement(&self) -> ReplacementPolicy {
         self.core.replacement.policy()
     }

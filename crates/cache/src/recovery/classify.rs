@@ -9,7 +9,7 @@
 //! | `torn` | none of these | dropped |
 //!
 //! `followed` and `succeeded` prove the record's fence: the lane, and the locks of its keys, were
-//! let go only after it. Its slots may since have been changed or reused, so data may not be asked.
+//! released only after it. Its slots may since have been changed or reused, so data may not be asked.
 
 use std::collections::{HashMap, HashSet};
 

@@ -33,7 +33,7 @@ pub struct RecoveryReport {
     pub records: u64,
     /// Records that were committed for certain, whatever their data looks like.
     pub records_proven: u64,
-    /// Last records of lanes, judged by the checks of their data.
+    /// Last records of lanes, classified by the checks of their data.
     pub records_tested: u64,
     /// Records of transactions that were never acknowledged, dropped whole.
     pub records_dropped: u64,
@@ -126,7 +126,7 @@ pub(crate) fn recover(
 
 /// Makes durable what recovery has believed so far: a killed process may have left it in the CPU's
 /// cache or the kernel's, and after a failed sync the kernel's is not even written by itself. (The
-/// judge has flushed the records that nothing proves to be fenced.)
+/// classifier has flushed the records that nothing proves to be fenced.)
 fn settle(media: &Media) -> Result<()> {
     let geometry = &media.geometry;
     let lines = (0..2).flat_map(|which| {

@@ -2,7 +2,7 @@
 //!
 //! Replay works on positions of the table, each of which names one key at a time, never on slots:
 //! a delta counts only if its position still maps the slot it was made for, with nothing whole in
-//! between. Otherwise it would land in somebody else's block.
+//! between. Otherwise it would land in another key's block.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::record::{Element, ElementKind, Log, Record};
 use crate::recovery::Notes;
 use crate::recovery::claims::Claims;
 
-/// Entries ahead of the one at work whose records are brought near: they lie in the records' order.
+/// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
 const PREFETCH_DISTANCE: u32 = 16;
 
 /// What is to be stored into the table once nothing can be refused any more.
@@ -121,7 +121,7 @@ pub(super) fn replay(
     let positions = final_positions(media, log, notes)?;
     let mut claims = Claims::new(media.geometry.slots());
     let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
-    // Whoever is refused finds the file as it was.
+    // Buffer stores, so that a refused open changes nothing.
     let mut stores = Stores::with_capacity(positions.named.len());
     for index in 0..media.geometry.entries {
         positions.prefetch(index + PREFETCH_DISTANCE);
@@ -268,8 +268,8 @@ fn of_known_volume(
 
 /// Entries that no record names are cleared in two steps. The next process, after a kill, sees what is
 /// stored here and has no reason to store it again; a power cut would then bring back what damage left,
-/// beside newer blocks. Half an entry says all that is needed: whoever finds it clears it, in memory or on
-/// the medium.
+/// beside newer blocks. Half an entry says all that is needed: the process that finds it clears it, in
+/// memory or on the medium.
 fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Result<()> {
     let is_unnamed = |(index, _): &&(u32, Entry)| positions.get(*index).is_none();
     let mut is_any_torn = false;

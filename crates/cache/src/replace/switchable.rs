@@ -1,7 +1,7 @@
-//! The policy of a running pool, which can be exchanged while everybody uses it.
+//! The policy of a running pool, which can be exchanged while all threads use it.
 //!
-//! Blocks come and go under the lock of their stripe. So the new policy first begins to hear of that;
-//! once every stripe's lock has been taken after that, nobody is at work who does not tell it. Then it
+//! Blocks come and go under the lock of their stripe. So the new policy is first told of these changes;
+//! once every stripe's lock has been taken after that, every thread at work tells it. Then it
 //! is told of what is there already, and only then asked for victims.
 
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub(crate) struct Switchable {
     capacity: usize,
     sieve: OnceLock<Sieve>,
     lru: OnceLock<Lru>,
-    /// Who is asked for victims and told of hits.
+    /// The policy that is asked for victims and told of hits.
     current: AtomicU8,
     /// A bit for each policy that is told of what comes and goes.
     told: AtomicU8,
@@ -66,7 +66,7 @@ impl Switchable {
         }
     }
 
-    /// From now on `policy`, which is empty, hears of what comes and goes. Relaxed, here and where it
+    /// From now on `policy`, which is empty, is told of what comes and goes. Relaxed, here and where it
     /// is asked: the stripes' locks order it.
     pub(crate) fn begin_telling(&self, policy: ReplacementPolicy) {
         self.get(policy);

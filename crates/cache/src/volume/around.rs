@@ -41,7 +41,7 @@ impl Volume {
         let core = &*self.core;
         let is_same = || core.media.load_entry(index) == entry;
         if !is_same() {
-            // Somebody has written it anew, or it has become clean.
+            // Another thread has written it anew, or it has become clean.
             return Ok(true);
         }
         match core.heal(index, entry) {
@@ -61,7 +61,7 @@ impl Volume {
             .map(|number| core.bucket(self.key(number)).stripe);
         let mut stripes: Vec<u32> = places.collect();
         let pinned = core.pins.pin(self.id(), blocks.clone());
-        // Who zeroes some of them from here on says so to the pin.
+        // A thread that zeroes some of them from here on says so to the pin.
         self.state.zeroings.wait(blocks.clone());
         core.lock_stripes(&mut stripes);
         let missing: Vec<u64> = blocks

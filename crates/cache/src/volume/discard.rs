@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::health::SyncEpoch;
 use crate::mutants::{Mutant, mutated};
 
-/// Blocks that one bulk discard handles at once: who would write one of them back waits for all of them.
+/// Blocks that one bulk discard handles at once: the write-back of one of them waits for all of them.
 const DISCARD_BLOCKS_MAX: u64 = 256;
-/// What is under way while the zeroes are synced: no block, so that only they wait for it who wait for all.
+/// What is under way while the zeroes are synced: no block, so that only a wait for all waits for it.
 const SYNCED: Range<u64> = u64::MAX - 1..u64::MAX;
 
 impl Volume {
@@ -48,8 +48,8 @@ impl Volume {
         Ok(())
     }
 
-    /// The caller has listed this as under way: the volume goes before or afterwards. A failure that is told
-    /// here once it has gone, the next volume of this backing would not hear of.
+    /// The caller has listed this as under way: the volume goes before or afterwards. A failure
+    /// reported here once it has gone would be missed by the next volume of this backing.
     fn sync_zeroes(&self, block: u64, epoch: SyncEpoch) -> Result<()> {
         let key = self.key(block);
         let stripe = self.core.bucket(key).stripe;
@@ -103,15 +103,15 @@ impl Volume {
         Ok(cached)
     }
 
-    /// Whether the block is cached. If it is not, its stripe gets a new version: nobody brings in, or
-    /// builds on, what was read before. From here on no write-back of the block is under way.
+    /// Whether the block is cached. If it is not, its stripe gets a new version: no thread brings in,
+    /// or builds on, what was read before. From here on no write-back of the block is under way.
     fn is_cached_or_else_new(&self, block: u64) -> Result<bool> {
         let core = &*self.core;
         let key = self.key(block);
         let bucket = core.bucket(key);
         crate::sync::look_hint();
         core.index.lock(bucket.stripe);
-        // Who detaches the volume strikes it off, takes every lock, and then waits for what is listed.
+        // A detach strikes the volume off, takes every lock, and then waits for what is listed.
         let attached = core.attached(key);
         let is_cached = core.find(bucket, key).is_some();
         if is_cached || attached.is_err() || mutated(Mutant::ZeroedUnderReaders) {

@@ -10,7 +10,7 @@ use crate::volume::Volume;
 
 impl Volume {
     /// Calls `visit` with each cached block and whether it is dirty, in no order; takes a look at every
-    /// entry of the table. Exact where nobody else is at work.
+    /// entry of the table. Exact where no other thread is at work.
     pub fn cached_blocks(&self, mut visit: impl FnMut(u64, bool)) {
         let core = &*self.core;
         for index in 0..core.media.geometry.entries {
@@ -75,7 +75,7 @@ impl Volume {
             changes.dedup_by_key(|change| change.key);
             crate::sync::look_hint();
             while core.commit_mappings(&changes)? == Outcome::Stale {
-                // Somebody reads around one of them.
+                // A thread reads around one of them.
                 crate::sync::spin_hint();
             }
             core.wakeup.notify_space();

@@ -24,9 +24,9 @@ struct Missing {
 }
 
 impl Volume {
-    /// A block that was seen not to be cached at this version, before the backing is asked for it. Whoever
-    /// zeroes it there lists that first, then gives the stripe a new version: what was settled now and is
-    /// brought in at this version was not zeroed in between.
+    /// A block that was seen not to be cached at this version, before the backing is asked for it. A discard
+    /// that zeroes it there lists that first, then gives the stripe a new version: what was settled now and
+    /// is brought in at this version was not zeroed in between.
     fn missing(&self, block: u64, bucket: Bucket, version: Version, fill: bool) -> Missing {
         Missing {
             bucket,
@@ -51,7 +51,7 @@ impl Volume {
         Ok(1)
     }
 
-    /// The first blocks from `block` on, at most `count`, that are not cached and that nobody is changing.
+    /// The first blocks from `block` on, at most `count`, that are not cached and that no thread is changing.
     fn missing_run(&self, block: u64, count: usize) -> Vec<Missing> {
         let core = &*self.core;
         let missing = |number| {
@@ -65,8 +65,8 @@ impl Volume {
         (block..).map_while(missing).take(run_max).collect()
     }
 
-    /// Reads blocks that were not cached with one request to the backing. One that somebody changed
-    /// meanwhile is read again by itself.
+    /// Reads blocks that were not cached with one request to the backing. One that another
+    /// thread changed meanwhile is read again by itself.
     fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
         self.core.table_is_whole()?;
         self.read_backing(block, out)?;
@@ -139,7 +139,7 @@ impl Volume {
             return Some(version);
         }
         crate::sync::look_hint();
-        // A failed fence has poisoned the pool, which every writer hears of. The bytes that the
+        // A failed fence has poisoned the pool, which every writer is told. The bytes that the
         // backing gave are right all the same.
         let filled = core.fill(key, bucket, version, bytes);
         Some(filled.ok().flatten().unwrap_or(version))

@@ -1,5 +1,5 @@
-//! Claiming dirty blocks: from here to the end of the round nobody evicts them, and whoever changes them
-//! says so.
+//! Claiming dirty blocks: until the end of the round they are not evicted, and a thread that changes one
+//! marks it so.
 
 use crate::backing::Backing;
 use crate::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
@@ -68,9 +68,9 @@ impl Core {
     fn claim(&self, volume: &VolumeState, key: Key, index: u32, out: &mut [u8]) -> Claim {
         let bucket = self.bucket(key);
         self.index.lock(bucket.stripe);
-        // Whoever zeroes it behind the cache has listed that before it took this lock to see that it is
-        // not cached: either it sees this block, or this sees the listing. What is claimed is written to
-        // the backing, and stays cached until it is synced.
+        // A thread that zeroes it behind the cache lists that before it takes this lock to see that it is
+        // not cached: either that thread sees this block, or this one sees the listing. What is claimed is
+        // written to the backing, and stays cached until it is synced.
         while volume.zeroings.is_under_way(key.block()) && !mutated(Mutant::WrittenBackUnderZeroing)
         {
             self.index.unlock(bucket.stripe);
@@ -81,7 +81,7 @@ impl Core {
             && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
             self.unmark_held(index);
-            // From here nobody evicts it, and whoever changes it says so.
+            // From here on it is not evicted, and a thread that changes it marks it so.
             let kept = self.state(index) & STATE_DIFFERS;
             self.set_state(index, kept | STATE_DIRTY | STATE_WRITING);
         } else if self.state(index) & STATE_DIRTY != 0 {
@@ -114,7 +114,7 @@ impl Core {
         Claim::Corrupt
     }
 
-    /// A corrupt block stays dirty and in the queue, in case somebody overwrites it.
+    /// A corrupt block stays dirty and in the queue, in case a caller overwrites it.
     fn release_corrupt(&self, key: Key, index: u32) {
         let bucket = self.bucket(key);
         self.index.lock(bucket.stripe);

@@ -10,8 +10,8 @@ use crate::sync::Ordering;
 
 impl Core {
     /// Takes the next round's blocks off the backlog. Young ones wait for the next sweep; while
-    /// somebody waits for space, or is about to, no more of them than make a round. Returns how many
-    /// they were, too.
+    /// a writer waits for space, or is about to, no more of them than make a round. Also returns their
+    /// number.
     pub(super) fn pick(&self, backlog: &mut Vec<u32>) -> (Vec<u32>, usize) {
         let wanted = self.steady_round_blocks();
         let is_pressed = self.dirty_count.load(Ordering::Relaxed) > self.wakeup.pace.high()
@@ -105,7 +105,7 @@ mod tests {
             volume.write(block, &[1; 128]).expect("write");
         }
         let core = &volume.core;
-        // Nobody else begins a round meanwhile.
+        // No other thread begins a round meanwhile.
         let _workbench = core.begin_round();
         let mut backlog: Vec<u32> = core.dirty_entries(volume.id()).collect();
         backlog.sort_by_key(|index| std::cmp::Reverse(core.media.load_entry(*index).key()));

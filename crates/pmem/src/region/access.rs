@@ -140,7 +140,7 @@ impl Region {
         !unsafe { (arch::kernels().crc)(address, len, !0) }
     }
 
-    /// Has the line that holds `offset` brought near for a load. A hint: beyond the end it does
+    /// Prefetches the line that holds `offset` for a load. A hint: beyond the end it does
     /// nothing.
     #[inline]
     pub fn prefetch_read(&self, offset: u64) {
@@ -149,7 +149,7 @@ impl Region {
         }
     }
 
-    /// Has the line that holds `offset` brought near for a store. A hint, too.
+    /// Prefetches the line that holds `offset` for a store. A hint, too.
     #[inline]
     pub fn prefetch_write(&self, offset: u64) {
         if offset < self.len {

@@ -226,7 +226,7 @@ unsafe fn copy_group(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
-/// Has a group brought near from [`AHEAD`], where there are that many bytes.
+/// Prefetches a group from [`AHEAD`], where there are that many bytes.
 #[inline]
 fn fetch_ahead(from: *const u8, len: usize) {
     if len > AHEAD {
