@@ -2,7 +2,7 @@
  *
  * Link with -lforebay_c. Every function that can fail returns a negative errno number then, and sets
  * nothing else. All of them may be called from several threads, also on the same file; a buffer or a
- * file is closed once, when nobody uses it any more. A pool has one owner at a time: a child made by
+ * file is closed once, when it is no longer in use. A pool has one owner at a time: a child made by
  * fork must not use its parent's buffer.
  */
 #ifndef FOREBAY_H
@@ -57,7 +57,7 @@ int forebay_file_truncate(forebay_file *file, uint64_t size);
 /* The size in bytes. */
 int64_t forebay_file_size(forebay_file *file);
 
-/* Closes the file. Writes that nobody asked to be durable may be lost in a crash, as with close(2). */
+/* Closes the file. Writes that were not synced may be lost in a crash, as with close(2). */
 void forebay_file_close(forebay_file *file);
 
 #ifdef __cplusplus

@@ -51,7 +51,7 @@ unsafe fn path_at<'a>(path: *const c_char) -> io::Result<&'a Path> {
     if path.is_null() {
         return Err(io::Error::from_raw_os_error(libc::EFAULT));
     }
-    // SAFETY: not null, and the caller says that it is a string.
+    // SAFETY: not null, so by our contract a C string that outlives the result.
     let bytes = unsafe { CStr::from_ptr(path) }.to_bytes();
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
@@ -65,7 +65,7 @@ unsafe fn hand_out<T>(made: io::Result<T>, out: *mut *mut T) -> c_int {
         return -libc::EFAULT;
     }
     let result = made.map(|made| {
-        // SAFETY: the caller says that it may be written.
+        // SAFETY: not null, so by our contract writable.
         unsafe { out.write(Box::into_raw(Box::new(made))) };
     });
     code_of(result)
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn forebay_buffer_open(
     root: *const c_char,
     out: *mut *mut Buffer,
 ) -> c_int {
-    // SAFETY: strings, says the caller.
+    // SAFETY: by our contract each is null or a C string.
     let paths = unsafe {
         let root = match root.is_null() {
             true => Ok(None),
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn forebay_buffer_open(
         };
         FileBuffer::open(&options).map(Buffer)
     });
-    // SAFETY: as the caller says.
+    // SAFETY: by our contract `out` is null or writable.
     unsafe { hand_out(made, out) }
 }
 
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn forebay_buffer_close(buffer: *mut Buffer) -> c_int {
     if buffer.is_null() {
         return 0;
     }
-    // SAFETY: it came from a box, and nobody else has it.
+    // SAFETY: from a box that we handed out, and by our contract no longer used.
     let buffer = unsafe { Box::from_raw(buffer) };
     code_of(buffer.0.close())
 }
@@ -133,15 +133,15 @@ pub unsafe extern "C" fn forebay_file_open(
         SYNCED => NvmMode::Synced,
         _ => return -libc::EINVAL,
     };
-    // SAFETY: open, or null.
+    // SAFETY: by our contract `buffer` is null or open.
     let Some(buffer) = (unsafe { buffer.as_ref() }) else {
         return -libc::EFAULT;
     };
-    // SAFETY: a string, says the caller.
+    // SAFETY: by our contract null or a C string.
     let made = unsafe { path_at(path) }
         .and_then(|path| NvmFile::open(&buffer.0, path, mode))
         .map(File);
-    // SAFETY: as the caller says.
+    // SAFETY: by our contract `out` is null or writable.
     unsafe { hand_out(made, out) }
 }
 
@@ -156,14 +156,15 @@ pub unsafe extern "C" fn forebay_file_pread(
     len: usize,
     offset: u64,
 ) -> isize {
-    // SAFETY: open, or null.
+    // SAFETY: by our contract `file` is null or open.
     let (Some(file), false) = (unsafe { file.as_ref() }, out.is_null() && len > 0) else {
         return -libc::EFAULT as isize;
     };
     if len == 0 {
         return 0;
     }
-    // SAFETY: room for `len` bytes, says the caller. C's memory may hold anything; bytes may, too.
+    // SAFETY: by our contract `len` bytes that this call alone uses. C's memory may hold anything,
+    // and so may bytes.
     let out = unsafe { slice::from_raw_parts_mut(out.cast::<u8>(), len) };
     let read = file.0.file().read_at(offset, out);
     count_of(read.map(|read| read as u64)) as isize
@@ -177,7 +178,7 @@ unsafe fn bytes_at<'a>(data: *const c_void, len: usize) -> Option<&'a [u8]> {
     match (len, data.is_null()) {
         (0, _) => Some(&[]),
         (_, true) => None,
-        // SAFETY: as the caller says.
+        // SAFETY: not null, so by our contract `len` bytes that stay as they are for the call.
         (_, false) => Some(unsafe { slice::from_raw_parts(data.cast::<u8>(), len) }),
     }
 }
@@ -193,7 +194,7 @@ pub unsafe extern "C" fn forebay_file_pwrite(
     len: usize,
     offset: u64,
 ) -> isize {
-    // SAFETY: open, or null; bytes, or null.
+    // SAFETY: by our contract `file` is null or open, and `data` null or `len` bytes that stay as they are.
     let (Some(file), Some(data)) = (unsafe { (file.as_ref(), bytes_at(data, len)) }) else {
         return -libc::EFAULT as isize;
     };
@@ -211,7 +212,7 @@ pub unsafe extern "C" fn forebay_file_append(
     data: *const c_void,
     len: usize,
 ) -> i64 {
-    // SAFETY: open, or null; bytes, or null.
+    // SAFETY: by our contract `file` is null or open, and `data` null or `len` bytes that stay as they are.
     let (Some(file), Some(data)) = (unsafe { (file.as_ref(), bytes_at(data, len)) }) else {
         return -i64::from(libc::EFAULT);
     };
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn forebay_file_append(
 /// `file` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_file_sync(file: *const File) -> c_int {
-    // SAFETY: open, or null.
+    // SAFETY: by our contract `file` is null or open.
     match unsafe { file.as_ref() } {
         Some(file) => code_of(file.0.sync()),
         None => -libc::EFAULT,
@@ -237,7 +238,7 @@ pub unsafe extern "C" fn forebay_file_sync(file: *const File) -> c_int {
 /// `file` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_file_truncate(file: *const File, size_bytes: u64) -> c_int {
-    // SAFETY: open, or null.
+    // SAFETY: by our contract `file` is null or open.
     match unsafe { file.as_ref() } {
         Some(file) => code_of(file.0.file().truncate(size_bytes)),
         None => -libc::EFAULT,
@@ -250,7 +251,7 @@ pub unsafe extern "C" fn forebay_file_truncate(file: *const File, size_bytes: u6
 /// `file` is open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_file_size(file: *const File) -> i64 {
-    // SAFETY: open, or null.
+    // SAFETY: by our contract `file` is null or open.
     match unsafe { file.as_ref() } {
         Some(file) => count_of(file.0.file().size_bytes()),
         None => -i64::from(libc::EFAULT),
@@ -264,7 +265,7 @@ pub unsafe extern "C" fn forebay_file_size(file: *const File) -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn forebay_file_close(file: *mut File) {
     if !file.is_null() {
-        // SAFETY: it came from a box, and nobody else has it.
+        // SAFETY: from a box that we handed out, and by our contract no longer used.
         drop(unsafe { Box::from_raw(file) });
     }
 }
