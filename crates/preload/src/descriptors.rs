@@ -77,7 +77,7 @@ impl RaisedLimit {
             rlim_cur: 0,
             rlim_max: 0,
         };
-        // SAFETY: a plain call that fills the variable.
+        // SAFETY: it fills the variable, which outlives the call.
         unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) };
         let wanted = before
             .rlim_cur
@@ -88,7 +88,8 @@ impl RaisedLimit {
                 rlim_cur: wanted,
                 rlim_max: before.rlim_max,
             };
-            // SAFETY: a plain call. Where it is refused, the soft limit stays and is kept to.
+            // SAFETY: it reads the variable, which outlives the call. Where it is refused, the soft
+            // limit stays and is kept to.
             unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) };
         }
         RaisedLimit {
@@ -101,7 +102,8 @@ impl RaisedLimit {
 
 impl Drop for RaisedLimit {
     fn drop(&mut self) {
-        // SAFETY: a plain call; descriptors above the limit stay open.
+        // SAFETY: it reads the variable, which outlives the call; descriptors above the limit stay
+        // open.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &self.before) };
     }
 }
@@ -166,7 +168,7 @@ pub fn open_from(first: RawFd) -> Vec<RawFd> {
 }
 
 fn is_open(fd: RawFd) -> bool {
-    // SAFETY: a plain call; any number may be asked for.
+    // SAFETY: it takes numbers and changes nothing; any number may be asked for.
     unsafe { libc::fcntl(fd, libc::F_GETFD) != -1 }
 }
 

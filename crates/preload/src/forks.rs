@@ -148,7 +148,7 @@ extern "C" fn in_child() {
 
 /// Before this process becomes another program: tells the parent which files go on into it.
 pub fn tell_parent_of_exec() {
-    // SAFETY: null, or a leaked box.
+    // SAFETY: null, or a leaked box, which is never freed.
     let Some(pipe) = (unsafe { TO_PARENT.load(Ordering::Acquire).as_ref() }) else {
         return;
     };
@@ -170,7 +170,7 @@ pub fn tell_parent_of_exec() {
 /// The descriptors that stay open across an exec.
 fn inherited_descriptors() -> Vec<i32> {
     let all = descriptors::open_from(0);
-    // SAFETY: plain calls on numbers.
+    // SAFETY: it takes numbers and changes nothing; a closed descriptor is an error.
     let stays = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } & libc::FD_CLOEXEC == 0;
     all.into_iter().filter(stays).collect()
 }
@@ -223,7 +223,7 @@ pub fn was_inherited(process: &Process, number: u64, identity: FileIdentity) -> 
 /// from now on.
 pub fn share_with_spawned(process: &'static Process) {
     for (fd, file) in table::descriptors() {
-        // SAFETY: a plain call on a number.
+        // SAFETY: it takes numbers and changes nothing; a closed descriptor is an error.
         if unsafe { libc::fcntl(fd, libc::F_GETFD) } & libc::FD_CLOEXEC == 0 {
             escape(process, file, Count::Elsewhere);
         }

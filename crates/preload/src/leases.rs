@@ -65,7 +65,7 @@ impl LeaseThread {
             .stack_size(256 << 10)
             .spawn(move || {
                 inside::stay_inside();
-                // SAFETY: a plain call.
+                // SAFETY: it takes nothing and cannot fail.
                 let _ = sender.send(unsafe { libc::gettid() });
                 serve();
             });
@@ -87,7 +87,7 @@ impl LeaseThread {
             id: self.id,
         };
         let fd = fd.as_raw_fd();
-        // SAFETY: plain calls on an open descriptor; the record outlives the call that reads it.
+        // SAFETY: the descriptor is open, and the record outlives the call that reads it.
         unsafe {
             checked(libc::fcntl(fd, F_SETSIG, signal()))?;
             checked(libc::fcntl(fd, F_SETOWN_EX, &raw const owner))?;
@@ -98,7 +98,7 @@ impl LeaseThread {
 
     /// Has it look over everything now.
     pub fn wake(&self) {
-        // SAFETY: a plain call; the thread has the signal blocked and waits for it.
+        // SAFETY: it takes numbers; the thread has the signal blocked and waits for it.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal()) };
     }
 
@@ -128,13 +128,14 @@ impl LeaseThread {
 
 /// Releases the lease; opens that wait for it go on.
 pub fn let_go(fd: BorrowedFd<'_>) {
-    // SAFETY: a plain call on an open descriptor. Where there is no lease it does nothing.
+    // SAFETY: it takes numbers, and the descriptor is open. Where there is no lease it does
+    // nothing.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETLEASE, libc::F_UNLCK) };
 }
 
 /// Whether an open waits for the lease to be released.
 fn is_broken(fd: BorrowedFd<'_>) -> bool {
-    // SAFETY: a plain call on an open descriptor.
+    // SAFETY: it takes numbers, and the descriptor is open.
     unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_GETLEASE) != libc::F_WRLCK }
 }
 

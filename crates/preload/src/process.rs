@@ -75,7 +75,7 @@ struct Session {
 /// The state, once the library has begun, and has a pool to work with.
 #[inline]
 pub fn get() -> Option<&'static Process> {
-    // SAFETY: null, or a leaked box.
+    // SAFETY: null, or a leaked box, which is never freed.
     unsafe { PROCESS.load(Ordering::Acquire).as_ref() }
 }
 
@@ -388,7 +388,7 @@ fn with_signals_blocked<T>(work: impl FnOnce() -> T) -> T {
         before
     };
     let result = work();
-    // SAFETY: as above; the set is the one that was there.
+    // SAFETY: the set is the one that the first call filled, and concerns this thread alone.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut()) };
     result
 }

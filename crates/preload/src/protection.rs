@@ -29,7 +29,7 @@ pub fn draw_key() {
     if is_on() {
         return;
     }
-    // SAFETY: a plain call: no flags, no restriction for this thread.
+    // SAFETY: it takes numbers: no flags, no restriction for this thread.
     let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) };
     if key > 0 {
         KEY.store(key as i32, Ordering::Relaxed);
@@ -53,7 +53,8 @@ pub fn protect(pool: &Path) -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: they keep the rights that they have; the calling thread and the pool's have the key's.
+        // SAFETY: the pages keep the access rights that they have; the calling thread and the pool's
+        // have the key's.
         let protect =
             || unsafe { libc::syscall(libc::SYS_pkey_mprotect, start, len, protection, key) };
         if key != NONE && protect() != 0 {
@@ -116,7 +117,8 @@ mod keys {
     /// No access moves across it: the memory that it concerns is the pool's.
     #[inline]
     pub fn set_rights(rights: u32) {
-        // SAFETY: writes a register; as above. Only our key's bits change.
+        // SAFETY: writes a register; only called with a key, so the processor and the kernel have
+        // it. Only our key's bits change.
         unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
     }
 }

@@ -120,7 +120,7 @@ fn of_sockets() -> BitFlags<AccessFs> {
 }
 
 fn restrict_this_thread(ruleset: &OwnedFd) -> i32 {
-    // SAFETY: two numbers.
+    // SAFETY: it takes two numbers, no memory.
     let result =
         unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0_u32) };
     match result {

@@ -104,7 +104,7 @@ fn ask(thread: i32, answer: &Answer) -> io::Result<()> {
 
 /// Whether the thread is there to be sent a signal.
 fn send(thread: i32, signal: i32) -> bool {
-    // SAFETY: three numbers.
+    // SAFETY: it takes three numbers; a thread that has ended is an error.
     unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), thread, signal) == 0 }
 }
 

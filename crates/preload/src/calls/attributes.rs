@@ -20,12 +20,12 @@ unsafe fn setting_times(
     path: Option<*const c_char>,
     set: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string, which has a first byte.
     let path = path.filter(|path| !path.is_null() && unsafe { **path } != 0);
     let plain = match (active(), path) {
         (None, _) => Ok(()),
         (_, None) => make_descriptor_plain(base),
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract `path` is null or a C string that outlives the call.
         (Some(process), Some(path)) => unsafe { make_plain(process, base, path) },
     };
     match plain {
@@ -40,7 +40,8 @@ macro_rules! times {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
-            // SAFETY: the caller's word.
+            // SAFETY: libc's contract: the path is null or a C string, and the real function's arguments go
+            // on unchanged.
             unsafe { setting_times($base, $path, || real::$name()($($argument),*)) }
         }
     )* };
@@ -88,7 +89,7 @@ unsafe fn attributes_at(base: c_int, path: Option<*const c_char>) -> Option<Attr
         return None;
     }
     let _inside = Inside::enter();
-    // SAFETY: the caller's word.
+    // SAFETY: not null, so by our contract a C string that outlives the call.
     let path = path
         .filter(|path| !path.is_null())
         .map(|path| unsafe { CStr::from_ptr(path) });
@@ -120,7 +121,7 @@ unsafe fn changing(
     path: Option<*const c_char>,
     change: impl FnOnce() -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     unsafe {
         let before = attributes_at(base, path);
         let result = change();
@@ -142,7 +143,7 @@ unsafe fn extending(
 ) -> c_int {
     let result = change();
     if result == 0 {
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract `path` is null or a C string that outlives the call.
         let found = unsafe { attributes_at(base, path) };
         note_attributes(found.map(|found| found.identity));
     }
@@ -155,7 +156,8 @@ macro_rules! attributes {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
-            // SAFETY: the caller's word.
+            // SAFETY: libc's contract: the path is null or a C string, and the real function's arguments go
+            // on unchanged.
             unsafe { $how($base, $path, || real::$name()($($argument),*)) }
         }
     )* };

@@ -57,7 +57,7 @@ macro_rules! maps {
                 answer::<c_int>(Err(error));
                 return libc::MAP_FAILED;
             }
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of `mmap`, whose arguments go on unchanged.
             unsafe { real::mmap()(start, len, protection, flags, fd, offset) }
         }
     )* };
@@ -71,7 +71,7 @@ macro_rules! sends {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(out: c_int, from: c_int, offset: *mut i64, len: usize) -> isize {
             match escape_both(out, from) {
-                // SAFETY: the caller's word.
+                // SAFETY: our caller keeps the contract of `sendfile`, whose arguments go on unchanged.
                 Ok(()) => unsafe { real::sendfile()(out, from, offset, len) },
                 Err(error) => answer(Err(error)),
             }
@@ -87,7 +87,8 @@ macro_rules! moves {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, len: usize, flags: c_uint) -> isize {
             match escape_both(from, to) {
-                // SAFETY: the caller's word.
+                // SAFETY: our caller keeps the contract of the real function, whose arguments go on
+                // unchanged.
                 Ok(()) => unsafe { real::$name()(from, from_offset, to, to_offset, len, flags) },
                 Err(error) => answer(Err(error)),
             }
@@ -106,7 +107,7 @@ pub unsafe extern "C-unwind" fn sendmsg(
     message: *const libc::msghdr,
     flags: c_int,
 ) -> isize {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `sendmsg`: `message` is null or a whole message.
     unsafe {
         match escape_sent(message) {
             Ok(()) => real::sendmsg()(socket, message, flags),
@@ -124,7 +125,7 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller's word, for each message.
+    // SAFETY: by the contract of `sendmmsg` there are `count` messages, each of them whole.
     unsafe {
         for index in 0..count as usize {
             if let Err(error) = escape_sent(&raw const (*messages.add(index)).msg_hdr) {
@@ -140,7 +141,7 @@ pub unsafe extern "C-unwind" fn sendmmsg(
 /// # Safety
 /// `message` is as `sendmsg` demands.
 unsafe fn escape_sent(message: *const libc::msghdr) -> io::Result<()> {
-    // SAFETY: the caller's word: a message, whose control part is a list of whole records.
+    // SAFETY: by our contract null or a whole message, whose control part is a list of whole records.
     unsafe {
         let has_control = !message.is_null() && (*message).msg_controllen > 0 && active().is_some();
         let mut record = if has_control {
@@ -177,7 +178,7 @@ pub fn turn_off(reason: &'static str) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn io_setup(events: c_int, context: *mut c_void) -> c_int {
     turn_off("the program uses asynchronous I/O");
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `io_setup`, whose arguments go on unchanged.
     unsafe { real::io_setup()(events, context) }
 }
 
@@ -190,7 +191,7 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init(
     flags: c_uint,
 ) -> c_int {
     turn_off("the program uses io_uring");
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `io_uring_queue_init`, whose arguments go on unchanged.
     unsafe { real::io_uring_queue_init()(entries, ring, flags) }
 }
 
@@ -203,7 +204,8 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_params(
     parameters: *mut c_void,
 ) -> c_int {
     turn_off("the program uses io_uring");
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `io_uring_queue_init_params`, whose arguments go on
+    // unchanged.
     unsafe { real::io_uring_queue_init_params()(entries, ring, parameters) }
 }
 
@@ -218,7 +220,7 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_mem(
     len: usize,
 ) -> c_int {
     turn_off("the program uses io_uring");
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `io_uring_queue_init_mem`, whose arguments go on unchanged.
     unsafe { real::io_uring_queue_init_mem()(entries, ring, parameters, memory, len) }
 }
 
@@ -227,7 +229,7 @@ pub unsafe extern "C-unwind" fn io_uring_queue_init_mem(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int {
     turn_off("the program uses io_uring");
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `io_uring_setup`, whose arguments go on unchanged.
     unsafe { real::io_uring_setup()(entries, parameters) }
 }
 
@@ -236,7 +238,7 @@ pub unsafe extern "C-unwind" fn io_uring_setup(entries: c_uint, parameters: *mut
 /// # Safety
 /// `limit` is null or points to one.
 unsafe fn before_limit(resource: c_uint, limit: *const libc::rlimit) {
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract null or a limit that outlives the call.
     let limit = unsafe { limit.as_ref() };
     if let (libc::RLIMIT_FSIZE, Some(limit), Some(process)) = (resource, limit, active())
         && limit.rlim_cur != libc::RLIM_INFINITY
@@ -251,7 +253,8 @@ macro_rules! limits {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $set(resource: c_uint, limit: *const libc::rlimit) -> c_int {
-            // SAFETY: the caller's word.
+            // SAFETY: by the contract of `setrlimit` the limit is null or readable; the arguments go on
+            // unchanged.
             unsafe {
                 before_limit(resource, limit);
                 real::setrlimit()(resource, limit)
@@ -261,7 +264,8 @@ macro_rules! limits {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $of_process(id: libc::pid_t, resource: c_uint, limit: *const libc::rlimit, before: *mut libc::rlimit) -> c_int {
-            // SAFETY: the caller's word.
+            // SAFETY: by the contract of `prlimit` the limits are null or valid; the arguments go on
+            // unchanged.
             unsafe {
                 before_limit(resource, limit);
                 real::prlimit()(id, resource, limit, before)

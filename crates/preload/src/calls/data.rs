@@ -68,7 +68,8 @@ pub fn begin_buffering(fd: c_int) {
 unsafe fn buffer<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
     match start.is_null() || len == 0 {
         true => &mut [],
-        // SAFETY: the caller's word; a length above the largest would be no object, and is clipped.
+        // SAFETY: by our contract `len` bytes at `start` are writable and used by nothing else; a length
+        // over the largest is no object, and is clipped.
         false => unsafe {
             std::slice::from_raw_parts_mut(start.cast(), len.min(isize::MAX as usize))
         },
@@ -80,7 +81,8 @@ unsafe fn buffer<'a>(start: *mut c_void, len: usize) -> &'a mut [u8] {
 unsafe fn bytes<'a>(start: *const c_void, len: usize) -> &'a [u8] {
     match start.is_null() || len == 0 {
         true => &[],
-        // SAFETY: as above.
+        // SAFETY: by our contract `len` bytes at `start` are readable and unchanged meanwhile; a length
+        // over the largest is clipped.
         false => unsafe { std::slice::from_raw_parts(start.cast(), len.min(isize::MAX as usize)) },
     }
 }
@@ -91,10 +93,10 @@ macro_rules! reads {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, out: *mut c_void, len: usize) -> isize {
-            // SAFETY: the caller's word.
+            // SAFETY: by the contract of `read` there are `len` writable bytes at `out`.
             match covered_call(fd, |call| call.read(unsafe { buffer(out, len) })) {
                 Some(result) => answer(result.map(|done| done as isize)),
-                // SAFETY: as above.
+                // SAFETY: our caller keeps the contract of `read`, whose arguments go on unchanged.
                 None => unsafe { real::read()(fd, out, len) },
             }
         }
@@ -111,7 +113,8 @@ pub unsafe extern "C-unwind" fn __read_chk(
     len: usize,
     _room: usize,
 ) -> isize {
-    // SAFETY: the caller's word; what the longer form checks is a promise of the compiler's.
+    // SAFETY: `read`'s contract is part of ours; only the size of the object, which the compiler adds, is
+    // left out.
     unsafe { read(fd, out, len) }
 }
 
@@ -121,10 +124,10 @@ macro_rules! positioned {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $read(fd: c_int, out: *mut c_void, len: usize, offset: i64) -> isize {
-            // SAFETY: the caller's word.
+            // SAFETY: by the contract of `pread` there are `len` writable bytes at `out`.
             match covered_call(fd, |call| call.read_at(unsafe { buffer(out, len) }, offset)) {
                 Some(result) => answer(result.map(|done| done as isize)),
-                // SAFETY: as above.
+                // SAFETY: our caller keeps the contract of `pread`, whose arguments go on unchanged.
                 None => unsafe { real::pread()(fd, out, len, offset) },
             }
         }
@@ -132,10 +135,10 @@ macro_rules! positioned {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $write(fd: c_int, data: *const c_void, len: usize, offset: i64) -> isize {
-            // SAFETY: the caller's word.
+            // SAFETY: by the contract of `pwrite` there are `len` readable bytes at `data`.
             match covered_write(fd, |call| call.write_at(unsafe { bytes(data, len) }, offset)) {
                 Some(result) => answer(result),
-                // SAFETY: as above.
+                // SAFETY: our caller keeps the contract of `pwrite`, whose arguments go on unchanged.
                 None => unsafe { real::pwrite()(fd, data, len, offset) },
             }
         }
@@ -153,7 +156,8 @@ macro_rules! fortified_preads {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, out: *mut c_void, len: usize, offset: i64, _room: usize) -> isize {
-            // SAFETY: the caller's word.
+            // SAFETY: `pread`'s contract is part of ours; only the size of the object, which the compiler
+            // adds, is left out.
             unsafe { pread(fd, out, len, offset) }
         }
     )* };
@@ -166,10 +170,10 @@ macro_rules! writes {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, data: *const c_void, len: usize) -> isize {
-            // SAFETY: the caller's word.
+            // SAFETY: by the contract of `write` there are `len` readable bytes at `data`.
             match covered_write(fd, |call| call.write(unsafe { bytes(data, len) })) {
                 Some(result) => answer(result),
-                // SAFETY: as above.
+                // SAFETY: our caller keeps the contract of `write`, whose arguments go on unchanged.
                 None => unsafe { real::write()(fd, data, len) },
             }
         }
@@ -184,7 +188,7 @@ writes!(write, __write);
 unsafe fn parts_at<'a>(parts: *const libc::iovec, count: c_int) -> io::Result<&'a [libc::iovec]> {
     match count {
         0 => Ok(&[]),
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract there are `count` parts at `parts`.
         1..=PARTS_MAX => Ok(unsafe { std::slice::from_raw_parts(parts, count as usize) }),
         _ => Err(super::os_error(libc::EINVAL)),
     }
@@ -199,9 +203,9 @@ unsafe fn read_parts(
     flags: c_int,
 ) -> Option<isize> {
     let result = covered_call(fd, |call| {
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract there are `count` parts at `parts`.
         let parts = unsafe { parts_at(parts, count) }?;
-        // SAFETY: the caller's word, for each part.
+        // SAFETY: by our contract each part names writable bytes.
         let slices = parts
             .iter()
             .map(|part| unsafe { buffer(part.iov_base, part.iov_len) });
@@ -221,9 +225,9 @@ unsafe fn write_parts(
     flags: c_int,
 ) -> Option<isize> {
     let result = covered_write(fd, |call| {
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract there are `count` parts at `parts`.
         let parts = unsafe { parts_at(parts, count) }?;
-        // SAFETY: the caller's word, for each part.
+        // SAFETY: by our contract each part names readable bytes.
         let slices = parts
             .iter()
             .map(|part| unsafe { bytes(part.iov_base, part.iov_len) });
@@ -237,7 +241,7 @@ unsafe fn write_parts(
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const libc::iovec, count: c_int) -> isize {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `readv`, whose arguments go on unchanged.
     unsafe {
         read_parts(fd, parts, count, None, 0).unwrap_or_else(|| real::readv()(fd, parts, count))
     }
@@ -251,7 +255,7 @@ pub unsafe extern "C-unwind" fn writev(
     parts: *const libc::iovec,
     count: c_int,
 ) -> isize {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `writev`, whose arguments go on unchanged.
     unsafe {
         write_parts(fd, parts, count, None, 0).unwrap_or_else(|| real::writev()(fd, parts, count))
     }
@@ -263,7 +267,7 @@ macro_rules! vectors_at {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, parts: *const libc::iovec, count: c_int, offset: i64) -> isize {
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of the real function, whose arguments go on unchanged.
             unsafe { $parts(fd, parts, count, Some(offset), 0).unwrap_or_else(|| real::$real()(fd, parts, count, offset)) }
         }
     )* };
@@ -282,7 +286,7 @@ macro_rules! vectors_with_flags {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, parts: *const libc::iovec, count: c_int, offset: i64, flags: c_int) -> isize {
             let at = (offset != -1).then_some(offset);
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of the real function, whose arguments go on unchanged.
             unsafe { $parts(fd, parts, count, at, flags).unwrap_or_else(|| real::$real()(fd, parts, count, offset, flags)) }
         }
     )* };
@@ -302,7 +306,7 @@ macro_rules! seeks {
         pub unsafe extern "C-unwind" fn $name(fd: c_int, offset: i64, whence: c_int) -> i64 {
             match covered_call(fd, |call| call.seek(offset, whence)) {
                 Some(result) => answer(result.map(|position| position as i64)),
-                // SAFETY: the caller's word.
+                // SAFETY: our caller keeps the contract of `lseek`, whose arguments go on unchanged.
                 None => unsafe { real::lseek()(fd, offset, whence) },
             }
         }

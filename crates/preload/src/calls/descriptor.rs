@@ -94,7 +94,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
         // A descriptor that a call of ours had for a moment.
         return 0;
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `close`, whose arguments go on unchanged.
     unsafe { real::close()(fd) }
 }
 
@@ -102,7 +102,7 @@ pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller's contract is that of `close`, and the arguments are its own.
     unsafe { close(fd) }
 }
 
@@ -113,7 +113,7 @@ pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
     let Some(_) = active() else {
-        // SAFETY: the caller's word.
+        // SAFETY: our caller keeps the contract of `close_range`, whose arguments go on unchanged.
         return unsafe { real::close_range()(first, last, flags) };
     };
     let is_closing = flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0;
@@ -129,7 +129,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     for ours in descriptors::ours().filter(|fd| in_range(*fd)) {
         let ours = ours as c_uint;
         if from < ours {
-            // SAFETY: the caller's word, for a part of the range.
+            // SAFETY: a part of the range that our caller gives up, without our own descriptors.
             let result = unsafe { real::close_range()(from, ours - 1, flags) };
             if result != 0 {
                 return result;
@@ -140,7 +140,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     if from > last {
         return 0;
     }
-    // SAFETY: as above.
+    // SAFETY: the rest of the range that our caller gives up, without our own descriptors.
     unsafe { real::close_range()(from, last, flags) }
 }
 
@@ -148,7 +148,7 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller gives up all descriptors from `first` on; `close_range` leaves ours out.
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
@@ -178,7 +178,7 @@ fn enter_duplicate(old: c_int, new: c_int) {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn dup(fd: c_int) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `dup`, whose arguments go on unchanged.
     let new = unsafe { real::dup()(fd) };
     if new >= 0 && !descriptors::is_ours(fd) {
         enter_duplicate(fd, new);
@@ -201,7 +201,7 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     if let Err(error) = check_target(new) {
         return answer(Err(error));
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `dup2`, whose arguments go on unchanged.
     let result = unsafe { real::dup2()(old, new) };
     if result >= 0 && old != new {
         enter_duplicate(old, new);
@@ -213,7 +213,7 @@ pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn __dup2(old: c_int, new: c_int) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller's contract is that of `dup2`, and the arguments are its own.
     unsafe { dup2(old, new) }
 }
 
@@ -224,7 +224,7 @@ pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_
     if let Err(error) = check_target(new) {
         return answer(Err(error));
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `dup3`, whose arguments go on unchanged.
     let result = unsafe { real::dup3()(old, new, flags) };
     if result >= 0 {
         enter_duplicate(old, new);
@@ -241,7 +241,7 @@ fn set_flags(fd: c_int, wanted: c_int) -> Option<io::Result<c_int>> {
         true => wanted & !(libc::O_APPEND | libc::O_DIRECT),
         false => wanted,
     };
-    // SAFETY: a plain call.
+    // SAFETY: it takes numbers, and changes flags of a descriptor alone.
     if unsafe { real::fcntl()(fd, libc::F_SETFL, kernel as usize) } == -1 {
         return Some(Err(io::Error::last_os_error()));
     }
@@ -252,7 +252,7 @@ fn set_flags(fd: c_int, wanted: c_int) -> Option<io::Result<c_int>> {
 /// # Safety
 /// `argument` is what the command demands.
 unsafe fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `fcntl`, whose arguments go on unchanged.
     let real = || unsafe { real::fcntl()(fd, command, argument) };
     if is_inside()
         || (command != libc::F_DUPFD
@@ -305,7 +305,8 @@ macro_rules! controls {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, argument: usize) -> c_int {
-            // SAFETY: the caller's word. The argument is read from where a variable one would be.
+            // SAFETY: our caller keeps the contract of `fcntl`; the argument is read from where a variable
+            // one would be.
             unsafe { control(fd, command, argument) }
         }
     )* };
@@ -319,7 +320,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize
     let files = match request & 0xffff_ffff {
         FIOCLEX | FIONCLEX => [-1, -1],
         FICLONE => [fd, argument as c_int],
-        // SAFETY: the caller's word: the record that this request demands.
+        // SAFETY: by the contract of this request the argument, if not null, points to its record.
         FICLONERANGE if argument != 0 => [fd, unsafe { *(argument as *const i64) } as c_int],
         _ => [fd, -1],
     };
@@ -328,7 +329,7 @@ pub unsafe extern "C-unwind" fn ioctl(fd: c_int, request: usize, argument: usize
             return answer(Err(error));
         }
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `ioctl`, whose arguments go on unchanged.
     unsafe { real::ioctl()(fd, request, argument) }
 }
 
@@ -346,7 +347,8 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
         let _inside = Inside::enter();
         forks::escape(process, file, Count::Elsewhere);
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `posix_spawn_file_actions_adddup2`, whose arguments go on
+    // unchanged.
     unsafe { real::posix_spawn_file_actions_adddup2()(actions, fd, new) }
 }
 
@@ -356,7 +358,7 @@ macro_rules! lockfs {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, len: i64) -> c_int {
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of `lockf`, whose arguments go on unchanged.
             let result = unsafe { real::lockf()(fd, command, len) };
             if let (0, Some(process)) = (result, active()) {
                 process.record_locks.note(borrowed(fd));

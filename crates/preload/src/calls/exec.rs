@@ -25,7 +25,7 @@ macro_rules! execs {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
             before_exec();
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of the real function, whose arguments go on unchanged.
             unsafe { real::$name()($($argument),*) }
         }
     )* };
@@ -83,7 +83,7 @@ macro_rules! spawns {
             environment: Strings,
         ) -> c_int {
             before_spawn();
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of the real function, whose arguments go on unchanged.
             unsafe { real::$name()(id, path, actions, attributes, arguments, environment) }
         }
     )* };
@@ -95,7 +95,7 @@ spawns!(posix_spawn, posix_spawnp, pidfd_spawn, pidfd_spawnp);
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
     before_spawn();
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `system`, whose arguments go on unchanged.
     unsafe { real::system()(command) }
 }
 
@@ -107,7 +107,7 @@ pub unsafe extern "C-unwind" fn popen(
     mode: *const c_char,
 ) -> *mut libc::FILE {
     before_spawn();
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `popen`, whose arguments go on unchanged.
     unsafe { real::popen()(command, mode) }
 }
 

@@ -45,7 +45,8 @@ pub unsafe extern "C-unwind" fn vdprintf(
     list: *mut c_void,
 ) -> c_int {
     match escape_as(fd, Count::Stdio) {
-        // SAFETY: the caller's word; a list of arguments is handed on by its address.
+        // SAFETY: our caller keeps the contract of `vdprintf`; a list of arguments is passed by its
+        // address.
         Ok(()) => unsafe { real::vdprintf()(fd, format, list) },
         Err(error) => answer(Err(error)),
     }
@@ -61,7 +62,8 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
     list: *mut c_void,
 ) -> c_int {
     match escape_as(fd, Count::Stdio) {
-        // SAFETY: as above.
+        // SAFETY: our caller keeps the contract of `__vdprintf_chk`; a list of arguments is passed by its
+        // address.
         Ok(()) => unsafe { real::__vdprintf_chk()(fd, flag, format, list) },
         Err(error) => answer(Err(error)),
     }
@@ -77,7 +79,7 @@ pub unsafe extern "C-unwind" fn backtrace_symbols_fd(
 ) {
     // It cannot fail; from a handler that interrupted us nothing is written.
     if escape_as(fd, Count::Stdio).is_ok() {
-        // SAFETY: the caller's word.
+        // SAFETY: our caller keeps the contract of `backtrace_symbols_fd`, whose arguments go on unchanged.
         unsafe { real::backtrace_symbols_fd()(addresses, count, fd) }
     }
 }
@@ -89,7 +91,7 @@ pub unsafe extern "C-unwind" fn backtrace_symbols_fd(
 unsafe fn escape_request(request: *const libc::aiocb) -> io::Result<()> {
     match request.is_null() {
         true => Ok(()),
-        // SAFETY: the caller's word.
+        // SAFETY: not null, so by our contract a whole request.
         false => escape_descriptor(unsafe { (*request).aio_fildes }),
     }
 }
@@ -100,7 +102,8 @@ macro_rules! requests {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(request: *mut libc::aiocb) -> c_int {
-            // SAFETY: the caller's word. On this machine the long and the short form are one.
+            // SAFETY: our caller keeps the contract of the real function: `request` is null or a whole
+            // request. On this machine the long and the short form are one.
             unsafe {
                 match escape_request(request) {
                     Ok(()) => real::$real()(request),
@@ -123,7 +126,7 @@ macro_rules! requested_syncs {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(kind: c_int, request: *mut libc::aiocb) -> c_int {
-            // SAFETY: as above.
+            // SAFETY: our caller keeps the contract of `aio_fsync`: `request` is null or a whole request.
             unsafe {
                 match escape_request(request) {
                     Ok(()) => real::aio_fsync()(kind, request),
@@ -141,7 +144,8 @@ macro_rules! request_lists {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(mode: c_int, requests: *const *mut libc::aiocb, count: c_int, event: *mut c_void) -> c_int {
-            // SAFETY: as above, for each of the list.
+            // SAFETY: by the contract of `lio_listio` there are `count` requests in the list, each null or
+            // whole.
             unsafe {
                 for index in 0..count.max(0) as usize {
                     if let Err(error) = escape_request(*requests.add(index)) {
@@ -162,7 +166,8 @@ macro_rules! temporary {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(template: *mut c_char $(, $argument: c_int)*) -> c_int {
-            // SAFETY: the caller's word; after the call it is the name.
+            // SAFETY: by the contract of the real function `template` is a writable C string, and after the
+            // call the name.
             unsafe {
                 let fd = real::$real()(template $(, $argument)*);
                 note_unlogged(fd >= 0, libc::AT_FDCWD, template);
@@ -186,7 +191,7 @@ temporary! {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn mkdtemp(template: *mut c_char) -> *mut c_char {
-    // SAFETY: as above.
+    // SAFETY: by the contract of `mkdtemp` `template` is a writable C string, and after the call the name.
     unsafe {
         let made = real::mkdtemp()(template);
         note_unlogged(!made.is_null(), libc::AT_FDCWD, template);

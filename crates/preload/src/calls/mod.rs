@@ -162,7 +162,7 @@ unsafe fn covered(process: &Process, folder: c_int, path: *const c_char) -> Opti
     if path.is_null() {
         return None;
     }
-    // SAFETY: the caller's word.
+    // SAFETY: not null, so by our contract a C string that outlives the call.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
     if path.is_empty() {
         return None;

@@ -41,9 +41,9 @@ unsafe fn covered_name<'a>(
     base: c_int,
     path: *const c_char,
 ) -> Option<Name<'a>> {
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     unsafe { covered(process, base, path) }?;
-    // SAFETY: as above; it is not null, or it would not be covered.
+    // SAFETY: covered, so not null, and by our contract a C string that outlives the result.
     let path = unsafe { CStr::from_ptr(path) };
     let (folder, name) = cover::split(path.to_bytes())?;
     Some(Name {
@@ -62,7 +62,7 @@ unsafe fn any_name<'a>(base: c_int, path: *const c_char) -> Option<Name<'a>> {
     if path.is_null() {
         return None;
     }
-    // SAFETY: the caller's word.
+    // SAFETY: not null, so by our contract a C string that outlives the result.
     let path = unsafe { CStr::from_ptr(path) };
     let (folder, name) = cover::split(path.to_bytes())?;
     Some(Name {
@@ -85,7 +85,7 @@ unsafe fn logged(
     let process = active()?;
     let _inside = Inside::enter();
     let buffer = process.buffer()?;
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     let name = unsafe { covered_name(process, base, path) }?;
     Some(answer(
         guarded(|| change(process, &buffer, &name)).map(|()| 0),
@@ -102,7 +102,7 @@ pub unsafe fn note_unlogged(happened: bool, base: c_int, path: *const c_char) {
         return;
     };
     let _inside = Inside::enter();
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     if process.buffer().is_some() && unsafe { covered(process, base, path) }.is_some() {
         process.names_unseen();
     }
@@ -114,7 +114,7 @@ pub unsafe fn note_unlogged(happened: bool, base: c_int, path: *const c_char) {
 /// As [`covered_name`].
 unsafe fn unlogged(base: c_int, path: *const c_char, change: impl FnOnce() -> c_int) -> c_int {
     let result = change();
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     unsafe { note_unlogged(result == 0, base, path) };
     result
 }
@@ -154,7 +154,7 @@ unsafe fn rename_at(
         let process = active()?;
         let _inside = Inside::enter();
         let buffer = process.buffer()?;
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract both paths are null or C strings that outlive the call.
         let (from, to) = unsafe {
             let is_any_covered = covered(process, from_base, from).is_some()
                 || covered(process, to_base, to).is_some();
@@ -185,10 +185,10 @@ unsafe fn rename_at(
             Ok(0)
         })))
     };
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `renameat2`, whose arguments go on unchanged.
     let real = || unsafe { real::renameat2()(from_base, from, to_base, to, flags) };
     logged().unwrap_or_else(|| {
-        // SAFETY: as above.
+        // SAFETY: by our contract both paths are null or C strings that outlive the call.
         unsafe { unlogged(to_base, to, || unlogged(from_base, from, real)) }
     })
 }
@@ -197,7 +197,7 @@ unsafe fn rename_at(
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rename(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: libc's contract for the paths is that of `rename_at`.
     unsafe { rename_at(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
@@ -210,7 +210,7 @@ pub unsafe extern "C-unwind" fn renameat(
     to_base: c_int,
     to: *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: libc's contract for the paths is that of `rename_at`.
     unsafe { rename_at(from_base, from, to_base, to, 0) }
 }
 
@@ -224,7 +224,7 @@ pub unsafe extern "C-unwind" fn renameat2(
     to: *const c_char,
     flags: c_uint,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: libc's contract for the paths is that of `rename_at`.
     unsafe { rename_at(from_base, from, to_base, to, flags) }
 }
 
@@ -239,7 +239,7 @@ pub unsafe extern "C-unwind" fn linkat(
     flags: c_int,
 ) -> c_int {
     if flags == 0 {
-        // SAFETY: the caller's word.
+        // SAFETY: by the contract of `linkat` both paths are null or C strings.
         let result = unsafe {
             logged(to_base, to, |_, buffer, to| {
                 let from = any_name(from_base, from).ok_or_else(|| os_error(libc::ENOENT))?;
@@ -251,7 +251,8 @@ pub unsafe extern "C-unwind" fn linkat(
             return result;
         }
     }
-    // SAFETY: the caller's word. With flags it is of a file without a name, perhaps, which no log knows.
+    // SAFETY: our caller keeps the contract of `linkat`. With flags it is perhaps of a file without a name,
+    // which no log knows.
     unsafe {
         unlogged(to_base, to, || {
             real::linkat()(from_base, from, to_base, to, flags)
@@ -263,7 +264,7 @@ pub unsafe extern "C-unwind" fn linkat(
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn link(from: *const c_char, to: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `link`'s contract for the paths is that of `linkat`.
     unsafe { linkat(libc::AT_FDCWD, from, libc::AT_FDCWD, to, 0) }
 }
 
@@ -275,7 +276,8 @@ pub unsafe extern "C-unwind" fn symlinkat(
     base: c_int,
     path: *const c_char,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: by the contract of `symlinkat` both strings are null or C strings; the arguments go on
+    // unchanged.
     unsafe {
         logged(base, path, |_, buffer, name| {
             if target.is_null() {
@@ -294,7 +296,7 @@ pub unsafe extern "C-unwind" fn symlinkat(
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn symlink(target: *const c_char, path: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `symlink`'s contract for the strings is that of `symlinkat`.
     unsafe { symlinkat(target, libc::AT_FDCWD, path) }
 }
 
@@ -302,7 +304,7 @@ pub unsafe extern "C-unwind" fn symlink(target: *const c_char, path: *const c_ch
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn unlinkat(base: c_int, path: *const c_char, flags: c_int) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `unlinkat`: `path` is null or a C string.
     unsafe {
         logged(base, path, |process, buffer, name| {
             let directory = name.directory(buffer)?;
@@ -322,7 +324,7 @@ pub unsafe extern "C-unwind" fn unlinkat(base: c_int, path: *const c_char, flags
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn unlink(path: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `unlink`'s contract for the path is that of `unlinkat`.
     unsafe { unlinkat(libc::AT_FDCWD, path, 0) }
 }
 
@@ -330,7 +332,7 @@ pub unsafe extern "C-unwind" fn unlink(path: *const c_char) -> c_int {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn rmdir(path: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `rmdir`'s contract for the path is that of `unlinkat`.
     unsafe { unlinkat(libc::AT_FDCWD, path, libc::AT_REMOVEDIR) }
 }
 
@@ -338,7 +340,7 @@ pub unsafe extern "C-unwind" fn rmdir(path: *const c_char) -> c_int {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn remove(path: *const c_char) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `remove`: `path` is null or a C string.
     unsafe {
         logged(libc::AT_FDCWD, path, |process, buffer, name| {
             let before = name.status();
@@ -358,7 +360,7 @@ pub unsafe extern "C-unwind" fn remove(path: *const c_char) -> c_int {
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn mkdirat(base: c_int, path: *const c_char, mode: c_uint) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `mkdirat`: `path` is null or a C string.
     unsafe {
         logged(base, path, |_, buffer, name| {
             name.directory(buffer)?
@@ -372,7 +374,7 @@ pub unsafe extern "C-unwind" fn mkdirat(base: c_int, path: *const c_char, mode: 
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn mkdir(path: *const c_char, mode: c_uint) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `mkdir`'s contract for the path is that of `mkdirat`.
     unsafe { mkdirat(libc::AT_FDCWD, path, mode) }
 }
 
@@ -385,7 +387,7 @@ pub unsafe extern "C-unwind" fn mknodat(
     mode: c_uint,
     device: u64,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `mknodat`: `path` is null or a C string.
     unsafe {
         logged(base, path, |_, buffer, name| {
             let kind = FileType::from_raw_mode(mode);
@@ -400,7 +402,7 @@ pub unsafe extern "C-unwind" fn mknodat(
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn mknod(path: *const c_char, mode: c_uint, device: u64) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `mknod`'s contract for the path is that of `mknodat`.
     unsafe { mknodat(libc::AT_FDCWD, path, mode, device) }
 }
 
@@ -408,7 +410,7 @@ pub unsafe extern "C-unwind" fn mknod(path: *const c_char, mode: c_uint, device:
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn mkfifo(path: *const c_char, mode: c_uint) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `mkfifo`'s contract for the path is that of `mknodat`.
     unsafe { mknodat(libc::AT_FDCWD, path, mode | libc::S_IFIFO, 0) }
 }
 
@@ -416,6 +418,6 @@ pub unsafe extern "C-unwind" fn mkfifo(path: *const c_char, mode: c_uint) -> c_i
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn mkfifoat(base: c_int, path: *const c_char, mode: c_uint) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: `mkfifoat`'s contract for the path is that of `mknodat`.
     unsafe { mknodat(base, path, mode | libc::S_IFIFO, 0) }
 }

@@ -27,7 +27,7 @@ pub unsafe extern "C-unwind" fn syscall(
     e: usize,
     f: usize,
 ) -> c_long {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of the system call; its arguments go on unchanged.
     let real = || unsafe { real::syscall()(number, a, b, c, d, e, f) };
     // No lock and no memory here: allocators call it while they hold their own.
     if is_inside() || process::get().is_none() {
@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn syscall(
         number,
         arguments: [a, b, c, d, e, f],
     };
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the kernel's contract for this call.
     if let Some(result) = unsafe { asked.as_function() } {
         return result;
     }
@@ -61,7 +61,8 @@ impl Asked {
     unsafe fn as_function(&self) -> Option<c_long> {
         let [a, b, c, d, e, _] = self.arguments;
         let fd = a as c_int;
-        // SAFETY: the caller's word, for each of these.
+        // SAFETY: the kernel's contract for each call is that of libc's function of its name; the arguments
+        // go in the same order.
         let result: c_long = unsafe {
             match self.number {
                 libc::SYS_read => data::read(fd, b as *mut _, c) as c_long,

@@ -32,11 +32,11 @@ struct Opening<'a> {
 unsafe fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
     if let Some(process) = active()
         && flags & (libc::O_PATH | libc::O_DIRECTORY) == 0
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract `path` is null or a C string that outlives the call.
         && unsafe { covered(process, folder, path) }.is_some()
     {
         let _inside = Inside::enter();
-        // SAFETY: the caller's word; it is not null, or it would not be covered.
+        // SAFETY: covered, so not null, and by our contract a C string that outlives the call.
         let path = unsafe { CStr::from_ptr(path) };
         let opening = Opening {
             process,
@@ -51,7 +51,7 @@ unsafe fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint
             Err(error) => return answer(Err(error)),
         }
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `openat`, whose arguments go on unchanged.
     unsafe { real::openat()(folder, path, flags, mode) }
 }
 
@@ -255,35 +255,37 @@ macro_rules! opens {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            // SAFETY: the caller's word. The mode is read from where a variable argument would be.
+            // SAFETY: by libc's contract `path` is null or a C string. The mode is read from where a
+            // variable argument would be.
             unsafe { open_at(libc::AT_FDCWD, path, flags, mode) }
         }
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $at(folder: c_int, path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            // SAFETY: as above.
+            // SAFETY: by libc's contract `path` is null or a C string. The mode is read from where a
+            // variable argument would be.
             unsafe { open_at(folder, path, flags, mode) }
         }
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $fortified(path: *const c_char, flags: c_int) -> c_int {
-            // SAFETY: as above; calls without a mode come here.
+            // SAFETY: by libc's contract `path` is null or a C string; only calls without a mode come here.
             unsafe { open_at(libc::AT_FDCWD, path, flags, 0) }
         }
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $fortified_at(folder: c_int, path: *const c_char, flags: c_int) -> c_int {
-            // SAFETY: as above.
+            // SAFETY: by libc's contract `path` is null or a C string; only calls without a mode come here.
             unsafe { open_at(folder, path, flags, 0) }
         }
         /// # Safety
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $creat(path: *const c_char, mode: c_uint) -> c_int {
-            // SAFETY: as above.
+            // SAFETY: by libc's contract `path` is null or a C string.
             unsafe { open_at(libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode) }
         }
     )* };
@@ -299,7 +301,8 @@ macro_rules! other_names {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, flags: c_int, mode: c_uint) -> c_int {
-            // SAFETY: as above.
+            // SAFETY: by libc's contract `path` is null or a C string. The mode is read from where a
+            // variable argument would be.
             unsafe { open_at(libc::AT_FDCWD, path, flags, mode) }
         }
     )* };
@@ -316,7 +319,7 @@ unsafe fn before_stream(path: *const c_char) -> io::Result<()> {
         return Ok(());
     };
     let _inside = Inside::enter();
-    // SAFETY: the caller's word.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     if process.buffer().is_some() || unsafe { covered(process, libc::AT_FDCWD, path) }.is_none() {
         return Ok(());
     }
@@ -334,17 +337,17 @@ unsafe fn making(
 ) -> *mut libc::FILE {
     let makes = || {
         active()?.buffer()?;
-        // SAFETY: the caller's word.
+        // SAFETY: by our contract `mode` is null or a C string, which has a first byte.
         let makes = unsafe { mode.as_ref() }.is_some_and(|letter| *letter != b'r' as c_char);
         (makes && !path.is_null()).then_some(())?;
         let _inside = Inside::enter();
-        // SAFETY: as above.
+        // SAFETY: not null, so by our contract a C string that outlives the call.
         let path = unsafe { CStr::from_ptr(path) };
         rustix::fs::access(path, Access::EXISTS).err()
     };
     let makes = makes().is_some();
     let stream = open();
-    // SAFETY: as above.
+    // SAFETY: by our contract `path` is null or a C string that outlives the call.
     unsafe { super::name::note_unlogged(makes && !stream.is_null(), libc::AT_FDCWD, path) };
     stream
 }
@@ -355,7 +358,7 @@ macro_rules! streams {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-            // SAFETY: the caller's word.
+            // SAFETY: by libc's contract both are null or C strings; the arguments go on unchanged.
             unsafe {
                 match before_stream(path) {
                     Ok(()) => making(path, mode, || real::$name()(path, mode)),
@@ -370,7 +373,8 @@ macro_rules! streams {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $again(path: *const c_char, mode: *const c_char, stream: *mut libc::FILE) -> *mut libc::FILE {
-            // SAFETY: the caller's word.
+            // SAFETY: by libc's contract both are null or C strings, and the stream is the caller's; the
+            // arguments go on unchanged.
             unsafe {
                 match before_stream(path) {
                     Ok(()) => making(path, mode, || real::$again()(path, mode, stream)),
@@ -398,6 +402,6 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut l
         answer::<c_int>(Err(os_error(libc::EIO)));
         return std::ptr::null_mut();
     }
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `fdopen`, whose arguments go on unchanged.
     unsafe { real::fdopen()(fd, mode) }
 }

@@ -32,11 +32,12 @@ pub unsafe extern "C-unwind" fn pthread_create(
     argument: *mut c_void,
 ) -> c_int {
     if !is_inside() {
-        // SAFETY: the caller's word.
+        // SAFETY: our caller keeps the contract of `pthread_create`, whose arguments go on unchanged.
         return unsafe { real::pthread_create()(thread, attributes, start, argument) };
     }
     let ours = Box::into_raw(Box::new(OurThread { start, argument }));
-    // SAFETY: the caller's word; the box is the thread's.
+    // SAFETY: `thread` and `attributes` are our caller's, under the same contract; the new thread takes the
+    // box over.
     let result =
         unsafe { real::pthread_create()(thread, attributes, begin_our_thread, ours.cast()) };
     if result != 0 {
@@ -54,7 +55,7 @@ macro_rules! forks {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() -> c_int {
-            // SAFETY: the caller's word; whoever may vfork may fork.
+            // SAFETY: a caller that may `vfork` may `fork`, which demands less.
             unsafe { real::fork()() }
         }
     )* };
@@ -68,7 +69,7 @@ forks!(vfork, __vfork);
 /// libc's own demands.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _Fork() -> c_int {
-    // SAFETY: the caller's word; whoever may do the one may do the other.
+    // SAFETY: neither takes an argument; a caller of `_Fork` may call `fork` as well.
     unsafe {
         match is_inside() {
             true => real::_Fork()(),
@@ -95,7 +96,7 @@ macro_rules! exits {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(status: c_int) -> ! {
             before_exit();
-            // SAFETY: the caller's word.
+            // SAFETY: takes a number, and does not return.
             unsafe { real::_exit()(status) };
             std::process::abort()
         }

@@ -8,7 +8,7 @@ fn find(address: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
     if !known.is_null() {
         return known;
     }
-    // SAFETY: a plain call with a name that ends in a zero.
+    // SAFETY: the name ends in a zero and outlives the call.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     if found.is_null() {
         // A program found our function, so its libc has the real one; without it nothing can be right.

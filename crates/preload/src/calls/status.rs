@@ -56,7 +56,7 @@ unsafe fn corrected(result: c_int, status: *mut libc::stat) -> c_int {
         return result;
     }
     let _inside = Inside::enter();
-    // SAFETY: the caller's word.
+    // SAFETY: the call succeeded, so it has filled `status`, which by our contract is the caller's.
     let status = unsafe { &mut *status };
     let identity = FileIdentity {
         device: status.st_dev,
@@ -83,7 +83,8 @@ macro_rules! stats {
         /// libc's own demands.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($($argument: $type,)* $status: *mut libc::stat $(, $flags: c_int)?) -> c_int {
-            // SAFETY: the caller's word. On this machine the long and the short form are one.
+            // SAFETY: our caller keeps the contract of the real function, which fills the status. On this
+            // machine the long and the short form are one.
             unsafe { corrected(real::$real()($($argument,)* $status $(, $flags)?), $status) }
         }
     )* };
@@ -117,7 +118,7 @@ pub unsafe extern "C-unwind" fn statx(
     mask: c_uint,
     status: *mut libc::statx,
 ) -> c_int {
-    // SAFETY: the caller's word.
+    // SAFETY: our caller keeps the contract of `statx`, whose arguments go on unchanged.
     let result = unsafe { real::statx()(base, path, flags, mask, status) };
     let Some(process) = active() else {
         return result;

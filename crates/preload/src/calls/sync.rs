@@ -103,7 +103,7 @@ fn path_of(fd: rustix::fd::BorrowedFd<'_>) -> Option<Vec<u8>> {
 pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
     match sync(fd, SyncKind::All) {
         Some(result) => answer(result.map(|()| 0)),
-        // SAFETY: the caller's word.
+        // SAFETY: takes a number; any descriptor may be asked for.
         None => unsafe { real::fsync()(fd) },
     }
 }
@@ -114,7 +114,7 @@ pub unsafe extern "C-unwind" fn fsync(fd: c_int) -> c_int {
 pub unsafe extern "C-unwind" fn fdatasync(fd: c_int) -> c_int {
     match sync(fd, SyncKind::Data) {
         Some(result) => answer(result.map(|()| 0)),
-        // SAFETY: the caller's word.
+        // SAFETY: takes a number; any descriptor may be asked for.
         None => unsafe { real::fdatasync()(fd) },
     }
 }
@@ -132,7 +132,7 @@ pub unsafe extern "C-unwind" fn sync_file_range(
 ) -> c_int {
     match covered_call(fd, |call| Ok(call.life.is_buffered)) {
         Some(Ok(true)) => 0,
-        // SAFETY: the caller's word.
+        // SAFETY: takes numbers; any descriptor may be asked for.
         _ => unsafe { real::sync_file_range()(fd, offset, len, flags) },
     }
 }
@@ -159,7 +159,7 @@ macro_rules! truncates {
         pub unsafe extern "C-unwind" fn $by_descriptor(fd: c_int, len: i64) -> c_int {
             match truncate_descriptor(fd, len) {
                 Some(result) => answer(result.map(|()| 0)),
-                // SAFETY: the caller's word.
+                // SAFETY: takes numbers; any descriptor may be asked for.
                 None => unsafe { real::ftruncate()(fd, len) },
             }
         }
@@ -169,12 +169,12 @@ macro_rules! truncates {
         pub unsafe extern "C-unwind" fn $by_path(path: *const c_char, len: i64) -> c_int {
             // A lease would have the kernel wait for us.
             if let Some(process) = active()
-                // SAFETY: the caller's word.
+                // SAFETY: by the contract of `truncate` the path is null or a C string.
                 && let Err(error) = unsafe { make_plain(process, libc::AT_FDCWD, path) }
             {
                 return answer(Err(error));
             }
-            // SAFETY: the caller's word.
+            // SAFETY: our caller keeps the contract of `truncate`, whose arguments go on unchanged.
             unsafe { real::truncate()(path, len) }
         }
     )* };
@@ -198,7 +198,8 @@ pub unsafe fn make_plain(
         return Ok(());
     }
     let _inside = Inside::enter();
-    // SAFETY: the caller's word; a path that is not there is the real function's to report.
+    // SAFETY: not null, so by our contract a C string; a path that is not there is the real function's to
+    // report.
     let path = unsafe { std::ffi::CStr::from_ptr(path) };
     let Ok(stat) = rustix::fs::statat(borrowed(folder), path, rustix::fs::AtFlags::empty()) else {
         return Ok(());
@@ -230,7 +231,7 @@ macro_rules! fallocates {
         pub unsafe extern "C-unwind" fn $allocate(fd: c_int, mode: c_int, offset: i64, len: i64) -> c_int {
             match allocate(fd, mode, offset, len) {
                 Some(result) => answer(result.map(|()| 0)),
-                // SAFETY: the caller's word.
+                // SAFETY: takes numbers; any descriptor may be asked for.
                 None => unsafe { real::fallocate()(fd, mode, offset, len) },
             }
         }
@@ -246,11 +247,11 @@ macro_rules! fallocates {
                 }
                 // Without the file system's help libc writes zeroes itself, past us: only of a plain file.
                 Some(Err(_)) if plain_for_bypass(fd) => {
-                    // SAFETY: the caller's word.
+                    // SAFETY: takes numbers; any descriptor may be asked for.
                     unsafe { real::posix_fallocate()(fd, offset, len) }
                 }
                 Some(Err(_)) => libc::EIO,
-                // SAFETY: the caller's word.
+                // SAFETY: takes numbers; any descriptor may be asked for.
                 None => unsafe { real::posix_fallocate()(fd, offset, len) },
             }
         }
