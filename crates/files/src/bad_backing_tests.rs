@@ -109,7 +109,7 @@ fn a_full_disk_is_told_at_the_write_also_in_a_hole() {
     file.write_at(4000, b"data", true).expect("it has its room");
     other.set_len((taken - 1) * 4096).expect("a block is free");
     file.write_at(40_000, b"hole", true).expect("there is room");
-    // Nobody takes it away before it is written back.
+    // No other writer takes it away before it is written back.
     other
         .write_all_at(&[2; 4096], taken * 4096)
         .expect_err("full");

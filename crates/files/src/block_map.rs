@@ -5,7 +5,7 @@ use std::collections::HashMap;
 const CHUNK_BLOCKS: u64 = 512;
 const NO_BLOCK: u64 = u64::MAX;
 
-/// A set of block numbers. Blocks that the pool has let go of meanwhile stay in it: a block that is not
+/// A set of block numbers. Blocks that the pool has released meanwhile stay in it: a block that is not
 /// in the set is not in the pool, which is what readers must know.
 #[derive(Debug)]
 pub(crate) struct BlockMap {

@@ -1,4 +1,4 @@
-//! The buffer as a whole: its pool, the inodes it knows, and its life.
+//! The buffer as a whole: its pool, the inodes it knows, its opening and closing.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -34,7 +34,7 @@ use crate::store::VirtualStore;
 pub const VOLUME_PREFIX: &str = "files:";
 /// More unsynced bytes of one file than this are not worth the pool.
 const ABSORBED_BYTES_MAX: u64 = 16 << 20;
-/// Closed files that are kept, with a descriptor each: a daemon has many, somebody else's program few.
+/// Closed files that are kept, with a descriptor each: a daemon has many, any other program few.
 const CLOSED_MAX: usize = 1024;
 const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
 
@@ -69,7 +69,7 @@ pub struct FileBufferParts {
     pub regions: Vec<Region>,
     /// Where the metadata goes that the pool has no room for; at least [`SIDE_BYTES`] bytes.
     pub side: Backing,
-    /// Where the files' mark lies; none: nobody notices a lost pool.
+    /// Where the files' mark lies; none: a lost pool goes unnoticed.
     pub mark: Option<Box<dyn MarkPlace>>,
     /// As in the options.
     pub root: Option<PathBuf>,
@@ -283,7 +283,7 @@ impl FileBuffer {
         pool.as_ref().map(Pool::counters).unwrap_or_default()
     }
 
-    /// Does what the pool's background threads would, once: for those who run it without.
+    /// Does what the pool's background threads would, once: for a caller that runs it without.
     ///
     /// # Errors
     /// The backing's or the pool's.

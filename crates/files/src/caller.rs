@@ -22,7 +22,7 @@ thread_local! {
     static CALLER: Cell<Option<Caller>> = const { Cell::new(None) };
 }
 
-/// This thread writes for somebody, until it is dropped.
+/// This thread writes on behalf of a caller, until this is dropped.
 #[derive(Debug)]
 pub struct OnBehalf {
     before: Option<Caller>,

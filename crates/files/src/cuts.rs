@@ -23,7 +23,7 @@ const MARKS_AT: u64 = LOG.end + PAGE_BYTES as u64;
 pub const SIDE_BYTES: u64 = MARKS_AT + ROWS_MAX as u64 * 8;
 
 /// Syncs of the side file, which has the metadata and the marks: the system tells a failed sync to one
-/// caller and forgets what it could not write, so both hear of each other's.
+/// caller and forgets what it could not write, so both learn of each other's.
 pub(crate) struct SideSyncs {
     side: Backing,
     /// Those that failed so far; held throughout a sync.
@@ -141,7 +141,7 @@ impl Cuts {
 
 /// What the system keeps in memory of the side file may be what an earlier process could not sync: the
 /// next sync succeeds and writes none of it. So it is dropped before anything here is believed; what
-/// stays in memory all the same, as somebody else's mapping does, is written again.
+/// stays in memory all the same, as another process's mapping does, is written again.
 ///
 /// # Errors
 /// The side file's.
@@ -248,7 +248,7 @@ mod tests {
         let (first, second) = (cuts.next_epoch(), cuts.next_epoch());
         assert!(!cuts.is_done(3, first));
         cuts.done(3, second).expect("done");
-        // Somebody who was slower than the later cut.
+        // A caller that was slower than the later cut.
         cuts.done(3, first).expect("done");
         assert!(cuts.is_done(3, first) && cuts.is_done(3, second));
         assert!(!cuts.is_done(4, first));

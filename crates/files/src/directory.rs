@@ -357,7 +357,7 @@ struct Victim {
 
 impl Victim {
     fn removed(self) {
-        // Somebody may have given it another name meanwhile, or it was its own victim.
+        // Another process may have given it another name meanwhile, or it was its own victim.
         if let Some(file) = self.last
             && rustix::fs::fstat(&*file.backing()).is_ok_and(|stat| stat.st_nlink == 0)
         {

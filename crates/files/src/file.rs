@@ -26,8 +26,8 @@ pub enum SyncKind {
 pub struct FileFacts {
     /// The size that readers see.
     pub size_bytes: u64,
-    /// Bytes that the backing has reserved behind the end for what may follow; its count of blocks has them, and
-    /// nobody should be told.
+    /// Bytes that the backing has reserved behind the end for what may follow; its count of blocks includes
+    /// them, and no caller should see them.
     pub spare_bytes: u64,
     /// The backing cannot reserve room: its count of blocks lacks those that only the pool has.
     pub lacks_room: bool,
@@ -37,7 +37,7 @@ pub struct FileFacts {
     pub written: Option<SystemTime>,
 }
 
-/// One inode of the backing, shared by everyone who has it open. Offsets and open flags are the
+/// One inode of the backing, shared by all callers that have it open. Offsets and open flags are the
 /// callers' own.
 #[derive(Debug)]
 pub struct BufferedFile {
@@ -138,7 +138,7 @@ impl BufferedFile {
         self.content.attributes_changed();
     }
 
-    /// The time of modification was set in the backing, to what it shall be. Beside
+    /// The time of modification was set in the backing, to what it is to be. Beside
     /// [`BufferedFile::attributes_changed`].
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl BufferedFile {
         Ok(Suspension(self.clone()))
     }
 
-    /// Buffers again; nobody else may use the file any more. Where the backing does not tell the file's
+    /// Buffers again; no other process may use the file any more. Where the backing does not tell the file's
     /// size, it stays suspended.
     pub fn resume(&self) {
         // An error means just that: still suspended, which is always right.

@@ -26,7 +26,7 @@ pub(crate) fn mark_place(options: &FileBufferOptions) -> io::Result<Box<dyn Mark
 }
 
 /// Says in the mark that the files of the pool are whole, unless a process has the pool or `is_left` finds
-/// that one died with it. The pool is not opened, and nobody else can have it meanwhile.
+/// that one died with it. The pool is not opened, and no other process can have it meanwhile.
 ///
 /// # Errors
 /// The pool cannot be looked at, the mark not written; it says `open` then.
@@ -38,7 +38,7 @@ pub fn say_whole(options: &FileBufferOptions, is_left: impl Fn() -> bool) -> io:
         .open(pool)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
-        // Whoever has it says so in his turn, or is about to write.
+        // The process that has it says so itself, or is about to write.
         Err(Errno::WOULDBLOCK) => return Ok(()),
         Err(error) => return Err(error.into()),
     }

@@ -35,7 +35,7 @@ forebay::mutants! {
         FilesPageCacheTrusted,
         /// DATA has a mark that the store of its files does not tell of.
         FilesMarkUnknown,
-        /// The file beside a pool is made this pool's before DATA's mark is judged.
+        /// The file beside a pool is made this pool's before DATA's mark is classified.
         FilesSideTakenUnjudged,
         /// DATA's mark says whole while names are durable in the log only.
         FilesWholeBeforeNames,

@@ -28,11 +28,11 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
 /// What recovery of the names tells of a file that has data in the pool.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// Open for reading and writing, under its acknowledged name or one that others gave it since.
+    /// Open for reading and writing, under its acknowledged name or one that another program gave it since.
     Open(OwnedFd),
     /// It was removed; its data goes too.
     Removed,
-    /// It is nowhere although nobody removed it: in words, with its last name. Its data is kept until
+    /// It is nowhere although it was not removed: in words, with its last name. Its data is kept until
     /// told otherwise.
     Missing(String),
 }

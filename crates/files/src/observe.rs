@@ -22,7 +22,7 @@ pub enum Synced {
     Everything,
 }
 
-/// Who an inode is said to be.
+/// The identity that an inode is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenIdentity {
     /// The inode's number.
@@ -31,9 +31,9 @@ pub struct SeenIdentity {
     pub generation: u64,
 }
 
-/// Whoever looks on.
+/// Watches what a thread does.
 pub trait Observer {
-    /// Who this inode is; the file system's own answer if none.
+    /// The identity of this inode; the file system's own answer if none.
     fn identity(&self, real: FileIdentity) -> Option<SeenIdentity>;
     /// Which mounting of the backing this is said to be: another number after each loss of what was not
     /// synced.
@@ -57,7 +57,7 @@ thread_local! {
     static OBSERVER: RefCell<Option<Rc<dyn Observer>>> = const { RefCell::new(None) };
 }
 
-/// Sets or clears who looks on at what this thread does.
+/// Sets or clears the observer of what this thread does.
 pub fn set_observer(observer: Option<Rc<dyn Observer>>) {
     let is_new = observer.is_some();
     let before = OBSERVER.with(|slot| slot.replace(observer)).is_some();
@@ -75,12 +75,12 @@ fn observer() -> Option<Rc<dyn Observer>> {
     OBSERVER.with(|slot| slot.borrow().clone())
 }
 
-/// Who an inode is said to be, if somebody says so.
+/// The identity that the observer gives an inode, if any.
 pub(crate) fn identity(real: FileIdentity) -> Option<SeenIdentity> {
     observer()?.identity(real)
 }
 
-/// Which mounting of the backing this is said to be, if somebody says so.
+/// Which mounting of the backing the observer says this is, if any.
 pub(crate) fn mounting() -> Option<u64> {
     Some(observer()?.mounting())
 }

@@ -11,7 +11,7 @@ pub(crate) struct PageCache(pub(crate) [u8; PageCache::BYTES]);
 
 impl PageCache {
     pub(crate) const BYTES: usize = 16;
-    /// None, or one that could lose pages that nobody has synced.
+    /// None, or one that could lose unsynced pages.
     pub(crate) const NONE: PageCache = PageCache([0; PageCache::BYTES]);
 
     /// The one that this file's pages are in.

@@ -344,12 +344,12 @@ impl Recovery<'_> {
         if row.size_bytes > target.size_bytes() {
             target.truncate(row.size_bytes, None)?;
         }
-        // What was reserved behind the end, and nobody knows of any more.
+        // What was reserved behind the end, and no process knows of any more.
         target.give_room_back(target.size_bytes());
         Ok(())
     }
 
-    /// No row and no segment is anybody's any more but of files that are kept.
+    /// No row and no segment belongs to any but the files that are kept.
     fn free_tables(&self, is_kept: &dyn Fn(&FileId) -> bool) -> io::Result<()> {
         let owned = self.owned.iter().filter(|(_, owner)| !is_kept(&owner.id));
         let owned: Vec<&(u32, Owner)> = owned.collect();
@@ -427,8 +427,8 @@ fn told_of(kept: HashMap<FileId, io::Error>) -> io::Error {
     }
 }
 
-/// A file beside the pool for the data of one that cannot have it. Nobody but its owner may read it, and
-/// it is nobody else's: beside a pool, everybody may be allowed to make files.
+/// A file beside the pool for the data of one that cannot have it. Only its owner may read it, and it
+/// belongs to this user: beside a pool, any user may be allowed to make files.
 fn save_to(lost_and_found: &Path, id: FileId) -> io::Result<(PathBuf, OwnedFd)> {
     let mut path = lost_and_found.to_path_buf().into_os_string();
     path.push(format!(".lost-{}", id.0));

@@ -102,7 +102,7 @@ fn a_file_that_there_is_no_room_for_does_not_keep_the_others_from_their_data() {
     let hole = fs::File::create(small.join("hole")).expect("create");
     hole.set_len(64 << 10).expect("longer");
     write_and_die(&rig, &["before", "small/hole", "behind"]);
-    // Somebody gives the room away that was reserved.
+    // Another program gives the reserved room away.
     let len_bytes = hole.metadata().expect("it is there").len();
     hole.set_len(0).expect("cut");
     hole.set_len(len_bytes).expect("longer");

@@ -1,7 +1,7 @@
-//! Pages of a file that shall be written to the disk once more, whatever the kernel thinks of them.
+//! Pages of a file that are to be written to the disk once more, whatever the kernel takes them for.
 //!
-//! After a failed sync the kernel calls pages clean that the disk lacks, and tells of it only descriptors that were
-//! open then. Who comes later must have them dirty before a sync says something.
+//! After a failed sync the kernel calls pages clean that the disk lacks, and tells of it only descriptors
+//! that were open then. For a later descriptor they must be dirty before a sync means anything.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) fn redirty(file: &File, range: Range<u64>) -> io::Result<()> {
         match populate(file, start, (end - start) as usize) {
             Ok(true) => observe::redirtied(FileIdentity::of(file)?, start..end),
             Ok(false) => return Ok(()),
-            // Cut meanwhile: what lies behind the end is nobody's.
+            // Cut meanwhile: what lies behind the end is no data.
             Err(_) if file.metadata()?.len().next_multiple_of(PAGE_BYTES) < end => continue,
             Err(error) => return Err(error),
         }

@@ -31,7 +31,7 @@ struct Files {
     /// How many are closed now.
     closed_count: usize,
     /// Inodes that are not known although a crash might lose some of what was done to them: files that
-    /// were let go, files and directories whose attributes changed; with the number of that change.
+    /// were released, files and directories whose attributes changed; with the number of that change.
     unsynced: HashMap<FileIdentity, u64>,
     changes: u64,
     /// The buffer is closed: files pass through.
@@ -68,7 +68,7 @@ impl Registry {
         }
     }
 
-    /// The handle of a file, made if nobody has it open.
+    /// The handle of a file, made if no caller has it open.
     ///
     /// # Errors
     /// The descriptor cannot be looked at.
@@ -138,8 +138,8 @@ impl Registry {
         self.lock().unsynced.get(&identity).copied()
     }
 
-    /// The backing has synced the inode since that change. Until then whoever else is asked to sync it
-    /// does so too.
+    /// The backing has synced the inode since that change. Until then any other handle that is asked to
+    /// sync it does so too.
     pub(crate) fn synced(&self, identity: FileIdentity, change: u64) {
         let mut files = self.lock();
         if files.unsynced.get(&identity) == Some(&change) {
@@ -237,7 +237,7 @@ impl Registry {
         oldest
     }
 
-    /// Settles files that were closed, and forgets those that nobody has opened meanwhile.
+    /// Settles files that were closed, and forgets those that were not opened meanwhile.
     fn let_go(&self, oldest: Vec<Closed>) {
         for closed in oldest {
             // Where the backing fails the file stays known, and with it what the pool has of it.

@@ -74,7 +74,7 @@ fn room_reserved_behind_the_end_stayed_after_a_kill_and_a_recovery() {
     for _ in 0..5 {
         file.append(&[7; 5000], true).expect("append");
     }
-    // As by a kill: nobody closes anything.
+    // As by a kill: nothing is closed.
     std::mem::forget(file);
     assert!(
         backing_bytes(&rig) > 25_000 + 2 * BLOCK,
@@ -148,7 +148,7 @@ fn an_append_that_a_full_disk_refused_left_its_beginning_in_the_file() {
         let file = buffer.adopt(open_file(&path)).expect("adopt");
         file.append(&[7; 5000], is_synced).expect("append");
         if is_synced {
-            // So much that nobody asked to be durable: what follows goes past the pool.
+            // So much without a sync: what follows goes past the pool.
             for _ in 0..2000 {
                 file.write_at(0, &[7; 5000], false).expect("write");
             }

@@ -22,7 +22,7 @@ struct Cached {
     medium: MemoryStore,
     dirty: Mutex<BTreeSet<u64>>,
     fails_next_sync: AtomicBool,
-    /// Whether somebody else's mapping keeps the pages in memory.
+    /// Whether another process's mapping keeps the pages in memory.
     is_mapped: bool,
 }
 

@@ -1,8 +1,8 @@
 //! The size table: a row for each file that has data in the pool.
 //!
 //! A row's size changes in the same transaction as the data that makes the file longer. After a crash
-//! a file is as long as its row says, or as the backing says if that is more: growth that nobody
-//! synced may be in the backing alone. That a file was cut must not be undone so. The row says where
+//! a file is as long as its row says, or as the backing says if that is more: growth that was never
+//! synced may be in the backing alone. That must not undo a cut. The row says where
 //! and in which epoch; the backing is cut before anything else is done with it, unless the side file
 //! says that this cut is durable there (`cuts`). While a cut is not known to be durable, the row of the
 //! next one tells of both: which of them recovery repeats depends on what had been settled by then.

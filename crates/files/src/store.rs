@@ -6,7 +6,7 @@
 //! reads as zeroes: the blocks of a file that is gone never reach the disk.
 //!
 //! What a store promises (see [`BackingStore`]) holds for each file: `sync` syncs every file that was
-//! written since its last good sync, and whoever syncs waits for one that is under way. Segments are the
+//! written since its last good sync, and a caller that syncs waits for a sync under way. Segments are the
 //! store's parts: a file that cannot be written or synced fails those that are mapped to it and no others.
 
 use std::collections::{HashMap, HashSet};
@@ -43,7 +43,7 @@ pub(crate) struct Mapping {
 
 /// See the module.
 pub(crate) struct VirtualStore {
-    /// What the pool is for, as its volume table shall name it.
+    /// What the pool is for, as its volume table is to name it.
     name: PathBuf,
     side: Backing,
     mark: Option<Box<dyn MarkPlace>>,
@@ -177,7 +177,7 @@ impl VirtualStore {
                 return self.write_side(within, bytes);
             }
             if !self.is_ready.load(Ordering::Acquire) {
-                // Nobody knows yet whose the blocks are: they would be dropped.
+                // The owners of the blocks are not known yet: they would be dropped.
                 return Err(io::ErrorKind::NotConnected.into());
             }
             let Some(Mapping { target, part }) = self.mapping(segment) else {
@@ -344,7 +344,7 @@ impl BackingStore for VirtualStore {
     }
 
     fn sync_domains(&self) -> FailedDomains {
-        // Whoever comes while others sync waits for them: what they took is synced then.
+        // A caller that comes during another's sync waits for it: what that took is synced then.
         let mut told = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.syncs.fetch_add(1, Ordering::Relaxed);
         // Files first: the tables may say that a file's blocks are gone from the pool. One that fails now

@@ -28,12 +28,12 @@ pub(crate) struct Target {
     descriptor: RwLock<Arc<File>>,
     /// The size that readers see: nothing is written behind it.
     size_bytes: AtomicU64,
-    /// The size that is committed: behind it may only be zeroes yet, which are nobody's.
+    /// The size that is committed: behind it may only be zeroes yet, which are no data.
     committed_bytes: AtomicU64,
     /// Up to here the page cache has what the pool has, and perhaps what others made of it since:
     /// write-back keeps away. Changes while write-back is excluded.
     handed_over_bytes: AtomicU64,
-    /// Syncs that failed. The kernel tells of each failure once, whoever asks.
+    /// Syncs that failed. The kernel tells of each failure once, to the first caller that asks.
     failed_syncs: AtomicU64,
     /// The same when the file was touched since its last good sync.
     failed_when_touched: AtomicU64,

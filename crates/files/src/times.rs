@@ -52,7 +52,7 @@ impl Times {
         }
     }
 
-    /// Somebody chose the time, and the backing has it.
+    /// A caller chose the time, and the backing has it.
     pub(crate) fn chosen(&self, file: &File) -> io::Result<()> {
         if self.modified_ns.load(Ordering::Acquire) != BACKINGS_OWN {
             let modified_ns = modified_of(&rustix::fs::fstat(file)?);

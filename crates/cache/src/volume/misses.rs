@@ -139,7 +139,7 @@ impl Volume {
             return Some(version);
         }
         crate::sync::look_hint();
-        // A failed fence has poisoned the pool, which every writer is told. The bytes that the
+        // A failed fence has poisoned the pool, which every writer learns. The bytes that the
         // backing gave are right all the same.
         let filled = core.fill(key, bucket, version, bytes);
         Some(filled.ok().flatten().unwrap_or(version))

@@ -35,11 +35,11 @@ pub(crate) struct Content {
     pub(crate) target: Arc<Target>,
     shared: Arc<Shared>,
     state: RwLock<State>,
-    /// Syncs of the backing's file, one at a time: whoever comes meanwhile waits for it.
+    /// Syncs of the backing's file, one at a time: a caller that comes meanwhile waits for it.
     syncing: Mutex<()>,
     /// Whether a sync has anything to do.
     needs_sync: AtomicBool,
-    /// Bytes written to the pool that nobody asked to be durable, since the last sync.
+    /// Bytes written to the pool since the last sync that no caller asked to be durable.
     unasked_bytes: AtomicU64,
 }
 
@@ -67,7 +67,7 @@ struct State {
 /// Why every call goes straight to the backing.
 #[derive(Debug, Default)]
 struct Suspended {
-    /// Somebody asked for it, and has not ended it.
+    /// A caller asked for it, and has not ended it.
     is_asked: bool,
     /// So many operations lend the file out for as long as they take.
     lent: u32,
@@ -75,7 +75,7 @@ struct Suspended {
     is_over: bool,
 }
 
-/// Who suspends a file.
+/// What suspends a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Suspender {
     /// A caller, until it ends it.
@@ -160,7 +160,7 @@ impl Content {
 
     /// A name of the inode went. If it was the last one, nothing of it need survive.
     pub(crate) fn unlinked(&self) {
-        // Whoever says so may have been wrong: somebody may have linked it meanwhile.
+        // The caller may have been wrong: another process may have linked it meanwhile.
         let is_nameless =
             rustix::fs::fstat(&*self.target.descriptor()).is_ok_and(|stat| stat.st_nlink == 0);
         if is_nameless {

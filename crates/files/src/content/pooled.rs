@@ -135,7 +135,7 @@ impl Content {
         }
     }
 
-    /// Nobody has the file open any more.
+    /// No caller has the file open any more.
     pub(crate) fn closed(&self) {
         let mut state = self.write_state();
         // What is others' by now is left alone.

@@ -20,7 +20,7 @@ impl Content {
         Ok(len)
     }
 
-    /// The same within the file, by somebody who holds its lock.
+    /// The same within the file, by a caller that holds its lock.
     pub(super) fn read_inside(
         &self,
         pooled: Option<&Pooled>,

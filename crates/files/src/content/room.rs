@@ -1,5 +1,5 @@
 //! Room in the backing for what the pool will write there: a full disk, or an end that the file cannot have,
-//! is told to whoever writes, while it can be told.
+//! is reported to the writer, while it can be.
 //!
 //! Before bytes are committed to the pool, the backing has room for the blocks that they lie in: it has
 //! data there already, or room was reserved (`fallocate`), be it behind the end or in a hole. What it was
@@ -24,7 +24,7 @@ const SPARE_BYTES_MAX: u64 = 16 << 20;
 /// What file systems give at least.
 const UNIT_BYTES: u64 = 4096;
 
-/// See the module. Always under the file's lock, and only while nobody else changes the file.
+/// See the module. Always under the file's lock, and only while no other process changes the file.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Bytes, in whole blocks, that have room.
@@ -37,7 +37,7 @@ pub(super) struct Room {
     reserved_end: u64,
     /// The backing cannot reserve.
     reserves_nothing: bool,
-    /// Somebody else has reserved behind the end, too.
+    /// Another process has reserved behind the end, too.
     is_shared: bool,
 }
 

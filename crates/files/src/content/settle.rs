@@ -49,7 +49,7 @@ impl Content {
         if state.pooled.is_some()
             && let Err(error) = self.give(&mut state, who)
         {
-            // If this fails too, whoever writes next does it.
+            // If this fails too, the next write does it.
             drop(self.take_back(&mut state));
             return Err(error);
         }
@@ -63,7 +63,7 @@ impl Content {
         Ok(())
     }
 
-    /// Drains the file and leaves the pool. Whoever suspends it for others brings the page cache up to date
+    /// Drains the file and leaves the pool. A suspension for others brings the page cache up to date
     /// first: they may not wait for the disk for ever, and what they read then is right all the same.
     fn give(&self, state: &mut State, who: Suspender) -> io::Result<()> {
         if who == Suspender::Caller {
@@ -131,7 +131,7 @@ impl Content {
         Ok(())
     }
 
-    /// Ends a suspension. If it was the last one, nobody else uses the file any more.
+    /// Ends a suspension. If it was the last one, no other process uses the file any more.
     pub(crate) fn resume(&self, who: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
         let suspended = &mut state.suspended;
@@ -147,7 +147,7 @@ impl Content {
         let size_bytes = self.target.backing_size()?;
         self.target.grown_to(size_bytes);
         state.passes_through = false;
-        // Others may have written what nobody synced.
+        // Other processes may have written without a sync.
         state.unsynced.everything = true;
         state.room.forget();
         self.note_unsynced(&state);
@@ -159,7 +159,7 @@ impl Content {
         self.read_state().passes_through
     }
 
-    /// Nobody has the file open any more, and it has no name: its data goes.
+    /// No caller has the file open any more, and it has no name: its data goes.
     pub(crate) fn is_unlinked(&self) -> bool {
         self.read_state().is_unlinked
     }

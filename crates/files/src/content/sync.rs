@@ -35,7 +35,7 @@ impl Content {
         }
         let failures = self.target.failed_syncs();
         if failures != state.failures_told {
-            // Somebody else's sync was told of a page that may have been this caller's.
+            // Another caller's sync was told of a page that may have been this caller's.
             state.failures_told = failures;
             state.unsynced.everything = true;
             return Err(io::Error::from_raw_os_error(libc::EIO));
@@ -99,8 +99,8 @@ impl Content {
         Ok(())
     }
 
-    /// Brings what only the page cache has into the pool. The file is hot then: who syncs once does so
-    /// again.
+    /// Brings what only the page cache has into the pool. The file is hot then: a program that syncs
+    /// once does so again.
     fn absorb(&self, state: &mut State) -> io::Result<()> {
         // A write that failed is remembered whole; the file ends where it ends.
         state.unsynced.ranges.cut(self.target.size_bytes());

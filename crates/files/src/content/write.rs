@@ -8,7 +8,7 @@ use super::{Content, State};
 use crate::errors::from_pool;
 use crate::mutants::{Mutant, mutated};
 
-/// After so many bytes that nobody asked to be durable, a file is not worth the pool.
+/// After so many bytes without a sync, a file is not worth the pool.
 const COLD_AFTER_BYTES: u64 = 8 << 20;
 /// Blocks of the tables that ride in a transaction beside the data, and the data's ragged ends.
 const BLOCKS_BESIDE: u64 = 6;
@@ -228,7 +228,7 @@ impl Content {
         Ok(())
     }
 
-    /// Whether the pool holds this block now. If not, it will not before somebody writes it there.
+    /// Whether the pool holds this block now. If not, it will not until a write puts it there.
     pub(super) fn is_held(&self, state: &State, block: u64) -> bool {
         let Some(pooled) = &state.pooled else {
             return false;

@@ -140,7 +140,7 @@ impl<S: NameSpace> Names<S> {
             if node.names.contains(&place) {
                 return Ok(id);
             }
-            // A name that somebody else gave it. With one name in all, the old one is gone.
+            // A name that another program gave it. With one name in all, the old one is gone.
             let old = node.names.first().cloned();
             let record = match old {
                 Some(from) if seen.links == 1 || seen.is_directory() => Record::Rename {

@@ -1,5 +1,5 @@
 //! Where a crash left what the log speaks of: every name that any inode ever had while the log ran is
-//! looked at, from the root down. What is under none of them somebody else has moved, or it is lost:
+//! looked at, from the root down. What is under none of them was moved by another program, or is lost:
 //! then it is looked for by what it is (see [`super::search`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -27,11 +27,11 @@ pub(super) struct Located<H> {
     pub handles: HashMap<FileId, H>,
     /// Names under which inodes were found.
     pub at: BTreeMap<FileId, BTreeSet<Place>>,
-    /// Who has each name that was looked at; nobody's that the log knows: none.
+    /// Which inode has each name that was looked at; none: one that the log does not know.
     pub occupied: HashMap<Place, Option<FileId>>,
     /// Staged names of inodes that were made, but not recorded.
     pub unfinished: Vec<(Place, bool)>,
-    /// Inodes that are under no name the log mentions: nobody but others put them there.
+    /// Inodes that are under no name the log mentions: only other programs can have put them there.
     pub elsewhere: BTreeMap<FileId, H>,
     /// Devices, as the log calls them, that have been mounted all the time: the kernel kept everything
     /// that was done there, and where things are now is where they belong.

@@ -71,7 +71,7 @@ struct Inner {
     introduced: HashSet<FileId>,
     /// What the current log says of the file systems that it tells of, by device.
     file_systems: BTreeMap<u64, Vec<Record>>,
-    /// Inodes that somebody relies on to be found after a crash.
+    /// Inodes that must be found after a crash: the pool has data of them.
     held: BTreeSet<FileId>,
     draw: DrawId,
     /// What the next log begins with, while the backing is synced for it.
@@ -84,9 +84,9 @@ struct Inner {
     broken: Option<String>,
     /// Nothing has to be recorded any more: the pool is closed.
     is_over: bool,
-    /// Tells whoever begins new logs that it is time.
+    /// Tells the checkpointing thread that it is time for a new log.
     ask: Option<SyncSender<()>>,
-    /// He was told.
+    /// It was told.
     is_asked: bool,
 }
 
@@ -199,7 +199,7 @@ impl<S: NameSpace> Names<S> {
         self.lock().ask = Some(ask);
     }
 
-    /// Nobody relies on the inode any more: its data is in the backing, or forgotten.
+    /// The inode need not be found any more: its data is in the backing, or forgotten.
     pub(crate) fn release(&self, id: FileId) {
         let mut inner = self.lock();
         inner.held.remove(&id);
@@ -222,7 +222,7 @@ impl<S: NameSpace> Names<S> {
         used > all / 2
     }
 
-    /// Begins a new log that knows only what somebody relies on. The backing is synced meanwhile, and
+    /// Begins a new log that knows only the inodes held. The backing is synced meanwhile, and
     /// names go on changing.
     ///
     /// # Errors
@@ -241,7 +241,7 @@ impl<S: NameSpace> Names<S> {
         inner.switch_log(synced, synced_ns)
     }
 
-    /// The same, while nobody may change names: the log has no room.
+    /// The same, while no thread may change names: the log has no room.
     fn make_room(&self, inner: &mut Inner) -> io::Result<()> {
         let (used, all) = inner.log.fill();
         if used + ROOM_BYTES.min(all / 2) <= all {
@@ -311,7 +311,7 @@ impl Inner {
             && used > all / 2
             && !self.is_asked
         {
-            // Where he was told and is not done yet, that will do.
+            // A full channel will do: that thread was told and is not done yet.
             let _ = ask.try_send(());
             self.is_asked = true;
         }
@@ -325,7 +325,7 @@ impl Inner {
         (self.draw)()
     }
 
-    /// An inode without a name that nobody holds will not be heard of again.
+    /// An inode without a name that is not held will not be named again.
     fn forget_if_gone(&mut self, id: FileId) {
         let is_gone = |node: &table::Node| node.names.is_empty();
         if self.table.node(id).is_some_and(is_gone) && !self.held.contains(&id) {

@@ -28,7 +28,7 @@ impl<S: NameSpace> Names<S> {
         inner.check()?;
         let made = make()?;
         let Some(seen) = self.space.look(directory, name)? else {
-            // Somebody else has removed it already.
+            // Another process has removed it already.
             return Ok(made);
         };
         let id = inner.new_id()?;
@@ -75,7 +75,7 @@ impl<S: NameSpace> Names<S> {
         let before = self.space.seen(subject)?;
         let sync = || self.space.sync_inode(subject);
         let known = match self.introduced(&mut inner, subject, &before, &sync) {
-            // The name that it was opened by is gone, and nobody told us of its others.
+            // The name that it was opened by is gone, and its others are not known here.
             Err(error) if error.raw_os_error() == Some(libc::ESTALE) => {
                 inner.check()?;
                 perform()?;

@@ -77,7 +77,7 @@ pub(crate) fn checkpoint_in_background(names: &Arc<RealNames>) -> io::Result<()>
     let work = move || {
         while asked.recv().is_ok() {
             if let Some(names) = names.upgrade() {
-                // What fails goes on with the old log; who finds that full is told.
+                // What fails goes on with the old log; a caller that finds that full gets an error.
                 drop(names.checkpoint());
             }
         }
@@ -136,8 +136,8 @@ impl NamesRecovery for RealRecovery {
     }
 }
 
-/// A file that its owner may not write is written all the same: what is in the pool was written when he
-/// might.
+/// A file that its owner may not write is written all the same: what is in the pool was written while
+/// the owner still could.
 fn open_for_writing(held: &OwnedFd) -> io::Result<OwnedFd> {
     let link = link_of(held.as_fd());
     let open = || rustix::fs::open(&link, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());

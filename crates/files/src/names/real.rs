@@ -329,7 +329,7 @@ impl NameSpace for RealSpace {
             let group = Gid::from_raw(creation.group);
             let flags = AtFlags::SYMLINK_NOFOLLOW;
             let given = rustix::fs::chownat(directory, name, Some(user), Some(group), flags);
-            // Who may not give files away made it as himself.
+            // A process that may not give files away made it as its own user.
             given.or_else(|error| match error {
                 Errno::PERM => Ok(()),
                 error => Err(error),
@@ -403,7 +403,7 @@ impl NameSpace for RealSpace {
     }
 
     fn mark(&self, handle: &Arc<OwnedFd>) -> io::Result<Option<Mark>> {
-        // Who may not read a directory is not told; a mounted file is on no file system of its own.
+        // None without read permission on the directory; a mounted file is on no file system of its own.
         let uuid = readable(handle.as_fd()).ok();
         let uuid = uuid.and_then(|open| file_system::uuid_of(open.as_fd()));
         let is_watched = observe::mounting().is_some();

@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
     There,
     /// It was removed, or the log never knew it.
     Gone,
-    /// It is not to be found, or somebody else's file has its name; why, in words.
+    /// It is not to be found, or another program's file has its name; why, in words.
     Missing(String),
 }
 
@@ -253,7 +253,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
         }
     }
 
-    /// Gets what has the name out of the way. `false` if that is nobody of ours.
+    /// Gets what has the name out of the way. `false` if the log does not know that.
     fn vacate(&mut self, place: &Place) -> io::Result<bool> {
         let id = match self.now.occupied.get(place) {
             None => return Ok(true),
@@ -302,7 +302,7 @@ impl<'a, S: NameSpace> Work<'a, S> {
         self.space.make(&directory, &staged.name, &creation)?;
         let seen = self.space.look(&directory, &staged.name)?;
         let identity = seen.expect("it was just made").identity;
-        // Before it has its name: under that one it could not be told from somebody else's file.
+        // Before it has its name: under that one it could not be told from another program's file.
         if !mutated(Mutant::FilesRemadeUnrecorded) {
             (self.record)(Record::Remade { id, identity })?;
         }

@@ -72,7 +72,7 @@ impl<S: NameSpace> Search<'_, S> {
         Ok(sought)
     }
 
-    /// Whether an inode that is nowhere we know must be somewhere we do not, unless somebody removed it:
+    /// Whether an inode that is nowhere we know must be somewhere we do not, unless it was removed:
     /// a crash can have lost what was made just before it.
     fn must_exist(&self, id: FileId) -> bool {
         let node = self.table.node(id).expect("only the table's are missing");

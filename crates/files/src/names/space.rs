@@ -1,5 +1,5 @@
-//! What the names module asks of a file system: directories by handle, names in them, and who is
-//! behind a name. [`super::real::RealSpace`] is the kernel's; tests have a tree that forgets.
+//! What the names module asks of a file system: directories by handle, names in them, and which
+//! inode is behind a name. [`super::real::RealSpace`] is the kernel's; tests have a tree that forgets.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -22,7 +22,7 @@ pub(crate) struct Identity {
 }
 
 /// Which mounting of a file system, of all that ever were. While it lasts the kernel forgets nothing
-/// that was done, whatever became of those who did it.
+/// that was done, whatever became of the processes that did it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mounting {
     /// The boot's id.
@@ -114,9 +114,9 @@ pub(crate) trait NameSpace {
 
     /// The directory that all names are under.
     fn root(&self) -> Self::Handle;
-    /// Who is held.
+    /// The identity of what is held.
     fn seen(&self, handle: &Self::Handle) -> io::Result<Seen>;
-    /// Who has the name now.
+    /// The identity of what has the name now.
     fn look(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<Option<Seen>>;
     /// Holds what has the name.
     fn hold(&self, directory: &Self::Handle, name: &OsStr) -> io::Result<Self::Handle>;
@@ -165,7 +165,7 @@ pub(crate) trait NameSpace {
     fn sync_inode(&self, handle: &Self::Handle) -> io::Result<()>;
     /// Makes everything durable.
     fn sync_all(&self) -> io::Result<()>;
-    /// What was made before this moment is durable even if nobody synced it.
+    /// What was made before this moment is durable even without a sync.
     fn settled_ns(&self) -> i128;
     /// The clock that inodes' times are taken from, in nanoseconds since 1970.
     fn now_ns(&self) -> i128;

@@ -41,12 +41,12 @@ pub(crate) struct Node {
     pub names: BTreeSet<Place>,
     /// All its names ever.
     pub mentioned: BTreeSet<Place>,
-    /// Somebody else took its name: where it is now is not ours to say.
+    /// Another program took its name: where it is now is not known here.
     pub displaced: bool,
 }
 
 impl Node {
-    /// Who it is.
+    /// Its last identity.
     pub(crate) fn identity(&self) -> Identity {
         *self.identities.last().expect("a node has an identity")
     }
@@ -77,7 +77,7 @@ impl Table {
         self.nodes.iter().map(|(id, node)| (*id, node))
     }
 
-    /// Who has the name in the end.
+    /// The inode that has the name in the end.
     pub(crate) fn at(&self, place: &Place) -> Option<FileId> {
         self.places.get(place).copied()
     }
@@ -229,7 +229,7 @@ impl Table {
         if let Some(before) = self.places.insert(place.clone(), id)
             && before != id
         {
-            // Nobody told the log where that one went.
+            // The log does not say where that one went.
             let node = self.nodes.get_mut(&before).expect("places name nodes");
             node.names.remove(place);
             node.displaced |= node.names.is_empty();

@@ -34,7 +34,7 @@ impl World {
         self.space.power.last(None);
     }
 
-    /// Nobody relies on an inode that lives on under names which the log does not know.
+    /// Releases inodes that live on under names which the log does not know.
     fn let_go_of_unknown(&mut self, names: &Names<ModelSpace>) {
         let is_known = |id: FileId| {
             let inner = names.lock();
@@ -47,7 +47,7 @@ impl World {
         unknown.iter().for_each(|(id, _)| names.release(*id));
     }
 
-    /// Somebody else's change; what the kernel refuses is none.
+    /// Another program's change; what the kernel refuses is none.
     fn interfere(&mut self, step: Step) {
         let new = self.new_path(step);
         let (to, name) = self.hold(&new);

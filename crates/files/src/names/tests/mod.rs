@@ -51,9 +51,9 @@ const AREA_BYTES: usize = 64 << 10;
 struct World {
     space: ModelSpace,
     area: Arc<PoweredArea>,
-    /// Who makes inodes has a number: the owner of what it makes.
+    /// Makers of inodes have numbers: the owner of what one makes.
     makers: u32,
-    /// What somebody relies on, with the inodes.
+    /// What is relied on, with the inodes.
     held: Vec<(FileId, u64)>,
     next_id: Arc<AtomicU64>,
 }
@@ -210,7 +210,7 @@ impl World {
         }
     }
 
-    /// What a step would make of a tree, with nobody's power failing.
+    /// What a step would make of a tree, without a power failure.
     fn after(&self, step: Step, before: &Tree) -> Tree {
         let mut disk = self.space.disk.lock().unwrap().clone();
         disk.tree = before.clone();

@@ -201,7 +201,7 @@ fn a_number_that_is_used_again_is_not_taken_for_the_inode_that_had_it() {
     create(&names, &place, "", "one");
     let inode = fs::metadata(place.path("one")).unwrap().ino();
     names.remove(&root, os("one"), false).unwrap();
-    // The removal was kept; then somebody else made a file of the same name and, where the file system
+    // The removal was kept; then another program made a file of the same name and, where the file system
     // does so, the same number.
     fs::write(place.path("one"), "not ours").unwrap();
     let again = fs::metadata(place.path("one")).unwrap().ino() == inode;
@@ -274,7 +274,7 @@ fn others_files_are_left_alone_and_told_of() {
     assert_eq!(place.tree(), ["elsewhere", "kept", "made"]);
 }
 
-/// Logs are turned over, directories move, files go, before anybody recovers what the pool has of them.
+/// Logs are turned over, directories move, files go, before a process recovers what the pool has of them.
 fn others_at_work(place: &Place) -> [FileId; 4] {
     fs::create_dir(place.path("logs")).unwrap();
     fs::write(place.path("logs/old"), "old").unwrap();

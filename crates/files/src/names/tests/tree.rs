@@ -12,7 +12,7 @@ use crate::names::proof::Proof;
 use crate::names::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace};
 use crate::names::space::{Renaming, Seen, Sought};
 
-/// Every directory has this too, of which nobody is told more: a mount that is dead, say.
+/// Every directory has this too, and every look at it fails: a dead mount, say.
 const UNSEEN: &str = "unseen";
 
 /// Fails everything after so many steps.
@@ -72,14 +72,14 @@ enum Change {
 
 const ROOT: u64 = 1;
 
-/// Inodes by a number that is never used again, and who has which name.
+/// Inodes by a number that is never used again, and which of them has which name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tree {
     inodes: BTreeMap<u64, Inode>,
     entries: BTreeMap<Entry, u64>,
 }
 
-/// What a name stands for: who made it, its mode, its target, the first of its names.
+/// What a name stands for: its maker, its mode, its target, the first of its names.
 pub(crate) type Shape = BTreeMap<PathBuf, (u32, u32, OsString, PathBuf)>;
 
 impl Tree {
@@ -250,7 +250,7 @@ impl Tree {
         }
     }
 
-    /// What it looks like to who reads it.
+    /// What it looks like to a reader.
     pub(crate) fn shape(&self) -> Shape {
         let paths: BTreeMap<PathBuf, u64> = self
             .entries
