@@ -1,5 +1,5 @@
 //! Short scripts that lead straight to where a fault would show, with few images each: what is left to
-//! chance is who meets whom, and where the power fails.
+//! chance is which actors meet, and where the power fails.
 
 use crate::focus_scripts::{read, write};
 use crate::scenario::{Change, Item, Script, Shape, Step};
@@ -134,8 +134,8 @@ pub fn new_blocks(rng: &mut fastrand::Rng, shape: &Shape, count: Range<usize>) -
 }
 
 /// A transaction of two blocks; then one of them alone, in another lane, and others, until the slot that
-/// it had is taken. Meanwhile a third actor is in the midst of something older, so that nobody acknowledges the
-/// first two.
+/// it had is taken. Meanwhile a third actor is in the midst of something older, so that the first two
+/// are not acknowledged.
 pub fn overtaken(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     let items = [0, 1].map(|block| Item {
         block,

@@ -19,7 +19,7 @@ const REGION_STEP_BYTES: u64 = 256;
 /// A region that is too small even so.
 const REGION_BYTES_MAX: u64 = 1 << 20;
 
-/// Who makes and opens an engine.
+/// What makes and opens an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Maker {
     /// The lab.
@@ -184,7 +184,7 @@ impl OpenEngine {
         &*self.engine
     }
 
-    /// Waits until nobody else updates this block.
+    /// Waits until no other actor updates this block.
     pub fn lock_updates(&self, block: usize) -> MutexGuard<'_, ()> {
         forebay_pmem::lock_or_yield(&self.updates[block])
     }

@@ -1,6 +1,6 @@
 //! Faults that the checker has found and that are not cured yet, each with seeds that show it. A
-//! campaign counts them apart and goes on; whoever cures one takes it off the list, which a test says
-//! when it is due.
+//! campaign counts them apart and goes on; a fix takes its fault off the list, and a test says when that
+//! is due.
 
 use crate::explore::Scenario;
 

@@ -52,7 +52,7 @@ pub struct Violation {
     pub text: String,
 }
 
-/// Who is told of each image: its hash.
+/// Is told of each image: its hash.
 pub trait Tally {
     /// An image was recovered and judged; a process had been killed on the way to it or not. Returns
     /// whether to go on.

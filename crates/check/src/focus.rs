@@ -35,7 +35,7 @@ pub enum Focus {
     Killed,
     /// On a plain file: a fence fails, and another process goes on before the power does.
     Pages,
-    /// Short: two actors who meet while each is at the backing; a sync fails.
+    /// Short: two actors that meet while each is at the backing; a sync fails.
     AtBacking,
     /// Short: a discard's sync fails, or its process is killed before it; the next process reads that.
     Restarted,
@@ -236,7 +236,7 @@ impl Focus {
             Focus::FailedFence => {
                 shape.strict = rng.bool();
                 shape.fill_on_read = true;
-                // Who waits for a lane alone never has the key's lock after it.
+                // An actor that waits for the only lane never has the key's lock after it.
                 shape.lanes = if shape.strict { 1 } else { 2 };
             }
             Focus::Zeroings | Focus::Growth | Focus::Killed => shape.fill_on_read = true,
@@ -316,7 +316,7 @@ impl Focus {
         shape
     }
 
-    /// Who of its actors goes on.
+    /// Which of its actors runs next.
     pub fn policy(self, rng: &mut fastrand::Rng, actors: usize) -> Policy {
         let opens_windows = match self {
             Focus::Zeroings if rng.bool() => {

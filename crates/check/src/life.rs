@@ -23,7 +23,7 @@ pub struct Plan<'a> {
     pub shape: &'a Shape,
     /// What it starts from.
     pub start: &'a Image,
-    /// Who works on it, one after the other.
+    /// The processes that work on it, one after the other.
     pub processes: Vec<Process>,
     /// Which crashes are noted.
     pub capture: Capture,

@@ -175,7 +175,7 @@ fn readers(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     script
 }
 
-/// Who of the actors goes on.
+/// Which of the actors runs next.
 pub fn policy(rng: &mut fastrand::Rng, actors: usize) -> Policy {
     match rng.u8(..3) {
         0 => Policy::random(rng, actors, 200),

@@ -17,7 +17,7 @@ pub type BlockStates = Box<[ContentId]>;
 /// each doubles the states.
 const STATES_MAX: usize = 20_000;
 
-/// Distinct block contents, with who made them first.
+/// Distinct block contents, with the operation that made each first.
 #[derive(Default)]
 pub struct Contents {
     ids: HashMap<Box<[u8]>, ContentId>,
@@ -46,7 +46,7 @@ impl Contents {
         &self.all[id as usize].0
     }
 
-    /// Who made them.
+    /// What made them first.
     pub fn origin(&self, id: ContentId) -> &str {
         &self.all[id as usize].1
     }
@@ -80,7 +80,7 @@ pub enum Outcome {
     Done,
     /// It did not and never will.
     Refused,
-    /// Nobody knows: it failed where it may have become durable.
+    /// Unknown: it failed where it may have become durable.
     Unknown,
 }
 

@@ -219,7 +219,7 @@ impl OpenPool {
         });
     }
 
-    /// Somebody meets a page of a member.
+    /// An actor meets a page of a member.
     pub fn meet(&self, member: usize, page: u64) {
         forebay::testing::load(&self.pool, member, page * PAGE_BYTES as u64);
     }

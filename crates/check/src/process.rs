@@ -15,7 +15,7 @@ pub struct Process {
     pub begins: Begins,
     /// What its actors do.
     pub script: Script,
-    /// Who of them goes on.
+    /// Which of them runs next.
     pub policy: Policy,
     /// Where it is killed; what it passes while it comes to life, and while it closes, counts.
     pub kill: Option<Kill>,
@@ -103,7 +103,7 @@ impl Running<'_> {
         });
     }
 
-    /// Does something with nobody beside it; none if the process is killed meanwhile.
+    /// Does something with no other actor at work; none if the process is killed meanwhile.
     fn alone<T>(&mut self, work: impl FnOnce() -> T) -> Result<Option<T>, String> {
         let policy = Policy::Preemptions(Vec::new());
         let scheduler = Scheduler::new(policy, 1, self.name.to_string(), self.kill);
@@ -154,7 +154,7 @@ impl Running<'_> {
         failure.map_or_else(|| Ok(scheduler.has_killed()), Err)
     }
 
-    /// Checks a cache that nobody works on any more, and leaves it, in order or not. Returns whether the
+    /// Checks a cache that no actor works on any more, and leaves it, in order or not. Returns whether the
     /// process was killed.
     fn close(&mut self, cache: OpenCache, in_order: bool) -> Result<bool, String> {
         let world = self.world;

@@ -301,7 +301,7 @@ pub enum Step {
     },
     /// One round of write-back.
     WriteBack,
-    /// Take a block out of the pool, written back or not, with nobody else at work.
+    /// Take a block out of the pool, written back or not, with no other actor at work.
     Forget { volume: usize, block: usize },
     /// An append and a word elsewhere with one call.
     AppendWord {
@@ -479,7 +479,7 @@ fn work(rng: &mut fastrand::Rng, shape: &Shape, hot: usize, flavour: &Flavour) -
     }
 }
 
-/// What those who keep house do.
+/// What the maintenance actors do.
 struct Chores {
     /// How likely each chore is, out of their sum.
     weights: [u8; CHORES],

@@ -17,10 +17,10 @@ const POINTS_MAX: u64 = 2_000_000;
 /// A turn never takes so long, however slow the machine.
 const TURN_MAX: Duration = Duration::from_secs(60);
 
-/// Who goes on at a point.
+/// Which actor runs on at a point.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// Anybody, with this many chances in 256 that it is not the one that runs, and more of them
+    /// Any actor, with this many chances in 256 that it is not the one that runs, and more of them
     /// before a fence.
     Random { rng: fastrand::Rng, switches: u32 },
     /// The one with the highest priority; at each of some steps the one that runs falls to the
@@ -84,9 +84,9 @@ struct State {
     yields: u32,
     /// Points of all kinds.
     points: u64,
-    /// Somebody gave up; nobody goes on.
+    /// An actor gave up; none goes on.
     stopped: bool,
-    /// Here everybody stops.
+    /// Here every actor stops.
     kill: Option<Kill>,
     has_killed: bool,
 }
@@ -124,7 +124,7 @@ thread_local! {
 }
 
 impl Scheduler {
-    /// A scheduler of `actors` actors, all of them ready, who are unwound at `kill`.
+    /// A scheduler of `actors` actors, all of them ready, that are unwound at `kill`.
     pub fn new(policy: Policy, actors: usize, name: String, kill: Option<Kill>) -> Arc<Scheduler> {
         let mut state = State {
             policy,

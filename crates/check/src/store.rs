@@ -281,7 +281,7 @@ impl BackingStore for CrashStore {
                 out[..len].copy_from_slice(&rest[..len]);
             }
         }
-        // What was read may be old by the time somebody looks at it.
+        // What was read may be old by the time an actor looks at it.
         self.call_hook(StoreEvent::Read);
         Ok(())
     }

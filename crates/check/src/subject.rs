@@ -205,7 +205,7 @@ pub fn open(
 }
 
 impl OpenCache {
-    /// Somebody who works on it.
+    /// An actor that works on it.
     pub fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Actor<'a> {
         match self {
             OpenCache::Pool(pool) => Actor::Pool(PoolActor::new(world, shape, pool)),
@@ -271,7 +271,7 @@ impl OpenCache {
     }
 }
 
-/// One who works on a cache.
+/// A thread that works on a cache.
 pub enum Actor<'a> {
     /// On a pool.
     Pool(PoolActor<'a>),

@@ -69,7 +69,7 @@ struct Recorder {
     unsettled: BTreeSet<usize>,
     /// Blocks that their backings lacked when a page went bad.
     dirty_when_lost: BTreeSet<usize>,
-    /// Operations of which nobody will ever know whether they took effect.
+    /// Operations of which it stays unknown whether they took effect.
     open_for_good: usize,
     /// Something was stored since the last crash was noted.
     is_news: bool,
@@ -371,7 +371,7 @@ impl World {
         self.lock().unsettled.range(blocks).next().is_some()
     }
 
-    /// Operations of which nobody will ever know whether they took effect; each of them doubles
+    /// Operations of which it stays unknown whether they took effect; each of them doubles
     /// the states that the oracle keeps.
     pub fn open_for_good(&self) -> usize {
         self.lock().open_for_good
@@ -409,7 +409,7 @@ impl World {
         self.is_killed.fetch_or(is_killed, Ordering::Relaxed);
         let mut recorder = self.lock();
         recorder.events.push(Event::Ended);
-        // Who attaches a backing knows what it has.
+        // An attach knows what its backing has.
         recorder.unsettled.clear();
         recorder.open_for_good = 0;
         recorder.is_news = true;

@@ -10,7 +10,7 @@ use forebay::{Backing, Error, Pool, PoolOptions, Volume};
 const BLOCK_BYTES: usize = 4096;
 /// More than the pool holds, so that blocks come and go.
 const BLOCKS: u64 = 1536;
-/// Blocks that everybody fights for.
+/// Blocks that all threads contend for.
 const HOT_BLOCKS: u64 = 8;
 const ROUNDS: u64 = 1500;
 

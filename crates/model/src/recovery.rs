@@ -14,7 +14,7 @@ pub struct Plan {
     pub checkpoint_line: Option<u8>,
     /// The final mapping.
     pub map: [Option<Mapped>; KEYS],
-    /// Positions to clear: named or torn, and nobody's now.
+    /// Positions to clear: named or torn, and unmapped now.
     pub cleared: Vec<u8>,
     /// Positions whose entry is to be written.
     pub written: Vec<u8>,

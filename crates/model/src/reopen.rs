@@ -202,7 +202,7 @@ fn resolve_doubts(world: &mut World, config: &Config) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Every key that nobody is changing reads as promised, and every clean block is on the backing for good.
+/// Every key that no thread is changing reads as promised, and every clean block is on the backing for good.
 pub fn check_reads(world: &World, config: &Config) -> Result<(), Violation> {
     let layout = Layout::new(config);
     for key in 0..config.keys as u8 {

@@ -149,7 +149,7 @@ pub struct World {
     pub map: [Option<Mapped>; KEYS],
     /// Changes of a key so far.
     pub version: [u8; KEYS],
-    /// Who holds a key: thread + 1.
+    /// The thread that holds a key, plus 1.
     pub locked: [u8; KEYS],
     /// Write-backs of a key under way.
     pub writing_back: [u8; KEYS],
@@ -161,7 +161,7 @@ pub struct World {
     pub marked: (u16, u16),
     /// Lanes: absolute head, tail and published end.
     pub lanes: [(u8, u8, u8); LANES],
-    /// Who holds a lane: thread + 1.
+    /// The thread that holds a lane, plus 1.
     pub lane_owner: [u8; LANES],
     /// Lower bound of the sequence in flight in a lane, 0 for none.
     pub in_flight: [u8; LANES],

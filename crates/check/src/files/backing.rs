@@ -179,7 +179,7 @@ struct State {
     on_sync: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// What the buffer is told of who is who: small numbers, used again as soon as they are free.
+/// The identities that the buffer is told: small numbers, used again as soon as they are free.
 #[derive(Clone, Debug, Default)]
 pub struct Identities {
     by_inode: HashMap<Inode, (u64, u64)>,
@@ -240,7 +240,7 @@ impl Backing {
         Tree::read(&self.root, &self.lock().numbers)
     }
 
-    /// Who is who, for the next life.
+    /// The inodes' identities, for the next life.
     pub fn identities(&self) -> Identities {
         self.lock().identities.clone()
     }

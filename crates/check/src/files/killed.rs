@@ -1,5 +1,5 @@
-//! A process that is killed, and a kernel that is not: nothing of what was done is lost, and others go
-//! on changing names before anybody recovers.
+//! A process that is killed, and a kernel that is not: nothing of what was done is lost, and other
+//! programs go on changing names before a process recovers.
 
 use super::life::{Case, Image, Life};
 use super::oracle::{FILE_MODE, File, Model, Thing};

@@ -76,7 +76,7 @@ pub struct Life {
     pub steps: Vec<Step>,
     /// What a crash in the midst of each step may leave too.
     in_part: Vec<Vec<Model>>,
-    /// Who is who.
+    /// The inodes' identities.
     pub identities: Identities,
 }
 

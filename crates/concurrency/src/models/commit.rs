@@ -167,7 +167,7 @@ pub(crate) fn checkpoint_waits() {
     third.join().unwrap();
 }
 
-/// What a record may claim: the watermark covers only what is published, whoever refreshed it.
+/// What a record may claim: the watermark covers only what is published, whichever thread refreshed it.
 pub(crate) fn watermark_waits() {
     set_thread_hint(0);
     let lanes = Arc::new(Lanes::new(2, 256, 64, 0));

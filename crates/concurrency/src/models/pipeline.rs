@@ -10,7 +10,8 @@ use crate::slots::Slots;
 use crate::sync::{AtomicU32, Ordering};
 use crate::word_set_queue::{WordSetQueue, numbers};
 
-/// What was written before an element was pushed is seen by whoever pops it, and each producer's elements stay in order.
+/// The thread that pops an element sees what was written before the push, and each producer's elements
+/// stay in order.
 pub(crate) fn queue_keeps_and_orders() {
     let queue = Arc::new(Queue::with_capacity(4));
     let payload: Arc<Vec<AtomicU32>> = Arc::new((0..3).map(|_| AtomicU32::new(0)).collect());
@@ -55,7 +56,7 @@ pub(crate) fn queue_keeps_and_orders() {
     assert_eq!(popped, [0, 1, 2]);
 }
 
-/// A full queue refuses, and what it took comes out once, whoever pops.
+/// A full queue refuses, and what it took comes out once, whichever thread pops.
 pub(crate) fn queue_is_bounded() {
     let queue = Arc::new(Queue::with_capacity(2));
     assert!(queue.try_push(0) && queue.try_push(1) && !queue.try_push(9));
@@ -74,7 +75,7 @@ pub(crate) fn queue_is_bounded() {
     assert_eq!(all, if pushed { vec![0, 1, 2] } else { vec![0, 1] });
 }
 
-/// Whoever pops an element sees what was done before it was pushed.
+/// The thread that pops an element sees what was done before it was pushed.
 pub(crate) fn queue_hands_over() {
     let queue = Arc::new(Queue::with_capacity(2));
     let payload = Arc::new(AtomicU32::new(0));
@@ -132,7 +133,7 @@ pub(crate) fn groups_lose_nothing() {
     assert_eq!(taken, [0, 1]);
 }
 
-/// A slot is one thread's at a time, and whoever takes it sees what its last holder did.
+/// A slot is one thread's at a time, and the thread that takes it sees what its last holder did.
 pub(crate) fn slots_go_to_one() {
     let slots = Arc::new(Slots::new(2, 1, |_| false));
     let holders: Arc<Vec<AtomicU32>> = Arc::new((0..2).map(|_| AtomicU32::new(0)).collect());
@@ -160,7 +161,7 @@ pub(crate) fn slots_go_to_one() {
     assert_eq!(slots.free_count(), 2, "a slot is lost");
 }
 
-/// Free entries are one thread's at a time, and whoever takes one sees what its last holder did.
+/// Free entries are one thread's at a time, and the thread that takes one sees what its last holder did.
 pub(crate) fn free_entries_go_to_one() {
     let index = Arc::new(Index::with_used(2, |_| false));
     let holders: Arc<Vec<AtomicU32>> = Arc::new((0..2).map(|_| AtomicU32::new(0)).collect());
