@@ -138,8 +138,8 @@ pub(crate) fn slots_go_to_one() {
     let slots = Arc::new(Slots::new(2, 1, |_| false));
     let holders: Arc<Vec<AtomicU32>> = Arc::new((0..2).map(|_| AtomicU32::new(0)).collect());
     let use_one = |slots: &Slots, holders: &[AtomicU32]| {
-        let stock = slots.stock(0);
-        if let Some(slot) = stock.take() {
+        let slot_cache = slots.slot_cache(0);
+        if let Some(slot) = slot_cache.take() {
             let holder = &holders[slot as usize];
             assert_eq!(
                 holder.load(Ordering::Relaxed),
@@ -148,7 +148,7 @@ pub(crate) fn slots_go_to_one() {
             );
             holder.store(1, Ordering::Relaxed);
             holder.store(0, Ordering::Relaxed);
-            stock.give(slot);
+            slot_cache.give(slot);
         }
     };
     let other = {
