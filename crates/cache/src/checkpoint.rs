@@ -1,7 +1,7 @@
-//! The checkpoint: what the table holds durably, the log need not tell again.
+//! The checkpoint: what the table holds durably, the log need not repeat.
 //!
 //! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
-//! bring back the past. The steps carry the numbers of `docs/commit-and-recovery.md`.
+//! undo newer ones. The steps carry the numbers of `docs/commit-and-recovery.md`.
 
 mod touched;
 
@@ -19,7 +19,7 @@ use touched::Touched;
 const READ_AHEAD_BYTES: u64 = 1024;
 
 impl Core {
-    /// Makes everything published so far durable in place, then lets its log space go.
+    /// Makes everything published so far durable in place, then frees its log space.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.checkpoint_as(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
     }

@@ -299,7 +299,7 @@ impl Core {
         self.media.main().flush(offset, 8);
     }
 
-    /// Steps 7 and 8: entries, index, in-place bytes; then the locks go.
+    /// Steps 7 and 8: entries, index, in-place bytes; then the locks are released.
     fn publish(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &mut Scratch) {
         for stripe in &scratch.stripes {
             self.index.begin_change(*stripe);

@@ -6,7 +6,7 @@
 
 /// First eight bytes of every member.
 pub(crate) const MAGIC: [u8; 8] = *b"FOREBAY\x01";
-/// The version of everything below. An other one is refused.
+/// The version of everything below. Any other is refused.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// A cache line: the unit of persistence and of record lengths.
 pub(crate) const LINE_BYTES: u64 = 64;

@@ -15,7 +15,7 @@ use crate::reclaim::EVICT_BATCH_MAX;
 use crate::sync::Ordering;
 use crate::volume::VolumeState;
 
-/// How often a thread looks around without having been rung for.
+/// How often a thread checks for work without a wakeup.
 const TICK: Duration = Duration::from_millis(100);
 /// The same once nothing happens any more: an idle pool costs next to nothing.
 const IDLE_TICK: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const THROTTLE_LOOK: Duration = Duration::from_millis(20);
 
 impl Core {
     /// Called by a writer that found nothing to reclaim and holds nothing: returns once write-back
-    /// moved something since the `seen`-th ring for space, or after a while.
+    /// moved something since the `seen`-th wakeup for space, or after a timeout.
     ///
     /// # Errors
     /// [`Error::NoSpace`] or [`Error::Stalled`] where nothing can move: the pool is closing, or it has no background
@@ -95,7 +95,7 @@ impl Core {
             if let Some(rings) = seen {
                 self.wakeup.wait_space(rings, at_most);
             }
-            // Before the next look at the level, so that no ring is missed; hence no rest the first time.
+            // Before the next look at the level, so that no wakeup is missed; hence no pause the first time.
             seen = Some(self.wakeup.space_notices());
         };
         let is_stopping = || self.wakeup.is_stopping();
@@ -165,7 +165,7 @@ impl Core {
         Ok(())
     }
 
-    /// What one of the background threads does when it is rung for, in a pool that has none.
+    /// What one of the background threads does at a wakeup, in a pool that has none.
     pub(crate) fn background_turn(&self, thread: u8) -> Result<()> {
         match thread {
             0 => self.flush_stage(),
@@ -188,7 +188,7 @@ impl Core {
     }
 
     /// Called by a committer that found a lane full: a small log fills up long before the checkpointer
-    /// looks around by itself.
+    /// next checks by itself.
     #[cold]
     pub(crate) fn lane_filled(&self) {
         if self.is_log_nearly_full() {
@@ -249,7 +249,7 @@ impl Background {
         background
     }
 
-    /// Runs `stage` at every ring, and after the pause it asks for, until the pool stops. An error
+    /// Runs `stage` at every wakeup, and after the pause it asks for, until the pool stops. An error
     /// of a stage is a failed fence: the pool is poisoned and says so to every writer.
     fn spawn(
         &mut self,

@@ -65,7 +65,7 @@ pub(crate) fn duplicate_mask() -> u32 {
 }
 
 /// Does once, on this thread, what the flusher (0), the reclaimer (1) or the checkpointer of a pool does
-/// when it is rung for. The pool was opened without background threads.
+/// at a wakeup. The pool was opened without background threads.
 ///
 /// # Errors
 /// As the thread's work.

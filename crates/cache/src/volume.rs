@@ -24,7 +24,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::transaction::Transaction;
 use crate::zeroings::Zeroings;
 
-/// Optimistic reads before a reader takes the lock: enough that only a storm of writes gets there.
+/// Optimistic reads before a reader takes the lock: enough that only a burst of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;
 /// What the pool knows of a volume.
 pub(crate) struct VolumeState {

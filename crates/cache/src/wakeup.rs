@@ -14,7 +14,7 @@ struct State {
     space_notices: u64,
 }
 
-/// Two condition variables with a memory, so that no ring is lost.
+/// Two condition variables with a memory, so that no wakeup is lost.
 pub(crate) struct Wakeup {
     state: Mutex<State>,
     work: Condvar,
@@ -73,7 +73,7 @@ impl Wakeup {
     pub(crate) fn is_stopping(&self) -> bool {
         self.state().stopping
     }
-    /// Waits for a ring after the `seen`-th; returns the number of rings and whether to stop.
+    /// Waits for a wakeup after the `seen`-th; returns the number of wakeups and whether to stop.
     pub(crate) fn wait_work(&self, seen: u64, at_most: Duration) -> (u64, bool) {
         let state = self.state();
         let (state, _) = self
@@ -90,11 +90,11 @@ impl Wakeup {
                 .wait_timeout_while(state, at_most, |s| !s.stopping),
         );
     }
-    /// The number of space rings so far; take it before looking for space.
+    /// The number of wakeups for space so far; take it before looking for space.
     pub(crate) fn space_notices(&self) -> u64 {
         self.state().space_notices
     }
-    /// Waits for space to be announced after the `seen`-th ring.
+    /// Waits for space to be announced after the `seen`-th wakeup.
     pub(crate) fn wait_space(&self, seen: u64, at_most: Duration) {
         let state = self.state();
         drop(

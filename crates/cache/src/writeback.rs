@@ -87,7 +87,7 @@ pub(crate) struct WriteBack {
     pub(crate) throttled_writers: AtomicUsize,
     /// Blocks that a backing is being given just now, for reports.
     pub(crate) writing_blocks: AtomicUsize,
-    /// How it stands with journals.
+    /// State of the journals.
     pub(crate) held: Held,
     /// Whether a backing prefers long rounds.
     pub(crate) has_long_rounds: AtomicBool,
@@ -169,7 +169,7 @@ impl Core {
         self.flush_volume_watched(volume, &mut |_| Ok(()))
     }
 
-    /// The same. `watch` hears before each round, and at the end, how many blocks are left; its error
+    /// The same. `watch` is told before each round, and at the end, how many blocks are left; its error
     /// ends the work.
     pub(crate) fn flush_volume_watched(
         &self,
@@ -208,7 +208,7 @@ impl Core {
         failure.map_or_else(|| watch(left), Err)
     }
 
-    /// Lets held blocks go that need not be held any more, where no round is at work, which does so
+    /// Releases held blocks that need not be held any more, unless a round is at work, which does so
     /// itself.
     pub(crate) fn keep_holding(&self) {
         if let Ok(mut workbench) = self.write_back.workbench.try_lock() {
@@ -235,7 +235,7 @@ impl Core {
         let pace = &self.wakeup.pace;
         let in_a_tenth = match pace.is_measured() || pace.limit().is_some() {
             true => (pace.blocks_per_s() / 10) as usize,
-            // Short: writers are waiting to hear how fast the backing is.
+            // Short: writers wait until the backing's speed is known.
             false => *ROUND_BLOCKS.start(),
         };
         let at_least = match pace.limit() {

@@ -29,7 +29,7 @@ pub(crate) struct Probe {
     pub(crate) changes: bool,
 }
 
-/// One thread's luck. Threads that share a shard may lose a count; it is a guess anyway.
+/// One thread's credit. Threads that share a shard may lose a count; it is a guess anyway.
 #[repr(align(128))]
 #[derive(Default)]
 struct Shard {
@@ -38,10 +38,10 @@ struct Shard {
     credit: [AtomicU32; 2],
 }
 
-/// Each thread's luck.
+/// Each thread's credit.
 pub(crate) struct Predictor {
     shards: Box<[Shard]>,
-    /// Always look: what the crash checker runs must not depend on luck.
+    /// Always look: what the crash checker runs must not depend on credit.
     always: bool,
 }
 

@@ -41,8 +41,8 @@ pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes
     Ok(all)
 }
 
-/// Every lane's log, by as many threads as its size pays for. Each has its part of it read, and this
-/// one meanwhile what is looked at next, the table.
+/// Every lane's log, by as many threads as its size pays for. Each prefetches its part of it, and this
+/// one meanwhile what is read next, the table.
 fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
     let lanes = media.geometry.lanes;
     let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;

@@ -1,7 +1,7 @@
 //! The switch: one line ends the old incarnation and starts a new one.
 //!
 //! Before it is durable, a crash finds the old incarnation with all its records. After it, nothing that
-//! was written earlier has a valid tag, so nothing rejected or stale ever comes alive.
+//! was written earlier has a valid tag, so nothing rejected or stale is ever valid again.
 
 use crate::error::Result;
 use crate::incarnation;
@@ -65,7 +65,7 @@ pub(crate) fn start_incarnation(
     })
 }
 
-/// An incarnation line that a crash tore lives on through its checkpoint line, and its place stays torn
+/// An incarnation line that a crash tore is still known by its checkpoint line, and its place stays torn
 /// until it is this incarnation's turn. Beside the checkpoint line that is written next it would say that
 /// this incarnation has begun, so it goes first.
 fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], incarnation: u64) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Reading blocks that are not cached: from the backing, and into the pool on the way.
+//! Reading blocks that are not cached: from the backing, and into the pool at the same time.
 //!
 //! Invariant: a block that the backing gave is used, and brought in, only if nothing happened to its
 //! stripe since it was seen not to be cached. A write, a write-back and an evict may have passed
