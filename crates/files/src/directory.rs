@@ -15,7 +15,7 @@ use crate::file::{BufferedFile, Suspension, SyncKind};
 use crate::names::Renaming;
 use crate::observe;
 
-/// Which inode: the device and the number, as `stat` gives them, while the inode lives.
+/// Which inode: the device and the number, as `stat` gives them, while the inode exists.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct FileIdentity {
     /// The file system's device.
@@ -296,7 +296,7 @@ impl Directory {
             if known.is_ok_and(|known| known) {
                 return Ok(Victim::default());
             }
-            // It lives on under a name by which a crash would not find it: its data goes where it
+            // It stays under a name by which recovery would not find it: its data goes where it
             // needs no name, and stays there until the name is gone.
             return Ok(Victim {
                 lent: Some(file.suspend_meanwhile()?),

@@ -165,7 +165,7 @@ impl BufferedFile {
         self.content.suspend(Suspender::Caller)
     }
 
-    /// Suspends the file for as long as what this returns lives.
+    /// Suspends the file until what this returns is dropped.
     pub(crate) fn suspend_meanwhile(self: &Arc<Self>) -> io::Result<Suspension> {
         self.content.suspend(Suspender::Operation)?;
         Ok(Suspension(self.clone()))

@@ -3,7 +3,7 @@
 forebay::mutants! {
     /// A fault: one changed line.
     pub enum Mutant {
-        /// What takes a name away is recorded after it is done.
+        /// The removal of a name is recorded after it is done.
         FilesNameRecordedAfter,
         /// Inodes are known by their numbers alone.
         FilesIdentityWithoutProof,

@@ -1,6 +1,6 @@
 //! For checkers that cut the power of a buffer over a real directory: tells when the backing was
-//! synced, lets it fail, and lets inodes be called otherwise than the file system does. Nothing here is meant for
-//! programs that keep data.
+//! synced, lets it fail, and gives inodes other identities than the file system does. Not for programs
+//! that keep data.
 
 use std::cell::RefCell;
 use std::io;

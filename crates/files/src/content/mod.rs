@@ -90,7 +90,7 @@ pub(crate) enum Suspender {
 #[derive(Debug, Default)]
 struct Unsynced {
     ranges: Ranges,
-    /// Anything of it, for all we know: it was written before we came.
+    /// Perhaps anything of it: it was written before this process opened it.
     everything: bool,
     /// The file's size grew.
     size: bool,

@@ -138,7 +138,7 @@ impl Content {
     /// No caller has the file open any more.
     pub(crate) fn closed(&self) {
         let mut state = self.write_state();
-        // What is others' by now is left alone.
+        // What another process has by now is left alone.
         if !state.passes_through && !state.is_handed_over {
             self.give_room_back(&mut state);
         }
