@@ -90,7 +90,7 @@ pub fn lock(data: &Path) -> io::Result<Locks> {
     let in_use = |message| Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     let mut above = Vec::new();
     for ancestor in data.ancestors().skip(1) {
-        // A user who may not open it serves nothing that this process could.
+        // A process that may not open it serves nothing that this one could.
         let Ok(directory) = open(ancestor) else {
             continue;
         };

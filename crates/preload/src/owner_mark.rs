@@ -34,7 +34,7 @@ pub fn make(path: &Path) -> io::Result<()> {
     made_durable
 }
 
-/// Whether the mark is there, made by a user who may open the pool.
+/// Whether the mark is there, made by a user that may open the pool.
 pub fn is_there(settings: &Settings) -> bool {
     let Ok(mark) = std::fs::symlink_metadata(settings.owner_mark()) else {
         return false;

@@ -1,5 +1,5 @@
-//! SIGKILL of a daemon: whoever waits for its disk gets an error, loop devices let go, and the next
-//! daemon serves from the same directory.
+//! SIGKILL of a daemon: processes that wait for its disk get an error, loop devices let go, and the
+//! next daemon serves from the same directory.
 
 mod common;
 

@@ -148,7 +148,7 @@ fn exports_are_listed_opened_by_name_and_told_apart() {
     assert_eq!(of_kind(3), [0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0]);
     client.go("b").unwrap();
     assert_eq!(client.read(0, 2), [2, 2]);
-    // The old way, with and without the zeroes that nobody wants.
+    // The old way, with and without the zeroes that clients do not want.
     let mut old = rig.client();
     old.send_option(OPT_EXPORT_NAME, b"a").unwrap();
     let mut answer = [0; 10];
@@ -381,7 +381,7 @@ fn slow_requests_hold_up_no_others_and_a_drain_waits_for_them() {
     }
     assert_eq!(rig.server.stats().requests_in_flight, 2);
     std::thread::scope(|scope| {
-        // Begun for all servers first, by somebody who then looks.
+        // Begun for all servers first, by a caller that then looks.
         rig.server.begin_drain();
         assert!(!rig.socket.exists() && !rig.server.is_drained());
         let drained = scope.spawn(|| rig.server.drain(PATIENCE));
@@ -462,7 +462,7 @@ fn long_requests_beyond_the_memory_wait_and_short_ones_do_not() {
     while !rig.server.is_drained() {
         std::thread::yield_now();
     }
-    // Who is cut off waits no longer, whatever the others do.
+    // A client that is cut off waits no longer, whatever the others do.
     device.is_open.store(false, Ordering::SeqCst);
     let (_held, _waits) = start();
     rig.server.cut();

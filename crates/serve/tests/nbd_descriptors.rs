@@ -1,5 +1,5 @@
-//! Out of file descriptors: clients wait, nobody is dropped, and service goes on afterwards.
-//! Alone in its file, because the limit holds for the whole process.
+//! Out of file descriptors: clients wait, none is dropped, and service goes on afterwards. Alone in
+//! its file, because the limit holds for the whole process.
 
 mod nbd_client;
 

@@ -1,5 +1,5 @@
 //! Clients that lie, break off, dawdle or come in crowds: each gets a clear answer or the end of its
-//! connection, and everybody else is served on.
+//! connection, and the others are served on.
 
 mod nbd_client;
 
@@ -15,7 +15,7 @@ use nbd_client::*;
 
 const MIB: usize = 1 << 20;
 
-/// The server still serves whoever behaves.
+/// The server still serves clients that behave.
 fn assert_serves(rig: &Rig) {
     let mut client = rig.open();
     client.write(0, &[1; 512]);

@@ -62,7 +62,7 @@ impl Authority {
                 private_key: self.file("server-key.pem"),
                 client_authorities: self.file("ca-cert.pem"),
             }),
-            // Those who have shown who they are may take their time.
+            // Authenticated clients may take their time.
             handshake_timeout: Duration::from_secs(3600),
             ..NbdOptions::default()
         }
@@ -192,7 +192,7 @@ fn other_certificates_are_refused() {
     };
     ask(authority.client(true)).unwrap();
     ask(authority.client(false)).unwrap_err();
-    // Signed by somebody else, though it trusts us.
+    // Signed by another authority, though it trusts us.
     std::fs::copy(authority.file("ca-cert.pem"), other.file("ca-cert.pem")).unwrap();
     ask(other.client(true)).unwrap_err();
     assert_eq!(rig.server.stats().reads, 0);

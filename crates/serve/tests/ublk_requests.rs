@@ -83,7 +83,7 @@ fn a_disk_refuses_what_it_cannot_do(device: &dyn BlockDevice) {
     assert_eq!(ask(device, stored, DISK_SECTORS, 1, &mut []), -libc::ENOSPC);
     let far = operation::READ.into();
     assert_eq!(ask(device, far, u64::MAX, 1, &mut buffer), -libc::EINVAL);
-    // WRITE_SAME, the zoned ones, and what nobody has thought of yet.
+    // WRITE_SAME, the zoned ones, and codes that do not exist yet.
     for code in [4, 10, 11, 12, 13, 14, 15, 18, 255] {
         assert_eq!(ask(device, code, 0, 8, &mut buffer), -libc::EOPNOTSUPP);
     }

@@ -394,7 +394,7 @@ fn a_socket_is_closed_only_while_no_guest_has_the_disk() {
     assert!(!rig.server().close_unused());
     assert_eq!(guest.ask(WRITE, 0, &[5; 512], 0).0, OK);
     drop(guest);
-    // The next one comes in as if nobody had asked.
+    // The next one comes in as if nothing had been asked.
     assert_eq!(rig.guest().ask(READ, 0, &[], 512), (OK, vec![5; 512]));
     wait_until("it is noticed gone", || rig.server().close_unused());
     assert!(!rig.socket().exists());

@@ -28,7 +28,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// The server serves whoever behaves, and what it had before is unchanged.
+/// The server serves guests that behave, and what it had before is unchanged.
 fn assert_serves(rig: &Rig) {
     let mut guest = rig.guest();
     assert_eq!(guest.ask(READ, 0, &[], 4096), (OK, vec![7; 4096]));

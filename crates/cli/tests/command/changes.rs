@@ -98,7 +98,8 @@ fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
         env.ask(&["detach", "POOL", "second.img"]);
     }
     env.ask(&[&attach[..], &["./second"]].concat());
-    // Somebody else unmounts it: the daemon goes on with the other one, and ends with that.
+    // It is unmounted by another process: the daemon goes on with the other one, and ends with
+    // that.
     let unmount = |name: &str| {
         let unmounted = std::process::Command::new("umount")
             .arg(env.path(name))

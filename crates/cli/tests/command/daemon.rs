@@ -1,4 +1,4 @@
-//! A daemon's life: it serves, answers, is killed, and serves again.
+//! A daemon from start to end: it serves, answers, is killed, and serves again.
 
 use std::os::unix::fs::FileExt;
 

@@ -1,4 +1,4 @@
-//! A daemon that nobody uses does nothing: it waits, and wakes for requests alone.
+//! An idle daemon does nothing: it waits, and wakes for requests alone.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The command as scripts use it: what it prints, its exit codes, the daemon's life.
+//! The command as scripts use it: what it prints, its exit codes, the daemon from start to end.
 
 mod changes;
 mod config;

@@ -8,10 +8,11 @@ use rustix::process::geteuid;
 use crate::run::library;
 use crate::test_env::{TestEnv, skips_without_fuse};
 
-/// Nobody's number.
+/// The number of no user.
 const OTHER: u32 = 54_321;
 
-/// An environment with a pool and a directory for it, where everybody may make names; none without root.
+/// An environment with a pool and a directory for it, where every user may create names; none without
+/// root.
 fn env(test: &str) -> Option<TestEnv> {
     if !geteuid().is_root() {
         eprintln!("skipped {test}: only root can give files away");
@@ -116,7 +117,7 @@ fn a_file_beside_the_pool_that_another_user_owns_or_has_linked_was_believed() {
     assert!(outcome.stderr.contains("pool.files"), "{}", outcome.stderr);
     assert_eq!(fs::read(&side).unwrap(), b"forged");
     fs::remove_file(&side).unwrap();
-    // One of our own, under a name that somebody else gave it.
+    // One of our own, under a name that another user gave it.
     fs::write(env.path("ours"), b"ours").unwrap();
     fs::hard_link(env.path("ours"), &side).unwrap();
     let outcome = env.run(mount);

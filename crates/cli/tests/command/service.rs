@@ -146,7 +146,7 @@ fn another_user_serves_and_the_mount_still_ends() {
     daemon.end();
     assert!(!env.path("mount/disk").exists());
 
-    // Killed, it leaves the one who unmounts, who then does so and ends.
+    // Killed, it leaves the process that unmounts, which then does so and ends.
     let daemon = env.serve_with(&serve);
     daemon.signal(rustix::process::Signal::KILL);
     assert_eq!(daemon.wait(), None);

@@ -1,5 +1,5 @@
-//! Disks for virtual machines: the socket, who has the disk, the end. What goes over the socket is
-//! tested where it is served.
+//! Disks for virtual machines: the socket, which guest has the disk, the end. What goes over the
+//! socket is tested where it is served.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;

@@ -126,7 +126,7 @@ impl Mounted {
         mount.join().unwrap();
     }
 
-    /// Waits for the end of a mount that somebody unmounted.
+    /// Waits for the end of a mount that has been unmounted.
     pub fn join(&mut self) {
         self.mount.take().unwrap().join().unwrap();
     }

@@ -278,7 +278,7 @@ fn new_inodes_belong_to_the_caller_with_its_umask() {
         assert_eq!((found.uid(), found.gid()), (1234, group), "{name}");
         assert_eq!(found.mode() & 0o7777, mode, "{name}");
     }
-    // Nobody else's rights came along.
+    // No other user's rights came along.
     let status = std::process::Command::new("setpriv")
         .args(["--reuid", "4321", "--regid", "4321", "--clear-groups"])
         .args(["sh", "-c", "cat file || echo w >> file || rm -f folder/x"])

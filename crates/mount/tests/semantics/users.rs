@@ -24,7 +24,7 @@ fn as_user<T: Send>(user: u32, act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Everybody may come by.
+/// Every user may pass.
 fn open_to_all(mounted: &Mounted) {
     let folder = mounted.path("");
     let scratch = folder.parent().unwrap();

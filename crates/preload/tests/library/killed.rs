@@ -1,4 +1,4 @@
-//! What a program that is killed had synced is there for whoever looks next.
+//! What a program that is killed had synced is there for the next process that looks.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -72,7 +72,7 @@ fn each_short_process_opened_the_pool() {
     );
     assert_eq!(counted.found(Count::Opens), 1);
     assert_eq!(counted.found(Count::Brief), 39);
-    // Whoever syncs much has the pool all the same.
+    // A program that syncs much has the pool all the same.
     let many: Vec<String> = (0..100).map(|number| format!("many-{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     counted.write(&[&["write"], &many[..]].concat());
