@@ -19,7 +19,7 @@ pub enum Outcome {
     Done(Vec<u8>),
     /// It was refused with this errno.
     Failed(u32),
-    /// Nobody said.
+    /// No answer came.
     Unknown,
 }
 
@@ -58,7 +58,7 @@ pub const CONNECTIONS: usize = 2;
 impl Address {
     /// Opens it.
     ///
-    /// Errors: nobody serves it.
+    /// Errors: no daemon serves it.
     pub fn open(&self) -> io::Result<FrontEnd> {
         match self {
             Address::Nbd(socket, export) => (0..CONNECTIONS)

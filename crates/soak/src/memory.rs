@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::tally::Tally;
 
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Part of a daemon's life that is warm-up, and its least length: each thread's buffers grow to the
+/// Part of a daemon's run that is warm-up, and its least length: each thread's buffers grow to the
 /// largest request that it meets.
 const WARM_UP: f64 = 0.2;
 const WARM_UP_S: f64 = 45.0;

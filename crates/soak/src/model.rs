@@ -16,7 +16,7 @@ pub const BLOCK_BYTES: u64 = 4096;
 const RUN_BYTES: u64 = 2 << 20;
 const BORDER_SHIFT_BYTES: u64 = 3 * SECTOR_BYTES as u64;
 
-/// Who owns which bytes of a volume.
+/// Which client owns which bytes of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Runs {
     /// Size of the volume, a multiple of 2 MiB.

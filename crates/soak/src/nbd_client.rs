@@ -27,7 +27,7 @@ const OPTION_REPLY_MAGIC: u64 = 0x0003_E889_0455_65A9;
 const OPTION_GO: u32 = 7;
 const OPTION_ACK: u32 = 1;
 const OPTION_INFO: u32 = 3;
-/// Longer than any answer may take; whoever waits so long is told, and does not hang.
+/// Longer than any answer may take; a client that waits so long gets an error, and does not hang.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An export, open.
@@ -60,7 +60,7 @@ fn array<const BYTES: usize>(stream: &mut UnixStream) -> io::Result<[u8; BYTES]>
 impl Client {
     /// Opens an export.
     ///
-    /// Errors: nobody listens, the server refuses, or what it says is not NBD.
+    /// Errors: no server listens, the server refuses, or what it says is not NBD.
     pub fn open(socket: &Path, export: &str) -> io::Result<Client> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;

@@ -69,7 +69,7 @@ impl Request {
 pub struct Choice {
     /// Where the choices come from.
     pub rng: Rng,
-    /// Who owns what.
+    /// Which client owns what.
     pub runs: Runs,
     /// Which client this is.
     pub client: u64,

@@ -1,5 +1,5 @@
-//! What a sector holds: who wrote it, where, and which version it is, so that what is found in a
-//! wrong place or a wrong time says where it came from.
+//! What a sector holds: its writer, its place, and its version, so that what is found in a wrong
+//! place or a wrong time says where it came from.
 //!
 //! 64 little-endian words: mark, seed of the run, volume and version, sector number, 59 words drawn
 //! from these, and a checksum over all before. Version 0 is a sector of zeroes.

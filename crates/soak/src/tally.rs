@@ -1,4 +1,5 @@
-//! What happened so far, counted by everybody at the same time; and when a slow request is a stall.
+//! What happened so far, counted by all threads at the same time; and when a slow request is a
+//! stall.
 //!
 //! A request stalls if it takes more than a second while a daemon is up and no fault is in progress.
 //! Time in which this process itself got no processor, which a watchdog sees by its own ticks coming

@@ -7,7 +7,7 @@ use crate::stamp::SECTOR_BYTES;
 use crate::tally::{Tally, lock};
 use crate::worker::Volume;
 
-/// Compares the file; complaints go to the tally.
+/// Compares the file; differences go to the tally.
 ///
 /// Errors: the file cannot be read.
 pub fn backing(place: &Place, tally: &Tally, volume: &Volume, found_by: &str) -> Result<()> {

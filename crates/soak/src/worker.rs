@@ -1,5 +1,5 @@
 //! One client: asks, checks every answer, comes back after whatever cut it off, and finds out first
-//! what became of the requests that nobody answered.
+//! what became of the requests that were not answered.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -108,7 +108,7 @@ impl Worker<'_> {
     }
 
     fn close(&mut self) {
-        // Counted out before it is closed: whoever sees more in the daemon waits.
+        // Counted out before it is closed: a check that sees more in the daemon waits.
         if let Some(FrontEnd::Nbd(_)) = &self.front_end {
             self.volume
                 .connections
@@ -135,7 +135,7 @@ impl Worker<'_> {
             self.perform(&batch, false);
         }
         if matches!(self.front_end, Some(FrontEnd::Fuse(_))) && self.choice.rng.u32(..8) == 0 {
-            // Now and then nobody uses the mount, so that a daemon that ends can unmount it.
+            // Now and then the mount is unused, so that a daemon that ends can unmount it.
             self.front_end = None;
         }
     }

@@ -64,7 +64,7 @@ impl Disk {
         Ok(mount(device, &path, "ext4", MountFlags::empty(), None)?)
     }
 
-    /// It stops: whoever writes waits.
+    /// It stops: writers wait.
     ///
     /// Errors: the kernel's.
     pub fn freeze(&mut self) -> Result<()> {
@@ -105,7 +105,7 @@ impl Disk {
         }
     }
 
-    /// It is there again, as the cut left it. Nobody may have it open.
+    /// It is there again, as the cut left it. No process may have it open.
     ///
     /// Errors: it is in use, or broken.
     pub fn restart(&self) -> Result<()> {
@@ -116,7 +116,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // Nobody could end what waits for a frozen file system.
+        // What waits for a frozen file system cannot be ended.
         if self.is_frozen {
             let _ = self.thaw();
         }

@@ -233,7 +233,7 @@ impl Place {
 
     /// Takes away what a killed daemon left mounted.
     pub fn unmount_dead(&self) {
-        // Nothing is mounted there where somebody did it before.
+        // Fails where it has been unmounted before.
         let _ = rustix::mount::unmount(self.files(), rustix::mount::UnmountFlags::DETACH);
     }
 

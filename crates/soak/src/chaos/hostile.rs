@@ -1,4 +1,5 @@
-//! Clients that do not keep to the protocol. They are refused or cut off; nobody else may notice.
+//! Clients that do not keep to the protocol. They are refused or cut off; no other client may
+//! notice.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;

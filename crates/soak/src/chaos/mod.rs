@@ -44,7 +44,7 @@ pub struct Chaos<'a> {
 
 /// Asks the daemon of a place.
 ///
-/// Errors: nobody serves it, or the daemon refuses.
+/// Errors: no daemon serves it, or the daemon refuses.
 pub fn ask(place: &Place, request: &Request) -> Result<Value> {
     let mut client = Client::connect(&place.control())?.ok_or("no daemon answers")?;
     Ok(client.request(request, |_| true)?)

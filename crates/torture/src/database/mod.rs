@@ -129,7 +129,7 @@ fn check(place: &Place, before: u64, heard: Option<u64>) -> Result<u64> {
     forebay_children::check_interrupt()?;
     let found = ledger::check(&path)?;
     let acknowledged = heard.unwrap_or(before);
-    // The one that nobody heard of may be there.
+    // The unacknowledged one may be there.
     match found == acknowledged || found == acknowledged + 1 {
         true => Ok(found),
         false => {

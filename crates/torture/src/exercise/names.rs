@@ -42,7 +42,7 @@ impl Exercise {
             file.sync_all()?;
         }
         std::fs::rename(&fresh, &self.path)?;
-        // Who has the old one open still sees it whole.
+        // Processes that have the old one open still see it whole.
         self.compare_all()?;
         self.contents = bytes;
         self.open_again()

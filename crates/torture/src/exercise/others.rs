@@ -61,7 +61,7 @@ impl Exercise {
         let mut options = MmapOptions::new();
         options.offset(offset as u64).len(len);
         let file = self.readable()?;
-        // SAFETY: nobody else changes the file's size or content while it is mapped here.
+        // SAFETY: nothing else changes the file's size or content while it is mapped here.
         #[allow(unsafe_code)]
         let map = unsafe { options.map(file)? };
         self.expect(offset, &map)?;
@@ -79,7 +79,7 @@ impl Exercise {
         let mut options = MmapOptions::new();
         options.offset(offset as u64).len(len);
         let file = self.writable()?;
-        // SAFETY: as above.
+        // SAFETY: nothing else uses the file or changes its size while it is mapped here.
         #[allow(unsafe_code)]
         let mut map = unsafe { options.map_mut(file)? };
         map.copy_from_slice(&bytes);

@@ -22,7 +22,7 @@ pub struct May {
 }
 
 /// Brings `tree` to what `directory` shows, if that is what the acknowledged operations make, with or
-/// without the one that nobody answered.
+/// without the one that was not answered.
 ///
 /// Errors: it is neither; the message says what differs.
 pub fn settle(

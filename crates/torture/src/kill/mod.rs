@@ -54,7 +54,7 @@ struct Tally {
 /// As many rounds in each form.
 pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     let mut tally = Tally::default();
-    // What the kernel kept back goes with the daemon: nobody was promised that it would not.
+    // What the kernel kept back goes with the daemon: no program was promised otherwise.
     let forms = settings.forms.iter().copied();
     for form in forms.filter(|form| *form != Form::MountWriteback) {
         if let Some(lack) = form.lacks() {

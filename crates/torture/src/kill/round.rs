@@ -244,7 +244,7 @@ impl Rounds {
         Ok(streams)
     }
 
-    /// Waits for those that nobody killed: their connections are gone.
+    /// Waits for those that were not killed: their connections are gone.
     fn end_programs(&self, programs: Vec<Group>, victim: Victim) -> Result<()> {
         for mut program in programs {
             let is_run = self.place.form == Form::Preload && victim == Victim::Program;

@@ -14,7 +14,7 @@ use crate::Result;
 
 /// Serves as many connections as there are threads, until they end.
 ///
-/// Errors: nobody listens.
+/// Errors: no process listens.
 pub fn run(directory: &Path, socket: &Path, threads: usize) -> Result<()> {
     // Modes are to be as asked.
     rustix::process::umask(rustix::fs::Mode::empty());
