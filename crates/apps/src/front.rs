@@ -48,7 +48,7 @@ pub fn run() -> Result<ExitCode> {
 pub fn watch() -> Result<()> {
     let is_over = catch_signals()?;
     std::thread::spawn(move || {
-        // Nobody writes: it returns at the end.
+        // Nothing is ever written: it returns at the end.
         let _ = std::io::stdin().read(&mut [0]);
         is_over.store(true, std::sync::atomic::Ordering::SeqCst);
     });

@@ -1,4 +1,4 @@
-//! The numbers that have a bar: taken from the measurements under the names by which they are judged.
+//! The numbers that have a bar: taken from the measurements under the names to which the bars refer.
 
 use forebay_report::{Row, Table, digits};
 

@@ -1,4 +1,4 @@
-//! Whoever ends the measuring program, by whatever signal, finds nothing left of it.
+//! However the measuring program is ended, by whatever signal, nothing is left of it.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

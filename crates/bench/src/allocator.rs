@@ -21,20 +21,20 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         HELD_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the trait's contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         HELD_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the trait's contract.
         unsafe { System.dealloc(start, layout) }
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_len: usize) -> *mut u8 {
         HELD_BYTES.fetch_add(new_len as u64, Ordering::Relaxed);
         HELD_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the caller keeps the trait's contract.
         unsafe { System.realloc(start, layout, new_len) }
     }
 }

@@ -178,7 +178,7 @@ pub fn run<'a>(
     })
 }
 
-/// A thread's slices. One that failed goes on meeting the others, who would wait for ever.
+/// A thread's slices. One that failed goes on meeting the others, which would wait for ever.
 fn work(
     mut contenders: Vec<Contender<'_>>,
     pace: Pace,

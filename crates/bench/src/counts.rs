@@ -31,7 +31,7 @@ const MANY: u64 = 1100;
 
 const OPERATIONS: [&str; 4] = ["commit_1x4k", "commit_16x4k", "delta_256b", "read_hit_4k"];
 
-/// Who built this: counts of another compiler or profile are other numbers.
+/// The compiler that built this: counts of another compiler or profile are other numbers.
 const COMPILER: &str = env!("FOREBAY_COMPILER");
 const PROFILE: &str = env!("FOREBAY_PROFILE");
 

@@ -14,7 +14,7 @@ const PLACES: usize = (24 << 10) / LINE_BYTES;
 /// have their turn.
 const STRIDE: usize = 37;
 
-/// Blocks of data of which no two are alike, so that nobody gains by comparing them: a window of
+/// Blocks of data of which no two are alike, so that comparing them gains nothing: a window of
 /// random bytes of which every line has changed before a block is cut from the same place again.
 pub struct Payload {
     bytes: Vec<u8>,
@@ -42,7 +42,8 @@ impl Payload {
     /// The next block.
     #[inline]
     pub fn next(&mut self) -> &[u8] {
-        // What the last block began with is not part of this one, so nobody waits for these stores.
+        // What the last block began with is not part of this one, so no load waits for these
+        // stores.
         self.change_line(self.place);
         if self.place < BLOCK_BYTES / LINE_BYTES {
             self.change_line(PLACES + self.place);

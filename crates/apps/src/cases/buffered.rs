@@ -1,4 +1,5 @@
-//! Buffered writes that nobody syncs: they should be as fast as through a mount that does nothing at all.
+//! Buffered writes that are never synced: they should be as fast as through a mount that does nothing at
+//! all.
 
 use crate::Result;
 use crate::outcome::Outcome;

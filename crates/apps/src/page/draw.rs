@@ -69,7 +69,7 @@ pub fn shares(results: &Results, name: &str, title: &str) -> Option<Chart> {
     let curves = PLACES.map(|place| results.curve(name, place));
     let known = || curves.iter().flatten().map(|curve| &curve.shares);
     let length = known().map(Vec::len).min()?;
-    // Where nobody is yet, and where all are already, there is nothing to see.
+    // Points before the first curve rises, and after all are complete, show nothing.
     let is_over = |point: usize| known().all(|shares| shares[point] >= SHARE_MAX);
     let has_begun = |point: usize| known().any(|shares| shares[point] > 0.0);
     let first = (0..length).find(|point| has_begun(*point))?;

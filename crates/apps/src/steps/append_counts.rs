@@ -22,7 +22,7 @@ const APPENDS_BEFORE: u64 = 1000;
 const POOL_BYTES: u64 = 512 << 20;
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The buffer itself, in this process: what is counted does not depend on who calls it.
+/// The buffer itself, in this process: what is counted does not depend on the caller.
 pub fn lacks(_context: &Context) -> Option<String> {
     None
 }

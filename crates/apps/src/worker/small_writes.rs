@@ -101,7 +101,7 @@ impl Cell<'_> {
         let paths: Vec<PathBuf> = (0..self.threads)
             .map(|thread| self.plan.directory.join(format!("{name}-{thread}")))
             .collect();
-        // One more than write: who looks at the processors' time.
+        // One more than write: the thread that reads the processors' time.
         let barrier = Barrier::new(self.threads + 1);
         let (written, before) = std::thread::scope(|scope| {
             let work = paths.iter().enumerate().map(|(thread, path)| {

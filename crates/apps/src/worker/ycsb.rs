@@ -175,7 +175,7 @@ impl<'a> Shard<'a> {
     }
 
     fn insert(&self, client: &mut dyn Client, number: usize) -> Result<()> {
-        // The bound is seen by whoever sees the record counted.
+        // A thread that sees the record counted also sees the bound.
         self.inserting[number].store(self.records.load(SeqCst), SeqCst);
         let key = key(self.records.fetch_add(1, SeqCst));
         let done = client.put(&key, &value(&key), true);

@@ -56,7 +56,7 @@ fn with_raw<T>(bench: &Bench, measure: impl FnOnce(&Raw) -> Result<T>) -> Result
         let mut payload = Payload::new(3);
         for block in 0..bench.pool_bytes / BLOCK_BYTES as u64 {
             let to = file.address(block * BLOCK_BYTES as u64, BLOCK_BYTES);
-            // SAFETY: inside the mapping, to which nobody holds references.
+            // SAFETY: inside the mapping, to which there are no references.
             unsafe { pmem.copy_persist(to, payload.next()) };
         }
     }
@@ -122,7 +122,7 @@ fn copies<'l, const N: usize>(
         for _ in 0..BATCH / N as u64 {
             for block in random.next_distinct::<N>() {
                 let to = address(block * BLOCK_BYTES as u64);
-                // SAFETY: a block inside a mapping that nobody holds references to.
+                // SAFETY: a block inside a mapping to which there are no references.
                 unsafe {
                     if N == 1 {
                         pmem.copy_persist(to, payload.next());

@@ -50,7 +50,7 @@ impl Bench {
         self.progress.suspend(|| eprintln!("{text}"));
     }
 
-    /// Says where others had the processors, so that nobody trusts such rates too far.
+    /// Says where other processes had the processors, so that such rates are read with care.
     fn say_share(&self, outcome: &Outcome) {
         if outcome.processor_share < BUSY_SHARE {
             self.say(&format!(

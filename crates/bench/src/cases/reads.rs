@@ -91,7 +91,7 @@ pub(super) fn copy_out(raw: &Region, blocks: u64, seed: u64) -> Contender<'_> {
             let offset = blocks.next() * BLOCK_BYTES as u64;
             assert!(offset + BLOCK_BYTES as u64 <= raw.len());
             let from = raw.as_ptr().wrapping_add(offset as usize);
-            // SAFETY: inside the mapping, which nobody writes to meanwhile.
+            // SAFETY: inside the mapping, which no thread writes to meanwhile.
             unsafe { out.as_mut_ptr().copy_from_nonoverlapping(from, BLOCK_BYTES) };
             black_box(&mut out);
         }

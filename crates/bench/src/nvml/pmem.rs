@@ -52,10 +52,10 @@ impl Pmem {
     /// `pmem_memcpy_persist`.
     ///
     /// # Safety
-    /// `to` is valid for writes of as many bytes, and nobody holds a reference to them.
+    /// `to` is valid for writes of as many bytes, and no reference to them exists.
     #[inline]
     pub unsafe fn copy_persist(&self, to: *mut u8, from: &[u8]) {
-        // SAFETY: the caller's promise; `from` is a slice.
+        // SAFETY: by our contract `to` has room for `from`, which is a slice.
         unsafe { (self.memcpy_persist)(to.cast(), from.as_ptr().cast(), from.len()) };
     }
 
@@ -65,7 +65,8 @@ impl Pmem {
     /// As [`Pmem::copy_persist`].
     #[inline]
     pub unsafe fn copy_without_drain(&self, to: *mut u8, from: &[u8]) {
-        // SAFETY: as above.
+        // SAFETY: by our contract, which is `copy_persist`'s, `to` has room for `from`, which is a
+        // slice.
         unsafe { (self.memcpy_nodrain)(to.cast(), from.as_ptr().cast(), from.len()) };
     }
 
@@ -125,7 +126,7 @@ impl PmemFile<'_> {
 
 impl Drop for PmemFile<'_> {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nobody can use any more.
+        // SAFETY: our own mapping, which is no longer in use.
         unsafe { (self.pmem.unmap)(self.start.cast(), self.len) };
     }
 }

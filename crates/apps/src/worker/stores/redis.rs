@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::Result;
 use crate::worker::stores::{Client, Store};
 
-/// Commands sent before their answers are read, where nobody waits for each.
+/// Commands sent before their answers are read, where each is not waited for.
 const UNDER_WAY_MAX: usize = 256;
 const INDEX: &str = "index";
 
@@ -34,7 +34,8 @@ impl Store for Redis {
             stream: BufReader::new(stream),
             request: Vec::new(),
             under_way: 0,
-            // The server syncs before it answers: who waits for no answer does not wait for the disk.
+            // The server syncs before it answers: a client that waits for no answer does not wait for
+            // the disk.
             under_way_max: if is_durable { 0 } else { UNDER_WAY_MAX },
         }))
     }
