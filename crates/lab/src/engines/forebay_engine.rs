@@ -121,7 +121,7 @@ fn format_of(region_bytes: u64, options: &EngineOptions) -> Result<FormatOptions
     Ok(format)
 }
 
-/// Without background threads whoever finds no room writes back and evicts himself.
+/// Without background threads a writer that finds no room writes back and evicts itself.
 fn runtime_of(options: &EngineOptions) -> RuntimeOptions {
     RuntimeOptions {
         background: options.background,

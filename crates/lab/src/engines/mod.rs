@@ -155,8 +155,8 @@ pub fn check_new(backing: &Backing) -> Result<()> {
     marks::check_new(backing)
 }
 
-/// The engine that `region` holds is used by nobody any more and was flushed: the disk is whole, and its
-/// mark says so.
+/// The engine that `region` holds is no longer in use and was flushed: the disk is whole, and its mark
+/// says so.
 ///
 /// # Errors
 /// The disk or the medium failed; the engine alone may go on with the disk then.
@@ -214,7 +214,7 @@ pub fn open(
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
     if name != EngineName::Forebay {
-        // First whether it is its disk at all: another one's mark is nobody's business.
+        // First whether it is its disk at all: the mark of another one is not to be touched.
         Header::read(&region, name, &backing)?;
         marks::begin(&region, &backing, false, options.accept_stale)?;
     }

@@ -76,7 +76,7 @@ impl Scope {
     }
 }
 
-/// Who does one of the study's jobs.
+/// What one of the study's jobs runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Contender {
     /// The memory alone.
@@ -88,7 +88,7 @@ pub enum Contender {
 /// One of the study's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockCell {
-    /// Who.
+    /// The contender.
     pub contender: Contender,
     /// What.
     pub job: BlockJob,
@@ -234,8 +234,8 @@ impl Laboratory {
     }
 }
 
-/// The order in which to measure cells, each once: workloads as they come, then the study's jobs by who does them, so that one
-/// filled engine serves all of its jobs.
+/// The order in which to measure cells, each once: workloads as they come, then the study's jobs by
+/// contender, so that one filled engine serves all of its jobs.
 #[must_use]
 pub fn in_order(cells: Vec<Cell>) -> Vec<Cell> {
     let mut work = Vec::new();

@@ -349,7 +349,7 @@ mod tests {
         let charts = charts(&result);
         let values = series(&charts[1], "paper: classic").expect("in its unit");
         assert_eq!(values, [Some(4.2), Some(7.0)]);
-        // Nobody wrote to the disk here, so that ours have no ratio; the paper's have.
+        // Nothing was written to the disk here, so that ours have no ratio; the paper's have.
         let ratios = series(&charts[0], "paper: tinca").expect("as a ratio");
         assert!(
             ratios

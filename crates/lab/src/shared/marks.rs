@@ -112,7 +112,7 @@ fn new_side(pool: [u8; 16]) -> PoolSide {
     }
 }
 
-/// Judges the disk's mark and goes on with the next generation, for an engine that is made anew on the
+/// Checks the disk's mark and goes on with the next generation, for an engine that is made anew on the
 /// region or that it holds. Nothing is done where the disk keeps no mark.
 ///
 /// # Errors
@@ -177,7 +177,7 @@ impl Begun<'_> {
     }
 }
 
-/// The engine on the region is used by nobody, and its disk has everything: both say so, durably.
+/// The engine on the region is not in use, and its disk has everything: both say so, durably.
 ///
 /// # Errors
 /// The disk, the mark or the medium failed; they are as after a crash.

@@ -26,7 +26,7 @@ pub(crate) fn check_medium(region: &Region) -> Result<()> {
     }
 }
 
-/// Refuses to go on after a fence failed: nobody knows what is durable, and of which transaction.
+/// Refuses to go on after a fence failed: what is durable, and of which transaction, is unknown.
 ///
 /// # Errors
 /// `Poisoned`.

@@ -160,7 +160,7 @@ impl State {
         waits || self.cache.is_cached(number)
     }
 
-    /// Reads blocks of the disk; neighbours that nobody has come with one request.
+    /// Reads blocks of the disk; neighbours that are not cached come with one request.
     fn read(&mut self, first: u64, out: &mut [u8], block_bytes: usize, fill: bool) -> Result<()> {
         read_blocks(
             self,

@@ -32,7 +32,7 @@ impl NvmDevice {
         check_alive(&self.region)?;
         self.region.store(offset, bytes);
         self.region.flush(offset, bytes.len());
-        // The block is durable before whoever wrote it writes another one or answers.
+        // The block is durable before its writer writes another one or answers.
         fence(&self.region)
     }
 
@@ -43,7 +43,8 @@ impl NvmDevice {
         !self.region.has_media_error(offset, out.len())
     }
 
-    /// Sends bytes that an earlier life may have left in the processor's caches to the medium.
+    /// Sends bytes that an earlier incarnation may have left in the processor's caches to the
+    /// medium.
     pub(super) fn flush(&self, offset: u64, len: u64) {
         self.region.flush(offset, len as usize);
     }

@@ -149,7 +149,7 @@ impl Spindle {
         let mut bytes = vec![0; self.block_bytes()];
         let from = cached.mapping.slot;
         self.media.read_slot(Cache::Data, from, block, &mut bytes)?;
-        // Who was evicted from the slot is durably gone before it has other bytes.
+        // The block evicted from the slot is durably gone before the slot has other bytes.
         self.media.fence()?;
         self.media.write_slot(Cache::Metadata, slot, &bytes);
         let mapping = Mapping {

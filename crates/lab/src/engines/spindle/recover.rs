@@ -32,7 +32,8 @@ impl Media {
             // Finding 5.
             self.flush_believed();
         }
-        // Entries and sub-blocks are as they were before Head moves and nobody knows how they were.
+        // Entries and sub-blocks are durably restored before Head moves and their old state is
+        // forgotten.
         self.fence()?;
         state.position = self.settle(tail)?;
         self.scan_metadata_entries(&mut state)?;

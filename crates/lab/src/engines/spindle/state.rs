@@ -1,5 +1,5 @@
 //! What is known in DRAM, all of it found again from the entries when a region is opened: the index,
-//! the free entries and NVM blocks, who is to be evicted next.
+//! the free entries and NVM blocks, what is to be evicted next.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ pub(super) struct State {
     pub(super) metadata: MetadataCache,
     /// The next ring position. Between commits Head and Tail are both here.
     pub(super) position: u64,
-    /// What was done since the engine was opened; only the counts that nobody else has.
+    /// What was done since the engine was opened; only the counts kept nowhere else.
     pub(super) tallies: EngineStats,
 }
 

@@ -22,7 +22,7 @@ struct Written {
 
 impl Tinca {
     /// All five steps. After an error of the backing nothing has changed; after one of the medium the
-    /// slots and entries taken stay out of use until the next recovery has judged them.
+    /// slots and entries taken stay out of use until the next recovery has classified them.
     pub(super) fn commit_locked(&self, state: &mut State, blocks: &[ChangedBlock]) -> Result<()> {
         check_alive(&self.media.region)?;
         assert!(
@@ -48,7 +48,7 @@ impl Tinca {
         // Step 5: Head is durable, and so are all roles.
         self.media.move_tail(state.head)?;
         for Written { index, entry } in written {
-            // Rule 2b of §4.6: only now is a previous version nobody's.
+            // Rule 2b of §4.6: only now is a previous version free.
             state.free_slots.extend(entry.previous);
             state.put(index, entry);
         }

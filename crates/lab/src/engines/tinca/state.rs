@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) head: u64,
     /// Modified blocks.
     pub(super) dirty_blocks: u64,
-    /// What was done since the engine was opened; only the counts that nobody else has.
+    /// What was done since the engine was opened; only the counts kept nowhere else.
     pub(super) tally: EngineStats,
 }
 

@@ -127,7 +127,7 @@ impl Ubj {
     /// Copies a frozen block out.
     ///
     /// # Errors
-    /// `Corrupt`: the medium lost it, and nobody else has it.
+    /// `Corrupt`: the medium lost it, and there is no other copy.
     fn read_frozen(&self, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
         let offset = self.layout.buffer(slot);
         self.region.read(offset, out);

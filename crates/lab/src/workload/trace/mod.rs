@@ -88,7 +88,7 @@ pub(super) struct Request {
 }
 
 /// A trace, ready to be replayed. Blocks that no request touches are left out of its disk, but for one
-/// between any two pieces in use, so that neighbours are who they were.
+/// between any two pieces in use, so that neighbours stay neighbours.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Trace {
     name: String,

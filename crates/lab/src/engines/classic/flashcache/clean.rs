@@ -2,8 +2,8 @@
 //!
 //! Flashcache keeps the dirty blocks of a set below 20 % of it (`dirty_thresh_pct`): a write that
 //! exceeds it cleans the set's least recently used dirty ones, and with them whatever dirty blocks
-//! of the set lie next to them on the disk, merged into larger writes. Its cleaning of blocks that
-//! nobody touched for 15 minutes has no place here: there is no clock.
+//! of the set lie next to them on the disk, merged into larger writes. Its cleaning of blocks
+//! untouched for 15 minutes has no place here: there is no clock.
 
 use std::collections::BTreeSet;
 

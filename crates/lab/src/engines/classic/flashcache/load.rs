@@ -61,7 +61,7 @@ impl Flashcache {
             let offset = self.geometry.slot_offset(slot);
             self.device.flush(offset, self.geometry.block_bytes as u64);
         }
-        // Before the first store of this life: what that does rests on what was found.
+        // Before the first store of this incarnation: what that does rests on what was found.
         self.device.fence()
     }
 

@@ -101,7 +101,7 @@ impl Flashcache {
     /// Copies a slot's block out. A clean one that the medium lost comes from the disk.
     ///
     /// # Errors
-    /// `Corrupt`: the medium lost a dirty block, which nobody else has.
+    /// `Corrupt`: the medium lost a dirty block, of which there is no other copy.
     fn read_slot(&self, slot: u32, out: &mut [u8]) -> Result<()> {
         if self.device.read(self.geometry.slot_offset(slot), out) {
             return Ok(());

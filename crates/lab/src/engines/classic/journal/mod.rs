@@ -13,8 +13,9 @@
 //!   first; the commit block is written last, and without it a transaction is not there;
 //! * between tail and head there are whole transactions with consecutive sequence numbers, and
 //!   behind the head nothing that could be taken for a commit block of the next one: an older block
-//!   there has an older number, a log block never begins with the magic, and a new life of the
-//!   journal leaves a number out, so that no attempt that was cut off has the number of a later one;
+//!   there has an older number, a log block never begins with the magic, and a new incarnation of
+//!   the journal leaves a number out, so that no attempt that was cut off has the number of a later
+//!   one;
 //! * the tail moves past a transaction only after its blocks are durable in their places, or in the
 //!   log of a younger one;
 //! * a block that went to its place past the log (ordered mode) is revoked in the log before its

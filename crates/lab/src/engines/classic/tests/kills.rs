@@ -49,7 +49,7 @@ fn kill(rig: &Rig, script: &[TestStep], step: &TestStep, event: usize) -> Option
     })
 }
 
-/// Crash images of a life.
+/// Crash images of an incarnation.
 type Images = Arc<Mutex<Vec<(Vec<u8>, Vec<u8>)>>>;
 
 /// Keeps, at every event, the image of what is durable alone, and where entries may tear another.

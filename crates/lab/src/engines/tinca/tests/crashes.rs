@@ -238,7 +238,7 @@ fn finding_3_a_torn_new_entry_gives_a_block_the_bytes_of_another() {
     assert!(found.contains(&Ok(wrong)), "block 5 holds bytes of block 4");
 }
 
-/// Finding 4, the same tear where a read brings block 5 in: nobody wrote anything, and yet it holds the
+/// Finding 4, the same tear where a read brings block 5 in: nothing was written, and yet it holds the
 /// bytes of another block, for good.
 #[test]
 fn finding_4_a_torn_fill_gives_a_block_the_bytes_of_another() {
