@@ -25,8 +25,9 @@ const XSTATE_SOURCE: &str = include_str!("../guest/xstate.c");
 /// A disk of a guest.
 #[derive(Clone, Debug)]
 pub enum Disk {
-    /// Served by whoever listens on this vhost-user-blk socket: `/dev/vda`, `/dev/vdb` and so on, in
-    /// the order of [`GuestOptions::disks`]. Needs the module `virtio_blk`, which is loaded unasked.
+    /// Served by the process that listens on this vhost-user-blk socket: `/dev/vda`, `/dev/vdb` and
+    /// so on, in the order of [`GuestOptions::disks`]. Needs the module `virtio_blk`, which is
+    /// loaded unasked.
     Vhost(PathBuf),
     /// A file of the host: `/dev/ubda`, `/dev/ubdb` and so on.
     File {

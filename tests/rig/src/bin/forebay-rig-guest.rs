@@ -28,7 +28,7 @@ enum Command {
     VerifyPool(VerifyPool),
 }
 
-/// Something acknowledged is lost, or something is there that nobody wrote.
+/// Something acknowledged is lost, or something is there that was never written.
 const EXIT_LOST: u8 = 1;
 /// It could not be done.
 const EXIT_FAILED: u8 = 2;

@@ -1,7 +1,7 @@
 //! A disk that lies: it answers writes before it has done them.
 //!
 //! What a volatile cache without power-loss protection does. Power cuts of it have to lose what was
-//! acknowledged, or those who look for losses are blind.
+//! acknowledged, or the search for losses is blind.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -79,7 +79,7 @@ impl Shared {
             }
             drop(state);
             std::thread::sleep(DELAY);
-            // Nobody reads or writes meanwhile. An error has nobody left to hear of it.
+            // Nothing reads or writes meanwhile. An error can no longer be reported.
             let mut state = self.lock();
             if !state.is_held || state.is_ending {
                 let _ = self.settle(&mut state);

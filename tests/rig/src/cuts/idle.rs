@@ -9,7 +9,7 @@ use super::killed::Place;
 use crate::server::processor_time;
 use crate::{Result, Scratch};
 
-/// After the file system was made, until everybody is at rest: write-back, journal, timers.
+/// After the file system was made, until all is at rest: write-back, journal, timers.
 const REST: Duration = Duration::from_secs(8);
 
 /// Percent of one processor that the daemon uses while a guest has its disk mounted and is idle.

@@ -28,7 +28,7 @@ const WARM_LIMIT: Duration = Duration::from_secs(60);
 const LOAD_MS_MAX: u64 = 800;
 const BETWEEN_KILLS_MS_MAX: u64 = 60;
 
-/// A pool with a backing, and whoever serves it.
+/// A pool with a backing, and the process that serves it.
 pub struct Place<'a> {
     scratch: &'a Scratch,
     daemon: Daemon,
@@ -201,8 +201,8 @@ pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
 
 /// Kills what the kind says; returns what `reported` said last while the daemon lived.
 ///
-/// What a guest reports after that proves nothing of the daemon, which answers nobody any more: a
-/// kernel whose disk has just died can call an fsync done all the same. It was seen with ext4 and
+/// What a guest reports after that proves nothing of the daemon, which no longer answers: a kernel
+/// whose disk has just died can call an fsync done all the same. It was seen with ext4 and
 /// `data=journal` (6.1), once in some hundred cuts, presumably where the journal was aborted by the
 /// commit for another thread's fsync and nothing was left to commit.
 fn cut(

@@ -199,7 +199,7 @@ impl Machine {
             let Some(shadow) = weak.upgrade() else { return };
             let before = reported();
             let (media, store) = shadow.crash_state_with(|| store.crash_state());
-            // Fails only where nobody waits any more.
+            // Fails only where the receiver is gone.
             let _ = give.send((before, Cut { media, store }, reported()));
         };
         shadow.set_hook(Some(Arc::new(hook)));

@@ -21,12 +21,12 @@ pub enum Access {
     Sequential,
 }
 
-/// Who waits for requests.
+/// What waits for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Engine {
     /// Each job, for its one request.
     Synchronous,
-    /// Nobody: each job keeps so many on their way.
+    /// Nothing: each job keeps so many in flight.
     Asynchronous(u32),
 }
 
@@ -35,7 +35,7 @@ pub enum Engine {
 pub struct Job {
     /// Where requests go.
     pub access: Access,
-    /// Who waits.
+    /// What waits.
     pub engine: Engine,
     /// Share of writes, in percent.
     pub write_percent: u32,

@@ -87,7 +87,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // Fails only where somebody else let it go.
+        // Fails only where it has been detached already.
         let _ = Command::new("losetup")
             .arg("--detach")
             .arg(&self.path)

@@ -35,7 +35,7 @@ pub struct Measured {
     pub point: Point,
     /// Over which slow device.
     pub latency: Latency,
-    /// Who.
+    /// The contender.
     pub contender: Contender,
     /// Medians over the rounds.
     pub outcome: Outcome,

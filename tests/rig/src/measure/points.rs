@@ -122,7 +122,7 @@ impl Figure {
         }
     }
 
-    /// Who takes part.
+    /// Which contenders take part.
     pub fn has(self, contender: Contender) -> bool {
         match self {
             // What is larger than the fast device does not fit it.

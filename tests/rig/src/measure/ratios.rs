@@ -1,4 +1,4 @@
-//! Ours beside other ways to the same disk, as ratios: everybody in turn, round after round, and the
+//! Ours beside other ways to the same disk, as ratios: each in turn, round after round, and the
 //! median of the rounds' ratios.
 //!
 //! The raw block device is used, with O_DIRECT, by one thread that waits for each request: 4 KiB random

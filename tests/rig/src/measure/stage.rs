@@ -50,7 +50,7 @@ pub const NONE: Latency = Latency {
     shown_us: 0,
 };
 
-/// Who is measured.
+/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum Contender {
     /// The fast device alone.

@@ -52,7 +52,7 @@ impl Mode {
     }
 }
 
-/// Who is written through.
+/// What is written through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cache {
     /// Ours, with these switches on.

@@ -182,7 +182,7 @@ impl Machine {
         let (sender, receiver) = mpsc::channel();
         let parts = self.parts.clone();
         let call = Box::new(move || {
-            // Nobody listens any more only after the limit.
+            // Fails only after the limit, when the receiver is gone.
             let _ = sender.send(parts.cut());
         });
         match &self.plain {

@@ -1,4 +1,5 @@
-//! One case tried: pages written through a front end while cuts are taken, and what the cuts left judged.
+//! One case tried: pages written through a front end while cuts are taken, and what the cuts left
+//! checked.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +25,7 @@ const DEVICE: &str = "/dev/vda";
 
 /// What came of a case.
 pub struct Trial {
-    /// Sampled states that were judged.
+    /// Sampled states that were checked.
     pub images: u64,
     /// Torn pages in all of them.
     pub torn: u64,

@@ -38,7 +38,7 @@ impl Load {
         let prepared: Vec<Worker> = (0..self.threads)
             .map(|thread| self.prepare(thread))
             .collect::<Result<_>>()?;
-        // Nobody's folder may be missing where its first file is not.
+        // No folder may be missing where its first file is not.
         File::open(&self.folder)?.sync_all()?;
         if let Some(parent) = self.folder.parent() {
             File::open(parent)?.sync_all()?;
