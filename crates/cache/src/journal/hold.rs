@@ -78,8 +78,8 @@ impl Holding {
         self.stuck_before
     }
 
-    /// Blocks of a round went nowhere. Whether the next batch will let others go for them: if it were
-    /// so for ever, the count would grow for ever.
+    /// Blocks of a round could not be written. Whether the next batch will release others for them: if that
+    /// went on for ever, the count would grow for ever.
     pub(crate) fn note_stuck(&mut self, blocks: u64) -> bool {
         self.stuck += blocks;
         self.stuck > self.stuck_before && !self.list.is_empty()

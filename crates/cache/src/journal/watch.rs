@@ -18,9 +18,9 @@ use crate::volume::VolumeState;
 
 /// How often a pool with background threads looks again at a volume whose superblock keeps changing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// How long it looks at one volume at most, and begins with others.
+/// How long it scans one volume at most, and starts scans of others.
 const LOOK_TIME_MAX: Duration = Duration::from_millis(200);
-/// How many times as long as it looked it does not look.
+/// The pause after a scan, as a multiple of the scan's time.
 const REST_FACTOR: u32 = 9;
 /// Blocks of the pool that one look reads from the backing.
 const BACKING_READS_MAX: u32 = 512;

@@ -1,4 +1,4 @@
-//! Volumes come: a backing is attached as the volume that it was before, or as a new one.
+//! Attach: a backing becomes the volume that it was before, or a new one.
 
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard, OnceLock};

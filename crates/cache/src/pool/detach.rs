@@ -1,4 +1,4 @@
-//! Volumes go: drained, emptied, and only then taken out of the table.
+//! Detach: a volume is drained, emptied, and only then taken out of the table.
 //!
 //! A crash on the way leaves the volume attached with whatever it still has in the pool, or, once its
 //! place in the table is free, everything on its backing.
@@ -14,7 +14,7 @@ use crate::volumes::{self, Description, Standing};
 
 /// Drains while the volume is still in use, at most.
 const PASSES_MAX: usize = 4;
-/// With no more dirty blocks than this its users are cut off, and wait for the last of them.
+/// With no more dirty blocks than this its callers are stopped, and wait for the last of them.
 const DIRTY_BLOCKS_LEFT: usize = 256;
 
 impl Pool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::volume::Volume;
 
-/// How a drain stands.
+/// Progress of a drain.
 #[derive(Clone, Debug)]
 pub struct DrainProgress {
     /// The volume's backing.
@@ -18,7 +18,7 @@ pub struct DrainProgress {
     pub written_blocks: u64,
     /// Bytes of a block.
     pub block_bytes: u32,
-    /// How long the drain has been at it.
+    /// How long the drain has run.
     pub elapsed: Duration,
 }
 

@@ -14,7 +14,7 @@ use crate::sync::Ordering;
 use crate::volume::Volume;
 use crate::volumes;
 
-/// How often the block with the old end is sent away; it comes back while it is in use.
+/// How often the block with the old end is evicted; it comes back while it is in use.
 const ATTEMPTS_MAX: usize = 64;
 
 impl Pool {

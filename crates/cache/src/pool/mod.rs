@@ -266,7 +266,7 @@ impl Pool {
     pub fn write_back_once(&self) -> Result<usize> {
         self.core.write_back_once()
     }
-    /// Reads every cached block and compares it with its check. `progress` hears (done, of all
+    /// Reads every cached block and compares it with its check. `progress` is told (done, of all
     /// entries) now and then. Returns how many are good, and volume and block of the bad ones.
     pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
         self.core.check_all(&mut progress)

@@ -35,7 +35,7 @@ impl Core {
     }
 
     /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
-    /// left out, and what cannot be written now. What is written stays where the queue has it, as what a flush writes.
+    /// left out, and what cannot be written now. What is written stays in the queue, as after a flush.
     pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
         self.prepare_holding(&mut workbench.holding);
         let (holding, backed_off) = (&workbench.holding, self.backed_off());
