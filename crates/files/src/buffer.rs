@@ -344,7 +344,7 @@ fn volume_name(root: Option<&Path>) -> io::Result<PathBuf> {
     Ok(name.into())
 }
 
-/// Whose a volume is, for people.
+/// What a volume belongs to, in words.
 fn owner_called(name: &Path) -> String {
     let root = name.as_os_str().as_bytes();
     match root.strip_prefix(VOLUME_PREFIX.as_bytes()) {

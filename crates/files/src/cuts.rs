@@ -168,7 +168,7 @@ pub(crate) fn forget_cached(side: &Backing) -> io::Result<()> {
     }
 }
 
-/// Whose the side file is: 16 bytes that stand before the marks. All zero in a new one.
+/// The pool that owns the side file: 16 bytes that stand before the marks. All zero in a new one.
 ///
 /// # Errors
 /// The side file's.

@@ -44,7 +44,7 @@ impl<H> Located<H> {
         self.at.get(&id).is_some_and(|at| !at.is_empty()) || self.elsewhere.contains_key(&id)
     }
 
-    /// Whether the names of an inode, whatever they are now, are what people made of them.
+    /// Whether the names of an inode, whatever they are now, are what programs made of them.
     pub fn is_unbroken(&self, node: &Node) -> bool {
         self.unbroken.contains(&node.identity().device)
     }

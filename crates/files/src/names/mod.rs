@@ -5,7 +5,7 @@
 //! else right after; one operation at a time, so that at most one is in flight when the power fails,
 //! and that one may have happened or not. An inode is introduced to the log, with the directories on
 //! the way to it, before anything happens to it. After a mere kill, in the same mounting of the backing,
-//! the names are as people left them and stay so.
+//! the names are as programs left them and stay so.
 
 mod file_system;
 mod handles;

@@ -4,9 +4,9 @@
 //! belongs, from the root down, so a directory is in place before anything is placed in it. What is in
 //! the way is renamed to a staged name beside it, what is lost is made anew under a staged name, its
 //! identity is recorded, and only then it gets its name. What others have moved stays where it is, and
-//! where the kernel kept every change since the log began, so does everything. Names are removed last, when every inode that
-//! stays has its own. So a crash in the middle leaves nothing that the next try could not find again:
-//! under a name that the log mentions, or a staged one.
+//! where the kernel kept every change since the log began, so does everything. Names are removed last,
+//! when every inode that stays has its own. So a crash in the middle leaves nothing that the next try
+//! could not find again: under a name that the log mentions, or a staged one.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
@@ -122,8 +122,9 @@ struct Work<'a, S: NameSpace> {
     lost: BTreeMap<FileId, String>,
 }
 
-/// Brings the backing to what the table says, and finds the inodes `with_data`; `record` is called with what the log has to know before
-/// the work goes on. Nothing of it is durable in the backing when this returns.
+/// Brings the backing to what the table says, and finds the inodes `with_data`; `record` is called with
+/// what the log has to know before the work goes on. Nothing of it is durable in the backing when this
+/// returns.
 ///
 /// # Errors
 /// The log is of another directory; the backing or the pool failed.

@@ -1,4 +1,4 @@
-//! Looks for inodes that are under no name that the log mentions. Only others than us can have put them
+//! Looks for inodes that are under no name that the log mentions. Only other programs can have put them
 //! where they are: there they stay, and there their data goes.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
