@@ -73,7 +73,7 @@ fn set(fault: Option<Fault>) {
     }));
 }
 
-/// Switches the named fault on and returns whose it is (`subject` for the file buffer's), or all off
+/// Switches the named fault on and returns what it belongs to (`subject` for the file buffer's), or all off
 /// and returns `subject`.
 pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
     let Some(name) = name else {

@@ -113,7 +113,7 @@ pub struct Scheduler {
 /// Why an actor was unwound: another one failed first, or the process was killed.
 pub struct Stopped;
 
-/// Whose turns this thread takes.
+/// The actor that this thread runs as.
 struct Seat {
     scheduler: Arc<Scheduler>,
     actor: usize,

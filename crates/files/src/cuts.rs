@@ -16,7 +16,7 @@ use crate::sizes::ROWS_MAX;
 
 const PAGE_BYTES: usize = 4096;
 const MARKS_OF_A_PAGE: usize = PAGE_BYTES / 8;
-/// Where the marks begin: behind the metadata and a page that says whose the file is.
+/// Where the marks begin: behind the metadata and a page that names the file's pool.
 const MARKS_AT: u64 = LOG.end + PAGE_BYTES as u64;
 
 /// Bytes of the file beside the pool.

@@ -4,7 +4,7 @@
 //! offset      what
 //! 0           header: magic, version, the bound of the ids drawn so far
 //! 64 KiB      the size table: a row of 64 bytes for each file with data in the pool
-//! 2 MiB       the segment table: 16 bytes for each segment, whose it is
+//! 2 MiB       the segment table: 16 bytes for each segment, its owner
 //! 8 MiB       the namespace log
 //! ```
 //!

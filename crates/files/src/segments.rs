@@ -2,7 +2,7 @@
 //!
 //! The volume's blocks are cut into segments of 2^18. The first holds the metadata; any other stands for
 //! such a part of one file, or for nothing. The table of it is on the media, so that recovery knows
-//! whose the blocks are; a segment changes hands only when the pool holds none of its blocks.
+//! which file the blocks are of; a segment changes hands only when the pool holds none of its blocks.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -97,7 +97,7 @@ impl SegmentTable {
     }
 }
 
-/// Adds to the transaction whose the segment is.
+/// Adds the segment's owner to the transaction.
 pub(crate) fn write_owner(
     transaction: &mut Transaction<'_>,
     number: u32,

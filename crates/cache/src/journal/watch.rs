@@ -18,7 +18,7 @@ use crate::volume::VolumeState;
 
 /// How often a pool with background threads looks again at a volume whose superblock keeps changing.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// How long it scans one volume at most, and starts scans of others.
+/// How long it scans one volume at most, and for how long it begins scans of others.
 const LOOK_TIME_MAX: Duration = Duration::from_millis(200);
 /// The pause after a scan, as a multiple of the scan's time.
 const REST_FACTOR: u32 = 9;
