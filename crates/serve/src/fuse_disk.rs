@@ -239,7 +239,7 @@ impl<D: BlockDevice> Filesystem for FuseDisk<D> {
             let _ = config.set_max_write(nearest);
         }
         let _ = config.set_max_background(MAX_BACKGROUND_REQUESTS);
-        // Each is asked for by itself: an older kernel lacks some and is still right without them.
+        // Each is requested by itself: an older kernel lacks some and works without them.
         for capability in [
             InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,

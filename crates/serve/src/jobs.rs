@@ -94,7 +94,7 @@ impl<J> Jobs<J> {
         is_short
     }
 
-    /// A worker that was asked for could not be started; true if there is no other.
+    /// A requested worker could not be started; true if there is no other.
     pub(crate) fn worker_failed(&self) -> bool {
         let mut state = self.lock();
         state.workers -= 1;

@@ -262,7 +262,7 @@ impl DeviceSnapshot {
     }
 }
 
-/// A disk whose requests are timed on their way to `D`.
+/// A disk that times each request and passes it to `D`.
 pub struct MeteredDevice<D> {
     device: D,
     meters: Arc<DeviceMeters>,

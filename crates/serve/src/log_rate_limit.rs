@@ -17,7 +17,7 @@ pub(crate) struct LogRateLimit(Mutex<State>);
 #[derive(Debug)]
 struct State {
     left: u32,
-    /// When one more was last allowed; none was asked for where there is no time.
+    /// When `left` was last refilled; none before the first message.
     refilled: Option<Instant>,
     left_out: u64,
 }

@@ -57,9 +57,9 @@ impl Client {
         }
     }
 
-    /// Asks, and waits for the result however long that takes. `on_progress` hears how far it is;
-    /// once it returns false, the request is called off: the answer then says so, or is the result
-    /// where it was too late. The connection is of no use after that.
+    /// Asks, and waits for the result however long that takes. `on_progress` is called with each
+    /// report of progress; once it returns false, the request is cancelled: the answer then says
+    /// so, or is the result where it was too late. The connection cannot be used after that.
     ///
     /// Errors: the daemon refused, or went away.
     pub fn request(

@@ -60,8 +60,8 @@ struct Connection<'c> {
     is_dead: &'c AtomicBool,
 }
 
-/// Serves what was negotiated until the client leaves, breaks the protocol, or is told to go.
-/// Everything that it asked for has been carried out on return.
+/// Serves what was negotiated until the client leaves, breaks the protocol, or is told to go. All
+/// its requests have been carried out on return.
 pub(crate) fn serve(
     transport: &dyn Transport,
     negotiated: &Negotiated,
@@ -342,7 +342,7 @@ where
         if self.inbox.skip(payload_bytes as usize) {
             return true;
         }
-        // The rest has not come yet: the client hears of its mistake first.
+        // The rest has not come yet: the client is told of its mistake first.
         self.connection.send(&mut self.replies) && self.inbox.skip_rest()
     }
 }

@@ -40,7 +40,7 @@ impl Link {
 
     /// It has sent a request.
     pub(crate) fn note_request(&self) {
-        // Looked at first: a line that is only read is not fought for.
+        // Loaded first: a cache line that is only read is not contended.
         if !self.has_asked.load(Ordering::Relaxed) {
             self.has_asked.store(true, Ordering::Relaxed);
         }
@@ -124,7 +124,7 @@ pub(crate) struct Limits {
     pub(crate) count_max: usize,
     /// Of one peer.
     pub(crate) peer_max: usize,
-    /// One that has asked for nothing for so long since it came in makes way for another.
+    /// One that has sent no request for so long since it connected makes way for another.
     pub(crate) silence: Duration,
 }
 

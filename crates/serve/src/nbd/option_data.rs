@@ -34,7 +34,7 @@ impl<'d> Cursor<'d> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct InfoQuery<'d> {
     pub(crate) name: &'d str,
-    /// Kinds of information asked for, two bytes each.
+    /// Kinds of information requested, two bytes each.
     wanted: &'d [u8],
 }
 
@@ -48,7 +48,7 @@ impl<'d> InfoQuery<'d> {
         cursor.0.is_empty().then_some(InfoQuery { name, wanted })
     }
 
-    /// Whether this kind is asked for.
+    /// Whether this kind is requested.
     pub(crate) fn wants(&self, kind: u16) -> bool {
         self.wanted
             .chunks_exact(2)
@@ -69,7 +69,7 @@ impl<'d> MetaContextQuery<'d> {
         let mut cursor = Cursor(data);
         let name = cursor.string()?;
         let count = cursor.u32()?;
-        // Each takes four bytes at least, so a count that lies ends here before it costs memory.
+        // Each takes four bytes at least, so a false count is refused here before it costs memory.
         let mut queries = Vec::new();
         for _ in 0..count {
             queries.push(cursor.string()?);
@@ -80,7 +80,7 @@ impl<'d> MetaContextQuery<'d> {
             .then_some(MetaContextQuery { name, queries })
     }
 
-    /// Whether a context is asked for by its name.
+    /// Whether a context is requested by its name.
     pub(crate) fn asks_for(&self, context: &str) -> bool {
         self.queries.contains(&context)
     }

@@ -1,7 +1,7 @@
 //! The server: a listening socket, a thread for each connection, an orderly end.
 //!
 //! Guarantees: connections beyond the stated number are turned away with a reason and the others
-//! are served on; a client that dawdles in the handshake is dropped; running out of descriptors or
+//! are served on; a client that is slow in the handshake is dropped; running out of descriptors or
 //! threads delays new clients and does not affect the others; `drain` answers what has been asked.
 
 use std::io;
@@ -46,7 +46,7 @@ pub struct NbdOptions {
     /// Clients of one peer (a process, over a Unix socket; a host, over TCP); if not said, three in
     /// four of all, so that there is room for others.
     pub peer_connections_max: Option<usize>,
-    /// A client that has an export open and has asked for nothing for so long makes way where all
+    /// A client that has an export open and has sent no request for so long makes way where all
     /// places are taken.
     pub silence: Duration,
     /// How long a client may keep others waiting for memory that its request holds: for data that it
@@ -303,7 +303,7 @@ impl Shared {
         }
     }
 
-    /// After accept failed: the reason may pass, and must not be asked for again and again.
+    /// After accept failed: the cause may pass; wait rather than spin.
     fn rest(&self) {
         let guard = self.stop_lock.lock().unwrap_or_else(|e| e.into_inner());
         if !self.is_stopping() {

@@ -206,7 +206,7 @@ impl Listener {
             Kind::Tcp(listener) => {
                 let descriptor = rustix::net::accept_with(listener.as_fd(), SocketFlags::CLOEXEC)?;
                 sockopt::set_tcp_nodelay(&descriptor, true)?;
-                // A peer that vanished without a word must not keep its place for ever.
+                // A peer that vanished silently must not keep its place for ever.
                 sockopt::set_socket_keepalive(&descriptor, true)?;
                 descriptor
             }

@@ -1,4 +1,4 @@
-//! In place of the server where it was not compiled: it says so.
+//! In place of the server where it was not compiled in: `start` fails and says so.
 
 use std::convert::Infallible;
 use std::path::Path;

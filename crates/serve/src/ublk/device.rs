@@ -14,7 +14,7 @@ use super::{REQUEST_BYTES_MAX, UblkError, UblkOptions};
 /// How long the driver may take to notice that the process of a device has ended.
 const QUIESCE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How often that is looked at.
+/// How often that is polled.
 const QUIESCE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The kernel's directory of the devices.

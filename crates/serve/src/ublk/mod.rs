@@ -36,7 +36,7 @@ pub const REQUEST_BYTES_MAX: u32 = 512 << 10;
 /// How a disk is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkOptions {
-    /// The N of `/dev/ublkbN`; the driver chooses where none is asked for.
+    /// The N of `/dev/ublkbN`; the driver chooses where none is given.
     pub number: Option<u32>,
     /// Queues, each with a thread; a request that waits for a slow disk holds up its queue only.
     pub queues: u16,
@@ -64,7 +64,7 @@ pub enum UblkError {
     /// The driver's control device is closed to this process.
     #[error("{CONTROL_PATH} cannot be opened: {0}; ublk needs root")]
     Denied(std::io::Error),
-    /// The number asked for belongs to another device.
+    /// The requested number belongs to another device.
     #[error(
         "/dev/ublkb{0} is another device; name another number, or none and the driver chooses one"
     )]

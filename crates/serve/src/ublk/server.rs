@@ -66,7 +66,7 @@ impl UblkServer {
                 action: "start",
                 reason: error.to_string(),
             })?;
-        // A thread that ends without a word has panicked, which ends the process.
+        // A thread that ends without sending has panicked, which ends the process.
         let (number, path) = started.recv().unwrap_or(Err(UblkError::Driver {
             action: "start",
             reason: "its thread ended".into(),

@@ -75,16 +75,16 @@ const HUGE_PAGE_BYTES_ANYWHERE: u64 = 2 << 20;
 /// A region as the client describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegionPlace {
-    /// Where the guest has it.
+    /// Its address in the guest.
     pub(crate) guest_address: u64,
     pub(crate) bytes: u64,
-    /// Where the client itself has it.
+    /// Its address in the client's own memory.
     pub(crate) user_address: u64,
     /// Where it is in its file.
     pub(crate) file_offset: u64,
 }
 
-/// One region and where the client itself has it, which is how it names the rings' addresses.
+/// One region and its address in the client's own memory, in which the rings' addresses are given.
 #[derive(Clone)]
 struct Region {
     user_address: u64,

@@ -1,9 +1,9 @@
 //! Which chains of a queue are with us, and their answers until those before them are there, too.
 //!
 //! Answers are published in the order in which their requests were taken, which virtio allows and
-//! does not ask for. So the index of the used ring alone says what is done: the process that serves
-//! the queue after a killed one goes on from there, repeats nothing that the guest has heard of, and
-//! skips nothing.
+//! does not demand. So the index of the used ring alone says what is done: the process that serves
+//! the queue after a killed one goes on from there, repeats nothing that the guest has seen
+//! answered, and skips nothing.
 //!
 //! Guarantees: no more chains are with us than the queue has entries, none of them twice.
 

@@ -13,7 +13,7 @@ use vm_memory::{Bytes, GuestAddress, GuestMemory as _, Permissions};
 
 use crate::vhost::memory::{GuestMemory, MappedMemory};
 
-/// Bytes of the header: what is asked for, a reserved word, and the sector.
+/// Bytes of the header: the request's type, a reserved word, and the sector.
 const HEADER_BYTES: usize = 16;
 
 /// Pieces of memory in one request; guests are told far fewer.
@@ -181,7 +181,7 @@ impl Parts {
         Some(address)
     }
 
-    /// The first readable bytes, which are the header: what is asked for, and the sector.
+    /// The first readable bytes, which are the header: the request's type, and the sector.
     fn take_header(&mut self, memory: &GuestMemory) -> Option<(u32, u64)> {
         let mut header = [0; HEADER_BYTES];
         let mut filled = 0;

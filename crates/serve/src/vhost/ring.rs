@@ -91,8 +91,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Ring {
-    /// A queue as the client described it; `call` wakes its guest, `error` hears when it makes no
-    /// sense.
+    /// A queue as the client described it; `call` wakes its guest, `error` is signalled when it is
+    /// malformed.
     ///
     /// Errors: it is not in the memory, or its size is none.
     pub(crate) fn new(
@@ -170,7 +170,7 @@ impl Ring {
     /// Serves what is there until there is nothing more, or it is told to stop; the guest will say
     /// when there is more. `buffer` is kept for the next time.
     ///
-    /// Errors: the queue makes no sense. It is not to be served any more.
+    /// Errors: the queue is malformed. It is not to be served any more.
     pub(crate) fn serve(
         self: &Arc<Ring>,
         workers: &Workers,
@@ -220,7 +220,7 @@ impl Ring {
             .queue
             .iter(&**self.memory)
             .map(|mut all| all.next());
-        // What makes no sense then is no lie of the guest's.
+        // What looks malformed then may not be the guest's doing.
         self.check_memory()?;
         let Some(chain) = next? else {
             return Ok(None);
@@ -342,7 +342,7 @@ impl Ring {
         }
     }
 
-    /// Tells the guest of answers, if it wants to hear of them.
+    /// Interrupts the guest for answers, unless it has suppressed that.
     fn tell_guest(&self) -> Result<(), Broken> {
         if self.wants_call()? {
             self.call_guest();
@@ -367,7 +367,7 @@ impl Ring {
         Ok(u32::from(u16::from_le(flags)) & VRING_AVAIL_F_NO_INTERRUPT == 0)
     }
 
-    /// Has it look at its answers.
+    /// Interrupts the guest, so that it takes its answers.
     pub(crate) fn call_guest(&self) {
         let call = lock(&self.call);
         let Some(call) = call.as_ref() else {

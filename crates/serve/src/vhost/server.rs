@@ -291,7 +291,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// After accept failed: the reason may pass, and must not be asked for again and again.
+    /// After accept failed: the cause may pass; wait rather than spin.
     fn rest(&self) {
         let client = self.lock();
         if !self.is_stopping() {

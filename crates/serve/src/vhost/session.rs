@@ -57,7 +57,7 @@ pub(crate) struct Session {
     protocol_features: u64,
     table: MemoryTable,
     queues: Vec<QueueState>,
-    /// On which the client could be asked for things. Some take its end for that of the disk.
+    /// The channel for requests to the client. Some clients take its end for that of the disk.
     channel: Vec<OwnedFd>,
     /// What the guest reads where it asks whether it has to flush. It need not, whatever it sets.
     write_back: u8,

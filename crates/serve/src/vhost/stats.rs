@@ -13,7 +13,7 @@ pub struct VhostUserStats {
     pub protocol_errors: u64,
     /// Times that accept failed, for want of file descriptors for example.
     pub accept_errors: u64,
-    /// Queues stopped because what the guest put into them makes no sense.
+    /// Queues stopped because what the guest put into them is malformed.
     pub queues_broken: u64,
     /// Requests that workers have not answered yet.
     pub requests_in_flight: u64,
@@ -33,7 +33,7 @@ pub struct VhostUserStats {
     pub others: u64,
     /// Requests answered with an error.
     pub errors: u64,
-    /// Times that a guest was woken to look at its answers.
+    /// Times that a guest was interrupted for answers.
     pub notifications: u64,
 }
 

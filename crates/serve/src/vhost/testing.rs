@@ -29,7 +29,7 @@ pub struct QueuePlaces {
 /// their order.
 ///
 /// # Errors
-/// The queue is not in the memory, or what is in it makes no sense.
+/// The queue is not in the memory, or what is in it is malformed.
 pub fn serve_queue(
     device: Arc<dyn BlockDevice>,
     options: &VhostUserOptions,
