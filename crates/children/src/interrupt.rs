@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// How often something waited for is looked at.
+/// How often a wait polls its condition.
 const PERIOD: Duration = Duration::from_millis(2);
 
 static IS_INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();

@@ -46,7 +46,7 @@ pub fn ask_patiently(client: &mut Client, request: &Request) -> Result<Value, Fa
     Ok(result?)
 }
 
-/// Set by Ctrl-C from now on. The second one ends this process, should nothing look at the flag.
+/// Set by Ctrl-C from now on. The second one ends this process, in case the flag is not polled.
 pub fn called_off_flag() -> Result<Arc<AtomicBool>, Failure> {
     let is_called_off = Arc::new(AtomicBool::new(false));
     let code = i32::from(Failure::Cancelled(String::new()).exit_code());

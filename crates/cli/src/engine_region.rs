@@ -43,7 +43,7 @@ pub fn create(
     let options = options(accepts_stale);
     let engine = engines::create(name, made, backing, &options).map_err(|error| {
         if is_file {
-            // What failed is what the caller has to hear of, not this.
+            // The caller gets the first error, not this one's.
             let _ = std::fs::remove_file(region);
         }
         Failure::from(error)

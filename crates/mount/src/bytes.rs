@@ -42,8 +42,8 @@ fn access_for(flags: i32) -> OFlags {
     }
 }
 
-/// Says in the log which file could not be served, since the kernel only carries a number. Errors that
-/// a program expects, like a full disk, are its own business.
+/// Logs which file could not be served, since the kernel only carries a number. Errors that a program
+/// expects, like a full disk, are not logged.
 fn told<T>(operation: &str, open: &OpenFile, result: io::Result<T>) -> io::Result<T> {
     let is_expected = |error: &io::Error| {
         let ordinary = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG, libc::EINVAL];

@@ -31,7 +31,7 @@ const WINDOW_MS: u64 = 8;
 /// How long after the last of them the cores stay awake.
 const LASTING_MS: u64 = 20;
 
-/// A window's beginning and the requests in it share a word.
+/// A window's start and its count of requests share a word.
 const COUNT_BITS: u32 = 16;
 
 /// See the module.
@@ -42,7 +42,8 @@ pub struct CpuLatencyQos {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Written by the threads that serve, unsynchronized: a request that is not counted is no harm.
+    /// Written by the threads that serve, unsynchronized: a request missed in the count does no
+    /// harm.
     window: AtomicU64,
     busy_ms: AtomicU64,
     is_busy: AtomicBool,

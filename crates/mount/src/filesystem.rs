@@ -72,7 +72,7 @@ impl MountedTree {
         }
     }
 
-    /// Serves a request here, or has it served while something waits.
+    /// Serves a request on this thread, or on another one while something waits.
     fn serve(&self, request: impl FnOnce(&Tree) + Send + 'static) {
         self.note_request();
         match self.overflow_threads.turn() {

@@ -20,7 +20,7 @@ use crate::path_fd::{InodeHandle, PathFd};
 /// From here on numbers are ours; no file system counts this far.
 const OWN_NUMBERS: u64 = 1 << 63;
 
-/// How many path descriptors are looked at for one that can go.
+/// How many path descriptors are examined for one to close.
 const RELEASE_TRIES: usize = 8;
 
 /// One inode.
@@ -45,7 +45,7 @@ struct Hold {
     path_fd: Option<Arc<PathFd>>,
     /// The path descriptor must stay: the inode has no handle, or may lose its last name.
     is_pinned: bool,
-    /// Asked for since it was last looked at.
+    /// Used since it was last examined.
     is_used: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A report as one HTML file: no network, no script, light and dark as the reader's system has it,
-//! each plot beside its table, the numbers to take along.
+//! A report as one HTML file: no network, no script, light or dark as the reader's system is set,
+//! each plot beside its table, the numbers for download.
 
 use std::fmt::Write as _;
 use std::io;

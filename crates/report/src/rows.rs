@@ -18,7 +18,7 @@ pub struct Row {
     pub value: Option<f64>,
     /// What it counts.
     pub unit: String,
-    /// Why not to trust it too far, in a word; none for most.
+    /// A caveat about the number, short; none for most.
     pub note: Option<&'static str>,
 }
 

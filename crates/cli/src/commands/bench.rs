@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 4096;
 /// Turns are short, so that a slow moment of the machine hits both sides.
 const TURN: Duration = Duration::from_millis(100);
 
-/// Operations between two looks at the clock.
+/// Operations between two readings of the clock.
 const BATCH: u64 = 64;
 
 /// Files that vanish with the measurement, also when it fails.

@@ -467,7 +467,7 @@ mod tests {
         let command = crate::arguments::Arguments::command();
         let serve = command.find_subcommand("serve").unwrap();
         for flag in serve.get_arguments().filter_map(clap::Arg::get_long) {
-            // What a person insists on once is no setting for good.
+            // What is forced once is not a lasting setting.
             if ["config", "accept-stale"].contains(&flag) {
                 continue;
             }

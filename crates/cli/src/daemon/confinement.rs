@@ -134,7 +134,7 @@ fn restrict_this_thread(ruleset: &OwnedFd) -> i32 {
     }
 }
 
-/// Tries to open what it may not, in ways that do no harm where it may: what each attempt met.
+/// Tries to open what it may not, harmlessly where it may: the outcome of each attempt.
 pub fn try_files() -> Vec<(&'static str, Option<i32>)> {
     let made = std::env::temp_dir().join(format!("forebay-try-{}", std::process::id()));
     let number = |result: std::io::Result<()>| result.err().and_then(|error| error.raw_os_error());

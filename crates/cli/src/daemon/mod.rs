@@ -1,9 +1,9 @@
 //! `forebay serve`: the daemon. It may be killed at any time; the next one recovers and serves on.
 //!
-//! Order at the start: the pool, the disks, the control socket, the front ends, then root's rights go if
-//! that was asked for, then the service manager hears that all is ready. Order at the end: no more
-//! requests, no more commands, then the pool is closed. Dirty blocks stay in the pool: they are safe
-//! there, and ending must be quick.
+//! Order at the start: the pool, the disks, the control socket, the front ends, then root's rights are
+//! dropped if so configured, then the service manager is notified. Order at the end: no more requests,
+//! no more commands, then the pool is closed. Dirty blocks stay in the pool: they are safe there, and
+//! ending must be quick.
 
 mod answers;
 mod confinement;
@@ -374,7 +374,7 @@ fn announce(service: &Service) {
 }
 
 /// Returns when the last front end is closed. The first signal closes them, and goes on trying until
-/// none is in use; the second, or the deadline, insists.
+/// none is in use; the second, or the deadline, forces the end.
 fn serve_until_end(
     service: &Arc<Service>,
     events: &Receiver<Event>,

@@ -103,7 +103,7 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
 }
 
 /// The first signal unmounts, and goes on trying while files are in use; the second, or the deadline,
-/// insists.
+/// forces the end.
 fn serve_until_end(
     mount: FileMount,
     events: &Receiver<Event>,

@@ -42,7 +42,7 @@ impl Target {
 
     /// Becomes the user, for good.
     ///
-    /// Errors: the system refused, or root could be had again.
+    /// Errors: the system refused, or root could be regained.
     pub fn assume(&self) -> Result<(), Failure> {
         let User { uid, gid, .. } = self.user;
         if getuid() == uid {

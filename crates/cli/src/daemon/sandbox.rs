@@ -103,7 +103,7 @@ pub fn can_be_entered(is_mounted: bool, has_unmounter: bool) -> bool {
     rustix::process::geteuid().is_root() || !is_mounted || has_unmounter
 }
 
-/// Tries what is forbidden, in ways that do no harm where it is not: what each attempt met.
+/// Tries what is forbidden, harmlessly where it is not: the outcome of each attempt.
 pub fn try_forbidden() -> Vec<(&'static str, Option<i32>)> {
     let number = |result: Result<(), nix::Error>| result.err().map(|error| error as i32);
     let program = std::process::Command::new("/bin/true").spawn();

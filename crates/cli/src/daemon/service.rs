@@ -31,7 +31,8 @@ use crate::plain::plain_path;
 /// The longest name of a disk.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A mount with a number of its own: what is heard of an earlier one is not about this one.
+/// A mount with a number of its own, so that an event of an earlier one is not taken for this
+/// one's.
 pub struct Mounted {
     number: u64,
     mount: DiskMount,
@@ -104,7 +105,7 @@ pub struct FrontEnds<'d> {
     pub fuse: Option<&'d Path>,
     /// The block device that the kernel makes of it.
     pub ublk: Option<UblkNumber>,
-    /// The socket at which a virtual machine has it.
+    /// The socket at which a virtual machine connects to it.
     pub vhost_user: Option<&'d Path>,
 }
 
@@ -384,7 +385,7 @@ impl Service {
 
     /// Unmounts a disk, if it is mounted.
     ///
-    /// Errors: it is in use and `lazily` is not asked for; then it stays mounted. It has been
+    /// Errors: it is in use and not `lazily` unmounted; then it stays mounted. It has been
     /// unmounted already ([`std::io::ErrorKind::NotFound`]): its end is reported when no process
     /// has it open.
     pub fn unmount(&self, served: &Served, lazily: bool) -> std::io::Result<()> {

@@ -10,7 +10,7 @@ use forebay::VolumeStats;
 
 use crate::plain::{plain, plain_path};
 
-/// How often the volumes are looked at.
+/// How often the volumes are polled.
 const LOOK: Duration = Duration::from_secs(1);
 /// At most one trouble of a backing is told in so long.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -51,7 +51,7 @@ impl Drop for Watch {
     }
 }
 
-/// Looks for as long as `volumes` has some to look at. Without the thread the daemon works as well.
+/// Polls for as long as `volumes` returns some. The daemon works without the thread, too.
 pub fn start(mut volumes: impl FnMut() -> Option<Vec<VolumeStats>> + Send + 'static) -> Watch {
     let (ending, ends) = channel();
     let watch = move || {
