@@ -223,7 +223,7 @@ pub fn vacate(process: &Process, file: &'static OpenFile, life: &mut Life) {
 
 static BROUGHT_BACK: AtomicU64 = AtomicU64::new(0);
 
-/// How many times a file was brought back from the pool.
+/// How many times a file was written back to the backing.
 pub fn brought_back() -> u64 {
     BROUGHT_BACK.load(Ordering::Relaxed)
 }

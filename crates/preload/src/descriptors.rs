@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Our descriptors have this number or a higher one, where the hard limit allows.
 ///
-/// `select` can do with numbers below 1024, should one of the program's come to lie beside ours.
+/// `select` takes numbers below 1024 only, and the program's descriptors may get the numbers after
+/// ours.
 const FIRST_WANTED: u64 = 600;
 /// Room for ours.
 const ROOM: u64 = 400;

@@ -18,7 +18,7 @@ use crate::inside::Inside;
 use crate::process::{self, Process, lock};
 use crate::{buffering, descriptors, table};
 
-/// An identity on its way through the pipe.
+/// Bytes of an identity in the pipe.
 const MESSAGE_BYTES: usize = 16;
 
 /// A fork some of whose children may still be what they were.
@@ -85,8 +85,8 @@ fn share_with_child(process: &'static Process) -> Option<OwnedFd> {
         if file.is_held() {
             is_any_shared = true;
             life.shared_with_fork = Some(number);
-            // A backing that fails now is met again by the parent's next sync, which says so; the child
-            // reads what the backing has.
+            // A backing that fails now fails again in the parent's next sync, which reports it; the
+            // child reads what the backing has.
             let _ = buffering::unbuffer(process, file, &mut life);
         }
     }
@@ -175,7 +175,7 @@ fn inherited_descriptors() -> Vec<i32> {
     all.into_iter().filter(stays).collect()
 }
 
-/// Hears what the children of all forks say.
+/// Reads what the children of all forks have reported.
 pub fn look(process: &Process) {
     for fork in lock(&process.forks).iter_mut() {
         while let Some(pipe) = &fork.pipe {

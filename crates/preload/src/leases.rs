@@ -28,8 +28,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 static CLOSING: AtomicU32 = AtomicU32::new(0);
 const ASKED: u32 = 1;
 const DONE: u32 = 2;
-/// When no file is brought back for this time, the thread waits for what it will never get: a lock of
-/// libc's, of the thread that a signal handler has interrupted. Long enough for a slow disk.
+/// When no file is brought back for this time, the thread waits for a lock that it will never get:
+/// one of libc's, held by the thread that a signal handler has interrupted. Long enough for a slow
+/// disk.
 const STUCK_AFTER_S: i64 = 10;
 
 #[repr(C)]
@@ -38,7 +39,7 @@ struct OwnerEx {
     id: i32,
 }
 
-/// The thread that is told of broken leases.
+/// The thread that handles broken leases.
 pub struct LeaseThread {
     id: i32,
     /// Whether files that were closed are being brought back.
@@ -96,14 +97,14 @@ impl LeaseThread {
         Ok(())
     }
 
-    /// Has it look over everything now.
+    /// Makes it check all files now.
     pub fn wake(&self) {
         // SAFETY: it takes numbers; the thread has the signal blocked and waits for it.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.id, signal()) };
     }
 
-    /// Has it bring everything back and let the pool go, and waits for that as long as one file after
-    /// the other is done. Takes no lock and no memory.
+    /// Makes it write everything back and close the pool, and waits for that as long as it makes
+    /// progress. Takes no lock and no memory.
     pub fn close_buffer(&self) {
         if self.id < 0 {
             return;

@@ -40,7 +40,8 @@ pub fn is_there(settings: &Settings) -> bool {
         return false;
     };
     let is_pools_owner = || {
-        // A pool that cannot be looked at: rather look in vain than read what is out of date.
+        // Where the pool's owner cannot be read, assume so: a needless recovery is better than
+        // stale data.
         std::fs::metadata(&settings.pool).map_or(true, |pool| pool.uid() == mark.uid())
     };
     mark.is_file()

@@ -1,5 +1,5 @@
-//! The library's state in this process: its settings, the pool while it has it, the files it answers
-//! for. A child of `fork` begins with a new, empty one.
+//! The library's state in this process: its settings, the pool while it has it, the files that it
+//! covers. A child of `fork` begins with a new, empty one.
 //!
 //! Order of locks: the barrier, an open file's `life`, then any one of those in here.
 
@@ -28,12 +28,12 @@ use crate::record_locks::RecordLocks;
 use crate::settings::Settings;
 use crate::{buffering, descriptors, owner_mark, protection, table, tally};
 
-/// A pool that could not be had is asked for again after this time.
+/// Opening the pool is retried after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How often the pool is asked for while its owner may just be letting it go.
+/// How often opening is retried while the owner may be closing the pool.
 const RECOVERY_TRIES: u32 = 3;
-/// So many closed files stay buffered; the one closed first is brought back then. The buffer itself
-/// would keep a few more.
+/// So many closed files stay buffered; beyond that the one closed first becomes plain. The buffer
+/// itself would keep a few more.
 const CLOSED_FILES_MAX: usize = 48;
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(ptr::null_mut());
@@ -43,7 +43,7 @@ pub struct Process {
     pub settings: &'static Settings,
     session: Mutex<Session>,
     files: Mutex<HashMap<FileIdentity, &'static OpenFile>>,
-    /// How many `files` holds, to be looked at first.
+    /// How many `files` holds; checked first, without the lock.
     tracked: AtomicUsize,
     /// Those of `files` that the program has closed, in this order.
     closed: Mutex<Vec<&'static OpenFile>>,
@@ -60,7 +60,7 @@ pub struct Process {
     pub leases: OnceLock<LeaseThread>,
     /// The program has ways around us: nothing is buffered any more.
     is_off: AtomicBool,
-    /// Syncs that were asked for while the process had no pool.
+    /// Syncs made while the process had no pool.
     syncs: AtomicU64,
 }
 
@@ -198,7 +198,7 @@ impl Process {
         vec![pool, side.into(), "/".into()]
     }
 
-    /// Another process died with the pool: brings the backing up to date before this one looks at it.
+    /// Another process died with the pool: brings the backing up to date before this one reads it.
     ///
     /// # Errors
     /// `EIO`: it cannot be done, and what the backing has may be out of date.

@@ -49,7 +49,7 @@ fn covered_write(
     Some(covered_call(fd, operation)?.map(|done| done as isize))
 }
 
-/// A sync was asked for: the file is buffered from now on, if it can be.
+/// On a sync: the file is buffered from now on, if it can be.
 pub fn begin_buffering(fd: c_int) {
     if let (Some(process), Some(file)) = (process::get(), table::get(fd)) {
         let _inside = crate::inside::Inside::enter();

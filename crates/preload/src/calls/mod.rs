@@ -68,7 +68,8 @@ extern "C" fn begin() {
             .log
             .line(&format!("a fault of ours: {panic}"))
     }));
-    // What this process looks at first may be a size or a name. If it fails, opening says so.
+    // The first thing that this process reads may be a size or a name. A failure here is reported
+    // by the next open.
     let _ = guarded(|| {
         process.recover_after_owner()?;
         process.close_buffer();
