@@ -1,9 +1,9 @@
 //! How an open file becomes buffered, and plain again.
 //!
 //! Buffered: this is the only open description of the inode (the lease), the pool is ours, the kernel's
-//! description has neither `O_APPEND` nor `O_DIRECT`, its position means nothing.
-//! Plain: everything is in the backing and durable there; the kernel's description has the program's
-//! flags and position; no lease.
+//! description has neither `O_APPEND` nor `O_DIRECT`, its position is unused. Plain: everything is in
+//! the backing and durable there; the kernel's description has the program's flags and position; no
+//! lease.
 
 #![allow(
     unsafe_code,
@@ -28,8 +28,8 @@ use crate::tally;
 /// What the kernel's description lacks while a file is buffered.
 const TAKEN_AWAY: OFlags = OFlags::APPEND.union(OFlags::DIRECT);
 
-/// Tries to have the file buffered. Where it does not work, the file stays plain, and that is fine; says as
-/// what it counts then.
+/// Tries to have the file buffered. Otherwise the file stays plain; the error says as what it is counted
+/// then.
 pub fn try_buffer(
     process: &'static Process,
     fd: BorrowedFd<'_>,
@@ -124,7 +124,8 @@ fn lease_and_adopt(
     }
 }
 
-/// Whether the kernel stops files from growing beyond some size: what the pool took could not go back.
+/// Whether the kernel stops files from growing beyond some size: what the pool took could not be
+/// written back.
 fn is_size_limited() -> bool {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
     limit.current.is_some()
@@ -198,8 +199,7 @@ fn restore_flags(fd: BorrowedFd<'_>, status: i32) -> io::Result<()> {
     )?)
 }
 
-/// Another open wants the file: it becomes plain, and is released altogether if the program closed
-/// it.
+/// The file is opened again: it becomes plain, and is released altogether if the program closed it.
 pub fn give_way(process: &'static Process, file: &'static OpenFile) {
     let mut life = file.write_life();
     if unbuffer(process, file, &mut life).is_ok() && life.identity.is_some() && !file.is_held() {
@@ -239,7 +239,7 @@ pub fn unbuffer_all(process: &'static Process) -> bool {
         if unbuffered.is_ok()
             && let Some(identity) = life.identity
         {
-            // The pool goes; what it knew of the file goes with it.
+            // The pool is about to be closed; what it recorded of the file goes with it.
             process.untrack(identity, file);
             life.file = None;
             if !file.is_held() {
@@ -253,7 +253,7 @@ pub fn unbuffer_all(process: &'static Process) -> bool {
 }
 
 /// The program closed its last descriptor of the file. It stays buffered while the pool holds data of
-/// it, since bringing it back now would be the sync that it was spared.
+/// it, since bringing it back now would cost the sync that was avoided.
 pub fn closed(process: &'static Process, file: &'static OpenFile) {
     let mut life = file.write_life();
     if file.is_held() || life.identity.is_none() {
@@ -264,7 +264,7 @@ pub fn closed(process: &'static Process, file: &'static OpenFile) {
         let _ = rustix::fs::flock(own, rustix::fs::FlockOperation::Unlock);
     }
     if life.is_buffered && !life.is_unlinked {
-        // What the pool has nothing of is let go at once, which costs nothing.
+        // A file without data in the pool is released at once, which costs nothing.
         let is_spared = life.holds_data.load(Ordering::Relaxed) && !is_program(&life);
         let is_kept = is_spared || unbuffer(process, file, &mut life).is_err();
         if is_kept {
@@ -283,7 +283,7 @@ fn is_program(life: &Life) -> bool {
     stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.st_mode & 0o111 != 0))
 }
 
-/// The mode of a file was changed: one that was closed and may be run now is let go.
+/// The mode of a file was changed: one that was closed and may be executed now is released.
 pub fn mode_changed(process: &'static Process, file: &'static OpenFile) {
     let is_program = is_program(&file.read_life());
     if is_program && !file.is_held() {

@@ -1,5 +1,5 @@
-//! Our own descriptors: kept at high numbers, out of the way of programs that count on low ones, and
-//! known, so that a program that closes everything does not close the pool.
+//! Our own descriptors: kept at high numbers, out of the way of programs that rely on low ones, and
+//! tracked, so that a program that closes everything does not close the pool.
 
 #![allow(unsafe_code, reason = "descriptors of the process are moved by number")]
 
@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const FIRST_WANTED: u64 = 600;
 /// Room for ours.
 const ROOM: u64 = 400;
-/// Higher ones are not looked after.
+/// Higher ones are not tracked.
 const NUMBERS_MAX: usize = 1 << 16;
 
 /// One bit for each descriptor that is ours.
@@ -173,7 +173,7 @@ fn is_open(fd: RawFd) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) != -1 }
 }
 
-/// Closes every descriptor of ours but `kept`: in a child of `fork`, for which nothing of them is.
+/// Closes every descriptor of ours but `kept`: in a child of `fork`, which must not use them.
 pub fn close_ours(kept: Option<RawFd>) {
     for fd in ours().filter(|fd| Some(*fd) != kept) {
         forget_ours(fd);

@@ -21,7 +21,7 @@ use crate::{buffering, descriptors, table};
 /// Bytes of an identity in the pipe.
 const MESSAGE_BYTES: usize = 16;
 
-/// A fork some of whose children may still be what they were.
+/// A fork, some of whose children may not have exec'd or ended.
 pub struct Fork {
     number: u64,
     /// None once no process has the other end.
@@ -124,7 +124,7 @@ fn share_with_child(process: &'static Process) -> Option<OwnedFd> {
 }
 
 extern "C" fn in_parent() {
-    // The child has its own end now; ours goes, and with it the barrier.
+    // The child has its own end now; ours is closed, and the barrier released.
     FORKING.with(|forking| drop(forking.take()));
 }
 
@@ -161,7 +161,7 @@ pub fn tell_parent_of_exec() {
             let mut message = [0; MESSAGE_BYTES];
             message[..8].copy_from_slice(&identity.device.to_ne_bytes());
             message[8..].copy_from_slice(&identity.inode.to_ne_bytes());
-            // Writes of this size are whole or not at all; a parent that is gone needs no telling.
+            // Writes of this size are whole or not at all; a parent that is gone needs no message.
             let _ = rustix::io::write(pipe, &message);
         }
     }
@@ -205,7 +205,7 @@ pub fn look(process: &Process) {
     lock(&process.forks).retain(|fork| fork.pipe.is_some() || !fork.inherited.is_empty());
 }
 
-/// Whether children of this fork may still be what they were.
+/// Whether children of this fork may not have exec'd or ended.
 pub fn is_pending(process: &Process, number: u64) -> bool {
     lock(&process.forks)
         .iter()

@@ -40,12 +40,13 @@ fn set_cancel_state(state: c_int) -> c_int {
 pub struct Inside(());
 
 impl Inside {
-    /// Enters, however deep.
+    /// Enters; calls nest.
     #[inline]
     pub fn enter() -> Inside {
         let depth = DEPTH.get();
         DEPTH.set(depth + 1);
-        // A signal handler within our own work counts from there, with its rights taken away.
+        // A signal handler that interrupts our own work starts from this depth, without the right
+        // to the pool.
         if depth == 0 {
             CANCEL_STATE.set(set_cancel_state(PTHREAD_CANCEL_DISABLE));
             protection::allow();

@@ -21,10 +21,10 @@ const F_SETSIG: i32 = 10;
 const F_SETOWN_EX: i32 = 15;
 const F_OWNER_TID: i32 = 0;
 
-/// A signal may be lost when too many are queued: the leases are looked over this often anyway.
+/// A signal may be lost when too many are queued: the leases are checked this often anyway.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Whether the process ends: the thread is asked to bring everything back, and tells when it has.
+/// Whether the process ends: the thread is asked to bring everything back, and reports when it has.
 static CLOSING: AtomicU32 = AtomicU32::new(0);
 const ASKED: u32 = 1;
 const DONE: u32 = 2;
@@ -158,7 +158,7 @@ fn serve() {
         // SAFETY: the sets and times live across the call; the signals are blocked in this thread.
         unsafe { libc::sigtimedwait(&signals, std::ptr::null_mut(), &every) };
         if CLOSING.load(Ordering::Acquire) == ASKED {
-            // The process ends: nothing is looked over any more. After a panic the pool is left to recovery.
+            // The process ends: leases are no longer checked. After a panic the pool is left to recovery.
             let _ = std::panic::catch_unwind(|| {
                 if let Some(process) = process::get() {
                     process.close_buffer();

@@ -5,11 +5,12 @@
 //! - What is buffered is open in this process alone, by one open file description: an exclusive lease
 //!   of the kernel says so, and its breaking brings the file back to the backing before any other
 //!   process sees it.
-//! - A file that is not buffered is exactly what the kernel says it is: position and flags included.
+//! - A file that is not buffered is exactly as the kernel has it: position and flags included.
 //! - A file is first buffered when it is first synced; what is never synced is never touched.
 //! - A child of `fork` has no pool: what was buffered was brought back before, and is buffered again
 //!   when the child has exec'd or ended.
-//! - Our own trouble never ends the program: where the pool cannot be had, calls pass to the kernel.
+//! - A failure of ours never ends the program: where the pool cannot be opened, calls pass to the
+//!   kernel.
 
 #![cfg_attr(
     test,

@@ -1,4 +1,4 @@
-//! The log: one line for whatever a person may want to know. Never the program's own output.
+//! The log: one line for each event worth knowing. Never the program's own output.
 
 use std::fs::OpenOptions;
 use std::io::Write;

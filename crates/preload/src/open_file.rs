@@ -1,7 +1,8 @@
 //! One open file description of the program: shared by its duplicates, with its position and flags.
 //!
-//! Invariant: while it is plain, the kernel's description is the truth: position and flags included,
-//! but for the access mode, which is wider where the program only writes. While it is buffered, it is the only description of its inode anywhere.
+//! Invariant: while it is plain, the kernel's description is authoritative: position and flags included, but
+//! for the access mode, which is wider where the program only writes. While it is buffered, it is the only
+//! description of its inode anywhere.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};

@@ -58,7 +58,7 @@ pub struct Process {
     pub barrier: RwLock<()>,
     pub forks: Mutex<Vec<Fork>>,
     pub leases: OnceLock<LeaseThread>,
-    /// The program has ways around us: nothing is buffered any more.
+    /// The program bypasses us: nothing is buffered any more.
     is_off: AtomicBool,
     /// Syncs made while the process had no pool.
     syncs: AtomicU64,
@@ -101,7 +101,7 @@ pub fn begin(settings: &'static Settings) -> &'static Process {
     process
 }
 
-/// Locks what a panic of ours may have left locked, too: each of these is whole after every statement.
+/// Locks, also after a panic that poisoned the lock: each of these is whole after every statement.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -153,7 +153,8 @@ impl Process {
                 fill_on_read: false,
                 ..RuntimeOptions::default()
             },
-            // Processes may be short and many; the command that began them says when all is whole.
+            // Processes may be short and many; the command that began them reports when all is
+            // written back.
             mark: Marking::OnceABoot(self.settings.mark.clone()),
         };
         // The pool's threads are made in there, and take no signal of the program's.
@@ -236,7 +237,7 @@ impl Process {
         rustix::fs::flock(&pool, operation) == Err(rustix::io::Errno::WOULDBLOCK)
     }
 
-    /// Brings everything back and lets the pool go.
+    /// Brings everything back and closes the pool.
     pub fn close_buffer(&'static self) {
         let _nothing_becomes_buffered =
             self.barrier.write().unwrap_or_else(PoisonError::into_inner);
@@ -255,8 +256,8 @@ impl Process {
         let log = &self.settings.log;
         let is_empty = all_back && buffer.sync_backing().is_ok();
         if is_empty {
-            // Before the pool goes: afterwards the mark may be the next owner's. If it cannot be removed,
-            // others look in vain.
+            // Before the pool is closed: afterwards the mark may be the next owner's. If it cannot be
+            // removed, other processes recover needlessly.
             let _ = std::fs::remove_file(self.settings.owner_mark());
         }
         match buffer.close() {

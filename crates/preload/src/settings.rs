@@ -14,7 +14,7 @@ pub const POOL: &str = "FOREBAY_POOL";
 pub const COVER: &str = "FOREBAY_COVER";
 /// Where the files' mark lies (`docs/marks.md`). Default: in the user's state directory.
 pub const MARK: &str = "FOREBAY_MARK";
-/// A file to which a line is added for whatever is noteworthy. Default: none.
+/// A file to which a line is added for each noteworthy event. Default: none.
 pub const LOG: &str = "FOREBAY_LOG";
 
 /// If it is 1, the pool may be another user's.

@@ -22,7 +22,7 @@ const RELUCTANCE: std::ops::RangeInclusive<u64> = 2..=64;
 
 static SHARED: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// Counts from now on, if the memory can be had.
+/// Counts from now on, if the memory can be mapped.
 pub fn begin(path: &Path) {
     let Ok(file) = File::options().read(true).write(true).open(path) else {
         return;
@@ -84,7 +84,7 @@ pub fn reluctance() -> u64 {
     word(Count::Reluctance).map_or(0, |word| word.load(Ordering::Relaxed))
 }
 
-/// A process lets the pool go that it opened: next time it is opened later if it was for little.
+/// A process closes the pool that it opened: the next one opens it later if it was little used.
 pub fn judge(fences: u64) {
     if let Some(word) = word(Count::Reluctance) {
         let before = word.load(Ordering::Relaxed);
