@@ -7,8 +7,8 @@ use fuser::{Errno, FileAttr, Generation, ReplyAttr, ReplyEmpty, ReplyEntry, Repl
 
 use crate::xattrs::Answer;
 
-/// How long the kernel may believe names and attributes without asking again. Everything that changes
-/// them through the mount corrects them at once; this is how late a change behind it is seen.
+/// How long the kernel may cache names and attributes. Everything that changes them through the mount
+/// corrects them at once; this is how late a change behind it is seen.
 pub const BELIEF: Duration = Duration::from_secs(1);
 
 /// Inode numbers are not used again while the kernel knows them.

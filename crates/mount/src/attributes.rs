@@ -26,7 +26,7 @@ pub fn of(stat: &Stat, number: INodeNo) -> FileAttr {
     }
 }
 
-/// A type in the kernel's words; what the backing does not tell counts as a file.
+/// A type in the kernel's terms; one that the backing does not tell counts as a file.
 pub fn kind_of(kind: rustix::fs::FileType) -> FileType {
     use rustix::fs::FileType as Backing;
     match kind {

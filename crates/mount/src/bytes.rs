@@ -152,7 +152,7 @@ impl Tree {
         writer: Writer,
     ) -> io::Result<()> {
         let open = self.files.get(handle)?;
-        // What the kernel's pages had gathered comes without its writer.
+        // What the kernel's pages had gathered comes without the identity of its writer.
         let caller = writer.caller.unwrap_or(open.caller);
         let _on_behalf = OnBehalf::of(caller.user, caller.group);
         match writer.drops_privileges_of {
@@ -218,7 +218,7 @@ impl Tree {
             match copied {
                 Ok(0) => break,
                 Ok(found) => done += found as u64,
-                // What was copied is told first; the next call meets the error again.
+                // What was copied is reported first; the next call meets the error again.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
             }

@@ -4,7 +4,7 @@
 //! sleeps, and above all where that is a virtual machine's, which gives the core back to its host, each
 //! wake-up costs more than the request itself. So while requests come close together the kernel is told
 //! by `/dev/cpu_dma_latency` that idle cores are to wait without sleeping, and some milliseconds after
-//! that no more. The kernel ends the wish when the process ends, however it does.
+//! that no more. The kernel drops the request when the process ends, however it does.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::overflow_threads::now_ms;
 /// Where latencies are asked for, in microseconds, as the bytes of an `i32`.
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// No sleep at all: the shallowest one of a virtual machine's core is already the dear one.
+/// No sleep at all: the shallowest state of a virtual machine's core is already the expensive one.
 const AWAKE_US: i32 = 0;
 
 /// The kernel's value where no process has a request.
@@ -51,7 +51,7 @@ struct Shared {
 }
 
 impl CpuLatencyQos {
-    /// Where the process may not ask, cores sleep as they like.
+    /// Where the process may not request it, cores sleep as usual.
     pub fn new() -> CpuLatencyQos {
         let device = OpenOptions::new().write(true).open(DEVICE);
         let made = device.and_then(CpuLatencyQos::with);
@@ -103,7 +103,7 @@ impl Drop for CpuLatencyQos {
         if let Some((shared, thread)) = self.keeper.take() {
             shared.is_over.store(true, Ordering::Release);
             thread.thread().unpark();
-            // It has nothing to say.
+            // The thread returns no value.
             let _ = thread.join();
         }
     }
@@ -112,7 +112,7 @@ impl Drop for CpuLatencyQos {
 impl Shared {
     /// The keeper thread's loop: it sleeps while few requests come.
     fn keep(&self, mut device: File) {
-        // A kernel that refuses the wish, or its end, ends it with the device.
+        // A kernel that refuses the request, or its withdrawal, drops it when the device is closed.
         let mut ask = |latency_us: i32| device.write_all(&latency_us.to_ne_bytes()).is_ok();
         loop {
             while !self.is_busy.load(Ordering::Acquire) && !self.is_over() {

@@ -20,7 +20,7 @@ use crate::tree::Tree;
 /// How a directory is served.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
-    /// Threads that serve requests that do not wait; those that wait get helpers.
+    /// Threads that serve requests that do not wait; those that wait go to helper threads.
     pub threads: usize,
     /// Let the kernel keep what was written until it is synced: buffered writes cost no request then,
     /// and one `write` is no longer one transaction.
@@ -59,8 +59,8 @@ impl FileMount {
     /// `on_end` is called once when the mount has ended, no matter what unmounted it.
     ///
     /// # Errors
-    /// The places do not go together, the directory is served already, the pool cannot be opened or is
-    /// of another directory, or the kernel does not mount.
+    /// The directories overlap, the directory is served already, the pool cannot be opened or is of
+    /// another directory, or the kernel does not mount.
     pub fn new(
         data: &Path,
         directory: &Path,
@@ -160,7 +160,7 @@ impl FileMount {
         closed
     }
 
-    /// The pool with the files it answers for.
+    /// The pool with the files that it buffers.
     pub fn buffer(&self) -> &Arc<FileBuffer> {
         &self.buffer
     }

@@ -355,7 +355,7 @@ impl Filesystem for MountedTree {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        // Nothing waits for close. ENOSYS makes the kernel succeed at once from now on.
+        // Close has nothing to wait for. ENOSYS makes the kernel succeed at once from now on.
         reply.error(Errno::ENOSYS);
     }
 

@@ -126,7 +126,7 @@ struct Known {
 #[derive(Debug)]
 struct Entry {
     inode: Arc<Inode>,
-    /// How often the kernel was told of it, less what it forgot.
+    /// The kernel's lookups of it, less those that it forgot.
     lookups: u64,
 }
 

@@ -8,9 +8,9 @@ const WRITE_BYTES_MAX: u32 = 1 << 20;
 /// Requests the kernel may have under way in the background: read-ahead and asynchronous direct I/O.
 const BACKGROUND_REQUESTS_MAX: u16 = 64;
 
-/// Asks for what the mount is served best with.
+/// Requests the features that serve the mount best.
 pub fn negotiate(config: &mut KernelConfig, has_writeback_cache: bool) {
-    // The setters only fail by answering the nearest value that would do.
+    // The setters only fail by returning the nearest value that is allowed.
     if let Err(nearest) = config.set_max_write(WRITE_BYTES_MAX) {
         let _ = config.set_max_write(nearest);
     }
@@ -30,7 +30,7 @@ pub fn negotiate(config: &mut KernelConfig, has_writeback_cache: bool) {
     if has_writeback_cache {
         wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
     }
-    // Each by itself: an older kernel lacks some and is still right without them.
+    // Each by itself: an older kernel lacks some and works without them.
     for capability in wanted {
         let _ = config.add_capabilities(capability);
     }

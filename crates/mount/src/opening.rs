@@ -1,21 +1,21 @@
-//! Which files' writes go by the kernel's pages (`FOPEN_DIRECT_IO`): files opened for writing only, and
-//! files whose every write must be durable. Such a write is one request wherever it begins, needs no
-//! second one to be durable, and is copied once less.
+//! Which files' writes bypass the kernel's pages (`FOPEN_DIRECT_IO`): files opened for writing only,
+//! and files whose every write must be durable. Such a write is one request wherever it begins, needs
+//! no second one to be durable, and is copied once less.
 
 use fuser::{FopenFlags, InitFlags, KernelConfig};
 
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Opening {
-    /// The kernel keeps its pages right when writes go by them. Not where it gathers pages: a direct read
-    /// would find the file shorter than the kernel knows it to be, and return nothing.
+    /// The kernel keeps its pages right when writes bypass them. Not where it gathers pages: a direct
+    /// read would find the file shorter than the kernel knows it to be, and return nothing.
     passes_pages: bool,
 }
 
 impl Opening {
     /// Asks the kernel for what it takes: mappings must work as ever, and pages read in while they were
     /// being written must be dropped. Linux 6.18 drops them, as the tests see; older ones are not
-    /// trusted to.
+    /// relied on.
     pub fn negotiate(&mut self, config: &mut KernelConfig, has_writeback_cache: bool) {
         let name = rustix::system::uname();
         if !has_writeback_cache && is_at_least(&name.release().to_string_lossy(), (6, 18)) {

@@ -1,5 +1,5 @@
-//! Keeping the session's threads free: a request that waits for the backing must not keep those from
-//! being read that need not wait.
+//! Keeping the session's threads free: a request that waits for the backing must not delay those
+//! that need not wait.
 //!
 //! The session has few threads, since each more makes every request slower. They serve what they read
 //! themselves while nothing waits, and hand it to helper threads while something does: from the moment

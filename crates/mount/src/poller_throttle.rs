@@ -97,7 +97,7 @@ fn is_needed(device: &OwnedFd) -> bool {
         match poll(&mut wanted, Some(&at_once)) {
             Ok(0) => return false,
             Ok(_) if wanted[0].revents() == PollFlags::IN => {}
-            // The mount has ended, or nothing can be seen: the thread finds out by reading.
+            // The mount has ended, or polling fails: the thread finds out by reading.
             Ok(_) | Err(_) => return true,
         }
     }

@@ -22,7 +22,7 @@ pub struct Shares {
 #[derive(Clone, Copy, Default, Debug)]
 struct Held {
     open: usize,
-    /// It was said that this is all.
+    /// The refusal has been logged.
     is_told: bool,
 }
 
@@ -85,7 +85,7 @@ impl Drop for Share {
             return;
         };
         found.open -= 1;
-        // It is news again when the user has come down by half.
+        // Logged again once the user has come down by half.
         found.is_told &= found.open > self.shares.limit / 2;
         if found.open == 0 {
             held.remove(&self.user);
