@@ -31,7 +31,7 @@ fn load(soname: &str, package: &str) -> Result<Library> {
 /// # Safety
 /// `T` must be the function's type.
 unsafe fn function<T: Copy>(library: &Library, name: &str) -> Result<T> {
-    // SAFETY: the caller vouches for the type.
+    // SAFETY: by our contract the function of that name is a `T`.
     let symbol = unsafe { library.get::<T>(name) }
         .map_err(|error| format!("{name} is missing from its library: {error}"))?;
     Ok(*symbol)

@@ -92,7 +92,7 @@ pub(crate) fn serve(
         is_dead: &is_dead,
     };
     let Some(inbox) = Inbox::new(transport) else {
-        // Nothing was asked yet; the client may come again.
+        // Nothing was requested yet; the client may connect again.
         return;
     };
     std::thread::scope(|scope| {
@@ -114,7 +114,8 @@ impl Connection<'_> {
             let sending = self.sending.lock().unwrap_or_else(|e| e.into_inner());
             if self.transport.send(replies.filled()).is_err() {
                 self.is_dead.store(true, Ordering::Relaxed);
-                // Wakes the receiver, which may wait for a client that is only half gone.
+                // Wakes the receiver, which may wait for a client that has closed one direction
+                // only.
                 self.negotiated.link.cut();
             }
             drop(sending);
@@ -325,7 +326,7 @@ where
             .name("nbd-worker".into())
             .spawn_scoped(self.scope, move || connection.work());
         if spawned.is_err() && connection.jobs.worker_failed() {
-            // No thread to be had: slower, but served.
+            // No thread could be started: slower, but served.
             while let Some(job) = connection.jobs.try_next() {
                 connection.finish(job, &mut self.replies);
             }

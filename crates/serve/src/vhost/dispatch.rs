@@ -18,13 +18,13 @@ const FLAG_NO_DESCRIPTOR: u64 = 1 << 8;
 
 /// What a message is answered with.
 enum Answer {
-    /// Only whether it worked, and only where the client wants to know.
+    /// Only whether it succeeded, and only where the client asks for that.
     Acknowledgement,
     Number(u64),
     Bytes(Vec<u8>),
 }
 
-/// Serves a client until it goes.
+/// Serves a client until it disconnects.
 ///
 /// Errors: it broke the protocol, or the socket failed; it is not to be served any more.
 pub(crate) fn serve(stream: &UnixStream, session: &mut Session) -> io::Result<()> {

@@ -67,7 +67,7 @@ const RANGE_BYTES: u64 = 16;
 /// The one flag of a range that there is: a hole may be left.
 const FLAG_UNMAP: u32 = 1;
 
-/// How a request ended, as the guest is told.
+/// A request's outcome, as the guest is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok,

@@ -57,7 +57,7 @@ impl GuestMemory {
     /// Ends the connection of the client whose memory it is.
     pub(crate) fn drop_client(&self) {
         if let Some(client) = &self.client {
-            // It fails only where the client has gone, which is as good.
+            // It fails only where the client has gone, which serves as well.
             let _ = client.shutdown(Shutdown::Both);
         }
     }

@@ -1,4 +1,4 @@
-//! Which chains of a queue are with us, and their answers until those before them are there, too.
+//! Which chains of a queue have been taken, and their answers until those before them are complete.
 //!
 //! Answers are published in the order in which their requests were taken, which virtio allows and
 //! does not demand. So the index of the used ring alone says what is done: the process that serves

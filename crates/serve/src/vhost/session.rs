@@ -71,8 +71,8 @@ impl QueueState {
         }
     }
 
-    /// Stops it and forgets what the guest's driver has said; where its interrupts go is the
-    /// client's affair and stays.
+    /// Stops it and forgets what the guest's driver has said; where its interrupts go is set by the
+    /// client, and stays.
     fn forget(&mut self) {
         self.halt();
         *self = QueueState {
@@ -119,7 +119,7 @@ impl Session {
             | protocol::MEMORY_SLOTS
     }
 
-    /// Whether the client may ask how a message went.
+    /// Whether the client may request an acknowledgement.
     pub(crate) fn has_reply_ack(&self) -> bool {
         self.protocol_features & protocol::REPLY_ACK != 0
     }
@@ -374,7 +374,7 @@ impl Drop for Session {
     }
 }
 
-/// Has a descriptor never make us wait.
+/// Makes a descriptor non-blocking.
 ///
 /// Errors: it is none of those that signals go through. A device or a file could be readable for
 /// ever.

@@ -1,7 +1,7 @@
 //! Messages on the socket: a header, a short payload, sometimes file descriptors.
 //!
-//! Guarantees: a length is believed only as far as [`PAYLOAD_BYTES_MAX`]; descriptors that came with
-//! an unknown message are closed.
+//! Guarantees: a length above [`PAYLOAD_BYTES_MAX`] is refused; descriptors that came with an
+//! unknown message are closed.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;

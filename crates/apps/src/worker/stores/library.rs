@@ -72,7 +72,7 @@ impl Library {
 /// # Safety
 /// The library has the functions of store.h.
 unsafe fn load_all(library: &libloading::Library) -> Result<Functions> {
-    // SAFETY: the caller's.
+    // SAFETY: by our contract the library has these functions, with the types of store.h.
     unsafe {
         Ok(Functions {
             close: load(library, "store_close")?,
@@ -89,7 +89,7 @@ unsafe fn load_all(library: &libloading::Library) -> Result<Functions> {
 /// # Safety
 /// The function of that name is a `T`, and is not called after the library is gone.
 unsafe fn load<T: Copy>(library: &libloading::Library, name: &str) -> Result<T> {
-    // SAFETY: the caller's.
+    // SAFETY: by our contract the function of that name is a `T`, not called after the library is gone.
     let symbol: Symbol<'_, T> = unsafe { library.get(name.as_bytes()) }?;
     Ok(*symbol)
 }
