@@ -1,4 +1,4 @@
-//! What the mounts below forbid is forbidden on this one too, or it would be a way around them.
+//! What the backing's mounts forbid is forbidden on this one too, or it would be a way around them.
 
 use std::io;
 use std::path::Path;
