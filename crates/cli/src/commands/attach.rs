@@ -8,7 +8,7 @@ use crate::arguments::AttachOptions;
 use crate::failure::Failure;
 use crate::{control, output};
 
-/// Has the daemon serve the disk.
+/// Makes the daemon serve the disk.
 pub fn run(options: &AttachOptions) -> Result<(), Failure> {
     let request = Request::new("attach")
         .with("backing", text(&options.backing)?)
@@ -25,7 +25,7 @@ pub fn run(options: &AttachOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A path as the daemon, which works elsewhere, understands it.
+/// An absolute path, since the daemon's working directory is another one.
 pub fn text(path: &Path) -> Result<String, Failure> {
     let absolute: PathBuf = std::path::absolute(path)?;
     absolute.into_os_string().into_string().map_err(|path| {

@@ -15,7 +15,7 @@ use crate::output;
 
 const BLOCK_BYTES: usize = 4096;
 
-/// Turns are short, so that a slow moment of the machine hits both sides.
+/// Turns are short, so that a slow spell of the machine affects both sides.
 const TURN: Duration = Duration::from_millis(100);
 
 /// Operations between two readings of the clock.
@@ -57,7 +57,7 @@ impl Side {
     }
 }
 
-/// Runs both in turn for `seconds` each, the reference with the best kernel whatever is asked of ours.
+/// Runs both in turn for `seconds` each, the reference with the best kernel, whichever ours is set to.
 fn alternate(
     seconds: u64,
     kernel: Kernel,

@@ -1,4 +1,4 @@
-//! `forebay create`: a new pool, and plain words about what its medium survives.
+//! `forebay create`: a new pool, and a statement of what its medium survives.
 
 use std::borrow::Cow;
 use std::fs::DirBuilder;

@@ -1,5 +1,5 @@
 //! `forebay demo`: the main job without root, over the library alone. A child commits transactions
-//! and says which were acknowledged; it is killed with SIGKILL; what it said is verified.
+//! and reports which were acknowledged; it is killed with SIGKILL; what it reported is verified.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -45,7 +45,7 @@ fn number_of(content: &[u8; BLOCK_BYTES]) -> Option<u64> {
     (*content == content_of(number)).then_some(number)
 }
 
-/// Both sides: the person's command, and the child that it starts and kills.
+/// Both sides: the user's command, and the child that it starts and kills.
 pub fn run(options: &DemoOptions) -> Result<(), Failure> {
     let backing = options.directory.join("demo.img");
     if options.writer {
@@ -141,7 +141,7 @@ fn write_report(path: &PathBuf, report: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts the writer, reads what it acknowledges, kills it; returns the last number it said.
+/// Starts the writer, reads what it acknowledges, kills it; returns the last number acknowledged.
 fn run_child_and_kill(options: &DemoOptions) -> Result<u64, Failure> {
     let mut child = Command::new(std::env::current_exe()?)
         .args(["demo", "--writer", "--pool"])

@@ -11,7 +11,7 @@ use crate::commands::attach;
 use crate::failure::Failure;
 use crate::{control, json_path, output};
 
-/// Has the daemon drain the disk and forget it.
+/// Makes the daemon drain the disk and forget it.
 pub fn run(options: &DetachOptions) -> Result<(), Failure> {
     if options.discard_unwritten {
         return discard_lost(options);

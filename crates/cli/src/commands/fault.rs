@@ -6,7 +6,7 @@ use crate::arguments::{Fault, FaultOptions};
 use crate::failure::Failure;
 use crate::{control, output};
 
-/// Has the daemon break it.
+/// Makes the daemon break it.
 pub fn run(options: &FaultOptions) -> Result<(), Failure> {
     let request = match &options.fault {
         Fault::FlipBit { volume, block, bit } => Request::new("fault")

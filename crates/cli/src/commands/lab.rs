@@ -24,7 +24,7 @@ const COUNTS: &str = "counts";
 /// Where the report goes by default.
 const OUT: &str = "forebay-lab";
 
-/// Does what the lab is asked.
+/// Runs the lab's subcommand.
 pub fn run(options: &LabOptions) -> Result<(), Failure> {
     match &options.command {
         LabCommand::List(options) => {
@@ -134,7 +134,7 @@ fn replay(options: &LabTraceOptions) -> Result<(), Failure> {
             ..TraceOptions::default()
         },
     );
-    // It is no pool that is foreign or damaged.
+    // The failure is not one of a foreign or damaged pool.
     let trace = trace.map_err(|error| Failure::Arguments(error.to_string()))?;
     let mut scope = Scope::full(options.seed);
     choose(&mut scope, &options.engines);
@@ -189,7 +189,7 @@ fn measure_cells(
     Ok(())
 }
 
-/// Writes the files and says what came out.
+/// Writes the files and prints the outcome.
 fn print(options: &LabRunOptions, report: &Report<'_>) -> Result<(), Failure> {
     let out = match (&options.out, options.json) {
         (Some(out), _) => Some(out.as_path()),

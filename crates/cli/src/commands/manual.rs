@@ -1,5 +1,5 @@
 //! `forebay completions` and the hidden `forebay man`: both come from the command line's own
-//! description, so that they are never wrong about it.
+//! description, so that they always agree with it.
 
 use std::io::{self, Write};
 

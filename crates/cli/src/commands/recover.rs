@@ -67,7 +67,7 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
             accept_stale: options.accept_stale,
             ..options.trust.runtime()
         },
-        // As `forebay run` has it, whose mark and pool never say the same thing at once.
+        // As `forebay run` marks it, where mark and pool are never updated together.
         mark: match is_of_runs {
             true => Marking::OnceABoot(forebay::file_of_pool(pool)),
             false => Marking::EachTime,

@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::output;
 
 const LIBRARY: &str = "libforebay_preload.so";
-/// As shells have it.
+/// As in shells.
 const EXIT_SIGNALLED: u8 = 128;
 const EXIT_NOT_FOUND: u8 = 127;
 const EXIT_NOT_RUN: u8 = 126;
@@ -66,7 +66,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
             output::error(&format!("{obstacle}; use forebay mount for it"));
         }
     }
-    // Before the program begins: a signal that comes then is for it too.
+    // Before the program begins: a signal that arrives then is passed on too.
     let signals = Signals::new(heard())?;
     let mut child = match command.spawn() {
         Ok(child) => child,
@@ -167,7 +167,7 @@ fn after_killed(options: &FileBufferOptions) -> bool {
             );
             is_empty
         }
-        // Processes that the program left behind go on, and see to it themselves.
+        // Processes that the program left behind go on, and bring their files back themselves.
         Err(Failure::InUse(_)) => true,
         Err(failure) => {
             output::error(&format!(

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use forebay_files::tally::{Count, TALLY_BYTES};
 use rustix::fs::MemfdFlags;
 
-/// The memory, which nothing is left of when this process ends.
+/// The memory, which vanishes when this process ends.
 pub struct Tally(File);
 
 impl Tally {

@@ -1,4 +1,4 @@
-//! What the daemon answers on its control socket; `docs/control-socket.md` lists it for others.
+//! What the daemon answers on its control socket; `docs/control-socket.md` lists it for clients.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
 use crate::control;
 use crate::failure::Failure;
 
-/// How often a wait looks whether the asking side is still there.
+/// How often a wait checks that the client is still there.
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The commands that the daemon knows.
@@ -76,7 +76,7 @@ fn answer(
     }
 }
 
-/// A failure of the daemon's own work, as the asking side sees it.
+/// A failure of the daemon's own work, as the client sees it.
 pub(super) fn refusal(failure: Failure) -> Refusal {
     let kind = match &failure {
         Failure::InUse(_) => RefusalKind::InUse,
@@ -155,7 +155,7 @@ fn flush(
     Ok(json!({"flushed": true}))
 }
 
-/// Tells the asking side how far a drain is, and stops the drain when that side went away.
+/// Tells the client how far a drain is, and stops the drain when the client went away.
 pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> {
     match progress.report(control::drain_report(drain)) {
         Ok(()) => ControlFlow::Continue(()),
@@ -163,7 +163,7 @@ pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> Contr
     }
 }
 
-/// The core's error, as the asking side sees it.
+/// The core's error, as the client sees it.
 pub(super) fn core_refusal(error: forebay::Error) -> Refusal {
     let kind = match &error {
         forebay::Error::Cancelled { .. } => RefusalKind::Cancelled,
@@ -246,7 +246,7 @@ fn grow_volume(service: &Arc<Service>, request: &Request) -> Result<Value, Refus
     }))
 }
 
-/// Samples for a screen: one at once, then one an interval, until the asking side goes away or has
+/// Samples for a screen: one at once, then one an interval, until the client goes away or has
 /// `count` of them.
 fn sample(
     service: &Weak<Service>,

@@ -47,7 +47,7 @@ impl Confinement {
     /// Refuses a backing outside.
     pub fn check(&self, backing: &Path) -> Result<(), Failure> {
         let Ok(resolved) = std::fs::canonicalize(backing) else {
-            // Opening it says why.
+            // Opening it reports why.
             return Ok(());
         };
         if self.allowed.iter().any(|path| resolved.starts_with(path)) {
@@ -61,7 +61,7 @@ impl Confinement {
         )))
     }
 
-    /// Goes in, with all threads. Sockets can come and go beside these. False where the kernel has no landlock.
+    /// Confines all threads. Sockets can come and go beside these. False where the kernel has no landlock.
     ///
     /// Errors: the kernel's.
     pub fn enter(&self, sockets: &[PathBuf]) -> Result<bool, Failure> {

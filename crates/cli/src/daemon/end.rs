@@ -12,19 +12,19 @@ use crate::failure::Failure;
 /// How long unmounting may take when the deadline has passed.
 const INSIST_TIME: Duration = Duration::from_secs(1);
 
-/// How long a panic may take to be told.
+/// How long reporting a panic may take.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(2);
 
 /// What the daemon waits for.
 #[derive(Debug)]
 pub enum Event {
-    /// A person or the service manager wants it to end.
+    /// A signal from a user or the service manager asks it to end.
     Signal,
     /// The mount of this number has ended, whether this daemon unmounted it or not.
     Unmounted(u64),
 }
 
-/// Has the signals that mean the end arrive as events.
+/// Makes the signals that mean the end arrive as events.
 pub fn forward_signals(sender: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     std::thread::Builder::new()
@@ -55,7 +55,7 @@ pub fn end_on_panic() {
 }
 
 /// Ends the process if it is not dropped in time, since a backing that does not answer cannot be
-/// hurried. What was acknowledged is in the pool; the next daemon recovers it.
+/// interrupted. What was acknowledged is in the pool; the next daemon recovers it.
 #[derive(Debug)]
 pub struct LastResort {
     _in_time: Sender<()>,

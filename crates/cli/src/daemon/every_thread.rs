@@ -1,5 +1,5 @@
-//! Something that each thread of the process has to do for itself, as the C library has all of them
-//! change their user: a signal interrupts one after the other.
+//! Runs an action that each thread of the process has to do for itself, as the C library does to
+//! change the user of all: a signal interrupts one after the other.
 
 #![allow(
     unsafe_code,
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::SIGURG;
 use signal_hook::low_level;
 
-/// How long a thread may take that the kernel does not let go, since it waits for a device.
+/// How long a thread may take that is in an uninterruptible wait for a device.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
 /// Between two looks for the answer.

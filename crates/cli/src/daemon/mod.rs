@@ -311,7 +311,7 @@ fn enter_sandbox(service: &Service, settings: &Settings) -> Result<(), Failure> 
     confine(service, settings)
 }
 
-/// What it cannot do is told.
+/// What it cannot do is logged.
 fn confine(service: &Service, settings: &Settings) -> Result<(), Failure> {
     let sockets = settings.sockets()?;
     match service.confine(&sockets)? {
@@ -406,8 +406,7 @@ fn serve_until_end(
     };
     let last_resort = LastResort::after(deadline + CLOSE_GRACE, before_end)?;
     let drained = close_front_ends(service, events, Instant::now() + deadline);
-    // From here on only the pool is left to close, which the process may do in its own time if it
-    // was given any.
+    // From here on only the pool is left to close; the last resort stays armed in case that hangs.
     std::mem::forget(last_resort);
     drained
 }

@@ -1,4 +1,4 @@
-//! Telling the service manager how the daemon stands: the protocol of systemd's sd_notify(3), a
+//! Telling the service manager the daemon's state: the protocol of systemd's sd_notify(3), a
 //! datagram of `NAME=VALUE` lines to the socket that `NOTIFY_SOCKET` names.
 //!
 //! Without that variable nothing happens, and nothing here ever fails the daemon.
@@ -77,7 +77,7 @@ fn connect(name: &OsString) -> io::Result<UnixDatagram> {
         [b'@', name @ ..] => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
         _ => socket.connect(name)?,
     }
-    // A manager that does not read must not hold the daemon up.
+    // A manager that does not read must not block the daemon.
     socket.set_nonblocking(true)?;
     Ok(socket)
 }

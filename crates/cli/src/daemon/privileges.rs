@@ -1,8 +1,7 @@
 //! Giving up root once everything that needs it is open.
 //!
 //! The C library changes the ids of every thread of the process. Leaving user 0 clears the
-//! capabilities with them; that it worked is checked, because serving as root is what the caller
-//! asked not to do.
+//! capabilities with them; that it worked is checked, because the user asked not to serve as root.
 
 use std::ffi::CString;
 
@@ -40,7 +39,7 @@ impl Target {
         (self.user.uid.as_raw(), self.user.gid.as_raw())
     }
 
-    /// Becomes the user, for good.
+    /// Becomes the user, irrevocably.
     ///
     /// Errors: the system refused, or root could be regained.
     pub fn assume(&self) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ use super::service::{Served, Service, lock};
 use super::store::{Core, Store};
 use crate::{json_path, pool_report};
 
-/// How the pool stands, every disk, every front end.
+/// The state of the pool, of every disk, of every front end.
 pub fn stat(service: &Service) -> Value {
     let mut report = match &service.store {
         Store::Pool(pool) => pool_report::stat(pool),
@@ -173,7 +173,7 @@ fn kind(snapshot: &RequestSnapshot) -> Value {
 }
 
 /// Takes samples one after the other: each has the requests since the one before, so that a screen
-/// shows the latencies of now and not of ever.
+/// shows recent latencies, not those since the start.
 #[derive(Default)]
 pub struct Sampler {
     last: Option<(Instant, BTreeMap<String, DeviceSnapshot>)>,

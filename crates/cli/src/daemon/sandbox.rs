@@ -68,7 +68,7 @@ pub enum Daemon {
     Directory,
 }
 
-/// Goes in, with all threads.
+/// Confines all threads.
 ///
 /// Errors: the kernel has no such filters.
 pub fn enter(daemon: Daemon) -> Result<(), Failure> {

@@ -99,7 +99,7 @@ impl fmt::Debug for Served {
     }
 }
 
-/// A disk's own ways in, NBD apart.
+/// A disk's own front ends, NBD apart.
 pub struct FrontEnds<'d> {
     /// The directory that it is mounted in.
     pub fuse: Option<&'d Path>,
@@ -365,7 +365,7 @@ impl Service {
         lock(&self.served).push(served);
     }
 
-    /// Has `unmounter` unmount from now on, for what it knows.
+    /// Makes `unmounter` unmount from now on, for the mounts that it knows.
     pub fn use_unmounter(&self, unmounter: Unmounter) {
         *lock(&self.unmounter) = Some(unmounter);
     }

@@ -30,8 +30,8 @@ pub struct UblkFrontEnds(Mutex<Vec<FrontEnd>>);
 type FrontEnd = (String, Arc<UblkServer>);
 
 impl UblkFrontEnds {
-    /// Has the kernel make a block device of a disk, or takes over the one that an earlier daemon
-    /// left behind.
+    /// Makes the kernel create a block device for a disk, or takes over the one that an earlier
+    /// daemon left behind.
     ///
     /// Errors: no ublk here, or what the driver says.
     pub fn open(&self, store: &Store, served: &Served, number: UblkNumber) -> Result<(), Failure> {

@@ -118,7 +118,7 @@ pub fn run(options: &UnmounterOptions) -> Result<(), Failure> {
             },
         };
         if writeln!(io::stdout(), "{answer}").is_err() {
-            // The daemon is gone; what it mounted is still to be seen to.
+            // The daemon is gone; what it mounted is still to be unmounted.
             break;
         }
     }
