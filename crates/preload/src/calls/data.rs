@@ -188,7 +188,9 @@ writes!(write, __write);
 unsafe fn parts_at<'a>(parts: *const libc::iovec, count: c_int) -> io::Result<&'a [libc::iovec]> {
     match count {
         0 => Ok(&[]),
-        // SAFETY: by our contract there are `count` parts at `parts`.
+        // As the kernel answers; a slice may not begin there.
+        1..=PARTS_MAX if parts.is_null() => Err(super::os_error(libc::EFAULT)),
+        // SAFETY: not null, and by our contract there are `count` parts at `parts`.
         1..=PARTS_MAX => Ok(unsafe { std::slice::from_raw_parts(parts, count as usize) }),
         _ => Err(super::os_error(libc::EINVAL)),
     }
@@ -313,3 +315,18 @@ macro_rules! seeks {
     )* };
 }
 seeks!(lseek, lseek64, __lseek, llseek);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_parts_that_is_null_was_read() {
+        // SAFETY: a null list is what is asked about; none is read.
+        let refused = unsafe { parts_at(std::ptr::null(), 1) }.map(<[_]>::len);
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EFAULT));
+        // SAFETY: no part is named.
+        let none = unsafe { parts_at(std::ptr::null(), 0) }.map(<[_]>::len);
+        assert_eq!(none.unwrap(), 0);
+    }
+}
