@@ -315,18 +315,3 @@ macro_rules! seeks {
     )* };
 }
 seeks!(lseek, lseek64, __lseek, llseek);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_of_parts_that_is_null_was_read() {
-        // SAFETY: a null list is what is asked about; none is read.
-        let refused = unsafe { parts_at(std::ptr::null(), 1) }.map(<[_]>::len);
-        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EFAULT));
-        // SAFETY: no part is named.
-        let none = unsafe { parts_at(std::ptr::null(), 0) }.map(<[_]>::len);
-        assert_eq!(none.unwrap(), 0);
-    }
-}
