@@ -62,9 +62,9 @@ loom: ## Model-check the queues, the index and the commit/read/reuse race
 tsan: ## The stress tests under ThreadSanitizer; needs a nightly Rust
 	@scripts/tsan.sh
 
-build: ## The optimised command, target/release/forebay
+build: ## The optimised command, target/release/forebay, and the library that `forebay run` preloads
 	@scripts/setup.sh build
-	$(CARGO) build --release -j$(JOBS) -p forebay-cli
+	$(CARGO) build --release -j$(JOBS) -p forebay-cli -p forebay-preload
 
 man: build ## The man pages, target/man
 	target/release/forebay man target/man

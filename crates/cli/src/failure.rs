@@ -13,7 +13,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (3, "the pool or its data is damaged or foreign"),
     (
         4,
-        "in use: another process owns the pool, or somebody uses the disk",
+        "in use: another process owns the pool, or the disk is in use",
     ),
     (5, "no daemon serves the pool"),
     (

@@ -394,7 +394,7 @@ fn serve_until_end(
     notifier.send("STOPPING=1\nSTATUS=Waiting for requests and for disks in use");
     tracing::info!(
         deadline_s = deadline.as_secs(),
-        "told to end: closing the doors"
+        "told to end: closing the front ends"
     );
     let before_end = {
         let service = Arc::downgrade(service);
