@@ -44,7 +44,16 @@ fn run(path: &Path) -> Running {
     let mut command = Command::new(path);
     // It waits for a line that does not come.
     command.stdin(Stdio::piped()).stdout(Stdio::null());
-    Running(command.spawn().expect("run"))
+    loop {
+        match command.spawn() {
+            Ok(child) => return Running(child),
+            // A child that another test starts has the program's descriptor until it executes its own.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::yield_now();
+            }
+            Err(error) => panic!("run: {error}"),
+        }
+    }
 }
 
 /// A program that begins with `cat` and ends with room for a line.
