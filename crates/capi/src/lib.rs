@@ -163,11 +163,26 @@ pub unsafe extern "C" fn forebay_file_pread(
     if len == 0 {
         return 0;
     }
-    // SAFETY: by our contract `len` bytes that this call alone uses. C's memory may hold anything,
-    // and so may bytes.
-    let out = unsafe { slice::from_raw_parts_mut(out.cast::<u8>(), len) };
-    let read = file.0.file().read_at(offset, out);
+    // SAFETY: by our contract `len` bytes that this call alone uses.
+    let read = unsafe { read_into(&file.0, out.cast::<u8>(), len, offset) };
     count_of(read.map(|read| read as u64)) as isize
+}
+
+/// Reads into memory that the caller need not have initialised. What lies behind the end of the file
+/// is not touched.
+///
+/// # Safety
+/// `out` has room for `len` bytes that this call alone uses.
+unsafe fn read_into(file: &NvmFile, out: *mut u8, len: usize, offset: u64) -> io::Result<usize> {
+    let left = file.file().size_bytes()?.saturating_sub(offset);
+    let len = usize::try_from(left).map_or(len, |left| left.min(len));
+    // SAFETY: by our contract `len` bytes may be written, and once they are, they are initialised: a
+    // slice of uninitialised bytes would be undefined behaviour, even if it were only written to.
+    let out = unsafe {
+        out.write_bytes(0, len);
+        slice::from_raw_parts_mut(out, len)
+    };
+    file.file().read_at(offset, out)
 }
 
 /// The bytes at a pointer.

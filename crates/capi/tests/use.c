@@ -1,6 +1,7 @@
 /* use POOL FILE: everything that forebay.h has, and what it says where nothing is right. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "forebay.h"
@@ -28,6 +29,17 @@ int main(int count, char **arguments) {
     EXPECT(forebay_file_size(file) == 14);
     EXPECT(forebay_file_pread(file, bytes, sizeof bytes, 8) == 6);
     EXPECT(memcmp(bytes, "89tail", 6) == 0);
+    /* Uninitialised memory will do, and what lies behind the end of the file stays as it was. */
+    size_t room = 1 << 20;
+    char *fresh = malloc(room);
+    EXPECT(fresh != NULL);
+    fresh[6] = '#';
+    fresh[room - 1] = '#';
+    EXPECT(forebay_file_pread(file, fresh, room, 8) == 6);
+    EXPECT(memcmp(fresh, "89tail#", 7) == 0 && fresh[room - 1] == '#');
+    EXPECT(forebay_file_pread(file, fresh, room, 1000) == 0);
+    EXPECT(memcmp(fresh, "89tail#", 7) == 0);
+    free(fresh);
     EXPECT(forebay_file_pread(file, NULL, 1, 0) == -EFAULT);
     EXPECT(forebay_file_truncate(file, 12) == 0);
     EXPECT(forebay_file_sync(file) == 0);
