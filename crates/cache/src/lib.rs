@@ -8,79 +8,48 @@
 //! ever: a program that keeps data here ends then (`panic = "abort"`, or a hook that aborts, as the
 //! daemon has) and opens the pool again, which recovers as from a crash.
 //!
-//! The reading order of the sources is that of the pages in `docs/`: `layout` and `geometry` say
-//! what lies on the media, `commit`, `checkpoint` and `recovery` are the protocol of
-//! `docs/commit-and-recovery.md`, everything else serves them.
+//! The folders of the sources are layers, the lowest first: `backing` and `media` are what data lies on, `log`
+//! and `table` what is known of it, `policy` the choices that no correctness depends on, `recovery` and
+//! `engine` the protocol of `docs/commit-and-recovery.md`, `background` what works behind the callers' backs,
+//! `api` what programs call.
 
 /// The README's example must compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod api;
+mod background;
 mod backing;
-mod change;
-mod checkpoint;
-mod commit;
-mod content;
-mod core;
 mod engine;
-mod entry;
 mod error;
-mod extents;
-mod faults;
-mod geometry;
-mod health;
-mod incarnation;
-mod index;
-pub mod journal;
-mod lanes;
-mod layout;
-mod live;
-mod maintenance;
+mod log;
 pub mod marks;
 mod media;
 pub mod mutants;
 mod options;
-mod pace;
-mod pins;
-mod pipeline;
-mod plan;
-mod pool;
-mod queue;
-mod reclaim;
-mod record;
+mod policy;
 mod recovery;
-pub mod replace;
-mod slots;
-mod stats;
-mod superblock;
 mod sync;
+mod table;
 #[doc(hidden)]
 pub mod testing;
-mod transaction;
-mod tuning;
-mod volume;
-mod volumes;
-mod wakeup;
-mod word_set_queue;
-mod workspace;
-mod writeback;
-mod zeroings;
 
+pub use api::engine::{Engine, EngineStats, EngineTransaction};
+pub use api::extents::BlockState;
+pub use api::maintenance::VolumeUsage;
+pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
+pub use api::stats::{Stats, TallySums, VolumeStats};
+pub use api::transaction::Transaction;
+pub use api::tuning::Tuning;
+pub use api::volume::Volume;
 pub use backing::*;
-pub use engine::{Engine, EngineStats, EngineTransaction};
 pub use error::{Error, Result};
-pub use extents::BlockState;
 #[doc(hidden)]
 pub use forebay_pmem::define_mutants as mutants;
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
-pub use maintenance::VolumeUsage;
 pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
-pub use pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
+pub use policy::{journal, replace};
 pub use recovery::RecoveryReport;
-pub use stats::{Stats, TallySums, VolumeStats};
-pub use transaction::Transaction;
-pub use tuning::Tuning;
-pub use volume::Volume;

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::rc::Rc;
 
-pub use crate::queue::Queue;
+pub use crate::table::queue::Queue;
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -44,7 +44,7 @@ pub(crate) fn sync_mark(file: &File) -> io::Result<()> {
 /// thread from here on: what a pool held in it that was left as a kill leaves it is forgotten.
 pub fn set_thread_hint(hint: usize) {
     crate::sync::held_stripes::forget();
-    crate::lanes::set_thread_hint(hint);
+    crate::log::lanes::set_thread_hint(hint);
 }
 
 /// Pools that this thread creates or opens from now on draw their salts and ids from `seed`
@@ -121,8 +121,8 @@ pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
     Ok(())
 }
 
-impl crate::core::Core {
-    fn whereabouts(&self, key: crate::entry::Key) -> Option<Whereabouts> {
+impl crate::engine::core::Core {
+    fn whereabouts(&self, key: crate::media::entry::Key) -> Option<Whereabouts> {
         let (_, found) = self.peek(self.bucket(key), key);
         let (_, entry) = found?;
         let packing = entry.slot().filter(|_| entry.is_packed());

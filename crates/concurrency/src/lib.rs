@@ -9,31 +9,29 @@
 mod sync;
 
 #[cfg(loom)]
-mod layout {
-    //! The one constant that the lanes need of the media format.
-    pub(crate) const LINE_BYTES: u64 = 64;
+mod media {
+    pub(crate) mod layout {
+        //! The one constant that the lanes need of the media format.
+        pub(crate) const LINE_BYTES: u64 = 64;
+    }
 }
 
 #[cfg(loom)]
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../cache/src/index.rs"]
-mod index;
-#[cfg(loom)]
-#[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../cache/src/lanes.rs"]
+#[path = "../../cache/src/log/lanes.rs"]
 mod lanes;
+
 #[cfg(loom)]
 #[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../cache/src/queue.rs"]
-mod queue;
+#[path = "../../cache/src/table"]
+mod table {
+    pub(crate) mod index;
+    pub(crate) mod queue;
+    pub(crate) mod slots;
+    pub(crate) mod word_set_queue;
+}
 #[cfg(loom)]
-#[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../cache/src/slots.rs"]
-mod slots;
-#[cfg(loom)]
-#[allow(dead_code, reason = "the models use a part of it")]
-#[path = "../../cache/src/word_set_queue.rs"]
-mod word_set_queue;
+use table::{index, queue, slots, word_set_queue};
 
 #[cfg(all(test, loom))]
 mod models;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::entry::{Entry, Kind};
 use crate::error::Result;
+use crate::media::entry::{Entry, Kind};
 use crate::recovery::Notes;
 use crate::recovery::replay::{Mappings, Stores};
 

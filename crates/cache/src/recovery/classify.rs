@@ -13,11 +13,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::entry::Key;
 use crate::error::Result;
+use crate::log::record::{ElementKind, Log, Record, Salt};
 use crate::media::Media;
+use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{ElementKind, Log, Record, Salt};
 use crate::recovery::Notes;
 
 /// Leaves the committed records, in order of sequence.

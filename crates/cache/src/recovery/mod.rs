@@ -13,11 +13,11 @@ mod switch;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::incarnation::{self, Incarnation};
-use crate::layout::INCARNATION_BYTES;
 use crate::media::Media;
+use crate::media::incarnation::{self, Incarnation};
+use crate::media::layout::INCARNATION_BYTES;
+use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
-use crate::volumes;
 
 pub(crate) use replay::Mappings;
 pub(crate) use scan::read_record;

@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::entry::{BadEntry, Entry};
 use crate::error::Result;
-use crate::index::HOME_ENTRIES;
-use crate::layout::{ENTRY_BYTES, LINE_BYTES};
+use crate::log::record::{Element, ElementKind, Log, Record};
+use crate::media::entry::{BadEntry, Entry};
+use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Element, ElementKind, Log, Record};
 use crate::recovery::Notes;
 use crate::recovery::claims::Claims;
+use crate::table::index::HOME_ENTRIES;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
 const PREFETCH_DISTANCE: u32 = 16;
@@ -326,7 +326,11 @@ fn apply(media: &Media, newest_first: &[Redo<'_>], notes: &mut Notes) {
             RedoBytes::ValidBytes(valid) => {
                 let offset = media.trailer_offset();
                 media.store_slot(redo.slot, offset, &encode_partial_len(valid));
-                media.flush_slot(redo.slot, offset, crate::layout::PARTIAL_TRAILER_BYTES);
+                media.flush_slot(
+                    redo.slot,
+                    offset,
+                    crate::media::layout::PARTIAL_TRAILER_BYTES,
+                );
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::geometry::Geometry;
-use crate::layout::LINE_BYTES;
+use crate::log::record::{Log, Record, Salt, is_whole, lines_of, tagged_position};
 use crate::media::Media;
+use crate::media::geometry::Geometry;
+use crate::media::layout::LINE_BYTES;
 use crate::mutants::{Mutant, mutated};
-use crate::record::{Log, Record, Salt, is_whole, lines_of, tagged_position};
 use crate::recovery::Notes;
 
 /// A plain file's records start on fresh pages.

@@ -4,11 +4,11 @@
 //! was written earlier has a valid tag, so nothing rejected or stale is ever valid again.
 
 use crate::error::Result;
-use crate::incarnation;
-use crate::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES};
+use crate::log::record::Salt;
 use crate::media::Media;
+use crate::media::incarnation;
+use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
-use crate::record::Salt;
 
 /// What the new incarnation starts with.
 pub(crate) struct NewIncarnation {

@@ -1,0 +1,143 @@
+//! What is known of a volume's blocks without reading them: cached or not, zero or not.
+//!
+//! Guarantee: a block that is said to be zero read as zeroes at some moment of the call. The cache
+//! is looked at first and the backing afterwards, in this order for every block: a block that was not
+//! cached at the look, and lies in a hole of the backing later, was zero at one of the two moments.
+//! The other way round it might have been cached with data, then written back and evicted between.
+
+use std::ops::Range;
+
+use forebay_pmem::{PersistenceDomain, Region};
+
+use crate::api::volume::Volume;
+use crate::error::Result;
+use crate::media::entry::Kind;
+
+/// Blocks whose entries are looked at before their backing is.
+const WINDOW_BLOCKS: u64 = 4096;
+
+/// Slots that must be free beside those that a write needs, before it is said to be ready: others
+/// write too.
+const ROOM_RESERVE_SLOTS: u64 = 64;
+
+/// What is known of a block without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockState {
+    /// It may hold anything.
+    Data,
+    /// The pool knows that it reads as zeroes.
+    Zero,
+    /// It is not cached, and is a hole of the backing.
+    Hole,
+}
+
+impl Volume {
+    /// Whether all of these blocks are cached now, so that reading them does not wait for the
+    /// backing. They may be evicted right after.
+    pub fn is_resident(&self, blocks: Range<u64>) -> bool {
+        let core = &*self.core;
+        blocks.end <= self.blocks()
+            && blocks.into_iter().all(|block| {
+                let key = self.key(block);
+                core.peek(core.bucket(key), key).1.is_some()
+            })
+    }
+
+    /// Whether a write of so many blocks would wait for nothing slow: there are free slots now, so
+    /// that it needs no reclaim or write-back, a fence is no sync of a file, and no writer is being
+    /// slowed. Others may take the slots right after.
+    pub fn is_ready_for_write(&self, blocks: u64) -> bool {
+        let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
+        self.core.media.members().iter().all(is_memory)
+            && !self.core.wakeup.pace.is_on()
+            && self.core.slots.free_count() >= blocks + ROOM_RESERVE_SLOTS
+    }
+
+    /// Confirms that what was acknowledged is durable.
+    ///
+    /// Errors: a fence has failed; the volume was detached.
+    pub fn check_durable(&self) -> Result<()> {
+        self.core.writable()?;
+        self.core.attached(self.key(0))
+    }
+
+    /// Calls `visit` with consecutive runs of blocks of one state that cover `blocks` from its start,
+    /// until it returns false. Neighbouring runs may have the same state.
+    ///
+    /// Errors: outside the volume; the volume has no backing.
+    pub fn block_states(
+        &self,
+        blocks: Range<u64>,
+        mut visit: impl FnMut(u64, BlockState) -> bool,
+    ) -> Result<()> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        self.check_blocks(blocks.end - 1, self.block_size())?;
+        let mut start = blocks.start;
+        while start < blocks.end {
+            let end = (start + WINDOW_BLOCKS).min(blocks.end);
+            let cached: Vec<Option<BlockState>> =
+                (start..end).map(|block| self.cached_state(block)).collect();
+            let mut at = 0;
+            for same in cached.chunk_by(|a, b| a == b) {
+                let run = start + at..start + at + same.len() as u64;
+                at += same.len() as u64;
+                let goes_on = match same[0] {
+                    Some(state) => visit(run.end - run.start, state),
+                    None => self.visit_backing(run, &mut visit)?,
+                };
+                if !goes_on {
+                    return Ok(());
+                }
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// What the cache says of a block; `None` where it is not cached.
+    fn cached_state(&self, block: u64) -> Option<BlockState> {
+        let core = &*self.core;
+        let key = self.key(block);
+        let (_, found) = core.peek(core.bucket(key), key);
+        found.map(|(_, entry)| match entry.kind() {
+            Kind::Zero if core.is_sound(entry) => BlockState::Zero,
+            _ => BlockState::Data,
+        })
+    }
+
+    /// Visits blocks that were not cached when they were looked at.
+    fn visit_backing(
+        &self,
+        blocks: Range<u64>,
+        visit: &mut impl FnMut(u64, BlockState) -> bool,
+    ) -> Result<bool> {
+        let backing = self.state.backing()?;
+        let block_bytes = self.block_size() as u64;
+        self.core.table_is_whole()?;
+        let mut block = blocks.start;
+        while block < blocks.end {
+            let (from, to) = (block * block_bytes, blocks.end * block_bytes);
+            // Past the last byte of the volume every block reads as zeroes.
+            let inside = to.min(self.size_bytes()).saturating_sub(from);
+            let run = backing.run_at(from, inside.max(1));
+            let whole = match run.is_hole && run.len_bytes < inside {
+                // A block that is only begun by the hole may hold anything.
+                true => run.len_bytes / block_bytes,
+                false => run.len_bytes.div_ceil(block_bytes),
+            };
+            let count = whole.clamp(1, blocks.end - block);
+            let state = if run.is_hole && whole > 0 {
+                BlockState::Hole
+            } else {
+                BlockState::Data
+            };
+            if !visit(count, state) {
+                return Ok(false);
+            }
+            block += count;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,63 @@
+//! Breaking a pool on purpose, to test what a program does about it.
+//!
+//! Only a pool that was made for tests ([`FormatOptions::test`]) can be broken: the superblock says
+//! so, and nothing makes an ordinary pool one.
+
+use crate::api::pool::Pool;
+use crate::api::volume::Volume;
+use crate::error::{Error, Result};
+use crate::media::entry::Key;
+use crate::media::layout::{FLAG_TEST, SUPERBLOCK_BYTES, Superblock};
+
+#[cfg(doc)]
+use crate::options::FormatOptions;
+
+impl Pool {
+    /// Whether this pool was made for tests.
+    pub fn is_test(&self) -> bool {
+        let mut raw = [0; SUPERBLOCK_BYTES];
+        self.core().media.main().read(0, &mut raw);
+        Superblock::decode(&raw).is_some_and(|superblock| superblock.flags & FLAG_TEST != 0)
+    }
+
+    /// Flips one bit of the cached copy of a block, as failing memory would.
+    ///
+    /// Errors: no test pool; the block is not cached, or has fewer bits.
+    pub fn flip_bit(&self, volume: &Volume, block: u64, bit: u64) -> Result<()> {
+        if !self.is_test() {
+            return Err(Error::Options(
+                "bits are flipped in pools that were made for tests only".into(),
+            ));
+        }
+        let core = self.core();
+        let byte = (bit / 8) as usize;
+        if block >= volume.blocks() || byte >= core.block_bytes() {
+            return Err(Error::OutOfRange {
+                volume: volume.id(),
+                what: format!(
+                    "bit {bit} of block {block}; the volume has {} blocks of {} bits",
+                    volume.blocks(),
+                    core.block_bytes() * 8
+                ),
+            });
+        }
+        let key = Key::new(volume.id(), block);
+        let bucket = core.bucket(key);
+        core.index.lock(bucket.stripe);
+        let slot = core.find(bucket, key).and_then(|(_, entry)| entry.slot());
+        if let Some(slot) = slot {
+            let mut content = [0];
+            core.media.read_slot(slot, byte, &mut content);
+            core.media
+                .store_slot(slot, byte, &[content[0] ^ 1 << (bit % 8)]);
+            core.media.flush_slot(slot, byte, 1);
+        }
+        core.index.unlock(bucket.stripe);
+        if slot.is_none() {
+            return Err(Error::Volume(format!(
+                "block {block} of {volume:?} is not in the pool; write or read it first"
+            )));
+        }
+        core.fence()
+    }
+}

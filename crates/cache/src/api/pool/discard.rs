@@ -1,0 +1,65 @@
+//! Volumes whose backing is lost are given up, with what was written to them and not written back.
+//!
+//! A crash on the way leaves the volume, its generation raised, with a part of its blocks, or nothing of
+//! it. The raised generation is more than its backing's mark says: should the backing come back to what
+//! is left, it is refused as an old copy, and not served with acknowledged blocks missing.
+
+use crate::api::pool::Pool;
+use crate::api::volume::Volume;
+use crate::error::{Error, Result};
+use crate::marks::Stage;
+use crate::media::volumes::{self, Description, Standing};
+
+impl Pool {
+    /// Forgets a volume that has no backing attached: everything that the pool has of it is gone, also
+    /// what was acknowledged and never written back. Returns how many such blocks there were. Done again
+    /// after a crash or an error it goes on from there.
+    ///
+    /// Errors: the volume has its backing, and can be detached; a fence failed.
+    pub fn discard_volume(&self, volume: Volume) -> Result<u64> {
+        let _one_at_a_time = self.lock_table();
+        let core = &self.core;
+        core.is_open()?;
+        let found = self.description(&volume)?;
+        if volume.state.backing.get().is_some() {
+            return Err(Error::Volume(format!(
+                "{}: it is in use; detach it, which loses nothing",
+                volume.state.path.display()
+            )));
+        }
+        if found.standing.stage != Stage::None {
+            let standing = Standing {
+                generation: found.standing.generation + 1,
+                stage: Stage::Open,
+            };
+            let Description { place, id, .. } = found;
+            // Its fence orders it before the first block that goes.
+            volumes::write(core, place, id, &found.identity, standing, true)?;
+        }
+        core.live.remove(found.id);
+        core.index.wait_for_holders();
+        let unwritten = core.dirty_entries(found.id).count() as u64;
+        let gone = self.discard_blocks(&volume, &found);
+        if gone.is_err() {
+            core.live.add(found.id);
+        }
+        gone.map(|()| unwritten)
+    }
+
+    /// No thread reads or writes the volume: its blocks go, then its place is free.
+    fn discard_blocks(&self, volume: &Volume, found: &Description) -> Result<()> {
+        let core = &self.core;
+        let mut blocks = Vec::new();
+        volume.cached_blocks(|block, _| blocks.push(block));
+        volume.forget_blocks(blocks)?;
+        core.drop_volume_blocks(&volume.state)?;
+        // The tombstones must be in the table before the id may be used again.
+        core.checkpoint()?;
+        let Description { place, id, .. } = *found;
+        let standing = Standing::default();
+        volumes::write(core, place, id, &found.identity, standing, false)?;
+        self.set_volume(place, None);
+        core.write_back.held.wait_until_unseen(id);
+        Ok(())
+    }
+}

@@ -1,0 +1,179 @@
+//! A pool that no process serves grows: drained, emptied, and begun anew at the larger size with the
+//! same volumes.
+//!
+//! The plan of a pool is part of its incarnation's line, so the switch to a new incarnation is the switch to the
+//! new plan: a crash leaves the pool as it was or as it is to be. What comes first leaves nothing in
+//! the pool that the switch could lose.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay_pmem::Region;
+
+use crate::api::pool::Pool;
+use crate::api::pool::drain::{Drain, DrainWatcher};
+use crate::api::pool::members::clear;
+use crate::backing::Backing;
+use crate::engine::core::Core;
+use crate::error::{Error, Result};
+use crate::media::geometry::Geometry;
+use crate::media::layout::ENTRY_BYTES;
+use crate::mutants::{Mutant, mutated};
+use crate::options::RuntimeOptions;
+use crate::recovery::{self, RecoveryReport};
+use crate::sync::Ordering;
+
+/// How a pool's volume is found by the path in its table.
+pub type OpenBacking<'a> = dyn FnMut(&Path) -> Result<Backing> + 'a;
+
+impl Pool {
+    /// Grows the members of an idle pool to `member_bytes` each. Everything dirty is written to the
+    /// backings first, which are found by their paths, and the new pool starts out empty. Files are
+    /// extended; a device must have the bytes already. Done again after a crash or an error it goes
+    /// on from there; a pool that has this size is left as it is.
+    ///
+    /// Errors: the pool is served or damaged; a smaller size; no space; a backing is missing or
+    /// fails; [`Error::Cancelled`] where the watcher said so. The pool is as before, less what was
+    /// written back.
+    pub fn grow<P: AsRef<Path>>(
+        paths: &[P],
+        member_bytes: u64,
+        watcher: &mut DrainWatcher<'_>,
+    ) -> Result<()> {
+        let mut open_backing =
+            |path: &Path| Backing::file(path).map_err(|error| Error::Volume(error.to_string()));
+        let options = RuntimeOptions {
+            background: false,
+            ..RuntimeOptions::default()
+        };
+        // Once before the files change: what is refused is refused before.
+        let pool = Pool::open_with(paths, options.clone())?;
+        let geometry = pool.core.media.geometry.grown(member_bytes)?;
+        if geometry == pool.core.media.geometry {
+            return pool.close();
+        }
+        pool.drain_all(&mut open_backing, watcher)?;
+        pool.close()?;
+        for path in paths {
+            forebay_pmem::extend(path.as_ref(), geometry.member_bytes)?;
+        }
+        let regions = paths
+            .iter()
+            .map(|path| Ok(Region::open(path.as_ref(), &options.region)?))
+            .collect::<Result<_>>()?;
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        Pool::grow_on(regions, member_bytes, &mut open_backing, go_on, options)?.close()
+    }
+
+    /// As `grow`, over regions that are mapped already and large enough; returns the pool, its
+    /// volumes without their backings.
+    pub fn grow_on(
+        regions: Vec<Region>,
+        member_bytes: u64,
+        open_backing: &mut OpenBacking<'_>,
+        watcher: &mut DrainWatcher<'_>,
+        options: RuntimeOptions,
+    ) -> Result<Pool> {
+        let shortest = regions.iter().min_by_key(|region| region.len());
+        if let Some(region) = shortest.filter(|region| region.len() < member_bytes) {
+            return Err(Error::Refused {
+                path: region.path().to_path_buf(),
+                found: format!("{} bytes, fewer than {member_bytes}", region.len()),
+                todo: "enlarge the device, or ask for less".into(),
+            });
+        }
+        let quiet = RuntimeOptions {
+            background: false,
+            ..options.clone()
+        };
+        let pool = Pool::open_on(regions, quiet)?;
+        let geometry = pool.core.media.geometry.grown(member_bytes)?;
+        if geometry == pool.core.media.geometry {
+            return Ok(pool);
+        }
+        pool.drain_all(open_backing, watcher)?;
+        pool.lay_out_anew(geometry, options)
+    }
+
+    /// Attaches every volume that the pool knows, writes everything back and forgets it.
+    fn drain_all(
+        &self,
+        open_backing: &mut OpenBacking<'_>,
+        watcher: &mut DrainWatcher<'_>,
+    ) -> Result<()> {
+        let mut volumes = Vec::new();
+        for known in self.volumes() {
+            let backing = open_backing(&known.state.path)?;
+            if backing.identity().path != known.state.path {
+                return Err(Error::Volume(format!(
+                    "{}: its backing is now {}; detach it first",
+                    known.state.path.display(),
+                    backing.identity().path.display()
+                )));
+            }
+            volumes.push(self.attach(backing)?);
+        }
+        let mut drain = Drain::new(watcher);
+        volumes.iter().try_for_each(|volume| drain.pass(volume))?;
+        let dirty_blocks = self.core.dirty_count.load(Ordering::Relaxed);
+        assert_eq!(
+            dirty_blocks, 0,
+            "nobody else writes, and all was written back"
+        );
+        // By records, and not by zeroes over the table: those a kill could leave where the next process
+        // sees them and nothing makes them durable.
+        volumes
+            .iter()
+            .try_for_each(|volume| self.core.drop_volume_blocks(&volume.state))
+    }
+
+    /// The pool holds nothing any more.
+    fn lay_out_anew(self, geometry: Geometry, options: RuntimeOptions) -> Result<Pool> {
+        // The tombstones must be in the table before the log goes.
+        self.core.checkpoint()?;
+        self.end_marks()?;
+        let pool_uuid = self.pool_uuid;
+        let core =
+            Arc::into_inner(self.core).expect("the volumes are dropped, the threads never began");
+        let next_line = core
+            .checkpoint
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .next_line;
+        let sequence = core.lanes.last_sequence();
+        let Core {
+            media,
+            salt,
+            incarnation,
+            strict,
+            ..
+        } = core;
+        // An incarnation without a record: the log may be overwritten.
+        let empty = recovery::start_incarnation(
+            &media,
+            pool_uuid,
+            incarnation + 1,
+            salt,
+            sequence,
+            next_line,
+        )?;
+        // All that lies behind the entries: nothing reads it any more.
+        let old = media.geometry;
+        let entries_end = old.entry_table + u64::from(old.entries) * ENTRY_BYTES;
+        if !mutated(Mutant::GrownOverOldLog) {
+            clear(media.members(), entries_end..geometry.slot_area)?;
+        }
+        let media = media.laid_out(geometry);
+        let next = recovery::start_incarnation(
+            &media,
+            pool_uuid,
+            empty.incarnation + 1,
+            empty.salt,
+            sequence,
+            empty.next_checkpoint_line,
+        )?;
+        let report = RecoveryReport::default();
+        Pool::start(media, pool_uuid, strict, next, Vec::new(), report, options)
+    }
+}

@@ -1,0 +1,315 @@
+//! The order of steps between a volume's line and its backing's mark. `docs/marks.md` is the protocol.
+
+use std::path::Path;
+
+use forebay_pmem::{Region, RegionOptions};
+
+use crate::api::pool::Pool;
+use crate::backing::{Backing, BackingIdentity, MarkPlace};
+use crate::error::{Error, Result};
+use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
+use crate::media::Media;
+use crate::media::layout::LINE_BYTES;
+use crate::media::superblock::{self, Assembly};
+use crate::media::volumes::{self, Description, Standing};
+use crate::mutants::{Mutant, mutated};
+use crate::sync::Ordering;
+use crate::table::index::HOME_ENTRIES;
+
+/// What an attach does about the mark.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// The backing keeps none, or it and the pool say already what they are to say.
+    AsItIs,
+    /// Both go on with this generation.
+    With(u64),
+}
+
+/// A volume's row of the table, as it is written when the volume comes.
+pub(super) struct Row<'a> {
+    pub(super) place: u32,
+    pub(super) id: u32,
+    pub(super) identity: &'a BackingIdentity,
+    pub(super) standing: Standing,
+}
+
+impl Pool {
+    /// What a pool says of each of its volumes, and which backings they have. The pool may be in use by
+    /// another process; nothing is changed.
+    ///
+    /// Errors: foreign, truncated, mixed or missing members.
+    pub fn sides<P: AsRef<Path>>(
+        paths: &[P],
+        options: &RegionOptions,
+    ) -> Result<Vec<(BackingIdentity, PoolSide)>> {
+        let regions = paths
+            .iter()
+            .map(|path| Ok(Region::open_read_only_with(path.as_ref(), options)?))
+            .collect::<Result<Vec<_>>>()?;
+        Pool::sides_on(regions)
+    }
+
+    /// As `sides`, over regions that are mapped already.
+    pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(BackingIdentity, PoolSide)>> {
+        let Assembly {
+            regions,
+            geometry,
+            pool_uuid,
+            checksums,
+            ..
+        } = superblock::assemble(regions)?;
+        let media = Media::new(regions, geometry, checksums);
+        let side = |found: Description| {
+            let side = PoolSide {
+                pool: pool_uuid,
+                volume: found.id,
+                generation: found.standing.generation,
+                stage: found.standing.stage,
+                is_kept_for_a_boot: false,
+            };
+            (found.identity, side)
+        };
+        let sides = volumes::read_attached(&media).into_iter().map(side);
+        let sides = sides.collect();
+        // A lost line of the table reads as a volume that is not there.
+        match media.members().iter().find_map(Region::media_failure) {
+            Some(lost) => Err(lost.into()),
+            None => Ok(sides),
+        }
+    }
+
+    /// Whether the backing and this pool are of the same moment; changes nothing but, where the caller
+    /// insists that they are, the clean blocks, which the backing may have newer.
+    ///
+    /// Errors: [`Error::Stale`]; the mark cannot be read.
+    pub(super) fn classify_mark(
+        &self,
+        backing: &Backing,
+        row: &Row<'_>,
+        accept_stale: bool,
+    ) -> Result<Begin> {
+        let Some(place) = backing.mark_place() else {
+            return Ok(Begin::AsItIs);
+        };
+        let path = &row.identity.path;
+        let found = FoundMark::of(&place.read().map_err(|source| mark_error(path, source))?);
+        let side = self.side_of(row, place);
+        if self.is_begun(&side, &found) {
+            return Ok(Begin::AsItIs);
+        }
+        let holds_nothing = || !self.core.holds_block_of(row.id);
+        let generation = match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
+            Ok(generation) => generation,
+            Err(_) if accept_stale => {
+                self.core.drop_clean_blocks(row.id)?;
+                next_generation(&side, &found)
+            }
+            Err(refusal) => return Err(stale_error(path, refusal)),
+        };
+        // Nothing that this pool is told outlives the process: it has looked, and that is all.
+        Ok(match self.is_private() {
+            true => Begin::AsItIs,
+            false => Begin::With(generation),
+        })
+    }
+
+    /// Whether a backing of this name, whose mark lies at `place`, may be attached; changes nothing, so that
+    /// a caller can ask before it makes room for it.
+    ///
+    /// Errors: as [`Pool::attach`] has them of marks.
+    pub fn check_mark(&self, path: &Path, place: &dyn MarkPlace) -> Result<()> {
+        let known = volumes::read_attached(&self.core.media);
+        let known = known.into_iter().find(|known| known.identity.path == path);
+        let (id, standing) =
+            known.map_or_else(Default::default, |known| (known.id, known.standing));
+        let side = PoolSide {
+            pool: self.pool_uuid,
+            volume: id,
+            generation: standing.generation,
+            stage: standing.stage,
+            is_kept_for_a_boot: place.is_kept_for_a_boot(),
+        };
+        let found = FoundMark::of(&place.read().map_err(|source| mark_error(path, source))?);
+        if self.core.options.accept_stale {
+            return Ok(());
+        }
+        let holds_nothing = || !self.core.holds_block_of(id);
+        match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
+            Ok(_) => Ok(()),
+            Err(refusal) => Err(stale_error(path, refusal)),
+        }
+    }
+
+    /// An earlier process of this boot has begun for this one too.
+    fn is_begun(&self, side: &PoolSide, found: &FoundMark) -> bool {
+        side.is_kept_for_a_boot
+            && side.stage == Stage::Open
+            && found.mark().is_some_and(|mark| {
+                let is_ours = mark.pool == side.pool && mark.volume == side.volume;
+                let is_open = mark.clone().whole() != *mark && mark.is_of_this_boot();
+                is_ours && is_open && mark.generation == side.generation
+            })
+    }
+
+    /// Writes the volume's line and the backing's mark: nothing of the volume is acknowledged before.
+    pub(super) fn begin_mark(&self, backing: &Backing, row: &Row<'_>, begin: Begin) -> Result<()> {
+        let (Begin::With(generation), Some(place)) = (begin, backing.mark_place()) else {
+            return self.write_row(row, row.standing);
+        };
+        let starting = Standing {
+            generation,
+            stage: Stage::Starting,
+        };
+        self.write_row(row, starting)?;
+        if !mutated(Mutant::MarkAfterFirstAcknowledgement) {
+            let mark = self.mark_of(row, place, generation);
+            let written = place.write(&mark.encode());
+            written.map_err(|source| mark_error(&row.identity.path, source))?;
+        }
+        let stage = Stage::Open;
+        self.write_row(row, Standing { generation, stage })
+    }
+
+    /// Whether the backing's mark may name this volume, as far as can be seen.
+    pub(super) fn may_be_marked(&self, backing: &Backing, id: u32) -> bool {
+        let found = backing.mark_place().map(|place| place.read());
+        match found.map(|found| found.map(|found| FoundMark::of(&found))) {
+            None | Some(Ok(FoundMark::None)) => false,
+            Some(Ok(FoundMark::Mark(mark))) => mark.pool == self.pool_uuid && mark.volume == id,
+            Some(Ok(FoundMark::Damaged) | Err(_)) => true,
+        }
+    }
+
+    /// No thread changes the volume any more, and it has nothing dirty: its backing has everything.
+    ///
+    /// Errors: a sync, a fence or the mark; where the mark says `open` again the line does too.
+    pub(super) fn end_mark(&self, backing: &Backing, found: &Description) -> Result<()> {
+        let Description {
+            place,
+            id,
+            standing,
+            ..
+        } = *found;
+        let row = Row {
+            place,
+            id,
+            identity: &found.identity,
+            standing,
+        };
+        let Some(place) = backing.mark_place() else {
+            return Ok(());
+        };
+        if standing.stage != Stage::Open || place.is_kept_for_a_boot() || self.is_private() {
+            return Ok(());
+        }
+        let stage = Stage::Clean;
+        self.write_row(&row, Standing { stage, ..standing })?;
+        let mark = self.mark_of(&row, place, standing.generation);
+        let Err(source) = place.write(&mark.clone().whole().encode()) else {
+            return Ok(());
+        };
+        // What it says now is unknown. It has to say `open` before any thread may write again.
+        if place.write(&mark.encode()).is_ok() {
+            self.write_row(&row, standing)?;
+        }
+        Err(mark_error(&found.identity.path, source))
+    }
+
+    /// Ends every volume that is clean: for a pool that is no longer used.
+    ///
+    /// Errors: the first one's; the others have ended, and this one is as after a crash.
+    pub(super) fn end_marks(&self) -> Result<()> {
+        let core = &self.core;
+        let mut are_clean_marks_sent = false;
+        let mut first = Ok(());
+        for found in volumes::read_attached(&core.media) {
+            let Some(state) = core.volume(found.id) else {
+                continue;
+            };
+            let Ok(backing) = state.backing() else {
+                continue;
+            };
+            let is_clean = core.dirty_count.load(Ordering::Relaxed) == 0
+                || core.dirty_entries(found.id).next().is_none();
+            let ends = |place: &dyn MarkPlace| !place.is_kept_for_a_boot();
+            if !backing.mark_place().is_some_and(ends) || !is_clean {
+                continue;
+            }
+            if !are_clean_marks_sent {
+                self.flush_clean_entries();
+                are_clean_marks_sent = true;
+            }
+            let epoch = state.health.sync_epoch();
+            let synced = state.health.sync_all_since(epoch, backing);
+            let ended = synced
+                .map_err(|source| state.backing_error(source))
+                .and_then(|()| self.end_mark(backing, &found));
+            first = first.and(ended);
+        }
+        first
+    }
+
+    /// Blocks were made clean without a record, by this process or one that was killed, so no checkpoint
+    /// has sent their entries to the medium. A backing that is whole may be changed without the pool,
+    /// and they must not come back dirty then. The fence of the volume's line, before the mark says
+    /// `whole`, makes them durable.
+    fn flush_clean_entries(&self) {
+        if mutated(Mutant::CleanEntriesNotFlushed) {
+            return;
+        }
+        let media = &self.core.media;
+        for first in (0..media.geometry.entries).step_by(HOME_ENTRIES as usize) {
+            let mut in_line = first..(first + HOME_ENTRIES).min(media.geometry.entries);
+            if in_line.any(|index| media.load_entry(index).is_clean()) {
+                let offset = media.geometry.entry_offset(first);
+                media.flush_found(media.main(), offset, LINE_BYTES as usize);
+            }
+        }
+    }
+
+    fn is_private(&self) -> bool {
+        self.core.media.main().is_private()
+    }
+
+    fn write_row(&self, row: &Row<'_>, standing: Standing) -> Result<()> {
+        let Row {
+            place,
+            id,
+            identity,
+            ..
+        } = *row;
+        volumes::write(&self.core, place, id, identity, standing, true)
+    }
+
+    fn side_of(&self, row: &Row<'_>, place: &dyn MarkPlace) -> PoolSide {
+        PoolSide {
+            pool: self.pool_uuid,
+            volume: row.id,
+            generation: row.standing.generation,
+            stage: row.standing.stage,
+            is_kept_for_a_boot: place.is_kept_for_a_boot(),
+        }
+    }
+
+    fn mark_of(&self, row: &Row<'_>, place: &dyn MarkPlace, generation: u64) -> Mark {
+        let path = self.core.path();
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let kind = self.core.media.main().kind();
+        Mark::open_now(&self.side_of(row, place), path, generation, kind)
+    }
+}
+
+pub(super) fn stale_error(path: &Path, refusal: StaleRefusal) -> Error {
+    Error::Stale {
+        path: path.to_path_buf(),
+        found: refusal.found,
+        todo: refusal.todo,
+    }
+}
+
+fn mark_error(path: &Path, source: std::io::Error) -> Error {
+    Error::Mark {
+        path: path.to_path_buf(),
+        source,
+    }
+}

@@ -1,0 +1,292 @@
+//! Pools: created, opened, filled with volumes, closed.
+
+mod attach;
+mod detach;
+mod discard;
+mod drain;
+mod grow;
+mod grow_volume;
+mod marks;
+mod members;
+mod settings;
+mod start;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use forebay_pmem::{Counters, Region};
+
+use crate::api::stats::Stats;
+use crate::background::pipeline::Background;
+use crate::engine::core::Core;
+use crate::error::{Error, Result};
+use crate::media::Media;
+use crate::media::geometry::Geometry;
+use crate::media::incarnation::Incarnation;
+use crate::media::layout::{LINE_BYTES, SUPERBLOCK_BYTES};
+use crate::media::superblock::{self, Assembly};
+use crate::media::volumes;
+use crate::options::{PoolOptions, RuntimeOptions};
+use crate::recovery::{self, Mappings, NewIncarnation, RecoveryReport};
+pub use drain::{DrainProgress, DrainWatcher};
+pub use grow::OpenBacking;
+pub use members::new_region;
+use members::{clear, member_region};
+
+/// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
+/// safely in the pool.
+pub struct Pool {
+    core: Arc<Core>,
+    pool_uuid: [u8; 16],
+    pub(crate) recovery: RecoveryReport,
+    pub(crate) opened_at: Instant,
+    attach: Mutex<()>,
+    // Last, so that its threads end before the rest goes.
+    background: Option<Background>,
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Pool {} (incarnation {})",
+            self.core.path().display(),
+            self.core.incarnation
+        )
+    }
+}
+
+impl Pool {
+    /// Makes a new, empty pool and opens it. Files that exist are refused without `force`.
+    ///
+    /// Errors: options that do not fit, no space, a file in the way, a locked file.
+    pub fn create(options: &PoolOptions) -> Result<Pool> {
+        let members = u32::try_from(options.paths.len()).unwrap_or(u32::MAX);
+        if members == 0 {
+            return Err(Error::Options(
+                "a pool has at least one member; name a file".into(),
+            ));
+        }
+        // Plan first: a plan that fails must not leave files behind.
+        Geometry::plan(&options.format, members, options.member_bytes)?;
+        let mut made = Vec::new();
+        let pool = options
+            .paths
+            .iter()
+            .map(|path| member_region(path, options).inspect(|_| made.push(path)))
+            .collect::<Result<Vec<Region>>>()
+            .and_then(|regions| Pool::create_on(regions, options));
+        if pool.is_err() {
+            // Devices stay, of course.
+            for path in made.into_iter().filter(|path| path.is_file()) {
+                // The caller needs the first error, not this one.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        pool
+    }
+
+    /// As `create`, over regions that are mapped already (tests use shadow regions).
+    pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<Pool> {
+        let member_bytes = regions.iter().map(Region::len).min().unwrap_or(0);
+        let geometry = Geometry::plan(&options.format, regions.len() as u32, member_bytes)?;
+        // First what makes a pool of it: half of what was there before is no pool.
+        clear(&regions, 0..SUPERBLOCK_BYTES as u64)?;
+        clear(&regions, 0..geometry.slot_area / LINE_BYTES * LINE_BYTES)?;
+        let pool_uuid = superblock::format(&regions, &geometry, &options.format)?;
+        let media = Media::new(regions, geometry, options.format.checksums);
+        let strict = options.format.strict || !options.format.checksums;
+        let incarnation =
+            recovery::start_incarnation(&media, pool_uuid, 1, crate::log::record::Salt(0), 0, 0)?;
+        let report = RecoveryReport::default();
+        Pool::start(
+            media,
+            pool_uuid,
+            strict,
+            incarnation,
+            Vec::new(),
+            report,
+            options.runtime.clone(),
+        )
+    }
+
+    /// Opens a pool by the paths of all its members, in any order, and recovers it.
+    ///
+    /// Errors: foreign, truncated, newer, mixed or missing members; damage; a pool in use.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pool> {
+        Pool::open_with(paths, RuntimeOptions::default())
+    }
+
+    /// As `open`, with options.
+    pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<Pool> {
+        let regions = paths
+            .iter()
+            .map(|path| Ok(Region::open(path.as_ref(), &options.region)?))
+            .collect::<Result<Vec<_>>>()?;
+        Pool::open_on(regions, options)
+    }
+
+    /// As `open`, over regions that are mapped already.
+    pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<Pool> {
+        let Assembly {
+            regions,
+            geometry,
+            pool_uuid,
+            strict,
+            checksums,
+        } = superblock::assemble(regions)?;
+        let media = Media::new(regions, geometry, checksums);
+        media.read_head_ahead();
+        let volumes: Vec<u32> = volumes::read_attached(&media)
+            .iter()
+            .map(|v| v.id)
+            .collect();
+        let recovered =
+            recovery::recover(&media, &pool_uuid, strict, &volumes, options.accept_loss)
+                .map_err(|error| superblock::lost_rather(media.members(), error))?;
+        let Incarnation {
+            number,
+            salt,
+            checkpoint_line,
+            ..
+        } = recovered.current;
+        let next = recovery::start_incarnation(
+            &media,
+            pool_uuid,
+            number + 1,
+            salt,
+            recovered.last_sequence,
+            checkpoint_line ^ 1,
+        )?;
+        let (mappings, report) = (recovered.mappings, recovered.report);
+        Pool::start(media, pool_uuid, strict, next, mappings, report, options)
+    }
+
+    /// What opening would find and do, without changing the files. Of a pool that another process
+    /// serves it is a rough picture, and the report says so.
+    ///
+    /// Errors: as `open`.
+    pub fn dry_run<P: AsRef<Path>>(paths: &[P]) -> Result<(RecoveryReport, Stats)> {
+        let regions = paths
+            .iter()
+            .map(|path| Ok(Region::open_read_only(path.as_ref())?))
+            .collect::<Result<Vec<_>>>()?;
+        let in_use = regions.iter().any(Region::is_open_elsewhere);
+        let options = RuntimeOptions {
+            background: false,
+            accept_loss: true,
+            ..RuntimeOptions::default()
+        };
+        let mut pool = Pool::open_on(regions, options)?;
+        if in_use {
+            // What was read while it was being changed tells of no damage.
+            pool.recovery.in_use = true;
+            pool.recovery.damage.clear();
+        }
+        Ok((pool.recovery.clone(), pool.stats()))
+    }
+
+    fn start(
+        media: Media,
+        pool_uuid: [u8; 16],
+        strict: bool,
+        incarnation: NewIncarnation,
+        mappings: Mappings,
+        recovery: RecoveryReport,
+        options: RuntimeOptions,
+    ) -> Result<Pool> {
+        let has_background = options.background;
+        let core = Arc::new(Core::start(media, strict, incarnation, &mappings, options));
+        let mut pool = Pool {
+            core,
+            pool_uuid,
+            recovery,
+            opened_at: Instant::now(),
+            attach: Mutex::new(()),
+            background: None,
+        };
+        if has_background {
+            pool.start_background();
+        }
+        Ok(pool)
+    }
+
+    /// Starts the flusher and reclaimer threads of a pool that was opened without them: a caller that first
+    /// has to bring order into what the pool holds does that alone.
+    ///
+    /// # Panics
+    /// Where the system has no room for another thread.
+    pub fn start_background(&mut self) {
+        if self.background.is_none() {
+            self.core.begin_background();
+            self.background = Some(Background::start(&self.core));
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Lines, fences and bytes persisted since the members were mapped, by all threads.
+    pub fn counters(&self) -> Counters {
+        self.core.media.counters()
+    }
+    /// What recovery found when this pool was opened.
+    pub fn recovery_report(&self) -> &RecoveryReport {
+        &self.recovery
+    }
+    /// The pool's identity.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.pool_uuid
+    }
+    /// What the medium of the first member survives, in plain words.
+    pub fn survives(&self) -> &'static str {
+        self.core.media.main().kind().survives()
+    }
+    /// The most bytes one transaction can hold: 4 MiB or an eighth of the pool.
+    pub fn transaction_limit_bytes(&self) -> u64 {
+        self.core.media.geometry.transaction_limit_bytes()
+    }
+    /// Makes everything acknowledged durable in place and empties the log.
+    ///
+    /// Errors: a fence failed.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.core.checkpoint()
+    }
+    /// Evicts up to `wanted` clean blocks; returns how many. Background threads do this unasked.
+    ///
+    /// Errors: a fence failed.
+    pub fn reclaim_once(&self, wanted: usize) -> Result<usize> {
+        self.core.reclaim_once(wanted)
+    }
+    /// Writes one batch of dirty blocks back; returns how many. Background threads do this unasked.
+    ///
+    /// Errors: a backing failed or a block is corrupt; nothing is lost, the rest was written.
+    pub fn write_back_once(&self) -> Result<usize> {
+        self.core.write_back_once()
+    }
+    /// Reads every cached block and compares it with its check. `progress` is told (done, of all
+    /// entries) now and then. Returns how many are good, and volume and block of the bad ones.
+    pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
+        self.core.check_all(&mut progress)
+    }
+
+    /// Ends the threads, empties the log, and closes. Dirty blocks stay in the pool; the backings of
+    /// volumes that have none are whole, and their marks say so.
+    ///
+    /// Volumes may still be held. Whatever they are asked from now on is refused with
+    /// [`Error::Closed`], reads too: the pool is unlocked when this returns, and may be another process's
+    /// next. What was under way is done before that, or refused. A backing stays open, and locked if
+    /// it is a file, until the last clone of its volume is dropped.
+    ///
+    /// A pool that is only dropped stays locked, and its volumes usable without background threads, until
+    /// they are dropped too.
+    ///
+    /// Errors: a fence failed; the next open recovers. A backing or a mark failed; then its pool alone
+    /// may go on with it. Volumes are refused all the same.
+    pub fn close(mut self) -> Result<()> {
+        self.background = None;
+        self.core.close(|| self.end_marks())
+    }
+}

@@ -1,0 +1,91 @@
+//! Appends in place: the transactions that files are mostly made of.
+
+use crate::api::transaction::Transaction;
+use crate::api::volume::Volume;
+use crate::api::workspace::Base;
+use crate::engine::commit::{Append, WordPatch};
+use crate::engine::core::Core;
+use crate::error::Result;
+
+impl Volume {
+    /// Appends `data` to the cached part of `block`, which ends at byte `offset`, and stores `word` at a
+    /// byte offset of the volume, a multiple of 8, as one transaction: what [`Volume::begin`],
+    /// [`Transaction::append`](crate::Transaction::append), `write_at` and `commit` do, in a fraction of
+    /// the time. False if it is not this simple; nothing has happened then, and the long way is to be
+    /// taken.
+    ///
+    /// Errors: as [`Transaction::commit`](crate::Transaction::commit).
+    pub fn append_with_word(
+        &self,
+        block: u64,
+        offset: usize,
+        data: &[u8],
+        word: Option<(u64, [u8; 8])>,
+    ) -> Result<bool> {
+        self.keep_pace();
+        let core = &*self.core;
+        let block_bytes = core.block_bytes();
+        self.check_blocks(block, block_bytes)?;
+        if data.is_empty() || offset.saturating_add(data.len()) > block_bytes {
+            return Ok(false);
+        }
+        let key = self.key(block);
+        let append = Append {
+            bucket: core.bucket(key),
+            key,
+            at: offset,
+            bytes: data,
+        };
+        let Some((at, bytes)) = word else {
+            return append_small(core, &append, None);
+        };
+        self.check_bytes(at, bytes.len())?;
+        let key = self.key(at >> core.media.geometry.block_shift());
+        let patch = WordPatch {
+            key,
+            bucket: core.bucket(key),
+            offset: at as usize & (block_bytes - 1),
+            bytes,
+        };
+        if key == append.key || !patch.offset.is_multiple_of(bytes.len()) {
+            return Ok(false);
+        }
+        append_small(core, &append, Some(&patch))
+    }
+}
+
+/// Commits an append that is simple enough, and counts it.
+fn append_small(core: &Core, append: &Append<'_>, patch: Option<&WordPatch>) -> Result<bool> {
+    let is_done = core.commit_append(append, patch)?;
+    if is_done {
+        let tallies = core.tallies.mine();
+        tallies.commits(1);
+        tallies.appends_written(1);
+        let words = u64::from(patch.is_some());
+        tallies.deltas_written(words);
+        tallies.payload_bytes(append.bytes.len() as u64 + 8 * words);
+    }
+    Ok(is_done)
+}
+
+impl Transaction<'_> {
+    /// Commits a transaction that is nothing but an append of one block, if that is as simple as it is
+    /// mostly.
+    pub(super) fn commit_small_append(&mut self) -> Result<bool> {
+        let [operation] = &self.work.operations[..] else {
+            return Ok(false);
+        };
+        match (&operation.base, &operation.edits[..]) {
+            (Base::Current, [edit]) if edit.truncate && !edit.bytes.is_empty() => {
+                let append = Append {
+                    key: operation.key,
+                    bucket: operation.bucket,
+                    at: edit.offset,
+                    bytes: &edit.bytes,
+                };
+                append_small(self.core(), &append, None)
+            }
+            _ => Ok(false),
+        }
+    }
+}

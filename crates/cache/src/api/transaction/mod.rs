@@ -1,0 +1,591 @@
+//! Transactions: several blocks or a few bytes, all or nothing.
+//!
+//! A transaction sees its own writes; others see nothing before `commit` returns from its fence,
+//! and then each block at once. The first blocks wait in memory and are streamed by the commit, more
+//! of them where they tend to differ little from what is cached; those of a larger transaction are
+//! streamed into private slots as they come. Waiting for space happens with nothing held.
+
+mod appends;
+mod direct;
+mod reduced;
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use crate::api::volume::Volume;
+use crate::api::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer};
+use crate::background::reclaim::{EVICT_BATCH_MAX, Need};
+use crate::engine::change::{Action, Change, Outcome, Patch, record_bound};
+use crate::engine::core::Core;
+use crate::error::{Error, Result, Slim};
+use crate::log::lanes::thread_hint;
+use crate::media::encode_partial_len;
+use crate::media::entry::Kind;
+use crate::media::layout::PARTIAL_TRAILER_BYTES;
+use crate::table::slots::SlotCache;
+
+use direct::commit_gathered;
+pub(crate) use direct::write_blocks;
+use reduced::{reduce_changes, undo};
+
+/// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
+/// wait for the memory that costs as much as copying about this many.
+const BUFFERED_BLOCKS: usize = 2;
+/// The same while looks at blocks pay: only what waits in memory can still be made less of, and less
+/// saves more than the wait.
+const REDUCED_BLOCKS: usize = 32;
+/// A set of changes to one volume that becomes durable as a whole or not at all.
+///
+/// It belongs to the thread that made it: its data is ordered by that thread's fence. Dropping it
+/// is the same as [`Transaction::abort`].
+pub struct Transaction<'v> {
+    volume: &'v Volume,
+    work: Work,
+    /// Held from the first streamed block on.
+    slot_cache: Option<SlotCache<'v>>,
+    not_send: PhantomData<*const ()>,
+}
+
+impl<'v> Transaction<'v> {
+    pub(crate) fn new(volume: &'v Volume) -> Transaction<'v> {
+        Transaction {
+            volume,
+            work: Work::borrow(),
+            slot_cache: None,
+            not_send: PhantomData,
+        }
+    }
+    fn core(&self) -> &'v Core {
+        &self.volume.core
+    }
+
+    /// Writes `data`, whole blocks, from `block` on.
+    ///
+    /// Errors: outside the volume, `data` not a multiple of the block size, transaction too large.
+    pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
+        self.core().writable()?;
+        self.volume.check_blocks(block, data.len())?;
+        let block_bytes = self.core().block_bytes();
+        let (mut number, mut rest) = (block, data);
+        while !rest.is_empty() {
+            let (bytes, tail) = rest.split_at(block_bytes);
+            let operation = self.operation(number)?;
+            self.write_block(operation, bytes);
+            (number, rest) = (number + 1, tail);
+        }
+        Ok(())
+    }
+
+    fn write_block(&mut self, number: usize, bytes: &[u8]) {
+        let core = self.core();
+        let work = &mut *self.work;
+        let buffered = work.data.len() / bytes.len();
+        let operation = &mut work.operations[number];
+        if !operation.edits.is_empty() {
+            operation.edits.clear();
+        }
+        core.prefetch(operation.bucket, operation.key);
+        match &mut operation.base {
+            Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
+            Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
+            base if buffered < BUFFERED_BLOCKS
+                || (buffered < REDUCED_BLOCKS && core.content.expects_changes()) =>
+            {
+                *base = buffer(&mut work.data, bytes);
+            }
+            base => {
+                let slot_cache = self
+                    .slot_cache
+                    .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+                *base = match slot_cache.take() {
+                    Some(slot) => Base::Staged {
+                        slot,
+                        crc: core.media.stream_slot(slot, bytes),
+                    },
+                    None => buffer(&mut work.data, bytes),
+                };
+            }
+        }
+    }
+
+    /// Writes `data` at any byte offset; parts of blocks keep their other bytes.
+    ///
+    /// Errors: as [`Transaction::write`]; reading the rest of a block may fail at commit.
+    pub fn write_at(&mut self, byte_offset: u64, data: &[u8]) -> Result<()> {
+        self.core().writable()?;
+        self.volume.check_bytes(byte_offset, data.len())?;
+        let block_bytes = self.core().block_bytes();
+        let (mut at, mut rest) = (byte_offset, data);
+        while !rest.is_empty() {
+            let offset = (at % block_bytes as u64) as usize;
+            let len = rest.len().min(block_bytes - offset);
+            let (bytes, tail) = rest.split_at(len);
+            let operation = self.operation(at / block_bytes as u64)?;
+            if len == block_bytes {
+                self.write_block(operation, bytes);
+            } else {
+                let bytes = bytes.to_vec();
+                self.edit(
+                    operation,
+                    Edit {
+                        offset,
+                        bytes,
+                        truncate: false,
+                    },
+                );
+            }
+            (at, rest) = (at + len as u64, tail);
+        }
+        Ok(())
+    }
+
+    /// Puts `data` at byte `offset` of `block` and declares what lies behind it zero. If the cached
+    /// block ends at `offset`, the bytes are appended in place (AutoBahn §5.2): they cost their own
+    /// lines and one record.
+    ///
+    /// Errors: as [`Transaction::write`]; `offset + data.len()` beyond the block.
+    pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
+        self.core().writable()?;
+        let block_bytes = self.core().block_bytes();
+        self.volume.check_blocks(block, block_bytes)?;
+        if offset.saturating_add(data.len()) > block_bytes {
+            return Err(Error::OutOfRange {
+                volume: self.volume.id(),
+                what: format!(
+                    "append of {} bytes at {offset} to a block of {block_bytes}",
+                    data.len()
+                ),
+            });
+        }
+        let operation = self.operation(block)?;
+        let bytes = data.to_vec();
+        self.edit(
+            operation,
+            Edit {
+                offset,
+                bytes,
+                truncate: true,
+            },
+        );
+        Ok(())
+    }
+
+    /// Makes blocks read as zeroes and frees their room.
+    ///
+    /// Errors: as [`Transaction::write`]. Larger ranges go through [`Volume::discard`].
+    pub fn discard(&mut self, blocks: Range<u64>) -> Result<()> {
+        self.core().writable()?;
+        let block_bytes = self.core().block_bytes();
+        let count = blocks.end.saturating_sub(blocks.start);
+        let asked_bytes = count.saturating_mul(block_bytes as u64);
+        self.core().check_transaction_bytes(asked_bytes)?;
+        self.volume
+            .check_blocks(blocks.start, asked_bytes as usize)?;
+        for block in blocks {
+            let number = self.operation(block)?;
+            self.unstage(number);
+            let operation = &mut self.work.operations[number];
+            operation.edits.clear();
+            operation.base = Base::Zero;
+        }
+        Ok(())
+    }
+
+    /// Reads whole blocks as they will be after this transaction.
+    ///
+    /// Errors: outside the volume, the backing or the media failed.
+    pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.volume.check_blocks(block, out.len())?;
+        for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.core().block_bytes())) {
+            let key = self.volume.key(number);
+            match self
+                .work
+                .operations
+                .iter()
+                .find(|operation| operation.key == key)
+            {
+                Some(operation) => self.view(operation, bytes)?,
+                None => self.volume.read(number, bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn view(&self, operation: &Operation, out: &mut [u8]) -> Result<()> {
+        match operation.base {
+            Base::Current => {
+                self.volume.read(operation.key.block(), out)?;
+                apply_edits(&operation.edits, out);
+            }
+            Base::Staged { slot, .. } => self.core().media.read_slot(slot, 0, out),
+            Base::Buffered { at } => out.copy_from_slice(&self.work.data[at..at + out.len()]),
+            Base::Zero => out.fill(0),
+        }
+        Ok(())
+    }
+
+    /// Makes the transaction durable; when this returns `Ok` it survives every crash.
+    ///
+    /// Errors: no space before the deadline, the backing failed under a partial write, or the pool
+    /// is poisoned. Nothing is visible then, and nothing is durable unless a fence itself failed.
+    pub fn commit(mut self) -> Result<()> {
+        if self.work.operations.is_empty() {
+            return self.core().writable();
+        }
+        if commit_gathered(self.core(), &mut self.work, &mut self.slot_cache)? {
+            // The slots belong to the pool now.
+            self.work.operations.clear();
+            return Ok(());
+        }
+        if self.commit_small_append()? {
+            self.work.operations.clear();
+            return Ok(());
+        }
+        let mut reduces = self.core().content.is_on();
+        loop {
+            match self.attempt(std::mem::take(&mut reduces))? {
+                Outcome::Done(_) => break,
+                Outcome::Stale => crate::sync::spin_hint(),
+                Outcome::NoEntry => {
+                    self.hold_nothing();
+                    self.core().make_space(Need::Entry)?;
+                }
+            }
+        }
+        self.tally();
+        // The slots belong to the pool now.
+        self.work.operations.clear();
+        Ok(())
+    }
+
+    /// Forgets everything.
+    pub fn abort(self) {
+        drop(self);
+    }
+
+    /// One try: prepares what depends on the present, waits for slots if need be, commits. Whole blocks
+    /// are examined in the first one only: a slot that is held for one of them may be just what another
+    /// one cannot be patched in.
+    fn attempt(&mut self, reduces: bool) -> Slim<Outcome> {
+        let core = self.core();
+        let data_bytes = self.work.data.len();
+        self.prepare(true)?;
+        if reduces {
+            let work = &mut *self.work;
+            reduce_changes(core, &mut work.changes, &work.data);
+        }
+        if record_bound(&self.work.changes) > core.lanes.lane_bytes() / 2 {
+            // Too many redo bytes for the log: the patched blocks go whole.
+            self.give_up_changes();
+            self.work.data.truncate(data_bytes);
+            self.prepare(false)?;
+        }
+        let work = &mut *self.work;
+        let slot_cache = self
+            .slot_cache
+            .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+        let mut has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
+        // Before blocks that are in their slots already are given up: a thread that waits must hold nothing,
+        // but reclaim waits for no thread's slots.
+        while !has_slots && core.reclaim(EVICT_BATCH_MAX)? > 0 {
+            has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
+        }
+        let outcome = if has_slots {
+            let outcome = core.commit(&work.changes, &work.data, slot_cache, &mut work.scratch);
+            if !matches!(outcome, Ok(Outcome::Done(_))) {
+                self.give_up_changes();
+            }
+            outcome
+        } else {
+            self.give_up_changes();
+            let wanted = self.work.operations.len() as u64;
+            self.hold_nothing();
+            core.make_space(Need::Slots(wanted))
+                .map(|()| Outcome::Stale)
+                .map_err(Box::new)
+        };
+        if !matches!(outcome, Ok(Outcome::Done(_))) {
+            // What was rebuilt is rebuilt again; what came in meanwhile (`unstage`) stays.
+            self.forget_rebuilt();
+        }
+        outcome
+    }
+
+    /// Gives back what the changes hold, which are not made.
+    fn give_up_changes(&mut self) {
+        let core = self.core();
+        let slot_cache = self
+            .slot_cache
+            .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+        undo(core, &mut self.work.changes, slot_cache);
+    }
+
+    /// Turns operations into changes; fresh blocks have no slots yet.
+    fn prepare(&mut self, deltas: bool) -> Result<()> {
+        self.work.changes.clear();
+        for number in 0..self.work.operations.len() {
+            let change = self.change_of(number, deltas)?;
+            self.work.changes.push(change);
+        }
+        Ok(())
+    }
+
+    fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
+        let operation = &self.work.operations[number];
+        let (key, bucket) = (operation.key, operation.bucket);
+        let action = match operation.base {
+            Base::Staged { slot, crc } => Action::Block { slot, crc },
+            Base::Buffered { at } => Action::Fresh {
+                slot: NO_SLOT,
+                at,
+                valid_bytes: None,
+            },
+            Base::Zero => Action::Zero,
+            Base::Current => match deltas.then(|| self.in_place(operation)).flatten() {
+                Some(action) => action,
+                None => return self.rebuilt(number),
+            },
+        };
+        Ok(Change {
+            key,
+            bucket,
+            action,
+            based_on: None,
+        })
+    }
+
+    /// The edits as a change of the cached block in place, if that is possible and pays.
+    fn in_place(&self, operation: &Operation) -> Option<Action> {
+        let core = self.core();
+        let (_, found) = core.peek(operation.bucket, operation.key);
+        let (_, entry) = found.filter(|(_, entry)| entry.kind() == Kind::Data)?;
+        if !entry.is_partial() && !core.may_be_patched(entry) {
+            return None;
+        }
+        let edits = &operation.edits;
+        if entry.is_partial() {
+            let at = core.valid_bytes(entry)?;
+            let mut end = at;
+            let mut bytes = Vec::new();
+            for edit in edits {
+                if !edit.truncate || edit.offset != end {
+                    return None;
+                }
+                bytes.extend_from_slice(&edit.bytes);
+                end += edit.bytes.len();
+            }
+            let fits = end <= core.media.trailer_offset();
+            return fits.then_some(Action::Append { at, bytes });
+        }
+        let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
+        if edits.iter().any(|edit| edit.truncate) || changed * 2 > core.block_bytes() {
+            return None;
+        }
+        let patch = |edit: &Edit| Patch {
+            offset: edit.offset,
+            bytes: edit.bytes.clone(),
+        };
+        Some(Action::Delta {
+            patches: edits.iter().map(patch).collect(),
+            crc: None,
+        })
+    }
+
+    /// The edits over the present block, as a whole new block that is valid only if the present
+    /// one does not change before the commit.
+    fn rebuilt(&mut self, number: usize) -> Result<Change> {
+        let block_bytes = self.core().block_bytes();
+        let work = &mut *self.work;
+        let operation = &work.operations[number];
+        let at = work.data.len();
+        work.data.resize(at + block_bytes, 0);
+        let bytes = &mut work.data[at..];
+        let is_new = |edit: &Edit| edit.truncate && edit.offset == 0;
+        let is_independent = operation.edits.first().is_some_and(is_new);
+        let (based_on, mut valid) = if is_independent {
+            // Nothing that is there now is left.
+            (None, 0)
+        } else {
+            // Whatever the policy: a check computed over bad bytes would make them look good for ever.
+            let read = self
+                .volume
+                .read_versioned(operation.key.block(), bytes, true)?;
+            (Some(read.0), read.1)
+        };
+        apply_edits(&operation.edits, bytes);
+        for edit in &operation.edits {
+            let end = edit.offset + edit.bytes.len();
+            valid = if edit.truncate { end } else { valid.max(end) };
+        }
+        let trailer = block_bytes - PARTIAL_TRAILER_BYTES;
+        let valid_bytes = (valid <= trailer).then_some(valid);
+        if let Some(valid) = valid_bytes {
+            bytes[trailer..].copy_from_slice(&encode_partial_len(valid));
+        }
+        Ok(Change {
+            key: operation.key,
+            bucket: operation.bucket,
+            action: Action::Fresh {
+                slot: NO_SLOT,
+                at,
+                valid_bytes,
+            },
+            based_on,
+        })
+    }
+
+    /// Cuts the rebuilt blocks off the transaction's memory.
+    fn forget_rebuilt(&mut self) {
+        let block_bytes = self.core().block_bytes();
+        let ends = self
+            .work
+            .operations
+            .iter()
+            .filter_map(|operation| match operation.base {
+                Base::Buffered { at } => Some(at + block_bytes),
+                _ => None,
+            });
+        let end = ends.max().unwrap_or(0);
+        self.work.data.truncate(end);
+    }
+
+    /// Before a wait: a waiting thread holds nothing that another one could wait for.
+    fn hold_nothing(&mut self) {
+        self.work.changes.clear();
+        self.forget_rebuilt();
+        for number in 0..self.work.operations.len() {
+            self.unstage(number);
+        }
+        self.slot_cache = None;
+    }
+
+    /// Takes a staged block back into memory and frees its slot.
+    fn unstage(&mut self, number: usize) {
+        let core = self.core();
+        let Base::Staged { slot, .. } = self.work.operations[number].base else {
+            return;
+        };
+        let at = self.work.data.len();
+        self.work.data.resize(at + core.block_bytes(), 0);
+        core.media.read_slot(slot, 0, &mut self.work.data[at..]);
+        self.work.operations[number].base = Base::Buffered { at };
+        let slot_cache = self.slot_cache.as_ref().expect("it gave the slot");
+        slot_cache.give_streamed(slot);
+    }
+
+    fn edit(&mut self, number: usize, edit: Edit) {
+        self.unstage(number);
+        let block_bytes = self.core().block_bytes();
+        let work = &mut *self.work;
+        let operation = &mut work.operations[number];
+        match operation.base {
+            Base::Current => return operation.edits.push(edit),
+            Base::Zero => {
+                let at = work.data.len();
+                work.data.resize(at + block_bytes, 0);
+                operation.base = Base::Buffered { at };
+            }
+            Base::Buffered { .. } | Base::Staged { .. } => {}
+        }
+        let Base::Buffered { at } = operation.base else {
+            unreachable!("staged blocks were taken back");
+        };
+        apply_edits(&[edit], &mut work.data[at..at + block_bytes]);
+    }
+
+    /// The operation of a block, made if it is new.
+    fn operation(&mut self, block: u64) -> Result<usize> {
+        let key = self.volume.key(block);
+        let core = self.core();
+        let bucket = core.bucket(key);
+        let work = &mut *self.work;
+        let bit = bucket.seen_bit();
+        if work.seen & bit != 0 {
+            // Writers mostly go on where they were.
+            let known = work
+                .operations
+                .iter()
+                .rposition(|operation| operation.key == key);
+            if let Some(number) = known {
+                return Ok(number);
+            }
+        }
+        let number = work.operations.len();
+        core.check_transaction_bytes((number as u64 + 1) << core.media.geometry.block_shift())?;
+        work.seen |= bit;
+        Ok(work.operations.add(key, bucket))
+    }
+
+    fn tally(&self) {
+        let tallies = self.core().tallies.mine();
+        let block_bytes = self.core().block_bytes() as u64;
+        let (mut blocks, mut payload) = (0, 0);
+        for (operation, change) in self.work.operations.iter().zip(&self.work.changes) {
+            match &change.action {
+                Action::Zero => tallies.blocks_zeroed(1),
+                Action::Delta { .. } => {
+                    tallies.deltas_written(1);
+                    let is_found = matches!(operation.base, Base::Buffered { .. });
+                    tallies.deltas_found(u64::from(is_found));
+                }
+                Action::Share { .. } => tallies.blocks_shared(1),
+                Action::Packed { .. } => tallies.blocks_packed(1),
+                Action::Append { .. } => tallies.appends_written(1),
+                _ => blocks += 1,
+            }
+            payload += match operation.base {
+                Base::Current => operation.edits.iter().map(|e| e.bytes.len() as u64).sum(),
+                Base::Zero => 0,
+                _ => block_bytes,
+            };
+        }
+        tallies.commits(1);
+        tallies.blocks_written(blocks);
+        tallies.payload_bytes(payload);
+    }
+}
+
+/// Every change that streams a block gets a private slot, or none does. `spare` is empty memory.
+fn give_slots(changes: &mut [Change], slot_cache: &SlotCache<'_>, spare: &mut Vec<u32>) -> bool {
+    let wanted = changes.iter_mut().filter_map(private_slot).count();
+    if !slot_cache.take_many(wanted, spare) {
+        return false;
+    }
+    for slot in changes.iter_mut().filter_map(private_slot) {
+        *slot = spare.pop().expect("one was taken for each");
+    }
+    true
+}
+
+/// Takes those slots back for changes that were not made.
+fn return_slots(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
+    let given = |slot: &&mut u32| **slot != NO_SLOT;
+    for slot in changes.iter_mut().filter_map(private_slot).filter(given) {
+        core.give_unused(slot_cache, std::mem::replace(slot, NO_SLOT));
+    }
+}
+
+/// Where the number of the slot stands that a change streams its block into.
+fn private_slot(change: &mut Change) -> Option<&mut u32> {
+    match &mut change.action {
+        Action::Fresh { slot, .. } | Action::Packed { slot, .. } => Some(slot),
+        _ => None,
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        let Some(slot_cache) = self
+            .slot_cache
+            .as_ref()
+            .filter(|_| self.core().writable().is_ok())
+        else {
+            return;
+        };
+        for operation in self.work.operations.iter() {
+            if let Base::Staged { slot, .. } = operation.base {
+                slot_cache.give_streamed(slot);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Whole blocks of which less need be stored: the commit of what the look at their content found.
+
+use super::{give_slots, return_slots};
+use crate::api::workspace::NO_SLOT;
+use crate::engine::change::{Action, Change, Outcome, record_bound};
+use crate::engine::commit::{Block, Source};
+use crate::engine::content::{Finding, Reduced};
+use crate::engine::core::Core;
+use crate::engine::plan::{Scratch, SlotRef};
+use crate::error::Slim;
+use crate::table::index::Version;
+use crate::table::slots::SlotCache;
+
+/// Looks at the blocks; commits them if there is something to gain. False if not, or if that did not
+/// go at once: nothing has happened then, and the blocks know what they look like.
+pub(super) fn commit_reduced(
+    core: &Core,
+    blocks: &mut [Block],
+    data: &[u8],
+    slot_cache: &SlotCache<'_>,
+) -> Slim<bool> {
+    let mut findings = Vec::new();
+    for (number, block) in blocks.iter_mut().enumerate() {
+        let Source::Data { at } = block.source else {
+            continue;
+        };
+        let bytes = &data[at..at + core.block_bytes()];
+        let Some(looks) = core.probe(bytes) else {
+            continue;
+        };
+        let reduced = core.reduce(block.key, block.bucket, bytes, looks);
+        block.sketch = reduced.sketch;
+        if !matches!(reduced.finding, Finding::Whole) {
+            findings.push((number, reduced));
+        }
+    }
+    if findings.is_empty() {
+        return Ok(false);
+    }
+    commit_findings(core, blocks, findings, data, slot_cache)
+}
+
+/// Looks at the blocks that a transaction writes whole beside parts of others, and makes less of those
+/// where there is something to gain. What the changes then hold is given back by [`undo`].
+pub(super) fn reduce_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
+    for change in changes {
+        // What was rebuilt from the present block has a version: it is whole because it must be.
+        let (
+            Action::Fresh {
+                at,
+                valid_bytes: None,
+                ..
+            },
+            None,
+        ) = (&change.action, change.based_on)
+        else {
+            continue;
+        };
+        let at = *at;
+        let bytes = &data[at..at + core.block_bytes()];
+        if let Some(looks) = core.probe(bytes) {
+            let reduced = core.reduce(change.key, change.bucket, bytes, looks);
+            (change.action, change.based_on) = action_of(reduced, at);
+        }
+    }
+}
+
+#[cold]
+fn commit_findings(
+    core: &Core,
+    blocks: &[Block],
+    findings: Vec<(usize, Reduced)>,
+    data: &[u8],
+    slot_cache: &SlotCache<'_>,
+) -> Slim<bool> {
+    let mut changes = changes_of(blocks, findings);
+    let mut scratch = Scratch::default();
+    let fits = record_bound(&changes) <= core.lanes.lane_bytes() / 2;
+    let outcome = if fits && give_slots(&mut changes, slot_cache, &mut Vec::new()) {
+        core.commit(&changes, data, slot_cache, &mut scratch)
+    } else {
+        Ok(Outcome::Stale)
+    };
+    if !matches!(outcome, Ok(Outcome::Done(_))) {
+        undo(core, &mut changes, slot_cache);
+        return outcome.map(|_| false);
+    }
+    for step in &scratch.steps {
+        if matches!(changes[step.change].action, Action::Delta { .. }) {
+            // A slot that was changed in place is not shared.
+            continue;
+        }
+        let sketch = blocks[step.change].sketch;
+        core.note_block(step.effect.entry.crc(), step.effect.index, sketch);
+    }
+    tally(core, &changes);
+    Ok(true)
+}
+
+/// A change for each block, in their order; fresh ones have no slots yet.
+fn changes_of(blocks: &[Block], findings: Vec<(usize, Reduced)>) -> Vec<Change> {
+    let mut findings = findings.into_iter().peekable();
+    let change = |(number, block): (usize, &Block)| {
+        let found = findings.next_if(|(found, _)| *found == number);
+        let (action, based_on) = match (block.source, found) {
+            (Source::Data { at }, Some((_, reduced))) => action_of(reduced, at),
+            (Source::Data { at }, None) => (whole(at), None),
+            (Source::Slot { crc }, _) => {
+                let slot = block.slot;
+                (Action::Block { slot, crc }, None)
+            }
+        };
+        Change {
+            key: block.key,
+            bucket: block.bucket,
+            action,
+            based_on,
+        }
+    };
+    blocks.iter().enumerate().map(change).collect()
+}
+
+/// What becomes of an examined block at `data[at..]`, and the version that this is based on.
+fn action_of(reduced: Reduced, at: usize) -> (Action, Option<Version>) {
+    let crc = reduced.crc;
+    match reduced.finding {
+        Finding::Duplicate(held) => (Action::Share { held, crc }, None),
+        Finding::Packed(packing) => {
+            let action = Action::Packed {
+                slot: NO_SLOT,
+                at,
+                packing,
+                crc,
+            };
+            (action, None)
+        }
+        Finding::Patches(patches, version) => {
+            let crc = Some(crc);
+            (Action::Delta { patches, crc }, Some(version))
+        }
+        Finding::Whole => (whole(at), None),
+    }
+}
+
+fn whole(at: usize) -> Action {
+    Action::Fresh {
+        slot: NO_SLOT,
+        at,
+        valid_bytes: None,
+    }
+}
+
+/// Gives back what is held for changes that were not made. Not once a fence has failed: recovery may
+/// find the record, and with it mappings to these very slots.
+pub(super) fn undo(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
+    return_slots(core, changes, slot_cache);
+    if core.writable().is_err() {
+        return;
+    }
+    for change in changes {
+        let held = match change.action {
+            Action::Share { held, .. } => Some(held),
+            Action::Packed { packing, .. } => packing.base.map(SlotRef::plain),
+            _ => None,
+        };
+        if let Some(held) = held {
+            core.release_slot(held, slot_cache);
+        }
+    }
+}
+
+fn tally(core: &Core, changes: &[Change]) {
+    let tallies = core.tallies.mine();
+    tallies.commits(1);
+    tallies.payload_bytes((changes.len() * core.block_bytes()) as u64);
+    for change in changes {
+        match change.action {
+            Action::Share { .. } => tallies.blocks_shared(1),
+            Action::Packed { .. } => tallies.blocks_packed(1),
+            Action::Delta { .. } => {
+                tallies.deltas_written(1);
+                tallies.deltas_found(1);
+            }
+            _ => tallies.blocks_written(1),
+        }
+    }
+}

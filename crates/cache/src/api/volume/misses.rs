@@ -1,0 +1,147 @@
+//! Reading blocks that are not cached: from the backing, and into the pool at the same time.
+//!
+//! Invariant: a block that the backing gave is used, and brought in, only if nothing happened to its
+//! stripe since it was seen not to be cached. A write, a write-back and an evict may have passed
+//! between that look and the backing's answer, which is then from before the write.
+
+use super::Volume;
+use crate::error::Result;
+use crate::media::entry::Key;
+use crate::mutants::{Mutant, mutated};
+use crate::table::index::{Bucket, Version};
+
+/// Blocks that one request to the backing brings: enough for a slow device to stream.
+const MISSING_RUN_BLOCKS_MAX: usize = 256;
+
+/// A block that was not cached.
+#[derive(Clone, Copy)]
+struct Missing {
+    bucket: Bucket,
+    /// Of the stripe, when that was seen.
+    version: Version,
+    /// Whether what the backing has of it may be brought in.
+    may_fill: bool,
+}
+
+impl Volume {
+    /// A block that was seen not to be cached at this version, before the backing is asked for it. A discard
+    /// that zeroes it there lists that first, then gives the stripe a new version: what was settled now and
+    /// is brought in at this version was not zeroed in between.
+    fn missing(&self, block: u64, bucket: Bucket, version: Version, fill: bool) -> Missing {
+        Missing {
+            bucket,
+            version,
+            may_fill: fill
+                && (self.state.zeroings.is_settled(block)
+                    || mutated(Mutant::FilledFromUnsyncedZeroes)),
+        }
+    }
+
+    /// Reads the block at the start of `out`, and those after it as far as none of them is cached.
+    /// Returns how many it read, at least one.
+    pub(super) fn read_on(&self, block: u64, out: &mut [u8]) -> Result<usize> {
+        let block_bytes = self.block_size();
+        let mut missing = self.missing_run(block, out.len() / block_bytes);
+        if missing.len() > 1 {
+            let bytes = &mut out[..missing.len() * block_bytes];
+            self.read_missing(block, &mut missing, bytes)?;
+            return Ok(missing.len());
+        }
+        self.read_versioned(block, &mut out[..block_bytes], false)?;
+        Ok(1)
+    }
+
+    /// The first blocks from `block` on, at most `count`, that are not cached and that no thread is changing.
+    fn missing_run(&self, block: u64, count: usize) -> Vec<Missing> {
+        let core = &*self.core;
+        let missing = |number| {
+            let key = self.key(number);
+            let bucket = core.bucket(key);
+            let version = core.index.try_read_begin(bucket.stripe)?;
+            let missing = || self.missing(number, bucket, version, true);
+            core.find(bucket, key).is_none().then(missing)
+        };
+        let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
+        (block..).map_while(missing).take(run_max).collect()
+    }
+
+    /// Reads blocks that were not cached with one request to the backing. One that another
+    /// thread changed meanwhile is read again by itself.
+    fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
+        self.core.table_is_whole()?;
+        self.read_backing(block, out)?;
+        let blocks = out.chunks_exact_mut(self.block_size());
+        for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
+            let Missing {
+                bucket, version, ..
+            } = missing[index];
+            let Some(after) = self.take_miss(self.key(number), missing[index], bytes) else {
+                self.read_versioned(number, bytes, false)?;
+                continue;
+            };
+            if after == version {
+                continue;
+            }
+            // If bringing this block in is all that happened to the stripe, what was seen of the later
+            // ones still holds.
+            let same_stripe = |seen: &&mut Missing| seen.bucket.stripe == bucket.stripe;
+            for seen in missing[index + 1..].iter_mut().filter(same_stripe) {
+                if seen.version == version {
+                    seen.version = after;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_backing(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        let offset = block * self.block_size() as u64;
+        let backing = self.state.backing()?;
+        backing
+            .read_at(offset, out)
+            .map_err(|source| self.state.backing_error(source))?;
+        // What it gave since the pool was closed may be older than what another process acknowledged.
+        self.core.is_open()
+    }
+
+    /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
+    /// write-back and an evict may have passed between the look and the backing's answer.
+    pub(super) fn read_miss(
+        &self,
+        key: Key,
+        bucket: Bucket,
+        version: Version,
+        out: &mut [u8],
+        fill: bool,
+    ) -> Result<bool> {
+        self.core.table_is_whole()?;
+        let missing = self.missing(key.block(), bucket, version, fill);
+        self.read_backing(key.block(), out)?;
+        let taken = self.take_miss(key, missing, out);
+        Ok(taken.is_some())
+    }
+
+    /// Counts what the backing gave for a block that was not cached at `version`, and brings it in.
+    /// Returns the stripe's version if that is all that happened to it since; otherwise `version`, or
+    /// none if something had happened before: the bytes are not to be used.
+    fn take_miss(&self, key: Key, missing: Missing, bytes: &[u8]) -> Option<Version> {
+        let core = &*self.core;
+        let Missing {
+            bucket,
+            version,
+            may_fill,
+        } = missing;
+        if !core.index.read_valid(bucket.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
+            return None;
+        }
+        core.tallies.mine().read_misses(1);
+        if !(may_fill && core.options.fill_on_read && core.writable().is_ok()) {
+            return Some(version);
+        }
+        crate::sync::look_hint();
+        // A failed fence has poisoned the pool, which every writer learns. The bytes that the
+        // backing gave are right all the same.
+        let filled = core.fill(key, bucket, version, bytes);
+        Some(filled.ok().flatten().unwrap_or(version))
+    }
+}

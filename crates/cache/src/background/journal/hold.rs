@@ -1,0 +1,348 @@
+//! Journal blocks that write-back holds back, and in which order they go when there is no other way.
+//!
+//! What holds, under the lock of an entry's stripe: [`STATE_HELD`] is set only on a dirty entry, and
+//! only while its number is in the list here. A number in the list whose entry lacks the mark is stale
+//! and means nothing. A thread that takes a number out to write the block clears the mark first.
+//!
+//! A ring is overwritten from its tail on, so the block that was written last stays useless for
+//! longest, and the dead ones are overwritten next. Under pressure the youngest go first: a lap then
+//! writes only those blocks for which there is no room (Belady's rule), where the oldest first would
+//! write every block of every lap.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::watch::{Tables, Watches};
+use crate::engine::core::{Core, STATE_DIRTY, STATE_HELD, STATE_WRITING};
+use crate::media::entry::Key;
+use crate::policy::journal::jbd2::{self, HEADER_BYTES};
+use crate::policy::journal::table::Ring;
+use crate::policy::journal::{JournalKind, xfs};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// Stale numbers that the list may have beside one for each that is not.
+const STALE_MAX: u64 = 4096;
+
+/// Not the number of a volume, which has 32 bits.
+pub(super) const NO_VOLUME: u64 = u64::MAX;
+
+/// What others ask about blocks that are held back.
+pub(crate) struct Held {
+    /// Whether journal blocks are to be held back.
+    pub(crate) is_on: AtomicBool,
+    /// Blocks of all journals that are known.
+    pub(crate) journal_blocks: AtomicU64,
+    /// Blocks held back now.
+    pub(crate) held_blocks: AtomicU64,
+    /// State of the search for journals; no thread waits for this lock.
+    pub(super) watches: Mutex<Watches>,
+    /// The journals that were found last.
+    pub(super) tables: Mutex<Tables>,
+    /// The volume that is being looked at, or `NO_VOLUME`.
+    pub(super) looked_at: AtomicU64,
+}
+
+impl Held {
+    pub(crate) fn new(is_on: bool) -> Held {
+        Held {
+            is_on: AtomicBool::new(is_on),
+            journal_blocks: AtomicU64::new(0),
+            held_blocks: AtomicU64::new(0),
+            watches: Mutex::default(),
+            tables: Mutex::default(),
+            looked_at: AtomicU64::new(NO_VOLUME),
+        }
+    }
+}
+
+/// What rounds of write-back keep about journals; one round is at work at a time.
+#[derive(Default)]
+pub(crate) struct Holding {
+    tables: Tables,
+    /// Entries held back, and stale numbers; the last one is written first.
+    list: Vec<u32>,
+    /// Numbers that came or went since the list was put in order.
+    moved: usize,
+    /// Overwrites of held blocks until then: they move the heads of the rings.
+    overwritten: u64,
+    /// Blocks of this batch that nothing can be done about: they come back with the next one, and must
+    /// not keep those that are held from going.
+    stuck: u64,
+    /// The same of the batch before.
+    stuck_before: u64,
+}
+
+impl Holding {
+    /// A batch begins; returns how many blocks of the one before are stuck.
+    pub(crate) fn begin_batch(&mut self) -> u64 {
+        self.stuck_before = std::mem::take(&mut self.stuck);
+        self.stuck_before
+    }
+
+    /// Blocks of a round could not be written. Whether the next batch will release others for them: if that
+    /// went on for ever, the count would grow for ever.
+    pub(crate) fn note_stuck(&mut self, blocks: u64) -> bool {
+        self.stuck += blocks;
+        self.stuck > self.stuck_before && !self.list.is_empty()
+    }
+}
+
+/// The youngest block that was seen of a ring.
+#[derive(Clone, Copy)]
+struct Head {
+    /// A transaction and whether it ends there, or a lap.
+    age: (u32, bool),
+    position: u64,
+}
+
+impl Core {
+    /// Before a round takes new work: which journals were found, and whether they matter.
+    pub(crate) fn prepare_holding(&self, holding: &mut Holding) {
+        let held = &self.write_back.held;
+        if held.is_on.load(Ordering::Relaxed) {
+            holding.tables = held.tables();
+            // A flush writes blocks and leaves their numbers.
+            if holding.list.len() as u64 > 2 * held.held_blocks.load(Ordering::Relaxed) + STALE_MAX
+            {
+                self.put_in_order(holding);
+            }
+            return;
+        }
+        holding.tables = Tables::default();
+        for index in std::mem::take(&mut holding.list) {
+            if self.stop_holding(index) {
+                self.dirty.insert(index);
+            }
+        }
+    }
+
+    /// Sets a dirty entry aside if its block is a journal's. False where it is to be written in its
+    /// turn, or is not this key's any more.
+    pub(crate) fn hold_back(&self, holding: &mut Holding, key: Key, index: u32) -> bool {
+        let is_journal = self.is_journal(holding, key)
+            // Its backing is asked with whatever there is.
+            && self.volume(key.volume()).is_some_and(|volume| !volume.health.is_degraded());
+        if !is_journal {
+            return false;
+        }
+        let bucket = self.bucket(key);
+        self.index.lock(bucket.stripe);
+        let state = self.state(index);
+        let is_dirty = self.media.load_entry(index).key() == key
+            && state & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
+        if is_dirty && state & STATE_HELD == 0 {
+            self.set_state(index, state | STATE_HELD);
+            self.write_back
+                .held
+                .held_blocks
+                .fetch_add(1, Ordering::Relaxed);
+            holding.list.push(index);
+            holding.moved += 1;
+        }
+        self.index.unlock(bucket.stripe);
+        is_dirty
+    }
+
+    /// Whether a block is a journal's that is known.
+    pub(crate) fn is_journal(&self, holding: &Holding, key: Key) -> bool {
+        let table = holding.tables.get(&key.volume());
+        table.is_some_and(|table| table.find(key.block()).is_some())
+    }
+
+    /// Releases `wanted` blocks, those that will be overwritten last; they are the caller's to write.
+    pub(crate) fn release(&self, holding: &mut Holding, wanted: u64) -> Vec<(Key, u32)> {
+        if wanted == 0 || holding.list.is_empty() {
+            return Vec::new();
+        }
+        let overwritten = self.tallies.sums().journal_overwritten;
+        let moved = holding.moved as u64 + overwritten.saturating_sub(holding.overwritten);
+        if moved > holding.list.len() as u64 / 4 {
+            self.put_in_order(holding);
+            holding.moved = 0;
+            holding.overwritten = overwritten;
+        }
+        let mut released = Vec::new();
+        while (released.len() as u64) < wanted
+            && let Some(index) = holding.list.pop()
+        {
+            if self.stop_holding(index) {
+                holding.moved += 1;
+                released.push((self.media.load_entry(index).key(), index));
+            }
+        }
+        released
+    }
+
+    /// Takes the mark from an entry; whether it had it.
+    fn stop_holding(&self, index: u32) -> bool {
+        while self.state(index) & STATE_HELD != 0 {
+            let key = self.media.load_entry(index).key();
+            let bucket = self.bucket(key);
+            self.index.lock(bucket.stripe);
+            let is_same = self.media.load_entry(index).key() == key;
+            let had = is_same && self.unmark_held(index);
+            self.index.unlock(bucket.stripe);
+            if is_same {
+                return had;
+            }
+        }
+        false
+    }
+
+    /// The same under the stripe's lock, which the caller holds.
+    pub(crate) fn unmark_held(&self, index: u32) -> bool {
+        let state = self.state(index);
+        let had = state & STATE_HELD != 0;
+        if had {
+            self.set_state(index, state & !STATE_HELD);
+            self.write_back
+                .held
+                .held_blocks
+                .fetch_sub(1, Ordering::Relaxed);
+        }
+        had
+    }
+
+    /// Forgets stale numbers, and sorts the others: what will be overwritten last comes last.
+    fn put_in_order(&self, holding: &mut Holding) {
+        let mut list = std::mem::take(&mut holding.list);
+        list.sort_unstable();
+        list.dedup();
+        list.retain(|index| self.state(*index) & STATE_HELD != 0);
+        let heads = self.heads(holding, &list);
+        list.sort_by_cached_key(|index| {
+            let key = self.media.load_entry(*index).key();
+            let next = self.blocks_until_overwritten(holding, &heads, key);
+            (next, key)
+        });
+        holding.list = list;
+    }
+
+    /// How many blocks a ring has to take before this one is overwritten.
+    fn blocks_until_overwritten(
+        &self,
+        holding: &Holding,
+        heads: &BTreeMap<(u32, usize), Head>,
+        key: Key,
+    ) -> u64 {
+        let table = holding.tables.get(&key.volume());
+        let Some((table, place)) = table.and_then(|table| Some((table, table.find(key.block())?)))
+        else {
+            // Not a journal's any more.
+            return u64::MAX;
+        };
+        let ring = table.ring(place.journal);
+        let head = heads.get(&(key.volume(), place.journal));
+        let head = head.map(|head| head.position);
+        place
+            .position
+            .map_or(0, |position| distance(ring, head, position))
+    }
+
+    /// The head of each ring, by the blocks that are held: the newest were not released yet.
+    fn heads(&self, holding: &Holding, list: &[u32]) -> BTreeMap<(u32, usize), Head> {
+        let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
+        let mut block = vec![0; self.block_bytes()];
+        for index in list {
+            let entry = self.media.load_entry(*index);
+            let key = entry.key();
+            let (Some(slot), true) = (entry.slot(), self.is_sound(entry)) else {
+                continue;
+            };
+            let Some(table) = holding.tables.get(&key.volume()) else {
+                continue;
+            };
+            let Some((place, position)) = table
+                .find(key.block())
+                .and_then(|place| Some((place, place.position?)))
+            else {
+                continue;
+            };
+            // Not under a lock: a concurrent overwrite only misleads a hint.
+            let mut header = [0; HEADER_BYTES];
+            if entry.is_packed() {
+                // Mostly zeroes, as the blocks are that have headers.
+                self.copy_out(entry, false, &mut block);
+                header.copy_from_slice(&block[..HEADER_BYTES]);
+            } else {
+                self.media.read_slot(slot, 0, &mut header);
+            }
+            let kind = table.ring(place.journal).kind;
+            if let Some(age) = age(kind, &header) {
+                let one = Head { age, position };
+                heads
+                    .entry((key.volume(), place.journal))
+                    .and_modify(|head| *head = younger(kind, one, *head))
+                    .or_insert(one);
+            }
+        }
+        heads
+    }
+}
+
+fn age(kind: JournalKind, header: &[u8; HEADER_BYTES]) -> Option<(u32, bool)> {
+    match kind {
+        JournalKind::Jbd2 => jbd2::age(header),
+        JournalKind::Xfs => header.first_chunk().map(|header| (xfs::lap(header), false)),
+    }
+}
+
+fn younger(kind: JournalKind, one: Head, other: Head) -> Head {
+    let is_younger = match kind {
+        JournalKind::Jbd2 if one.age.0 != other.age.0 => jbd2::is_younger(one.age.0, other.age.0),
+        JournalKind::Jbd2 => (one.age.1, one.position) > (other.age.1, other.position),
+        // Within a lap the head is as far as it got.
+        JournalKind::Xfs => (one.age.0, one.position) > (other.age.0, other.position),
+    };
+    if is_younger { one } else { other }
+}
+
+/// Blocks from the head on until the ring gets to `position`: next to none for the oldest, a lap for
+/// the youngest. Without a head the ring is taken to be full up to where it is live from.
+fn distance(ring: Ring, head: Option<u64>, position: u64) -> u64 {
+    let last = ring.blocks - 1;
+    let head = head.unwrap_or(match ring.live_from {
+        Some(from) => (from + last) % ring.blocks,
+        None => last,
+    });
+    (position + last - head.min(last)) % ring.blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(live_from: Option<u64>) -> Ring {
+        Ring {
+            kind: JournalKind::Jbd2,
+            blocks: 10,
+            live_from,
+        }
+    }
+
+    #[test]
+    fn the_block_behind_the_head_is_overwritten_last_and_the_one_before_it_next() {
+        assert_eq!(distance(ring(None), Some(4), 4), 9);
+        assert_eq!(distance(ring(None), Some(4), 3), 8);
+        assert_eq!(distance(ring(None), Some(4), 5), 0);
+        assert_eq!(distance(ring(None), Some(9), 0), 0);
+        assert_eq!(distance(ring(None), None, 9), 9);
+        assert_eq!(distance(ring(Some(3)), None, 3), 0);
+        assert_eq!(distance(ring(Some(0)), None, 9), 9);
+        assert_eq!(distance(ring(None), Some(u64::MAX), 9), 9);
+    }
+
+    #[test]
+    fn a_commit_block_is_younger_than_what_it_commits() {
+        let head = |sequence, is_commit, position| Head {
+            age: (sequence, is_commit),
+            position,
+        };
+        let pick = |one, other| younger(JournalKind::Jbd2, one, other).position;
+        assert_eq!(pick(head(5, true, 1), head(5, false, 9)), 1);
+        assert_eq!(pick(head(5, true, 1), head(6, false, 3)), 3);
+        assert_eq!(pick(head(0, true, 1), head(u32::MAX, true, 3)), 1);
+        let pick = |one, other| younger(JournalKind::Xfs, one, other).position;
+        assert_eq!(pick(head(5, false, 7), head(4, false, 9)), 7);
+    }
+}

@@ -1,0 +1,512 @@
+//! Write-back: dirty blocks go to their backing, and are clean only once it has them durably.
+//!
+//! A round takes dirty entries off their queue, sorts them by volume and block, copies each out
+//! (exactly as published, and matching its check: a corrupt block never reaches the backing), merges
+//! neighbours into long runs, writes, syncs, and marks clean what did not change meanwhile. In the
+//! background, a block that changed lately gets a second chance first.
+//!
+//! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
+//! or in this module's hands (in the backlog, in the round in progress, or held back as a journal's, see
+//! `journal`), or its part of the backing is in trouble or not attached, and then it is put back into the
+//! queue when that is due (`parts`). One round runs at a time, so a backing never has two writes of one
+//! block in flight, and a failed sync concerns exactly the blocks of its round in the parts that failed.
+
+mod claim;
+mod fault_domains;
+mod merge;
+mod pick;
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use crate::api::volume::VolumeState;
+use crate::background::journal::{Held, Holding};
+use crate::backing::{AlignedBuffer, Backing, FailedDomains, FaultDomain, WriteRun};
+use crate::engine::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
+use crate::error::{Error, Result};
+use crate::media::entry::{Entry, Key};
+use crate::mutants::{Mutant, mutated};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::table::word_set_queue::numbers;
+use fault_domains::RoundScope;
+use merge::{Extent, InFlightBlock, extents};
+
+/// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
+const ROUND_BYTES_MAX: usize = 4 << 20;
+/// The same in front of a backing that prefers long rounds; so much at once is copied out all the same.
+const LONG_ROUND_BYTES_MAX: usize = 32 << 20;
+/// Long rounds that a pool's slots make at least.
+const LONG_ROUNDS_OF_A_POOL: usize = 16;
+/// Blocks of a round, whatever their size; a word of the queue always fits.
+const ROUND_BLOCKS: std::ops::RangeInclusive<usize> = 64..=4096;
+/// Background rounds that a pool's slots make at least: each lowers the dirty level by no more than
+/// one of them.
+const ROUNDS_OF_A_POOL: usize = 128;
+/// Dirty entries taken off the queue and put in order at once. Many more than a round has: the
+/// denser they lie on the disk, the more of them are neighbours.
+const BACKLOG_BLOCKS: usize = 64 << 10;
+/// Longest merged run: beyond it devices split the request anyway.
+const RUN_BYTES_MAX: usize = 1 << 20;
+
+/// What one round did.
+#[derive(Debug, Default)]
+pub(crate) struct WritebackBatch {
+    /// Blocks that are clean now.
+    pub(crate) cleaned: u64,
+    /// Blocks that changed during the round, and are dirty still.
+    pub(crate) redirtied: u64,
+    /// Blocks whose part of the backing failed.
+    pub(crate) failed: u64,
+    /// These parts, of the last volume that had any.
+    failed_domains: BTreeSet<FaultDomain>,
+    /// Dirty blocks whose only copy does not match its check.
+    pub(crate) corrupt: u64,
+    /// Whether the next round has other blocks than this one had, or would treat them otherwise.
+    pub(crate) more: bool,
+    /// The first failure, in full.
+    pub(crate) error: Option<Error>,
+}
+
+impl WritebackBatch {
+    /// Whether blocks became clean, or would have if no thread had changed them.
+    pub(crate) fn progressed(&self) -> bool {
+        self.cleaned + self.redirtied > 0
+    }
+
+    fn note(&mut self, error: Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+/// What the pipeline keeps between rounds.
+pub(crate) struct WriteBack {
+    /// Held throughout a round.
+    workbench: Mutex<Workbench>,
+    /// Writers that wait for space.
+    pub(crate) throttled_writers: AtomicUsize,
+    /// Blocks that a backing is being given just now, for reports.
+    pub(crate) writing_blocks: AtomicUsize,
+    /// State of the journals.
+    pub(crate) held: Held,
+    /// Whether a backing prefers long rounds.
+    pub(crate) has_long_rounds: AtomicBool,
+}
+
+impl WriteBack {
+    /// Nothing was written back yet.
+    pub(crate) fn new(defer_journal: bool) -> WriteBack {
+        WriteBack {
+            workbench: Mutex::default(),
+            throttled_writers: AtomicUsize::new(0),
+            writing_blocks: AtomicUsize::new(0),
+            held: Held::new(defer_journal),
+            has_long_rounds: AtomicBool::new(false),
+        }
+    }
+}
+
+/// What rounds work with.
+#[derive(Default)]
+pub(crate) struct Workbench {
+    /// Where blocks are copied to; made by the first round.
+    buffer: Option<AlignedBuffer>,
+    /// Dirty entries off the queue, those of the next round last.
+    backlog: Vec<u32>,
+    /// Journal blocks that are left for last.
+    holding: Holding,
+}
+
+impl Core {
+    /// One round; returns how many blocks are clean now.
+    ///
+    /// # Errors
+    /// The first failure of a backing, or corrupt block; the rest was written all the same.
+    pub(crate) fn write_back_once(&self) -> Result<usize> {
+        let round = self.write_back_round();
+        round.error.map_or(Ok(round.cleaned as usize), Err)
+    }
+
+    /// One round over the next blocks of those that have been dirty longest.
+    pub(crate) fn write_back_round(&self) -> WritebackBatch {
+        if !self.has_background() {
+            // Otherwise a background thread does that.
+            self.look_for_journals();
+        }
+        let mut workbench = self.begin_round();
+        if workbench.backlog.is_empty() {
+            self.retry_degraded();
+            workbench.backlog = self.take_work(&mut workbench.holding);
+        }
+        let (indices, spared) = self.pick(&mut workbench.backlog);
+        let rest = workbench.backlog.len();
+        let started = Instant::now();
+        let mut round = self.round(&mut workbench, &indices, &RoundScope::Due);
+        let failed = match self.has_background() {
+            true => 0,
+            // Each round asks every backing again.
+            false => round.failed,
+        };
+        let others_go = workbench.holding.note_stuck(round.corrupt + failed);
+        round.more = rest > 0 || others_go || spared > 0;
+        self.measure(&round, started);
+        round
+    }
+
+    /// A background round tells how fast the backing is.
+    fn measure(&self, round: &WritebackBatch, started: Instant) {
+        if round.progressed() {
+            let written = round.cleaned + round.redirtied;
+            self.wakeup.pace.measure(written, started.elapsed());
+        }
+    }
+
+    /// Writes back everything that is dirty in a volume when this is called, degraded or not.
+    ///
+    /// # Errors
+    /// The backing's, or the first corrupt block; the rest was written all the same.
+    pub(crate) fn flush_volume(&self, volume: &VolumeState) -> Result<()> {
+        self.flush_volume_watched(volume, &mut |_| Ok(()))
+    }
+
+    /// The same. `watch` is told before each round, and at the end, how many blocks are left; its error
+    /// ends the work.
+    pub(crate) fn flush_volume_watched(
+        &self,
+        volume: &VolumeState,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        let dirty = self.dirty_entries(volume.id).collect();
+        self.flush_entries(volume, dirty, watch)
+    }
+
+    /// Writes back those of the entries that are dirty and the volume's.
+    ///
+    /// # Errors
+    /// As `flush_volume_watched`.
+    pub(crate) fn flush_entries(
+        &self,
+        volume: &VolumeState,
+        mut dirty: Vec<u32>,
+        watch: &mut dyn FnMut(usize) -> Result<()>,
+    ) -> Result<()> {
+        // Cached: an entry may get another key while the sort is at it.
+        dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
+        let mut failure = None;
+        let mut failed = BTreeSet::new();
+        let mut left = dirty.len();
+        for chunk in dirty.chunks(self.whole_round_blocks()) {
+            watch(left)?;
+            left -= chunk.len();
+            let mut workbench = self.begin_round();
+            let round = self.round(&mut workbench, chunk, &RoundScope::Only(volume.id, &failed));
+            failure = failure.or(round.error);
+            failed.extend(round.failed_domains);
+        }
+        // Dirty blocks whose entries the medium lost were not seen above.
+        self.table_is_whole()?;
+        failure.map_or_else(|| watch(left), Err)
+    }
+
+    /// Releases held blocks that need not be held any more, unless a round is at work, which does so
+    /// itself.
+    pub(crate) fn keep_holding(&self) {
+        if let Ok(mut workbench) = self.write_back.workbench.try_lock() {
+            self.prepare_holding(&mut workbench.holding);
+        }
+    }
+
+    /// One round at a time: a thread that begins one waits for the one in progress.
+    pub(crate) fn begin_round(&self) -> MutexGuard<'_, Workbench> {
+        forebay_pmem::lock_or_yield(&self.write_back.workbench)
+    }
+
+    /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
+    pub(crate) fn round_blocks(&self) -> usize {
+        (ROUND_BYTES_MAX / self.block_bytes()).clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
+    }
+
+    /// Blocks of a background round: fewer in front of a slow backing, so that the dirty level
+    /// moves in small steps.
+    fn steady_round_blocks(&self) -> usize {
+        if !self.has_background() {
+            return self.round_blocks();
+        }
+        let pace = &self.wakeup.pace;
+        let in_a_tenth = match pace.is_measured() || pace.limit().is_some() {
+            true => (pace.blocks_per_s() / 10) as usize,
+            // Short: writers wait until the backing's speed is known.
+            false => *ROUND_BLOCKS.start(),
+        };
+        let at_least = match pace.limit() {
+            Some(_) => 1,
+            None => *ROUND_BLOCKS.start(),
+        };
+        // A small pool has small steps, too.
+        let rounds = match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
+            true => LONG_ROUNDS_OF_A_POOL,
+            false => ROUNDS_OF_A_POOL,
+        };
+        let share = (self.media.geometry.slots() as usize / rounds).max(at_least);
+        in_a_tenth.clamp(at_least, self.whole_round_blocks().min(share))
+    }
+
+    /// Blocks of a round at most that are made clean with one sync.
+    fn whole_round_blocks(&self) -> usize {
+        match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
+            true => self
+                .round_blocks()
+                .max(LONG_ROUND_BYTES_MAX / self.block_bytes()),
+            false => self.round_blocks(),
+        }
+    }
+
+    pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
+        (0..self.states.len() as u32).filter(move |index| {
+            self.state(*index) & STATE_DIRTY != 0
+                && self.media.load_entry(*index).key().volume() == id
+        })
+    }
+
+    /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, and
+    /// if there are none but stuck ones, as many of those that are held back as have to go.
+    fn take_work(&self, holding: &mut Holding) -> Vec<u32> {
+        self.prepare_holding(holding);
+        let mut taken = self.take_dirty(holding);
+        let (stuck, queued) = (holding.begin_batch(), taken.len() as u64);
+        let due = self.journal_blocks_due();
+        if queued <= stuck && due > 0 {
+            // Stuck ones that are not in the queue are held, and go first.
+            taken.extend(self.release(holding, due + stuck - queued));
+        }
+        taken.sort_unstable_by(|one, other| other.cmp(one));
+        taken.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// How many blocks that are held back have to go now, if nothing else is dirty: down to the low
+    /// watermark, or as many as writers wait for, but not a few at a time.
+    fn journal_blocks_due(&self) -> u64 {
+        let at_least = *ROUND_BLOCKS.start() as u64;
+        if !self.has_background() {
+            // A caller asked for a round.
+            return at_least;
+        }
+        let dirty = self.dirty_count.load(Ordering::Relaxed);
+        let above = dirty.saturating_sub(self.wakeup.pace.low());
+        let is_waited_for = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+        if above == 0 && !is_waited_for {
+            return 0;
+        }
+        above.clamp(
+            at_least,
+            self.steady_round_blocks().max(at_least as usize) as u64,
+        )
+    }
+
+    /// Takes dirty entries off the queue, and sets those aside that are held back.
+    fn take_dirty(&self, holding: &mut Holding) -> Vec<(Key, u32)> {
+        let mut taken: Vec<(Key, u32)> = Vec::new();
+        while taken.len() < BACKLOG_BLOCKS {
+            let Some((word, bits)) = self.dirty.take_word() else {
+                break;
+            };
+            let keyed = |index| (self.media.load_entry(index).key(), index);
+            // Discarded or flushed ones are no work.
+            let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
+            let keyed = numbers(word, bits).filter(is_dirty).map(keyed);
+            taken.extend(keyed.filter(|(key, index)| !self.hold_back(holding, *key, *index)));
+        }
+        taken
+    }
+
+    /// The round itself, volume by volume; blocks that it is not to serve are dropped here and announced
+    /// again when their part of the backing is due.
+    fn round(
+        &self,
+        workbench: &mut Workbench,
+        indices: &[u32],
+        serving: &RoundScope<'_>,
+    ) -> WritebackBatch {
+        let mut round = WritebackBatch::default();
+        if let Err(closed) = self.is_open() {
+            round.note(closed);
+            return round;
+        }
+        // Keys may change until they are claimed; that is looked at again then.
+        let mut sorted: Vec<(Key, u32)> = indices
+            .iter()
+            .map(|index| (self.media.load_entry(*index), *index))
+            .filter(|(entry, index)| !entry.is_free() && self.state(*index) & STATE_DIRTY != 0)
+            .map(|(entry, index)| (entry.key(), index))
+            .collect();
+        sorted.sort_unstable();
+        for group in sorted.chunk_by(|one, next| one.0.volume() == next.0.volume()) {
+            let Some(volume) = self.volume(group[0].0.volume()) else {
+                continue;
+            };
+            if let Some(served) = self.served(&volume, group, serving) {
+                self.write_back_group(workbench, &volume, &served, &mut round);
+            }
+        }
+        if round.progressed() {
+            self.wakeup.notify_space();
+        }
+        round
+    }
+
+    fn write_back_group(
+        &self,
+        workbench: &mut Workbench,
+        volume: &VolumeState,
+        group: &[(Key, u32)],
+        round: &mut WritebackBatch,
+    ) {
+        let backing = match volume.backing() {
+            Ok(backing) => backing,
+            Err(error) => {
+                // Not attached: asked again like a backing that fails.
+                volume.health.not_there();
+                round.failed += group.len() as u64;
+                round.failed_domains.insert(FaultDomain::default());
+                return round.note(error);
+            }
+        };
+        let buffer = workbench
+            .buffer
+            .get_or_insert_with(|| AlignedBuffer::new(self.round_blocks() * self.block_bytes()));
+        let mut flights: Vec<InFlightBlock> = Vec::with_capacity(group.len());
+        let epoch = volume.health.sync_epoch();
+        let mut failed = FailedDomains::new();
+        for some in group.chunks(self.round_blocks()) {
+            let first = flights.len();
+            // What is not claimed is announced again with the rest of its part.
+            let goes =
+                |(key, _): &&(Key, u32)| !failed.contains_key(&self.domain_of(backing, *key));
+            let going: Vec<(Key, u32)> = some.iter().filter(goes).copied().collect();
+            round.failed += (some.len() - going.len()) as u64;
+            self.claim_all(volume, &going, backing, buffer, &mut flights, round);
+            let claimed = &flights[first..];
+            if mutated(Mutant::CleanBeforeSync) {
+                self.finish_flights(claimed, &FailedDomains::new(), round);
+            }
+            let writing = &self.write_back.writing_blocks;
+            writing.store(flights.len(), Ordering::Relaxed);
+            for (part, error) in self.write_flights(backing, claimed, buffer) {
+                failed.entry(part).or_insert(error);
+            }
+        }
+        if flights.is_empty() || mutated(Mutant::CleanBeforeSync) {
+            return;
+        }
+        if flights
+            .iter()
+            .any(|flight| !failed.contains_key(&flight.part))
+        {
+            // This sync must report what other threads do meanwhile to what was written.
+            crate::sync::look_hint();
+            // One sync for all of it, in which the first blocks may well be on their way already.
+            for (part, error) in volume.health.sync_since(epoch, backing) {
+                failed.entry(part).or_insert(error);
+            }
+        }
+        self.write_back.writing_blocks.store(0, Ordering::Relaxed);
+        self.finish_flights(&flights, &failed, round);
+        let holding = &workbench.holding;
+        let is_written = |flight: &&InFlightBlock| !failed.contains_key(&flight.part);
+        let written = flights.iter().filter(is_written);
+        let journal = written.filter(|flight| self.is_journal(holding, flight.key));
+        self.tallies.mine().journal_written(journal.count() as u64);
+        self.note_health(volume, &flights, failed, round);
+    }
+
+    /// Writes what was copied out; returns the parts that failed.
+    fn write_flights(
+        &self,
+        backing: &Backing,
+        flights: &[InFlightBlock],
+        buffer: &[u8],
+    ) -> FailedDomains {
+        let block_bytes = self.block_bytes();
+        let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
+        let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
+        let data = || extents.iter().filter(|extent| !extent.zero);
+        let runs: Vec<WriteRun<'_>> = data()
+            .map(|extent| WriteRun {
+                offset: offset(extent),
+                bytes: &buffer[extent.first * block_bytes..][..extent.count * block_bytes],
+            })
+            .collect();
+        self.tallies.mine().write_back_runs(runs.len() as u64);
+        let mut failed = FailedDomains::new();
+        let results = match runs.is_empty() {
+            true => Vec::new(),
+            false => backing.write_runs(&runs),
+        };
+        for (extent, result) in data().zip(results) {
+            if let Err(error) = result {
+                failed.entry(flights[extent.first].part).or_insert(error);
+            }
+        }
+        for extent in extents.iter().filter(|extent| extent.zero) {
+            let part = flights[extent.first].part;
+            let len_bytes = (extent.count * block_bytes) as u64;
+            if !failed.contains_key(&part)
+                && let Err(error) = backing.zero_range(offset(extent), len_bytes)
+            {
+                failed.insert(part, error);
+            }
+        }
+        failed
+    }
+
+    /// Marks clean what is durable behind the cache, in parts that did not fail, and did not change; the
+    /// rest is dirty as before.
+    fn finish_flights(
+        &self,
+        flights: &[InFlightBlock],
+        failed: &FailedDomains,
+        round: &mut WritebackBatch,
+    ) {
+        for flight in flights {
+            let InFlightBlock {
+                index,
+                key,
+                entry,
+                part,
+            } = *flight;
+            let bucket = self.bucket(key);
+            self.index.lock(bucket.stripe);
+            let state = self.state(index);
+            let changed = state & STATE_REDIRTIED != 0 && !mutated(Mutant::CleanIgnoresRedirty);
+            self.set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
+            if failed.contains_key(&part) {
+                round.failed += 1;
+            } else if changed {
+                round.redirtied += 1;
+                self.dirty.insert(index);
+            } else {
+                round.cleaned += 1;
+                self.mark_clean(index, entry);
+            }
+            self.index.unlock(bucket.stripe);
+        }
+        self.tallies.mine().write_backs(round.cleaned);
+    }
+
+    /// The backing has this very version. The caller holds the stripe's lock.
+    fn mark_clean(&self, index: u32, entry: Entry) {
+        let now = self.media.load_entry(index);
+        if now != entry && self.media.table_lost() {
+            // Lost meanwhile: no lookup finds the block any more, and it counts as dirty for good.
+            return;
+        }
+        assert!(
+            now == entry || mutated(Mutant::CleanIgnoresRedirty),
+            "an entry that changed during write-back is marked so: {entry:?}, now {now:?}"
+        );
+        // The key half alone, which cannot tear. Without a record: lost in a crash, or undone by the
+        // replay of an older record, it leaves the block merely dirty.
+        self.media.store_key_half(index, now.as_clean());
+        self.unmark_dirty(index);
+    }
+}

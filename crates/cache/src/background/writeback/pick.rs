@@ -1,0 +1,123 @@
+//! Which blocks a round takes: in the order of the disk, but those that changed lately later; for
+//! reclaim, the coldest.
+
+use std::time::Instant;
+
+use super::Workbench;
+use super::fault_domains::RoundScope;
+use crate::engine::core::{Core, STATE_DIRTY, STATE_HELD, STATE_SECOND_CHANCE, STATE_WRITING};
+use crate::sync::Ordering;
+
+impl Core {
+    /// Takes the next round's blocks off the backlog. Young ones wait for the next sweep; while
+    /// a writer waits for space, or is about to, no more of them than make a round. Also returns their
+    /// number.
+    pub(super) fn pick(&self, backlog: &mut Vec<u32>) -> (Vec<u32>, usize) {
+        let wanted = self.steady_round_blocks();
+        let is_pressed = self.dirty_count.load(Ordering::Relaxed) > self.wakeup.pace.high()
+            || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+        let spared_max = match (self.has_background(), is_pressed) {
+            (false, _) => 0,
+            (true, false) => usize::MAX,
+            (true, true) => wanted,
+        };
+        let (mut picked, mut spared) = (Vec::with_capacity(wanted), 0);
+        while picked.len() < wanted
+            && let Some(index) = backlog.pop()
+        {
+            if spared < spared_max && self.spare(index) {
+                spared += 1;
+            } else {
+                picked.push(index);
+            }
+        }
+        (picked, spared)
+    }
+
+    /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
+    /// left out, and what cannot be written now. What is written stays in the queue, as after a flush.
+    pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
+        self.prepare_holding(&mut workbench.holding);
+        let (holding, backed_off) = (&workbench.holding, self.backed_off());
+        let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
+        let mut victims = Vec::new();
+        self.replacement.victims(
+            wanted,
+            &mut |index| {
+                let stays = |key| self.is_journal(holding, key) || backed_off.contains(self, key);
+                self.state(index) & (STATE_WRITING | STATE_HELD) == 0
+                    && !(is_dirty(&index) && stays(self.media.load_entry(index).key()))
+            },
+            &mut victims,
+        );
+        let dirty: Vec<u32> = victims.iter().copied().filter(is_dirty).collect();
+        if !dirty.is_empty() {
+            let started = Instant::now();
+            let round = self.round(workbench, &dirty, &RoundScope::Due);
+            self.measure(&round, started);
+        }
+        victims
+    }
+
+    /// Puts a young block back into the queue, once: it may well change again, and then this write
+    /// would have been for nothing. So those that have not changed for longest go first, nearly.
+    /// Whether it did so; the block is then the queue's.
+    fn spare(&self, index: u32) -> bool {
+        while self.state(index) & STATE_SECOND_CHANCE != 0 {
+            let key = self.media.load_entry(index).key();
+            let bucket = self.bucket(key);
+            self.index.lock(bucket.stripe);
+            let is_same = self.media.load_entry(index).key() == key;
+            let state = self.state(index);
+            let is_spared = is_same && state & STATE_SECOND_CHANCE != 0 && state & STATE_DIRTY != 0;
+            if is_spared {
+                self.set_state(index, state & !STATE_SECOND_CHANCE);
+                self.dirty.insert(index);
+            }
+            self.index.unlock(bucket.stripe);
+            if is_same {
+                return is_spared;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Backing, MemoryStore, Pool, PoolOptions, Region};
+
+    #[test]
+    fn young_blocks_wait_but_no_more_than_a_round_of_them_while_a_writer_waits() {
+        let mut options = PoolOptions::default();
+        options.format.block_bytes = 128;
+        options.format.unit_bytes = 256;
+        options.format.volumes = 2;
+        options.runtime.dirty_low_per_mille = 1000;
+        options.runtime.dirty_high_per_mille = 1000;
+        let pool = Pool::create_on(vec![Region::shadow(1 << 20)], &options).expect("create");
+        let store = Arc::new(MemoryStore::new(1 << 20));
+        let volume = pool.attach(Backing::from_store(store)).expect("attach");
+        for block in (0..300).chain(0..200) {
+            volume.write(block, &[1; 128]).expect("write");
+        }
+        let core = &volume.core;
+        // No other thread begins a round meanwhile.
+        let _workbench = core.begin_round();
+        let mut backlog: Vec<u32> = core.dirty_entries(volume.id()).collect();
+        backlog.sort_by_key(|index| std::cmp::Reverse(core.media.load_entry(*index).key()));
+        core.write_back
+            .throttled_writers
+            .store(1, Ordering::Relaxed);
+        let counts = |(picked, spared): (Vec<u32>, usize)| (picked.len(), spared);
+        assert_eq!(counts(core.pick(&mut backlog)), (64, 64));
+        core.write_back
+            .throttled_writers
+            .store(0, Ordering::Relaxed);
+        assert_eq!(counts(core.pick(&mut backlog)), (64, 72));
+        assert_eq!(counts(core.pick(&mut backlog)), (36, 0));
+    }
+}

@@ -1,0 +1,185 @@
+//! The checkpoint: what the table holds durably, the log need not repeat.
+//!
+//! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
+//! undo newer ones. The steps carry the numbers of `docs/commit-and-recovery.md`.
+
+mod touched;
+
+use crate::engine::core::{CheckpointState, Core};
+use crate::error::{Error, Result};
+use crate::log::record::{Log, SmallRecord};
+use crate::media::layout::{CheckpointLine, LINE_BYTES};
+use crate::mutants::{Mutant, mutated};
+use crate::recovery::read_record;
+use crate::sync::Ordering;
+use crate::table::word_set_queue::numbers;
+use touched::Touched;
+
+/// The log is prefetched so far ahead of what is read.
+const READ_AHEAD_BYTES: u64 = 1024;
+
+impl Core {
+    /// Makes everything published so far durable in place, then frees its log space.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.checkpoint_as(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
+    }
+
+    /// The same by a thread that holds the checkpoint's lock and nothing else.
+    pub(crate) fn checkpoint_as(&self, state: &mut CheckpointState) -> Result<()> {
+        self.writable()?;
+        // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.
+        let positions = self.lanes.published_positions();
+        let passing = mutated(Mutant::CheckpointPassesInFlight);
+        let is_dead = || self.poisoned.load(Ordering::Relaxed);
+        let Some(sequence) = self.lanes.settle(passing, is_dead) else {
+            return self.writable();
+        };
+        assert!(sequence >= state.sequence, "S only rises");
+        if sequence == state.sequence {
+            // Nothing was drawn since. What was published while the last checkpoint waited is covered
+            // by its S already, but only now known to be.
+            self.lanes.advance_tails(&positions);
+            return Ok(());
+        }
+        if mutated(Mutant::LaneReusedBeforeCheckpoint) {
+            self.lanes.advance_tails(&positions);
+        }
+        // Step 4. Ends taken after the wait: every record up to `sequence` lies below them.
+        self.flush_touched(&self.lanes.published_positions())?;
+        if !mutated(Mutant::CheckpointFenceRemoved) {
+            // Orders table and in-place lines before the S that makes their records needless. A
+            // crash before it leaves the old S and all records since.
+            self.fence()?;
+        }
+        // Step 5. The older of two lines: a torn one leaves the other.
+        let sizes = self.media.geometry.sizes();
+        let line = CheckpointLine::new(self.incarnation, self.salt, sequence, sizes);
+        let offset = self.media.geometry.checkpoint_line(state.next_line);
+        self.media.main().store(offset, &line.encode());
+        self.media.main().flush(offset, LINE_BYTES as usize);
+        // Orders S before any reuse of the bytes that it frees.
+        self.fence()?;
+        state.next_line ^= 1;
+        state.sequence = sequence;
+        state.count += 1;
+        // Step 6.
+        self.lanes.advance_tails(&positions);
+        Ok(())
+    }
+
+    /// Flushes every line of the table and of slots that a published change touched. What has a
+    /// record is found by reading the log below `ends`; the rest marked its lines itself.
+    fn flush_touched(&self, ends: &[u64]) -> Result<()> {
+        if mutated(Mutant::CheckpointFlushSkipped) {
+            return Ok(());
+        }
+        let mut touched = Touched::new(self.table_lines.len(), self.media.trailer_offset());
+        for (lane, end) in (0..).zip(ends) {
+            self.mark_logged(lane, *end, &mut touched)?;
+        }
+        let table = self.media.geometry.entry_table;
+        for (number, (word, logged)) in
+            (0..).zip(self.table_lines.iter().zip(touched.table_lines()))
+        {
+            let mut bits = *logged;
+            if word.load(Ordering::Relaxed) != 0 {
+                // AcqRel: the thread that marked a line stored it before.
+                bits |= word.swap(0, Ordering::AcqRel);
+            }
+            for line in numbers(number, bits) {
+                self.media
+                    .main()
+                    .flush(table + u64::from(line) * LINE_BYTES, LINE_BYTES as usize);
+            }
+        }
+        if mutated(Mutant::DeltaLinesNotFlushed) {
+            return Ok(());
+        }
+        touched.slot_runs(|slot, first, lines| {
+            let line = LINE_BYTES as usize;
+            self.media
+                .flush_slot(slot, first as usize * line, lines * line);
+        });
+        Ok(())
+    }
+
+    /// Collects the lines that the lane's records below `end` touched. Committers need not keep any list
+    /// of them, so nothing they do after their fence waits for it.
+    fn mark_logged(&self, lane: u32, end: u64, touched: &mut Touched) -> Result<()> {
+        let lane_bytes = self.lanes.lane_bytes();
+        let base = self.media.geometry.lane_offset(lane);
+        let region = self.media.main();
+        let mut position = self.lanes.tail(lane);
+        let mut small = SmallRecord::new();
+        let (mut log, mut raw) = (Log::default(), Vec::new());
+        while position < end {
+            let offset = position % lane_bytes;
+            region.prefetch_read(base + offset + READ_AHEAD_BYTES);
+            // Nearly all are short, and a writer has the processor that this takes no longer than it must.
+            let tag = self.salt.tag(lane, position);
+            let room_bytes = lane_bytes - offset;
+            if small.read_back(region, base + offset, room_bytes, tag, self.salt)
+                && small.elements().all(|element| touched.note(element))
+            {
+                position += self.lanes.aligned(small.bytes());
+                continue;
+            }
+            let found = read_record(&self.media, self.salt, lane, offset, &mut raw);
+            if found != Some(position) || !log.add(lane, position, &raw) {
+                // A record that did not fit left the end of the lap alone.
+                let next_lap = position - offset + lane_bytes;
+                if offset == 0 || next_lap >= end {
+                    return Err(self.log_damaged(lane, position));
+                }
+                position = next_lap;
+                continue;
+            }
+            position += self.lanes.aligned(raw.len() as u64);
+            for element in log.records.iter().flat_map(|record| log.elements(record)) {
+                touched.note(Some(*element));
+            }
+            log.clear();
+        }
+        Ok(())
+    }
+
+    /// The log of the running incarnation cannot be read back: nothing may be forgotten any more.
+    fn log_damaged(&self, lane: u32, position: u64) -> Error {
+        self.poisoned.store(true, Ordering::Relaxed);
+        Error::Damaged {
+            path: self.path(),
+            found: format!(
+                "lane {lane}: the record at position {position} was changed by the media"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::{Backing, MemoryStore, Pool, PoolOptions, Region};
+
+    /// A checkpoint that was interrupted between looking at the lanes' ends and drawing its bound
+    /// covers more records than it releases; if nothing else is drawn, the next one releases them.
+    #[test]
+    fn covered_records_leave_the_log_also_if_nothing_came_after_them() {
+        let mut options = PoolOptions::default();
+        options.format.block_bytes = 128;
+        options.format.unit_bytes = 256;
+        options.format.volumes = 2;
+        options.format.lanes = Some(1);
+        options.format.lane_bytes = Some(512);
+        options.runtime.background = false;
+        let pool = Pool::create_on(vec![Region::shadow(64 << 10)], &options).expect("create");
+        let store = Arc::new(MemoryStore::new(4096));
+        let volume = pool.attach(Backing::from_store(store)).expect("attach");
+        while volume.core.lanes.used_per_mille() < 900 {
+            volume.write(1, &[1; 128]).expect("write");
+        }
+        volume.core.checkpoint.lock().expect("no panic").sequence =
+            volume.core.lanes.last_sequence();
+        volume.write(1, &[2; 128]).expect("the log has room again");
+    }
+}

@@ -1,0 +1,257 @@
+//! The commit of an append, with at most one word of another block changed: the steps of `commit` with
+//! all that is decided in registers. It is how a file grows: bytes at its end, and its size elsewhere.
+//!
+//! Bytes that reach the end of the block make it a whole one in place. Its last bytes are the partial
+//! trailer until then, which still counts if the commit does not come about: they ride in the record as
+//! a delta that follows the append, and are stored after the fence.
+
+use crate::engine::core::Core;
+use crate::error::Slim;
+use crate::log::lanes::HeldLane;
+use crate::log::record::{ElementKind, SmallRecord};
+use crate::media::encode_partial_len;
+use crate::media::entry::{Entry, Key};
+use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
+use crate::mutants::{Mutant, mutated};
+use crate::table::index::Bucket;
+
+const LINE: usize = LINE_BYTES as usize;
+
+/// Bytes for the end of a cached partial block.
+pub(crate) struct Append<'a> {
+    pub(crate) key: Key,
+    pub(crate) bucket: Bucket,
+    pub(crate) at: usize,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// A word of another cached block.
+pub(crate) struct WordPatch {
+    pub(crate) key: Key,
+    pub(crate) bucket: Bucket,
+    pub(crate) offset: usize,
+    pub(crate) bytes: [u8; 8],
+}
+
+/// What a commit does to a block, decided under its lock.
+struct Step {
+    index: u32,
+    slot: u32,
+    entry: Entry,
+}
+
+/// An append's parts.
+struct Growth<'a> {
+    step: Step,
+    at: usize,
+    /// What goes behind the valid bytes, up to the trailer; the entry that has only these.
+    body: &'a [u8],
+    partial: Entry,
+    /// The block's last bytes, if it becomes whole.
+    last: Option<[u8; PARTIAL_TRAILER_BYTES]>,
+}
+
+impl Core {
+    /// Commits both, or neither. False if it is not this simple: the block is not a cached partial one
+    /// that ends at `at`, has no room, or the other one cannot be changed in place. Nothing has happened
+    /// then.
+    pub(crate) fn commit_append(
+        &self,
+        append: &Append<'_>,
+        patch: Option<&WordPatch>,
+    ) -> Slim<bool> {
+        self.writable()?;
+        let lane = self.hold_lane(SmallRecord::BYTES_MAX)?;
+        let first = append.bucket.stripe;
+        let second = patch.map(|patch| patch.bucket.stripe);
+        let (first, second) = match second {
+            Some(second) if second < first => (second, Some(first)),
+            Some(second) if second > first => (first, Some(second)),
+            _ => (first, None),
+        };
+        self.index.lock(first);
+        if let Some(second) = second {
+            self.index.lock(second);
+        }
+        let done = self.commit_append_locked(append, patch, &lane, (first, second));
+        if !matches!(done, Ok(true)) {
+            self.index.unlock(first);
+            if let Some(second) = second {
+                self.index.unlock(second);
+            }
+        }
+        done
+    }
+
+    /// Steps 4 to 8 with the locks held. Only on `Ok(true)` they are released.
+    #[inline]
+    fn commit_append_locked(
+        &self,
+        append: &Append<'_>,
+        patch: Option<&WordPatch>,
+        lane: &HeldLane<'_>,
+        stripes: (u32, Option<u32>),
+    ) -> Slim<bool> {
+        self.still_writable()?;
+        let Some(growth) = self.plan_growth(append)? else {
+            return Ok(false);
+        };
+        let patched = patch.map(|patch| (patch, self.plan_word(patch)));
+        if matches!(patched, Some((_, None))) {
+            return Ok(false);
+        }
+        let patched = patched.and_then(|(patch, step)| Some((patch, step?)));
+        let sequence = self.draw(lane);
+        let header = self.header(lane, sequence);
+        // Step 5.
+        self.stage_growth(&growth);
+        let mut record = SmallRecord::new();
+        let Step { index, entry, .. } = growth.step;
+        let valid_bytes = (growth.at + growth.body.len()) as u32;
+        record.element(growth.partial, index, ElementKind::Append { valid_bytes });
+        let word = |offset: usize| ElementKind::Delta {
+            offset: offset as u16,
+            len: 8,
+        };
+        if growth.last.is_some() {
+            record.element(entry, index, word(self.media.trailer_offset()));
+        }
+        if let Some((patch, step)) = &patched {
+            record.element(step.entry, step.index, word(patch.offset));
+        }
+        growth.last.into_iter().for_each(|last| record.redo(last));
+        if let Some((patch, _)) = &patched {
+            record.redo(patch.bytes);
+        }
+        let bytes = record.stream(self.media.main(), self.record_offset(lane), &header);
+        // Step 6: as in `commit_locked`.
+        if mutated(Mutant::DeltaBeforeFence) {
+            self.apply_growth(&growth, patched.as_ref());
+        }
+        if !mutated(Mutant::AppendPublishedBeforeFence) {
+            self.persist(lane, bytes)?;
+        }
+        // Steps 7 and 8: as in `publish`.
+        self.index.begin_change(stripes.0);
+        if let Some(second) = stripes.1 {
+            self.index.begin_change(second);
+        }
+        self.publish_block(append.bucket, index, entry, false);
+        if let Some((patch, step)) = &patched {
+            self.publish_block(patch.bucket, step.index, step.entry, false);
+        }
+        if !mutated(Mutant::DeltaBeforeFence) {
+            self.apply_growth(&growth, patched.as_ref());
+        }
+        lane.publish(bytes);
+        self.index.end_change_and_unlock(stripes.0);
+        if let Some(second) = stripes.1 {
+            self.index.end_change_and_unlock(second);
+        }
+        Ok(true)
+    }
+
+    /// The block's new entry, if the bytes may be appended in place.
+    #[inline]
+    fn plan_growth<'a>(&self, append: &Append<'a>) -> Slim<Option<Growth<'a>>> {
+        let Some((index, now)) = self.find(append.bucket, append.key) else {
+            return Ok(None);
+        };
+        let (at, end) = (append.at, append.at + append.bytes.len());
+        let trailer = self.media.trailer_offset();
+        let is_end = now.is_partial() && self.valid_bytes(now) == Some(at);
+        let is_whole = end == self.block_bytes();
+        // Bytes that become part of the block in place have one holder (I10); no partial block is shared.
+        if !is_end || !(end <= trailer || is_whole) {
+            return Ok(None);
+        }
+        forebay_pmem::prefetch(&self.states[index as usize]);
+        self.attached(append.key)?;
+        let slot = now.slot().expect("partial blocks have slots");
+        let (body, last) = append.bytes.split_at(end.min(trailer) - at);
+        let crc = self.media.crc_append(now.crc(), body);
+        let partial = Entry::data(append.key, slot, crc).as_partial();
+        let last: Option<[u8; PARTIAL_TRAILER_BYTES]> = last.try_into().ok();
+        let entry = match &last {
+            Some(last) => Entry::data(append.key, slot, self.media.crc_append(crc, last)),
+            None => partial,
+        };
+        Ok(Some(Growth {
+            step: Step { index, slot, entry },
+            at,
+            body,
+            partial,
+            last,
+        }))
+    }
+
+    /// The entry of the block with the other word, if it may be changed in place.
+    #[inline]
+    fn plan_word(&self, patch: &WordPatch) -> Option<Step> {
+        let (index, now) = self.find(patch.bucket, patch.key)?;
+        if !self.may_be_patched(now) {
+            return None;
+        }
+        let slot = now.slot()?;
+        let mut old = [0; 8];
+        self.media.read_slot(slot, patch.offset, &mut old);
+        let tail = self.block_bytes() - patch.offset - old.len();
+        let crc = self.media.crc_delta(now.crc(), &old, &patch.bytes, tail);
+        let entry = Entry::data(patch.key, slot, crc);
+        Some(Step { index, slot, entry })
+    }
+
+    /// Part of step 5: the bytes go straight behind the valid ones, where no reader looks (I1). Lines
+    /// that hold something else too are written with what they have.
+    #[inline]
+    fn stage_growth(&self, growth: &Growth<'_>) {
+        let slot = growth.step.slot;
+        let (mut at, mut rest) = (growth.at, growth.body);
+        while !rest.is_empty() {
+            let within = at % LINE;
+            if within == 0 && rest.len() >= LINE {
+                let whole = rest.len() / LINE * LINE;
+                self.media.stream_slot_lines(slot, at, &rest[..whole]);
+                (at, rest) = (at + whole, &rest[whole..]);
+                continue;
+            }
+            let len = rest.len().min(LINE - within);
+            let mut line = [0; LINE];
+            self.media.read_slot(slot, at - within, &mut line);
+            line[within..within + len].copy_from_slice(&rest[..len]);
+            self.media.stream_slot_lines(slot, at - within, &line);
+            (at, rest) = (at + len, &rest[len..]);
+        }
+    }
+
+    /// In place, after the fence of their redo bytes (I8): the last bytes, or the valid length, and the
+    /// other word. The record tells the next checkpoint which lines these are.
+    #[inline]
+    fn apply_growth(&self, growth: &Growth<'_>, patched: Option<&(&WordPatch, Step)>) {
+        let slot = growth.step.slot;
+        let trailer = self.media.trailer_offset();
+        match &growth.last {
+            Some(last) => {
+                self.media.store_slot(slot, trailer, last);
+                if !mutated(Mutant::CompletedAppendUnmarked) {
+                    self.content.references.mark_patched(slot);
+                }
+            }
+            None => {
+                let valid = encode_partial_len(growth.at + growth.body.len());
+                self.media.store_slot(slot, trailer, &valid);
+            }
+        }
+        if let Some((patch, step)) = patched {
+            let references = &self.content.references;
+            assert!(
+                references.is_sole(step.slot) || mutated(Mutant::SharedSlotPatched),
+                "a slot that is changed in place has one holder"
+            );
+            if !references.is_patched(step.slot) {
+                references.mark_patched(step.slot);
+            }
+            self.media.store_slot(step.slot, patch.offset, &patch.bytes);
+        }
+    }
+}

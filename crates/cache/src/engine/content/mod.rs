@@ -1,0 +1,138 @@
+//! Less than a block: what a whole-block write need not store.
+//!
+//! A block whose bytes the pool holds already shares their slot (the "role switch" of Tinca §4.4
+//! and Spindle §3.3, by content instead of by knowing the journal); one that is zero for the most
+//! part, or differs little from another block, is stored packed; one that differs little from what
+//! is cached of it changes in place. Nothing is trusted but the bytes: the tables here only say where
+//! to look.
+
+mod reduce;
+
+use crate::engine::core::Core;
+use crate::engine::plan::SlotRef;
+use crate::options::RuntimeOptions;
+use crate::sync::{AtomicBool, Ordering};
+use crate::table::slots::SlotCache;
+
+use crate::policy::candidates::{Candidates, Sketch};
+use crate::policy::predictor::{Predictor, Sought};
+use crate::table::references::References;
+
+pub(crate) use reduce::{Finding, Reduced};
+
+/// Where looks do not pay, one block in so many is remembered: a store to a random line is not free.
+const NOTED_PERIOD: u32 = 8;
+
+/// What the pool knows of its blocks' content, in DRAM.
+pub(crate) struct Content {
+    pub(crate) references: References,
+    candidates: Candidates,
+    predictor: Predictor,
+    /// The bits of a CRC that count when equal blocks are looked for: all, but for tests.
+    duplicate_mask: u32,
+    share_duplicates: AtomicBool,
+    compare_writes: AtomicBool,
+}
+
+impl Content {
+    pub(crate) fn new(slots: u32, options: &RuntimeOptions) -> Content {
+        Content {
+            references: References::new(slots),
+            candidates: Candidates::new(slots),
+            predictor: Predictor::new(options.always_compare),
+            duplicate_mask: crate::testing::duplicate_mask(),
+            share_duplicates: AtomicBool::new(options.share_duplicates),
+            compare_writes: AtomicBool::new(options.compare_writes),
+        }
+    }
+
+    /// Prefetches the tables that will note a block with this CRC.
+    #[inline]
+    pub(crate) fn prefetch(&self, crc: u32) {
+        if crc.is_multiple_of(NOTED_PERIOD) && self.is_on() {
+            self.candidates.prefetch_twin(crc);
+        }
+    }
+
+    /// Whether a block with this CRC is remembered: each while looks pay, otherwise a few. Which ones
+    /// depends on their content, so that a look at any of those finds its duplicate.
+    #[inline]
+    fn is_noted(&self, crc: u32) -> bool {
+        self.is_on()
+            && (crc.is_multiple_of(NOTED_PERIOD) || self.predictor.has_credit(Sought::Duplicates))
+    }
+
+    /// Whether whole blocks are examined before they are written.
+    #[inline]
+    pub(crate) fn is_on(&self) -> bool {
+        self.shares_duplicates() || self.compares_writes()
+    }
+    #[inline]
+    pub(crate) fn shares_duplicates(&self) -> bool {
+        self.share_duplicates.load(Ordering::Relaxed)
+    }
+    #[inline]
+    pub(crate) fn compares_writes(&self) -> bool {
+        self.compare_writes.load(Ordering::Relaxed)
+    }
+    /// Whether blocks lately differed little from what was cached of them.
+    #[inline]
+    pub(crate) fn expects_changes(&self) -> bool {
+        self.compares_writes() && self.predictor.has_credit(Sought::Changes)
+    }
+    pub(crate) fn set_share_duplicates(&self, on: bool) {
+        self.share_duplicates.store(on, Ordering::Relaxed);
+    }
+    pub(crate) fn set_compare_writes(&self, on: bool) {
+        self.compare_writes.store(on, Ordering::Relaxed);
+    }
+
+    /// Bytes of DRAM.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.references.dram_bytes() + self.candidates.dram_bytes()
+    }
+}
+
+impl Core {
+    /// Remembers where a block is that was just published, for others like it.
+    #[inline]
+    pub(crate) fn note_block(&self, crc: u32, index: u32, sketch: Option<Sketch>) {
+        if self.media.has_checksums() && self.content.is_noted(crc) {
+            let content = &self.content;
+            content
+                .candidates
+                .note_duplicate(crc & content.duplicate_mask, index);
+        }
+        if let Some(sketch) = sketch {
+            self.content.candidates.note_similar(sketch, index);
+        }
+    }
+
+    /// A holder releases a slot: a mapping whose removal is fenced (I2), or a thread that held it for a
+    /// commit that did not come about. The last one's slot is free, and its base has a holder less.
+    #[inline]
+    pub(crate) fn release_slot(&self, slot_ref: SlotRef, slot_cache: &SlotCache<'_>) {
+        let references = &self.content.references;
+        if !references.release(slot_ref.slot())
+            && !crate::mutants::mutated(crate::mutants::Mutant::SharedSlotFreed)
+        {
+            return;
+        }
+        let base = slot_ref
+            .is_packed()
+            .then(|| self.base_of(slot_ref.slot()))
+            .flatten();
+        references.clear_patched(slot_ref.slot());
+        slot_cache.give(slot_ref.slot());
+        if let Some(base) = base {
+            // A base is plain, so this ends here.
+            self.release_slot(SlotRef::plain(base), slot_cache);
+        }
+    }
+
+    #[cold]
+    fn base_of(&self, slot: u32) -> Option<u32> {
+        // A header that the media has changed names no base; the base stays held until the next incarnation.
+        self.media.packing(slot)?.base
+    }
+}

@@ -1,0 +1,283 @@
+//! The plan of a commit: each key's new entry and its place in the table, chosen under the locks.
+
+use crate::engine::change::{Action, Change, Outcome, Patch};
+use crate::engine::core::{Core, STATE_DIRTY, STATE_WRITING};
+use crate::error::Result;
+use crate::log::record::{Element, ElementKind};
+use crate::media::entry::{Entry, Key};
+use crate::mutants::{Mutant, mutated};
+
+/// A slot that a mapping leaves, and whether it is packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SlotRef(u32);
+
+/// Slots have 28 bits.
+const SLOT_REF_PACKED: u32 = 1 << 31;
+
+impl SlotRef {
+    /// A slot that holds a block as it is, or that nothing was put into.
+    pub(crate) fn plain(slot: u32) -> SlotRef {
+        SlotRef(slot)
+    }
+    /// The slot of an entry.
+    #[inline]
+    pub(crate) fn of(entry: Entry) -> Option<SlotRef> {
+        let packed = u32::from(entry.is_packed()) * SLOT_REF_PACKED;
+        entry.slot().map(|slot| SlotRef(slot | packed))
+    }
+    #[inline]
+    pub(crate) fn slot(self) -> u32 {
+        self.0 & !SLOT_REF_PACKED
+    }
+    #[inline]
+    pub(crate) fn is_packed(self) -> bool {
+        self.0 & SLOT_REF_PACKED != 0
+    }
+    /// The entry of a key that is mapped to it.
+    pub(crate) fn entry(self, key: Key, crc: u32) -> Entry {
+        if self.is_packed() {
+            Entry::packed(key, self.slot(), crc)
+        } else {
+            Entry::data(key, self.slot(), crc)
+        }
+    }
+}
+
+/// What a commit does to one key, decided under its lock.
+pub(crate) struct Effect {
+    /// The key's new entry; a tombstone if it leaves.
+    pub(crate) entry: Entry,
+    /// Where that goes.
+    pub(crate) index: u32,
+    /// The key had none.
+    pub(crate) fresh: bool,
+    /// The slot that the key leaves.
+    pub(crate) freed: Option<SlotRef>,
+}
+
+impl Default for Effect {
+    fn default() -> Effect {
+        Effect {
+            entry: Entry::FREE,
+            index: 0,
+            fresh: false,
+            freed: None,
+        }
+    }
+}
+
+/// The effect of one change of many kinds.
+pub(crate) struct Step {
+    pub(crate) effect: Effect,
+    pub(crate) change: usize,
+}
+
+/// Buffers that outlive a commit so that the hot path allocates nothing.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub(crate) stripes: Vec<u32>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) elements: Vec<Element>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) record: Vec<u8>,
+}
+
+impl Core {
+    /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
+    pub(crate) fn plan(
+        &self,
+        changes: &[Change],
+        scratch: &mut Scratch,
+    ) -> Result<Option<Outcome>> {
+        scratch.steps.clear();
+        scratch.elements.clear();
+        scratch.payload.clear();
+        let mut verdict = Ok(None);
+        for (number, change) in changes.iter().enumerate() {
+            let stale = change
+                .based_on
+                .is_some_and(|version| version != self.index.locked_version(change.bucket.stripe));
+            if stale && !mutated(Mutant::BaseVersionIgnored) {
+                verdict = Ok(Some(Outcome::Stale));
+                break;
+            }
+            match self.plan_one(number, change, scratch) {
+                Ok(None) => {}
+                other => {
+                    verdict = other;
+                    break;
+                }
+            }
+        }
+        if !matches!(verdict, Ok(None)) {
+            for step in scratch.steps.drain(..).filter(|step| step.effect.fresh) {
+                self.index.push_free(step.effect.index);
+            }
+        }
+        verdict
+    }
+
+    fn plan_one(
+        &self,
+        number: usize,
+        change: &Change,
+        scratch: &mut Scratch,
+    ) -> Result<Option<Outcome>> {
+        let current = self.find(change.bucket, change.key);
+        if current.is_some_and(|(_, entry)| !self.is_sound(entry)) {
+            return Err(self.corrupt(change.key));
+        }
+        if let Some((index, _)) = current {
+            // The publication will look at it after the fence.
+            forebay_pmem::prefetch(&self.states[index as usize]);
+        }
+        if !matches!(change.action, Action::Evict { .. } | Action::Forget) {
+            self.attached(change.key)?;
+        }
+        let old = current.map(|(_, entry)| entry);
+        let entry = match &change.action {
+            Action::Block { slot, crc } => Entry::data(change.key, *slot, *crc),
+            Action::Share { held, crc } => held.entry(change.key, *crc),
+            Action::Packed { slot, crc, .. } => Entry::packed(change.key, *slot, *crc),
+            // The CRC follows when the block has been streamed.
+            Action::Fresh { slot, .. } => Entry::data(change.key, *slot, 0),
+            Action::Zero => Entry::zero(change.key),
+            Action::Evict { entry } => {
+                let still = current.is_some_and(|(index, now)| {
+                    now == *entry && self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
+                });
+                if !still || self.pins.holds(change.key) {
+                    return Ok(None);
+                }
+                Entry::tombstone(change.key)
+            }
+            Action::Forget => {
+                let Some((index, _)) = current else {
+                    return Ok(None);
+                };
+                let is_writing = self.state(index) & STATE_WRITING != 0;
+                assert!(!is_writing, "whoever forgets a block has ended write-back");
+                if self.pins.holds(change.key) {
+                    return Ok(Some(Outcome::Stale));
+                }
+                Entry::tombstone(change.key)
+            }
+            Action::Delta { patches, crc } => match old {
+                Some(now) if self.may_be_patched(now) => match crc {
+                    // Nothing differs, and what is there is durable.
+                    Some(crc) if patches.is_empty() && now.crc() == *crc => return Ok(None),
+                    // But the media has changed it to what is written now.
+                    Some(_) if patches.is_empty() => return Ok(Some(Outcome::Stale)),
+                    // Not from the old one: the media may have changed a bit that is now right.
+                    Some(crc) => SlotRef::of(now)
+                        .expect("it has a slot")
+                        .entry(now.key(), *crc),
+                    None => self.patched(now, patches),
+                },
+                _ => return Ok(Some(Outcome::Stale)),
+            },
+            Action::Append { at, bytes } => match old {
+                Some(now) if now.is_partial() && self.valid_bytes(now) == Some(*at) => {
+                    let slot = now.slot().expect("partial blocks have slots");
+                    let crc = self.media.crc_append(now.crc(), bytes);
+                    Entry::data(change.key, slot, crc).as_partial()
+                }
+                _ => return Ok(Some(Outcome::Stale)),
+            },
+        };
+        let (index, fresh) = match current {
+            Some((index, _)) => (index, false),
+            None => match self.pop_free_entry(change.key) {
+                Some(index) => (index, true),
+                None => return Ok(Some(Outcome::NoEntry)),
+            },
+        };
+        let slot_ref = old.and_then(SlotRef::of);
+        // A key that shares the slot it has already was counted for it twice.
+        let is_shared = matches!(change.action, Action::Share { .. });
+        scratch.steps.push(Step {
+            effect: Effect {
+                entry,
+                index,
+                fresh,
+                freed: slot_ref
+                    .filter(|slot_ref| is_shared || entry.slot() != Some(slot_ref.slot())),
+            },
+            change: number,
+        });
+        Ok(None)
+    }
+
+    /// Whether bytes of the block may be changed in place: its slot has one holder (I8, I10). The
+    /// caller holds its key's lock, or asks again when it does.
+    pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
+        let is_sole =
+            |slot| self.content.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
+        entry.is_plain() && self.is_sound(entry) && entry.slot().is_some_and(is_sole)
+    }
+
+    /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
+    fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
+        let slot = entry.slot().expect("data entries have slots");
+        let mut crc = entry.crc();
+        let mut overlay: Vec<(usize, &[u8])> = Vec::with_capacity(patches.len());
+        let mut old = Vec::new();
+        for patch in patches {
+            let end = patch.offset + patch.bytes.len();
+            old.resize(patch.bytes.len(), 0);
+            self.media.read_slot(slot, patch.offset, &mut old);
+            // Earlier patches of this very transaction are not in the slot yet.
+            for (offset, bytes) in &overlay {
+                let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
+                if from < to {
+                    old[from - patch.offset..to - patch.offset]
+                        .copy_from_slice(&bytes[from - offset..to - offset]);
+                }
+            }
+            crc = self
+                .media
+                .crc_delta(crc, &old, &patch.bytes, self.block_bytes() - end);
+            overlay.push((patch.offset, &patch.bytes));
+        }
+        Entry::data(entry.key(), slot, crc)
+    }
+}
+
+#[inline]
+pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratch) {
+    if mutated(Mutant::ZeroWithoutRecord) && matches!(action, Action::Zero) {
+        return;
+    }
+    match action {
+        Action::Delta { patches, .. } => {
+            for Patch { offset, bytes } in patches {
+                let kind = ElementKind::Delta {
+                    offset: u16::try_from(*offset).expect("blocks have at most 64 KiB"),
+                    len: u16::try_from(bytes.len()).expect("a delta is part of a block"),
+                };
+                scratch.elements.push(Element { entry, index, kind });
+                scratch.payload.extend_from_slice(bytes);
+            }
+        }
+        Action::Append { at, bytes } => {
+            let kind = ElementKind::Append {
+                valid_bytes: (at + bytes.len()) as u32,
+            };
+            scratch.elements.push(Element { entry, index, kind });
+        }
+        Action::Fresh {
+            valid_bytes: Some(valid_bytes),
+            ..
+        } => {
+            let kind = ElementKind::Append {
+                valid_bytes: *valid_bytes as u32,
+            };
+            scratch.elements.push(Element { entry, index, kind });
+        }
+        _ => scratch.elements.push(Element {
+            entry,
+            index,
+            kind: ElementKind::Whole,
+        }),
+    }
+}

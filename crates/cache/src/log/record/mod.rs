@@ -1,0 +1,465 @@
+//! Log records: what one committed transaction leaves in its lane.
+//!
+//! A record is a 32-byte header, 24-byte elements, then the redo bytes of its deltas, padded to
+//! whole cache lines. `docs/commit-and-recovery.md` says what each kind means to recovery.
+
+mod small;
+mod whole;
+
+use crate::media::entry::Entry;
+use crate::media::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
+
+pub(crate) use small::SmallRecord;
+pub(crate) use whole::{stream_one, stream_whole};
+
+const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
+const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
+
+const CRC_AT: usize = 24;
+const ELEMENT_KIND_SHIFT: u32 = 30;
+const INDEX_MASK: u32 = (1 << ELEMENT_KIND_SHIFT) - 1;
+
+/// Sequences beyond it are nonsense: no counter of ours overflows.
+pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
+/// The longest record that its header can tell of, in elements and in bytes.
+pub(crate) const RECORD_ELEMENTS_MAX: usize = u16::MAX as usize;
+pub(crate) const RECORD_BYTES_MAX: u64 = u16::MAX as u64 * LINE_BYTES;
+
+/// The part of a commit word that is the position, in lines.
+const COMMIT_POSITION_MASK: u64 = (1 << 40) - 1;
+
+/// The secret that tags and CRCs of one incarnation are keyed with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Salt(pub(crate) u64);
+
+impl Salt {
+    /// What only a record of this incarnation, lane and absolute position starts with. Neither an earlier
+    /// lap nor a guest's bytes that look like a record have it.
+    #[inline]
+    pub(crate) fn tag(self, lane: u32, position: u64) -> u64 {
+        let mut h = position ^ u64::from(lane).rotate_left(48);
+        h = (h ^ self.0).wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        h ^= h >> 33;
+        h = (h ^ self.0.rotate_left(23)).wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+        h ^ h >> 29
+    }
+    /// Strict mode: everything in the lane up to `end` is committed. The upper 24 bits tie the word
+    /// to incarnation, lane and position.
+    pub(crate) fn commit_word(self, lane: u32, end: u64) -> u64 {
+        let position = (end / LINE_BYTES) & COMMIT_POSITION_MASK;
+        position | (self.tag(lane, !end) & !COMMIT_POSITION_MASK)
+    }
+    /// The end that a commit word of this incarnation and lane names. The word has the low bits of its
+    /// number of lines; a lane is shorter by far, so `position`, of any of its records, has the rest.
+    pub(crate) fn committed_end(self, lane: u32, word: u64, position: u64) -> Option<u64> {
+        let from = (position / LINE_BYTES).saturating_sub(COMMIT_POSITION_MASK / 2);
+        let lines =
+            from + ((word & COMMIT_POSITION_MASK).wrapping_sub(from) & COMMIT_POSITION_MASK);
+        let end = lines * LINE_BYTES;
+        (word == self.commit_word(lane, end)).then_some(end)
+    }
+    fn crc_seed(self) -> u32 {
+        (self.0 ^ self.0 >> 32) as u32
+    }
+}
+
+/// How an element changes its key, beyond what its entry says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ElementKind {
+    /// The entry is all: a block in a slot, a zero block, or (without kind) a tombstone.
+    Whole,
+    /// `len` redo bytes at `offset` of the slot; the bytes are in the record.
+    Delta { offset: u16, len: u16 },
+    /// The slot's bytes up to `valid_bytes` count; the new ones are already in place.
+    Append { valid_bytes: u32 },
+}
+
+/// One element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Element {
+    pub(crate) entry: Entry,
+    pub(crate) index: u32,
+    pub(crate) kind: ElementKind,
+}
+
+impl ElementKind {
+    /// Its number, and the argument.
+    #[inline]
+    fn encode(self) -> (u32, u32) {
+        match self {
+            ElementKind::Whole => (0, 0),
+            ElementKind::Delta { offset, len } => (1, u32::from(offset) | u32::from(len) << 16),
+            ElementKind::Append { valid_bytes } => (2, valid_bytes),
+        }
+    }
+}
+
+impl Element {
+    /// The element of a key that leaves the cache.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.entry.slot_half() == 0
+    }
+    /// Bytes of the payload that belong to the element.
+    fn redo_bytes(&self) -> usize {
+        match self.kind {
+            ElementKind::Delta { len, .. } => usize::from(len),
+            _ => 0,
+        }
+    }
+    fn encode(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.index <= INDEX_MASK);
+        let (kind, argument) = self.kind.encode();
+        let mut raw = [0; ELEMENT_BYTES];
+        raw[..16].copy_from_slice(&self.entry.bits().to_le_bytes());
+        raw[16..20].copy_from_slice(&(self.index | kind << ELEMENT_KIND_SHIFT).to_le_bytes());
+        raw[20..].copy_from_slice(&argument.to_le_bytes());
+        out.extend_from_slice(&raw);
+    }
+    fn decode(raw: &[u8]) -> Option<Element> {
+        let (words, _) = raw.as_chunks::<8>();
+        Element::from_words(&[0, 1, 2].map(|at| u64::from_le_bytes(words[at])))
+    }
+    #[inline]
+    fn from_words(words: &[u64; ELEMENT_BYTES / 8]) -> Option<Element> {
+        let entry = Entry::from_halves(words[0], words[1]);
+        let (word, argument) = (words[2] as u32, (words[2] >> 32) as u32);
+        let kind = match word >> ELEMENT_KIND_SHIFT {
+            0 => ElementKind::Whole,
+            1 => ElementKind::Delta {
+                offset: argument as u16,
+                len: (argument >> 16) as u16,
+            },
+            2 => ElementKind::Append {
+                valid_bytes: argument,
+            },
+            _ => return None,
+        };
+        Some(Element {
+            entry,
+            index: word & INDEX_MASK,
+            kind,
+        })
+    }
+}
+
+/// Bytes of a record, before padding.
+pub(crate) fn record_bytes(elements: usize, payload_bytes: usize) -> u64 {
+    (RECORD_HEADER_BYTES + elements * ELEMENT_BYTES + payload_bytes) as u64
+}
+
+/// Bytes of a record in its lane.
+pub(crate) fn padded(bytes: u64) -> u64 {
+    bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// Where and when a record is written.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordHeader {
+    pub(crate) salt: Salt,
+    pub(crate) lane: u32,
+    /// Absolute position: laps × lane bytes + offset.
+    pub(crate) position: u64,
+    pub(crate) lap: u32,
+    pub(crate) sequence: u64,
+    /// Every sequence up to this one is published.
+    pub(crate) acknowledged: u64,
+}
+
+impl RecordHeader {
+    /// The header of a record of so many elements and lines, in words, the CRC left out; the rest
+    /// of its first line is zero.
+    #[inline]
+    fn words(&self, elements: usize, lines: u64) -> [u64; 8] {
+        let distance = u32::try_from(self.sequence - self.acknowledged).unwrap_or(u32::MAX);
+        let count = u16::try_from(elements).expect("the transaction limit bounds the elements");
+        let lines = u16::try_from(lines).expect("half a lane bounds a record");
+        let mut words = [0; 8];
+        words[0] = self.salt.tag(self.lane, self.position);
+        words[1] = self.sequence;
+        words[2] = u64::from(distance) | u64::from(self.lap) << 32;
+        words[CRC_AT / 8] = u64::from(count) << 32 | u64::from(lines) << 48;
+        words
+    }
+}
+
+/// Writes header, elements and payload into `out`, whole lines.
+pub(crate) fn encode(
+    header: &RecordHeader,
+    elements: &[Element],
+    payload: &[u8],
+    out: &mut Vec<u8>,
+) {
+    let lines = padded(record_bytes(elements.len(), payload.len())) / LINE_BYTES;
+    out.clear();
+    for word in &header.words(elements.len(), lines)[..RECORD_HEADER_BYTES / 8] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    for element in elements {
+        element.encode(out);
+    }
+    out.extend_from_slice(payload);
+    out.resize((lines * LINE_BYTES) as usize, 0);
+    let crc = forebay_pmem::crc32c_append(header.salt.crc_seed(), out);
+    out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A record that was read back and is whole. Elements and redo bytes are in its `Log`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record {
+    pub(crate) lane: u32,
+    pub(crate) position: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sequence: u64,
+    pub(crate) acknowledged: u64,
+    first_element: u32,
+    elements: u32,
+    payload_start: u32,
+    payload_end: u32,
+}
+
+/// The whole records of one or more lanes, packed: recovery reads many thousands of them.
+#[derive(Default, Debug)]
+pub(crate) struct Log {
+    pub(crate) records: Vec<Record>,
+    elements: Vec<Element>,
+    payload: Vec<u8>,
+}
+
+/// The position that a header at `offset` claims, if its tag fits that claim.
+pub(crate) fn tagged_position(
+    salt: Salt,
+    lane: u32,
+    lane_bytes: u64,
+    offset: u64,
+    tag: u64,
+    lap_word: u64,
+) -> Option<u64> {
+    let lap = lap_word >> 32;
+    let position = lap * lane_bytes + offset;
+    (salt.tag(lane, position) == tag).then_some(position)
+}
+
+/// Lines of the record whose last header word (CRC, count, lines) this is.
+pub(crate) fn lines_of(word: u64) -> u64 {
+    word >> 48
+}
+
+/// Whether the bytes of a record are what was written. Clears the CRC in them, which it is
+/// computed without.
+pub(crate) fn is_whole(salt: Salt, raw: &mut [u8]) -> bool {
+    let Some(field) = raw.get_mut(CRC_AT..CRC_AT + 4) else {
+        return false;
+    };
+    let crc = [field[0], field[1], field[2], field[3]];
+    field.fill(0);
+    forebay_pmem::crc32c_append(salt.crc_seed(), raw).to_le_bytes() == crc
+}
+
+impl Log {
+    /// Adds the record in `raw` if its shape makes sense; returns whether it did.
+    pub(crate) fn add(&mut self, lane: u32, position: u64, raw: &[u8]) -> bool {
+        let word = |at: usize| u64::from_le_bytes(raw[at..at + 8].try_into().expect("8 bytes"));
+        if raw.len() < RECORD_HEADER_BYTES {
+            return false;
+        }
+        let (sequence, first_element) = (word(8), self.elements.len());
+        if sequence >= SEQUENCE_MAX {
+            return false;
+        }
+        let count = usize::from((word(CRC_AT) >> 32) as u16);
+        let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
+        let Some(elements) = raw.get(RECORD_HEADER_BYTES..payload_at) else {
+            return false;
+        };
+        for element in elements.chunks_exact(ELEMENT_BYTES) {
+            let Some(element) = Element::decode(element) else {
+                self.elements.truncate(first_element);
+                return false;
+            };
+            self.elements.push(element);
+        }
+        let deltas = self.elements[first_element..].iter();
+        let redo: usize = deltas.map(Element::redo_bytes).sum();
+        let payload_start = self.payload.len();
+        let payload_end = (payload_at + redo).min(raw.len());
+        self.payload
+            .extend_from_slice(&raw[payload_at..payload_end]);
+        self.records.push(Record {
+            lane,
+            position,
+            bytes: raw.len() as u64,
+            sequence,
+            acknowledged: sequence.saturating_sub(word(16) & 0xFFFF_FFFF),
+            first_element: first_element as u32,
+            elements: count as u32,
+            payload_start: payload_start as u32,
+            payload_end: self.payload.len() as u32,
+        });
+        true
+    }
+
+    /// Puts the records in order of sequence.
+    pub(crate) fn sort(&mut self) {
+        let numbered = self.records.iter().zip(0..);
+        let mut order: Vec<(u64, u32)> =
+            numbered.map(|(record, at)| (record.sequence, at)).collect();
+        // Stable, since that makes use of the lanes' being in order already; pairs, since records
+        // are large to move about.
+        order.sort();
+        self.records = order
+            .iter()
+            .map(|(_, at)| self.records[*at as usize])
+            .collect();
+    }
+
+    /// Forgets all records, keeps the room.
+    pub(crate) fn clear(&mut self) {
+        self.records.clear();
+        self.elements.clear();
+        self.payload.clear();
+    }
+
+    /// Makes room for so many records with an element each.
+    pub(crate) fn reserve(&mut self, records: usize) {
+        self.records.reserve(records);
+        self.elements.reserve(records);
+    }
+
+    /// Appends another lane's log.
+    pub(crate) fn append(&mut self, other: Log) {
+        let (elements, payload) = (self.elements.len(), self.payload.len());
+        self.records
+            .extend(other.records.into_iter().map(|record| Record {
+                first_element: record.first_element + elements as u32,
+                payload_start: record.payload_start + payload as u32,
+                payload_end: record.payload_end + payload as u32,
+                ..record
+            }));
+        self.elements.extend(other.elements);
+        self.payload.extend(other.payload);
+    }
+
+    pub(crate) fn elements(&self, record: &Record) -> &[Element] {
+        let first = record.first_element as usize;
+        &self.elements[first..first + record.elements as usize]
+    }
+
+    /// A record's elements, each with its redo bytes (empty but for deltas).
+    pub(crate) fn parts(&self, record: &Record) -> impl Iterator<Item = (&Element, &[u8])> {
+        let mut rest = &self.payload[record.payload_start as usize..record.payload_end as usize];
+        self.elements(record).iter().map(move |element| {
+            let (redo, tail) = rest.split_at(element.redo_bytes().min(rest.len()));
+            rest = tail;
+            (element, redo)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::entry::Key;
+
+    fn sample() -> (RecordHeader, Vec<Element>, Vec<u8>) {
+        let header = RecordHeader {
+            salt: Salt(0x0123_4567_89AB_CDEF),
+            lane: 3,
+            position: 5 * 1024 + 128,
+            lap: 5,
+            sequence: 1000,
+            acknowledged: 990,
+        };
+        let key = Key::new(1, 7);
+        let elements = vec![
+            Element {
+                entry: Entry::data(key, 4, 9),
+                index: 2,
+                kind: ElementKind::Whole,
+            },
+            Element {
+                entry: Entry::data(key, 4, 10),
+                index: 2,
+                kind: ElementKind::Delta {
+                    offset: 100,
+                    len: 5,
+                },
+            },
+            Element {
+                entry: Entry::tombstone(Key::new(1, 8)),
+                index: 9,
+                kind: ElementKind::Whole,
+            },
+            Element {
+                entry: Entry::data(Key::new(1, 9), 5, 1).as_partial(),
+                index: 11,
+                kind: ElementKind::Append { valid_bytes: 77 },
+            },
+        ];
+        (header, elements, b"hello".to_vec())
+    }
+
+    #[test]
+    fn a_record_comes_back_whole() {
+        let (header, elements, payload) = sample();
+        let mut raw = Vec::new();
+        encode(&header, &elements, &payload, &mut raw);
+        assert_eq!(raw.len(), 192);
+        let tag = u64::from_le_bytes(raw[..8].try_into().unwrap());
+        let lap = u64::from_le_bytes(raw[16..24].try_into().unwrap());
+        let position = tagged_position(header.salt, 3, 1024, 128, tag, lap);
+        assert_eq!(position, Some(header.position));
+        assert_eq!(tagged_position(header.salt, 2, 1024, 128, tag, lap), None);
+        assert!(is_whole(header.salt, &mut raw.clone()));
+        let mut log = Log::default();
+        assert!(log.add(3, header.position, &raw));
+        let mut both = Log::default();
+        assert!(both.add(3, header.position, &raw));
+        both.append(log);
+        for record in &both.records {
+            assert_eq!((record.sequence, record.acknowledged), (1000, 990));
+            assert_eq!(both.elements(record), elements);
+            let redo: Vec<&[u8]> = both.parts(record).map(|(_, redo)| redo).collect();
+            assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
+        }
+        assert_eq!(both.records.len(), 2);
+    }
+
+    #[test]
+    fn a_sequence_that_nobody_drew_is_no_record() {
+        let (mut header, elements, payload) = sample();
+        (header.sequence, header.acknowledged) = (u64::MAX, u64::MAX - 1);
+        let mut raw = Vec::new();
+        encode(&header, &elements, &payload, &mut raw);
+        assert!(is_whole(header.salt, &mut raw.clone()));
+        assert!(!Log::default().add(3, header.position, &raw));
+    }
+
+    #[test]
+    fn a_commit_word_names_its_end_also_after_its_bits_have_wrapped() {
+        let (salt, lap) = (Salt(77), (COMMIT_POSITION_MASK + 1) * LINE_BYTES);
+        for start in [0, 4096, lap - 4096, lap, lap + 64, 9 * lap - 64] {
+            for end in [start + 64, start + 8192] {
+                let word = salt.commit_word(3, end);
+                for position in [start, end, end + 4096] {
+                    assert_eq!(salt.committed_end(3, word, position), Some(end), "{start}");
+                }
+                assert_eq!(salt.committed_end(2, word, start), None);
+                assert_eq!(salt.committed_end(3, word ^ 1, start), None);
+                assert_eq!(salt.committed_end(3, word, start + lap), None);
+            }
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_other_salt_is_refused() {
+        let (header, elements, payload) = sample();
+        let mut raw = Vec::new();
+        encode(&header, &elements, &payload, &mut raw);
+        for bit in 64..raw.len() * 8 {
+            let mut flipped = raw.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(!is_whole(header.salt, &mut flipped), "bit {bit}");
+        }
+        assert!(!is_whole(Salt(1), &mut raw));
+    }
+}

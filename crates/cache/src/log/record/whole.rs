@@ -1,0 +1,148 @@
+//! Writes the record of whole blocks straight into its lane, line by line as its words come.
+//!
+//! Nothing is gathered in memory and read back: a load that is wider than the stores it sees waits
+//! until they have left the processor, and these stand behind the block's.
+
+use forebay_pmem::Region;
+
+use super::{CRC_AT, INDEX_MASK, RecordHeader, padded, record_bytes};
+use crate::media::entry::Entry;
+use crate::media::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
+
+const HEADER_WORDS: usize = RECORD_HEADER_BYTES / 8;
+
+/// Streams the record of one whole block.
+#[inline]
+pub(crate) fn stream_one(
+    region: &Region,
+    offset: u64,
+    header: &RecordHeader,
+    entry: Entry,
+    index: u32,
+) {
+    let mut line = header.words(1, padded(record_bytes(1, 0)) / LINE_BYTES);
+    let words = words_of(entry, index);
+    line[HEADER_WORDS..HEADER_WORDS + words.len()].copy_from_slice(&words);
+    let crc = forebay_pmem::crc32c_append_line(header.salt.crc_seed(), &line);
+    line[CRC_AT / 8] |= u64::from(crc);
+    region.stream_line(offset, &line);
+}
+
+/// Streams the record of `count` whole blocks, given by their entries and where these go.
+pub(crate) fn stream_whole(
+    region: &Region,
+    offset: u64,
+    header: &RecordHeader,
+    count: usize,
+    elements: impl Iterator<Item = (Entry, u32)>,
+) {
+    let mut first = header.words(count, padded(record_bytes(count, 0)) / LINE_BYTES);
+    let crc = header.salt.crc_seed();
+    let crc = stream_behind(region, offset, &mut first, crc, elements);
+    // The first line goes last, since it has the check of them all.
+    first[CRC_AT / 8] |= u64::from(crc);
+    region.stream_line(offset, &first);
+}
+
+#[inline]
+fn words_of(entry: Entry, index: u32) -> [u64; 3] {
+    debug_assert!(index <= INDEX_MASK);
+    [entry.key_half(), entry.slot_half(), u64::from(index)]
+}
+
+/// Streams all lines but the first, which it completes; returns the check of all.
+fn stream_behind(
+    region: &Region,
+    offset: u64,
+    first: &mut [u64; 8],
+    mut crc: u32,
+    elements: impl Iterator<Item = (Entry, u32)>,
+) -> u32 {
+    let (mut line, mut at, mut number) = (*first, HEADER_WORDS, 0);
+    let mut end_line = |line: &mut [u64; 8]| {
+        crc = forebay_pmem::crc32c_append_line(crc, line);
+        if number == 0 {
+            *first = *line;
+        } else {
+            region.stream_line(offset + number * LINE_BYTES, line);
+        }
+        number += 1;
+        *line = [0; 8];
+    };
+    for (entry, index) in elements {
+        for word in words_of(entry, index) {
+            line[at] = word;
+            at = (at + 1) % line.len();
+            if at == 0 {
+                end_line(&mut line);
+            }
+        }
+    }
+    if at > 0 {
+        end_line(&mut line);
+    }
+    crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::record::{Element, ElementKind, Salt, encode};
+    use crate::media::entry::Key;
+
+    fn random_effects(rng: &mut fastrand::Rng, count: usize) -> Vec<(Entry, u32)> {
+        let mut effect = || {
+            let key = Key::new(rng.u32(1..1 << 20), rng.u64(..1 << 36));
+            let entry = Entry::data(key, rng.u32(..1 << 27), rng.u32(..));
+            (entry, rng.u32(..1 << 30))
+        };
+        (0..count).map(|_| effect()).collect()
+    }
+
+    fn durable(region: &Region) -> Vec<u8> {
+        region.fence().expect("the shadow's fence");
+        let shadow = region.shadow_state().expect("a shadow region");
+        shadow.crash_state().durable().to_vec()
+    }
+
+    #[test]
+    fn a_streamed_record_is_the_encoded_one_and_nothing_beside_it_changes() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        for count in (1..100).chain([1000]) {
+            let header = RecordHeader {
+                salt: Salt(rng.u64(..)),
+                lane: rng.u32(..64),
+                position: rng.u64(..1 << 40) * LINE_BYTES,
+                lap: rng.u32(..),
+                sequence: 1 << 33,
+                acknowledged: rng.u64(..1 << 33),
+            };
+            let effects = random_effects(&mut rng, count);
+            let whole = |(entry, index): &(Entry, u32)| Element {
+                entry: *entry,
+                index: *index,
+                kind: ElementKind::Whole,
+            };
+            let elements: Vec<Element> = effects.iter().map(whole).collect();
+            let mut raw = Vec::new();
+            encode(&header, &elements, &[], &mut raw);
+            let region = Region::shadow(64 << 10);
+            region.stream(0, &[0xA5; 64 << 10]);
+            stream_whole(&region, 4096, &header, count, effects.iter().copied());
+            let image = durable(&region);
+            let end = 4096 + raw.len();
+            assert!(image[4096..end] == raw[..], "{count} blocks");
+            assert!(
+                image[..4096]
+                    .iter()
+                    .chain(&image[end..])
+                    .all(|byte| *byte == 0xA5)
+            );
+            let (entry, index) = effects[0];
+            if count == 1 {
+                stream_one(&region, 8192, &header, entry, index);
+                assert!(durable(&region)[8192..8192 + raw.len()] == raw[..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Where everything lies, computed from the superblock's numbers alone.
+//!
+//! Every member has the same plan: superblock, two incarnation lines, two checkpoint lines, commit words,
+//! volume table, entry table, lanes, slots. Metadata is live on member 0 only; the same room on
+//! the others waits for mirrors of it. Slots are striped over the members, block by block.
+
+use crate::error::{Error, Result};
+use crate::media::entry::SLOTS_MAX;
+use crate::media::layout::{
+    ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
+};
+use crate::options::FormatOptions;
+
+/// The smallest and largest block.
+pub(crate) const BLOCK_BYTES_MIN: u32 = 128;
+pub(crate) const BLOCK_BYTES_MAX: u32 = 65536;
+/// Lanes: more than the threads that can usefully commit at once.
+const LANES_DEFAULT: u64 = 16;
+/// The log gets this share of the pool: long enough that a checkpoint's line flushes merge.
+const LOG_SHARE: u64 = 64;
+const LOG_BYTES_MIN: u64 = 512 << 10;
+const LOG_BYTES_MAX: u64 = 64 << 20;
+/// A lane must hold the largest record, see `Geometry::transaction_limit_bytes`.
+const LANE_BYTES_MIN: u64 = 64 << 10;
+/// Lanes of pools that a plain file may hold consist of whole pages: records start on fresh ones.
+const PAGE_BYTES: u64 = 4096;
+/// The largest transaction, whatever the pool's size.
+const TRANSACTION_BYTES_MAX: u64 = 4 << 20;
+
+/// Sizes and offsets of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Geometry {
+    pub block_bytes: u32,
+    pub unit_bytes: u32,
+    pub members: u32,
+    pub member_bytes: u64,
+    pub volumes: u32,
+    pub lanes: u32,
+    pub lane_bytes: u64,
+    pub entries: u32,
+    pub slots_per_member: u32,
+    pub volume_table: u64,
+    pub commit_words: u64,
+    pub entry_table: u64,
+    pub lane_area: u64,
+    pub slot_area: u64,
+}
+
+/// What of a plan changes when a pool grows. Incarnation and checkpoint lines carry it, so that the switch
+/// to a new incarnation is also the switch to a larger plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Sizes {
+    pub member_bytes: u64,
+    pub entries: u32,
+    pub slots_per_member: u32,
+    pub lane_lines: u32,
+}
+
+impl Geometry {
+    /// No numbers yet, and no offsets.
+    const UNPLACED: Geometry = Geometry {
+        block_bytes: 0,
+        unit_bytes: 0,
+        members: 0,
+        member_bytes: 0,
+        volumes: 0,
+        lanes: 0,
+        lane_bytes: 0,
+        entries: 0,
+        slots_per_member: 0,
+        volume_table: 0,
+        commit_words: 0,
+        entry_table: 0,
+        lane_area: 0,
+        slot_area: 0,
+    };
+
+    /// Plans a new pool of `members` members of `member_bytes` each.
+    pub(crate) fn plan(
+        options: &FormatOptions,
+        members: u32,
+        member_bytes: u64,
+    ) -> Result<Geometry> {
+        check_units(options.block_bytes, options.unit_bytes)?;
+        check_counts(members, options.lanes.unwrap_or(1), options.volumes)?;
+        let block = u64::from(options.block_bytes);
+        let pool_bytes = member_bytes.saturating_mul(u64::from(members));
+        let log = (pool_bytes / LOG_SHARE).clamp(LOG_BYTES_MIN, LOG_BYTES_MAX);
+        let lanes = options
+            .lanes
+            .map_or((log / LANE_BYTES_MIN).clamp(1, LANES_DEFAULT), u64::from);
+        let lane_bytes = options.lane_bytes.unwrap_or(log / lanes) / LINE_BYTES * LINE_BYTES;
+        let lane_bytes = if u64::from(options.unit_bytes) >= PAGE_BYTES {
+            lane_bytes / PAGE_BYTES * PAGE_BYTES
+        } else {
+            lane_bytes
+        };
+        // The most slots with which everything fits.
+        let with = |slots| {
+            let total = slots * u64::from(members);
+            Geometry::place(options, members, member_bytes, lanes, lane_bytes, total)
+        };
+        let fits = |slots| with(slots).slot_area.saturating_add(slots * block) <= member_bytes;
+        let (mut slots, mut too_many) = (0, SLOTS_MAX / u64::from(members) + 1);
+        while slots + 1 < too_many {
+            let middle = slots.midpoint(too_many);
+            if fits(middle) {
+                slots = middle;
+            } else {
+                too_many = middle;
+            }
+        }
+        if slots == 0 {
+            return Err(Error::Options(format!(
+                "{member_bytes} bytes per member leave no room for a single block beside the log"
+            )));
+        }
+        let plan = with(slots);
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn place(
+        options: &FormatOptions,
+        members: u32,
+        member_bytes: u64,
+        lanes: u64,
+        lane_bytes: u64,
+        slots: u64,
+    ) -> Geometry {
+        // A few more entries than slots: zero entries have no slot, shared slots have several.
+        let entries = (slots + slots / 8 + 4).next_multiple_of(LINE_BYTES / ENTRY_BYTES);
+        Geometry {
+            block_bytes: options.block_bytes,
+            unit_bytes: options.unit_bytes,
+            members,
+            member_bytes,
+            volumes: options.volumes,
+            lanes: lanes as u32,
+            lane_bytes,
+            entries: entries as u32,
+            slots_per_member: (slots / u64::from(members)) as u32,
+            ..Geometry::UNPLACED
+        }
+        .laid_out()
+    }
+
+    /// The plan that a superblock describes.
+    pub(crate) fn from_superblock(superblock: &Superblock) -> Geometry {
+        Geometry {
+            block_bytes: superblock.block_bytes,
+            unit_bytes: superblock.unit_bytes,
+            members: superblock.members,
+            member_bytes: superblock.member_bytes,
+            volumes: superblock.volumes,
+            lanes: superblock.lanes,
+            lane_bytes: superblock.lane_bytes,
+            entries: superblock.entries,
+            slots_per_member: superblock.slots_per_member,
+            ..Geometry::UNPLACED
+        }
+        .laid_out()
+    }
+
+    pub(crate) fn sizes(&self) -> Sizes {
+        Sizes {
+            member_bytes: self.member_bytes,
+            entries: self.entries,
+            slots_per_member: self.slots_per_member,
+            lane_lines: (self.lane_bytes / LINE_BYTES) as u32,
+        }
+    }
+
+    /// The plan of the same pool with these sizes. What lies before the entry table stays in place.
+    pub(crate) fn with_sizes(&self, sizes: Sizes) -> Geometry {
+        Geometry {
+            member_bytes: sizes.member_bytes,
+            entries: sizes.entries,
+            slots_per_member: sizes.slots_per_member,
+            lane_bytes: u64::from(sizes.lane_lines) * LINE_BYTES,
+            ..*self
+        }
+        .laid_out()
+    }
+
+    /// The plan of the same pool with members of `member_bytes`. A log that was planned by default
+    /// grows too.
+    pub(crate) fn grown(&self, member_bytes: u64) -> Result<Geometry> {
+        if member_bytes < self.member_bytes {
+            return Err(Error::Options(format!(
+                "{member_bytes} bytes a member; they have {} and a pool cannot shrink",
+                self.member_bytes
+            )));
+        }
+        let plan = |member_bytes, lane_bytes| {
+            let options = FormatOptions {
+                block_bytes: self.block_bytes,
+                lanes: Some(self.lanes),
+                lane_bytes,
+                volumes: self.volumes,
+                unit_bytes: self.unit_bytes,
+                ..FormatOptions::default()
+            };
+            Geometry::plan(&options, self.members, member_bytes)
+        };
+        let by_default = plan(self.member_bytes, None);
+        let is_default =
+            by_default.is_ok_and(|by_default| by_default.lane_bytes == self.lane_bytes);
+        let lane_bytes = (!is_default).then_some(self.lane_bytes);
+        Ok(self.with_sizes(plan(member_bytes, lane_bytes)?.sizes()))
+    }
+
+    /// The same numbers with every offset in its place.
+    fn laid_out(mut self) -> Geometry {
+        let unit = u64::from(self.unit_bytes.max(1));
+        let round = |offset: u64| offset.saturating_add(unit - 1) / unit * unit;
+        self.commit_words = unit.saturating_mul(5);
+        let words = u64::from(self.lanes) * LINE_BYTES;
+        self.volume_table = round(self.commit_words.saturating_add(words));
+        let volumes = u64::from(self.volumes) * 2 * VOLUME_BYTES as u64;
+        self.entry_table = round(self.volume_table.saturating_add(volumes));
+        let table = u64::from(self.entries) * ENTRY_BYTES;
+        self.lane_area = round(self.entry_table.saturating_add(table));
+        let lanes = u64::from(self.lanes).saturating_mul(self.lane_bytes);
+        let block = u64::from(self.block_bytes.max(1));
+        self.slot_area =
+            round(self.lane_area.saturating_add(lanes)).saturating_add(block - 1) / block * block;
+        self
+    }
+
+    /// Refuses numbers that no pool has: whatever a file says, nothing below indexes outside it.
+    pub(crate) fn check(&self) -> Result<()> {
+        check_units(self.block_bytes, self.unit_bytes)?;
+        check_counts(self.members, self.lanes, self.volumes)?;
+        if !self.lane_bytes.is_multiple_of(LINE_BYTES)
+            || self.lane_bytes < 4 * LINE_BYTES
+            || self.lane_bytes > 1 << 30
+            || (u64::from(self.unit_bytes) >= PAGE_BYTES
+                && !self.lane_bytes.is_multiple_of(PAGE_BYTES))
+        {
+            return impossible(format!("lanes of {} bytes", self.lane_bytes));
+        }
+        // Recovery numbers the log's bytes with 32 bits.
+        if u64::from(self.lanes) * self.lane_bytes > u64::from(u32::MAX) {
+            return impossible(format!("{} lanes of {} bytes", self.lanes, self.lane_bytes));
+        }
+        let slots = u64::from(self.slots_per_member) * u64::from(self.members);
+        if slots == 0
+            || slots > SLOTS_MAX
+            || u64::from(self.entries) < slots
+            || self.entries > 1 << 30
+            || !self.entries.is_multiple_of(4)
+        {
+            return impossible(format!("{slots} slots with {} entries", self.entries));
+        }
+        let end = self
+            .slot_area
+            .saturating_add(u64::from(self.slots_per_member) * u64::from(self.block_bytes));
+        if end > self.member_bytes {
+            return impossible(format!(
+                "the plan ends at byte {end}, a member has {} bytes",
+                self.member_bytes
+            ));
+        }
+        Ok(())
+    }
+
+    /// Blocks have `1 << block_shift()` bytes.
+    #[inline]
+    pub(crate) fn block_shift(&self) -> u32 {
+        self.block_bytes.trailing_zeros()
+    }
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots_per_member * self.members
+    }
+    /// Offset of incarnation line 0 or 1.
+    pub(crate) fn incarnation_line(&self, which: usize) -> u64 {
+        (1 + which as u64) * u64::from(self.unit_bytes)
+    }
+    /// Offset of checkpoint line 0 or 1.
+    pub(crate) fn checkpoint_line(&self, which: usize) -> u64 {
+        (3 + which as u64) * u64::from(self.unit_bytes)
+    }
+    pub(crate) fn volume_line(&self, volume_index: u32, which: u64) -> u64 {
+        self.volume_table + (u64::from(volume_index) * 2 + which) * VOLUME_BYTES as u64
+    }
+    #[inline]
+    pub(crate) fn entry_offset(&self, index: u32) -> u64 {
+        debug_assert!(index < self.entries);
+        self.entry_table + u64::from(index) * ENTRY_BYTES
+    }
+    pub(crate) fn lane_offset(&self, lane: u32) -> u64 {
+        self.lane_area + u64::from(lane) * self.lane_bytes
+    }
+    pub(crate) fn commit_word(&self, lane: u32) -> u64 {
+        self.commit_words + u64::from(lane) * LINE_BYTES
+    }
+    /// Member and offset of a slot.
+    #[inline]
+    pub(crate) fn slot_place(&self, slot: u32) -> (usize, u64) {
+        debug_assert!(slot < self.slots());
+        let (member, row) = if self.members == 1 {
+            (0, slot)
+        } else {
+            (slot % self.members, slot / self.members)
+        };
+        (
+            member as usize,
+            self.slot_area + u64::from(row) * u64::from(self.block_bytes),
+        )
+    }
+    /// The most payload one transaction can hold: 4 MiB or an eighth of the pool, and no more
+    /// blocks than half a lane has elements for.
+    pub(crate) fn transaction_limit_bytes(&self) -> u64 {
+        let block = u64::from(self.block_bytes);
+        let eighth = (u64::from(self.slots()) / 8).max(1) * block;
+        let elements = (self.lane_bytes / 2 - crate::media::layout::RECORD_HEADER_BYTES as u64)
+            / crate::media::layout::ELEMENT_BYTES as u64;
+        TRANSACTION_BYTES_MAX
+            .min(eighth)
+            .min(elements.max(1) * block)
+            .max(block)
+    }
+}
+
+fn impossible(what: String) -> Result<()> {
+    Err(Error::Options(what))
+}
+
+fn check_units(block_bytes: u32, unit_bytes: u32) -> Result<()> {
+    if !block_bytes.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)
+    {
+        return impossible(format!(
+            "a block of {block_bytes} bytes; a power of two from {BLOCK_BYTES_MIN} to \
+             {BLOCK_BYTES_MAX} is possible"
+        ));
+    }
+    if !unit_bytes.is_power_of_two()
+        || (unit_bytes as usize) < SUPERBLOCK_BYTES.max(INCARNATION_BYTES)
+        || unit_bytes > 1 << 20
+    {
+        return impossible(format!("a metadata unit of {unit_bytes} bytes"));
+    }
+    Ok(())
+}
+
+fn check_counts(members: u32, lanes: u32, volumes: u32) -> Result<()> {
+    if !(1..=64).contains(&members) {
+        return impossible(format!("{members} members; 1 to 64 are possible"));
+    }
+    if !(1..=256).contains(&lanes) {
+        return impossible(format!("{lanes} lanes; 1 to 256 are possible"));
+    }
+    if !(1..=64).contains(&volumes) {
+        return impossible(format!("{volumes} volumes; 1 to 64 are possible"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gibibyte_is_nearly_all_slots() {
+        let geometry = Geometry::plan(&FormatOptions::default(), 1, 1 << 30).expect("plan");
+        let share = f64::from(geometry.slots()) * 4096.0 / (1u64 << 30) as f64;
+        assert!(share > 0.975, "{share}");
+        assert_eq!(geometry.transaction_limit_bytes(), 4 << 20);
+        assert_eq!(geometry.slot_area % 4096, 0);
+    }
+
+    #[test]
+    fn a_grown_plan_is_that_of_a_larger_pool_behind_the_same_beginning() {
+        let small = Geometry::plan(&FormatOptions::default(), 2, 64 << 20).expect("plan");
+        let large = small.grown(1 << 30).expect("grow");
+        assert_eq!(large.entry_table, small.entry_table);
+        assert_eq!(large, small.with_sizes(large.sizes()));
+        assert_eq!(large.lanes, small.lanes);
+        assert!(large.lane_bytes > small.lane_bytes);
+        assert!(large.slots() > 15 * small.slots());
+        assert_eq!(large.grown(1 << 30).expect("as it is"), large);
+        assert!(large.grown((1 << 30) - 1).is_err());
+        let options = FormatOptions {
+            lane_bytes: Some(1 << 20),
+            ..FormatOptions::default()
+        };
+        let chosen = Geometry::plan(&options, 1, 64 << 20).expect("plan");
+        assert_eq!(chosen.grown(1 << 30).expect("grow").lane_bytes, 1 << 20);
+    }
+
+    #[test]
+    fn tiny_pools_are_possible_and_too_tiny_ones_refused() {
+        let tiny = FormatOptions {
+            block_bytes: 128,
+            lanes: Some(2),
+            lane_bytes: Some(512),
+            volumes: 1,
+            unit_bytes: 256,
+            ..FormatOptions::default()
+        };
+        let geometry = Geometry::plan(&tiny, 1, 8192).expect("plan");
+        assert!(geometry.slots() >= 8);
+        assert!(Geometry::plan(&tiny, 1, 2048).is_err());
+        assert!(Geometry::plan(&FormatOptions::default(), 1, 1 << 16).is_err());
+    }
+}

@@ -1,0 +1,252 @@
+//! Every byte that lives on the media, declared once. `docs/media-format.md` draws this file.
+//!
+//! All structs are little-endian, `repr(C)`, without padding; reserved bytes are zero. What was
+//! read is `Raw…`-like until `validate` in the module that owns it has looked at it. Numbers are
+//! read and written field by field, so the code is endian-safe without casting memory.
+
+/// First eight bytes of every member.
+pub(crate) const MAGIC: [u8; 8] = *b"FOREBAY\x01";
+/// The version of everything below. Any other is refused.
+pub(crate) const FORMAT_VERSION: u32 = 1;
+/// A cache line: the unit of persistence and of record lengths.
+pub(crate) const LINE_BYTES: u64 = 64;
+/// Bytes of an entry of the table.
+pub(crate) const ENTRY_BYTES: u64 = 16;
+/// Bytes of a record's header.
+pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+/// Bytes of a record's element.
+pub(crate) const ELEMENT_BYTES: usize = 24;
+/// Bytes of the valid length in the tail of a partial block's slot.
+pub(crate) const PARTIAL_TRAILER_BYTES: usize = 8;
+/// Bytes of the header of a packed block.
+pub(crate) const PACKED_HEADER_BYTES: usize = 64;
+/// Bytes of the superblock that are in use.
+pub(crate) const SUPERBLOCK_BYTES: usize = 256;
+/// Bytes of an incarnation line and of a checkpoint line.
+pub(crate) const INCARNATION_BYTES: usize = 64;
+/// Bytes of one copy of a volume's description.
+pub(crate) const VOLUME_BYTES: usize = 512;
+/// The longest backing path that a volume's description holds.
+pub(crate) const VOLUME_PATH_BYTES: usize = 440;
+
+/// A struct of the media: fixed size, a CRC32C in its last four bytes.
+macro_rules! media_struct {
+    ($(#[$meta:meta])* $name:ident, $size:expr, { $($(#[$fmeta:meta])* $field:ident : $ty:ty),+ $(,)? }) => {
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) struct $name { $($(#[$fmeta])* pub(crate) $field: $ty),+ }
+        const _: () = assert!(size_of::<$name>() == $size, "size on the media");
+        const _: () = assert!(0 $(+ size_of::<$ty>())+ == $size, "no padding");
+        impl $name {
+            /// Bytes on the media, the CRC filled in.
+            pub(crate) fn encode(&self) -> [u8; $size] {
+                let mut bytes = [0u8; $size];
+                let mut at = 0;
+                $( at = Field::put(&self.$field, &mut bytes, at); )+
+                debug_assert_eq!(at, $size);
+                let crc = forebay_pmem::crc32c(&bytes[..$size - 4]);
+                bytes[$size - 4..].copy_from_slice(&crc.to_le_bytes());
+                bytes
+            }
+            /// The struct, if the CRC in the last four bytes holds.
+            pub(crate) fn decode(bytes: &[u8; $size]) -> Option<Self> {
+                let crc = forebay_pmem::crc32c(&bytes[..$size - 4]);
+                if bytes[$size - 4..] != crc.to_le_bytes() {
+                    return None;
+                }
+                let mut cursor = 0;
+                Some($name { $( $field: take::<$ty>(bytes, &mut cursor) ),+ })
+            }
+        }
+    };
+}
+
+/// The next field's value; moves the cursor past it.
+fn take<T: Field>(bytes: &[u8], cursor: &mut usize) -> T {
+    let (value, next) = T::get(bytes, *cursor);
+    *cursor = next;
+    value
+}
+
+/// A field of a media struct: knows its bytes.
+trait Field: Sized {
+    fn put(&self, bytes: &mut [u8], at: usize) -> usize;
+    fn get(bytes: &[u8], at: usize) -> (Self, usize);
+}
+macro_rules! integer_field {
+    ($($ty:ty),+) => {$(
+        impl Field for $ty {
+            fn put(&self, bytes: &mut [u8], at: usize) -> usize {
+                bytes[at..at + size_of::<$ty>()].copy_from_slice(&self.to_le_bytes());
+                at + size_of::<$ty>()
+            }
+            fn get(bytes: &[u8], at: usize) -> (Self, usize) {
+                let mut raw = [0; size_of::<$ty>()];
+                raw.copy_from_slice(&bytes[at..at + size_of::<$ty>()]);
+                (<$ty>::from_le_bytes(raw), at + size_of::<$ty>())
+            }
+        }
+    )+};
+}
+integer_field!(u16, u32, u64);
+impl<const N: usize> Field for [u8; N] {
+    fn put(&self, bytes: &mut [u8], at: usize) -> usize {
+        bytes[at..at + N].copy_from_slice(self);
+        at + N
+    }
+    fn get(bytes: &[u8], at: usize) -> (Self, usize) {
+        let mut raw = [0; N];
+        raw.copy_from_slice(&bytes[at..at + N]);
+        (raw, at + N)
+    }
+}
+
+media_struct!(
+    /// At offset 0 of every member; written once, by create.
+    Superblock, SUPERBLOCK_BYTES, {
+        magic: [u8; 8],
+        version: u32,
+        member: u32,
+        members: u32,
+        /// Bit 0: strict two-fence commits. Bit 1: no data checksums. Bit 2: made for tests.
+        flags: u32,
+        pool_uuid: [u8; 16],
+        member_uuid: [u8; 16],
+        member_bytes: u64,
+        lane_bytes: u64,
+        block_bytes: u32,
+        unit_bytes: u32,
+        volumes: u32,
+        lanes: u32,
+        entries: u32,
+        slots_per_member: u32,
+        reserved: [u8; 156],
+        crc: u32,
+    }
+);
+/// `Superblock::flags`: every commit stores a commit word and a second fence.
+pub(crate) const FLAG_STRICT: u32 = 1;
+/// `Superblock::flags`: entries carry no CRC of the data.
+pub(crate) const FLAG_NO_CHECKSUMS: u32 = 2;
+/// The pool was made for tests and may be broken on purpose.
+pub(crate) const FLAG_TEST: u32 = 4;
+/// All flags this version knows.
+pub(crate) const FLAGS_KNOWN: u32 = FLAG_STRICT | FLAG_NO_CHECKSUMS | FLAG_TEST;
+
+media_struct!(
+    /// Two per member, used in turn; the valid one with the greater incarnation is current.
+    IncarnationLine, INCARNATION_BYTES, {
+        pool_uuid: [u8; 16],
+        incarnation: u64,
+        /// Secret of this incarnation: tags and CRCs of its records are keyed with it.
+        salt: u64,
+        /// The sequence that the previous incarnation ended with; this incarnation's are greater.
+        sequence: u64,
+        /// How large the pool is in this incarnation: it grows between incarnations. The superblock says how it was
+        /// made.
+        member_bytes: u64,
+        entries: u32,
+        slots_per_member: u32,
+        /// Bytes of a lane's log, in lines.
+        lane_lines: u32,
+        crc: u32,
+    }
+);
+media_struct!(
+    /// Two per pool, used in turn; the valid one of the current incarnation with the greatest S counts.
+    CheckpointLine, INCARNATION_BYTES, {
+        incarnation: u64,
+        salt: u64,
+        sequence: u64,
+        /// As in the incarnation line, in case that is damaged.
+        member_bytes: u64,
+        entries: u32,
+        slots_per_member: u32,
+        lane_lines: u32,
+        reserved: [u8; 16],
+        crc: u32,
+    }
+);
+media_struct!(
+    /// At the start of a slot that holds a packed block. The pieces follow, in order.
+    PackedHeader, PACKED_HEADER_BYTES, {
+        /// One bit for each piece of the block that stands here; the others are the base's.
+        pieces: u64,
+        /// The slot, plus one, that the block is based on; 0: zeroes.
+        base: u32,
+        reserved: [u8; 48],
+        crc: u32,
+    }
+);
+media_struct!(
+    /// Two per volume, used in turn; the valid one with the greater version counts.
+    VolumeLine, VOLUME_BYTES, {
+        version: u64,
+        size_bytes: u64,
+        inode: u64,
+        id: u32,
+        /// 0 free, 1 attached.
+        state: u32,
+        path_bytes: u32,
+        reserved0: u32,
+        path: [u8; VOLUME_PATH_BYTES],
+        /// As in the backing's mark (`docs/marks.md`); 0: there never was one.
+        generation: u64,
+        /// How far the volume is in it: 0 no mark, 1 starting, 2 open, 3 clean.
+        stage: u32,
+        reserved: [u8; 16],
+        crc: u32,
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_that_draws_this_has_the_same_sizes() {
+        let page = include_str!("../../../../docs/media-format.md");
+        let sizes = [
+            ("superblock", SUPERBLOCK_BYTES),
+            ("incarnation line", INCARNATION_BYTES),
+            ("checkpoint line", INCARNATION_BYTES),
+            ("volume line", VOLUME_BYTES),
+            ("entry", ENTRY_BYTES as usize),
+            ("record header", RECORD_HEADER_BYTES),
+            ("record element", ELEMENT_BYTES),
+            ("partial trailer", PARTIAL_TRAILER_BYTES),
+            ("packed header", PACKED_HEADER_BYTES),
+        ];
+        for (name, bytes) in sizes {
+            assert!(page.contains(&format!("\n| {name} | {bytes} |")), "{name}");
+        }
+        assert!(page.contains(&format!("format, version {FORMAT_VERSION}\n")));
+    }
+
+    #[test]
+    fn structs_round_trip_and_refuse_flips() {
+        let line = IncarnationLine {
+            pool_uuid: [7; 16],
+            incarnation: 3,
+            salt: 0x1122_3344_5566_7788,
+            sequence: 99,
+            member_bytes: 1 << 30,
+            entries: 1 << 20,
+            slots_per_member: 1 << 19,
+            lane_lines: 64,
+            crc: 0,
+        };
+        let bytes = line.encode();
+        let back = IncarnationLine::decode(&bytes).expect("own encoding");
+        assert_eq!(
+            (back.incarnation, back.salt, back.sequence),
+            (3, line.salt, 99)
+        );
+        for bit in 0..INCARNATION_BYTES * 8 {
+            let mut flipped = bytes;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(IncarnationLine::decode(&flipped), None, "bit {bit}");
+        }
+    }
+}

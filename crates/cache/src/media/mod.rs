@@ -1,0 +1,308 @@
+//! The members of a pool as one medium: entries, lane bytes and slots by number.
+
+pub(crate) mod entry;
+pub(crate) mod geometry;
+pub(crate) mod incarnation;
+pub(crate) mod layout;
+pub(crate) mod packed;
+pub(crate) mod superblock;
+pub(crate) mod volumes;
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use forebay_pmem::{Counters, MediaKind, Region};
+
+use crate::error::Result;
+use crate::media::entry::{Entry, Key};
+use crate::media::geometry::Geometry;
+use crate::media::layout::PARTIAL_TRAILER_BYTES;
+use crate::mutants::{Mutant, mutated};
+
+/// Bytes between two slots that are read along with them: a disk reads so many in less time than
+/// another request takes.
+const READ_ALONG_BYTES: u64 = 64 << 10;
+
+/// The members, mapped, with the plan of what lies where.
+pub(crate) struct Media {
+    members: Box<[Region]>,
+    pub(crate) geometry: Geometry,
+    slots: u32,
+    transaction_limit_bytes: u64,
+    /// Slots carry a CRC (otherwise every check is that of the empty string).
+    checksums: bool,
+}
+
+impl Media {
+    pub(crate) fn new(members: Vec<Region>, geometry: Geometry, checksums: bool) -> Media {
+        assert_eq!(members.len(), geometry.members as usize);
+        Media {
+            members: members.into_boxed_slice(),
+            slots: geometry.slots(),
+            transaction_limit_bytes: geometry.transaction_limit_bytes(),
+            geometry,
+            checksums,
+        }
+    }
+    /// The same members under another plan.
+    pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
+        Media::new(self.members.into_vec(), geometry, self.checksums)
+    }
+    /// The member that holds the metadata.
+    #[inline]
+    pub(crate) fn main(&self) -> &Region {
+        &self.members[0]
+    }
+    pub(crate) fn members(&self) -> &[Region] {
+        &self.members
+    }
+    pub(crate) fn path(&self) -> PathBuf {
+        self.main().path().to_path_buf()
+    }
+    pub(crate) fn counters(&self) -> Counters {
+        self.members
+            .iter()
+            .fold(Counters::default(), |sum, member| sum + member.counters())
+    }
+
+    /// Orders everything this thread streamed or flushed before whatever it does next.
+    #[inline]
+    pub(crate) fn fence(&self) -> Result<()> {
+        // One sfence serves all members of the cache-line domains; a page member syncs its file.
+        if self.members.len() == 1 {
+            return Ok(self.main().fence()?);
+        }
+        for member in &self.members {
+            member.fence()?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(crate) fn load_entry(&self, index: u32) -> Entry {
+        Entry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
+    }
+    /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
+    /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
+    #[inline]
+    pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, Entry)> {
+        let line = self.main().line(self.geometry.entry_offset(first));
+        let word = |at: usize| line.word(at);
+        let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
+        let found = is_here(0) | is_here(1) | is_here(2) | is_here(3);
+        if found == 0 {
+            return None;
+        }
+        let at = found.trailing_zeros() as usize & 3;
+        let entry = Entry::from_halves(word(2 * at), word(2 * at + 1));
+        Some((first + at as u32, entry))
+    }
+    #[inline]
+    pub(crate) fn store_entry(&self, index: u32, entry: Entry) {
+        self.main()
+            .store_u128(self.geometry.entry_offset(index), entry.bits());
+    }
+    /// Stores the key half alone: flags change, the mapping does not.
+    pub(crate) fn store_key_half(&self, index: u32, entry: Entry) {
+        self.main()
+            .store_u64(self.geometry.entry_offset(index), entry.key_half());
+    }
+
+    /// Sends bytes that recovery found, and will rely on, towards the medium: a killed process may have
+    /// left them in a cache, and a failed sync in one that takes them for written.
+    pub(crate) fn flush_found(&self, region: &Region, offset: u64, len: usize) {
+        if mutated(Mutant::PageCacheBelieved) {
+            region.flush(offset, len);
+        } else {
+            region.flush_found(offset, len);
+        }
+    }
+    /// The same for a slot.
+    pub(crate) fn flush_found_slot(&self, slot: u32) {
+        let (region, base) = self.slot(slot);
+        self.flush_found(region, base, self.block_bytes());
+    }
+    /// Says that what lies before the table will be read.
+    pub(crate) fn read_head_ahead(&self) {
+        self.main().read_ahead(0..self.geometry.entry_offset(0));
+    }
+    fn table(&self) -> Range<u64> {
+        self.geometry.entry_offset(0)..self.geometry.lane_area
+    }
+    /// Has the entry table read.
+    pub(crate) fn read_table_ahead(&self) {
+        self.main().read_ahead(self.table());
+        self.main().populate(self.table(), false);
+    }
+    /// Says that nearly all of the entry table will be stored to.
+    pub(crate) fn store_table_ahead(&self) {
+        self.main().populate(self.table(), true);
+    }
+    /// Says that these lanes will be read.
+    pub(crate) fn read_lanes_ahead(&self, lanes: Range<u32>) {
+        let start = self.geometry.lane_offset(lanes.start);
+        let end = self.geometry.lane_offset(lanes.end);
+        self.main().read_ahead(start..end);
+    }
+    /// Says that these slots will be read, near ones in one request: what lies between them is read
+    /// along.
+    pub(crate) fn read_slots_ahead(&self, slots: impl Iterator<Item = u32>) {
+        let is_told = |member: &Region| member.kind() == MediaKind::PlainFile;
+        if !self.members.iter().any(is_told) {
+            return;
+        }
+        let block_bytes = u64::from(self.geometry.block_bytes);
+        let mut places: Vec<(usize, u64)> = slots
+            .filter(|slot| *slot < self.slots)
+            .map(|slot| self.geometry.slot_place(slot))
+            .collect();
+        places.sort_unstable();
+        let is_near = |one: &(usize, u64), next: &(usize, u64)| {
+            one.0 == next.0 && next.1 - one.1 <= block_bytes + READ_ALONG_BYTES
+        };
+        for run in places.chunk_by(is_near) {
+            let (first, last) = (run[0], run[run.len() - 1]);
+            self.members[first.0].read_ahead(first.1..last.1 + block_bytes);
+        }
+    }
+
+    #[inline]
+    fn slot(&self, slot: u32) -> (&Region, u64) {
+        let (member, offset) = self.geometry.slot_place(slot);
+        (&self.members[member], offset)
+    }
+    /// Streams a whole block into a private slot; returns its CRC32C. Durable after a fence.
+    #[inline]
+    pub(crate) fn stream_slot(&self, slot: u32, block: &[u8]) -> u32 {
+        debug_assert_eq!(block.len(), self.geometry.block_bytes as usize);
+        let (region, offset) = self.slot(slot);
+        if self.checksums {
+            region.stream_crc32c(offset, block)
+        } else {
+            region.stream(offset, block);
+            0
+        }
+    }
+    /// Streams whole lines into part of a slot.
+    pub(crate) fn stream_slot_lines(&self, slot: u32, offset: usize, lines: &[u8]) {
+        let (region, base) = self.slot(slot);
+        region.stream(base + offset as u64, lines);
+    }
+    /// Cached stores into a slot; durable after flush and fence.
+    pub(crate) fn store_slot(&self, slot: u32, offset: usize, bytes: &[u8]) {
+        let (region, base) = self.slot(slot);
+        region.store(base + offset as u64, bytes);
+    }
+    pub(crate) fn flush_slot(&self, slot: u32, offset: usize, len: usize) {
+        let (region, base) = self.slot(slot);
+        region.flush(base + offset as u64, len);
+    }
+    /// Copies the start of a slot out without looking at it.
+    #[inline]
+    pub(crate) fn read_slot(&self, slot: u32, offset: usize, out: &mut [u8]) {
+        let (region, base) = self.slot(slot);
+        region.read(base + offset as u64, out);
+    }
+    /// Copies the start of a slot out; returns the CRC32C of what was copied.
+    #[inline]
+    pub(crate) fn read_slot_crc(&self, slot: u32, out: &mut [u8]) -> u32 {
+        let (region, base) = self.slot(slot);
+        if self.checksums {
+            region.read_crc32c(base, out)
+        } else {
+            region.read(base, out);
+            0
+        }
+    }
+    /// CRC32C of the first `len` bytes of a slot.
+    pub(crate) fn slot_crc(&self, slot: u32, len: usize) -> u32 {
+        let (region, base) = self.slot(slot);
+        if self.checksums {
+            region.crc32c(base, len)
+        } else {
+            0
+        }
+    }
+    /// Whether entries carry a CRC of the data.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.checksums
+    }
+    /// CRC32C of bytes in memory under this pool's policy.
+    pub(crate) fn crc(&self, bytes: &[u8]) -> u32 {
+        if self.checksums {
+            forebay_pmem::crc32c(bytes)
+        } else {
+            0
+        }
+    }
+    pub(crate) fn crc_append(&self, crc: u32, more: &[u8]) -> u32 {
+        if self.checksums {
+            forebay_pmem::crc32c_append(crc, more)
+        } else {
+            0
+        }
+    }
+    pub(crate) fn crc_delta(&self, crc: u32, old: &[u8], new: &[u8], tail: usize) -> u32 {
+        if self.checksums {
+            forebay_pmem::crc32c_combine_delta(crc, old, new, tail)
+        } else {
+            0
+        }
+    }
+    /// Whether a media error took part of the entry table: what is not found may have been there.
+    #[inline]
+    pub(crate) fn table_lost(&self) -> bool {
+        let bytes = self.geometry.entry_offset(0)..self.geometry.lane_area;
+        self.main()
+            .has_media_error(bytes.start, (bytes.end - bytes.start) as usize)
+    }
+    pub(crate) fn prefetch_entry(&self, index: u32) {
+        self.main()
+            .prefetch_write(self.geometry.entry_offset(index));
+    }
+    /// Whether a media error hit part of this slot.
+    pub(crate) fn slot_lost(&self, slot: u32) -> bool {
+        let (region, base) = self.slot(slot);
+        region.has_media_error(base, self.geometry.block_bytes as usize)
+            && !mutated(Mutant::LostSlotServed)
+    }
+
+    /// The valid length in a partial slot's last bytes, if it makes sense.
+    pub(crate) fn partial_len(&self, slot: u32) -> Option<usize> {
+        let block = self.geometry.block_bytes as usize;
+        let mut raw = [0; PARTIAL_TRAILER_BYTES];
+        self.read_slot(slot, block - PARTIAL_TRAILER_BYTES, &mut raw);
+        decode_partial_len(raw).filter(|len| *len <= block - PARTIAL_TRAILER_BYTES)
+    }
+    /// Offset of the valid length within a slot.
+    pub(crate) fn trailer_offset(&self) -> usize {
+        self.geometry.block_bytes as usize - PARTIAL_TRAILER_BYTES
+    }
+    #[inline]
+    pub(crate) fn transaction_limit_bytes(&self) -> u64 {
+        self.transaction_limit_bytes
+    }
+    #[inline]
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots
+    }
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.geometry.block_bytes as usize
+    }
+}
+
+const _: () = assert!(
+    PARTIAL_TRAILER_BYTES == 8,
+    "the valid length is stored whole"
+);
+
+/// The valid length and its complement, so that a flipped bit is seen.
+pub(crate) fn encode_partial_len(len: usize) -> [u8; PARTIAL_TRAILER_BYTES] {
+    let len = len as u32;
+    (u64::from(len) | u64::from(!len) << 32).to_le_bytes()
+}
+
+fn decode_partial_len(raw: [u8; PARTIAL_TRAILER_BYTES]) -> Option<usize> {
+    let word = u64::from_le_bytes(raw);
+    (word as u32 == !((word >> 32) as u32)).then_some(word as u32 as usize)
+}

@@ -1,0 +1,91 @@
+//! Packed blocks: a slot that holds only what a block does not share with its base.
+//!
+//! A header line tells which pieces of the block follow it; all others are those of the base, which
+//! is zeroes or another slot, plain, that is not changed as long as it is one. A piece is a cache
+//! line, or a 64th of the block if that is more.
+
+use crate::media::Media;
+use crate::media::layout::{LINE_BYTES, PACKED_HEADER_BYTES, PackedHeader};
+
+/// Pieces of a block at most: one bit each in the header.
+const PIECES_MAX: usize = 64;
+
+/// What a packed slot is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Packing {
+    /// One bit for each piece that stands in the slot.
+    pub(crate) pieces: u64,
+    /// The slot that has the other ones; zeroes if none.
+    pub(crate) base: Option<u32>,
+}
+
+/// Bytes of a piece of blocks of this size.
+#[inline]
+pub(crate) fn piece_bytes(block_bytes: usize) -> usize {
+    (block_bytes / PIECES_MAX).max(LINE_BYTES as usize)
+}
+
+impl Media {
+    /// Streams a block into a private slot, packed. Durable after a fence.
+    pub(crate) fn stream_packed(&self, slot: u32, block: &[u8], packing: Packing) {
+        let header = PackedHeader {
+            pieces: packing.pieces,
+            base: packing.base.map_or(0, |base| base + 1),
+            reserved: [0; 48],
+            crc: 0,
+        };
+        let mut packed = Vec::with_capacity(block.len() + PACKED_HEADER_BYTES);
+        packed.extend_from_slice(&header.encode());
+        for (number, piece) in block.chunks_exact(piece_bytes(block.len())).enumerate() {
+            if packing.pieces >> number & 1 != 0 {
+                packed.extend_from_slice(piece);
+            }
+        }
+        assert!(packed.len() <= block.len(), "a packed block fits its slot");
+        self.stream_slot_lines(slot, 0, &packed);
+    }
+
+    /// How a slot is packed; `None` if what stands there is no packed block.
+    pub(crate) fn packing(&self, slot: u32) -> Option<Packing> {
+        let mut raw = [0; PACKED_HEADER_BYTES];
+        self.read_slot(slot, 0, &mut raw);
+        let header = PackedHeader::decode(&raw)?;
+        let base = header.base.checked_sub(1);
+        let (block, piece) = (self.block_bytes(), piece_bytes(self.block_bytes()));
+        let kept = header.pieces.count_ones() as usize;
+        let is_sound = base.is_none_or(|base| base < self.slots() && base != slot)
+            && (block / piece == PIECES_MAX || header.pieces >> (block / piece) == 0)
+            && PACKED_HEADER_BYTES + kept * piece <= block;
+        is_sound.then_some(Packing {
+            pieces: header.pieces,
+            base,
+        })
+    }
+
+    /// Puts a packed block together; false if it is none. Whether the result is right, its CRC tells.
+    pub(crate) fn read_packed(&self, slot: u32, out: &mut [u8]) -> bool {
+        debug_assert_eq!(out.len(), self.block_bytes());
+        let Some(packing) = self.packing(slot) else {
+            return false;
+        };
+        match packing.base {
+            Some(base) => self.read_slot(base, 0, out),
+            None => out.fill(0),
+        }
+        let mut at = PACKED_HEADER_BYTES;
+        let piece_bytes = piece_bytes(out.len());
+        for (number, piece) in out.chunks_exact_mut(piece_bytes).enumerate() {
+            if packing.pieces >> number & 1 != 0 {
+                self.read_slot(slot, at, piece);
+                at += piece_bytes;
+            }
+        }
+        !packing.base.is_some_and(|base| self.slot_lost(base))
+    }
+
+    /// CRC32C of the block that a slot holds packed; `None` if it holds none.
+    pub(crate) fn packed_crc(&self, slot: u32) -> Option<u32> {
+        let mut block = vec![0; self.block_bytes()];
+        self.read_packed(slot, &mut block).then(|| self.crc(&block))
+    }
+}

@@ -1,0 +1,338 @@
+//! Superblocks: written once, checked at every open. What does not fit is refused, never reformatted.
+
+use std::path::Path;
+
+use forebay_pmem::Region;
+
+use crate::error::{Error, Result};
+use crate::media::geometry::Geometry;
+use crate::media::incarnation;
+use crate::media::layout::{
+    FLAG_NO_CHECKSUMS, FLAG_STRICT, FLAG_TEST, FLAGS_KNOWN, FORMAT_VERSION, MAGIC,
+    SUPERBLOCK_BYTES, Superblock,
+};
+use crate::options::FormatOptions;
+
+/// A member's superblock that passed every check, with the member's incarnation.
+struct Member {
+    region: Region,
+    superblock: Superblock,
+}
+
+/// Members that belong together, in order, and what their superblocks say.
+pub(crate) struct Assembly {
+    pub(crate) regions: Vec<Region>,
+    pub(crate) geometry: Geometry,
+    pub(crate) pool_uuid: [u8; 16],
+    pub(crate) strict: bool,
+    pub(crate) checksums: bool,
+}
+
+fn refused(path: &Path, found: impl Into<String>, todo: impl Into<String>) -> Error {
+    Error::Refused {
+        path: path.to_path_buf(),
+        found: found.into(),
+        todo: todo.into(),
+    }
+}
+
+/// Whether a region starts with something that is not ours to overwrite.
+pub(crate) fn is_blank(region: &Region) -> bool {
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    if region.len() < raw.len() as u64 {
+        return true;
+    }
+    region.read(0, &mut raw);
+    raw.iter().all(|byte| *byte == 0)
+}
+
+/// Writes the superblocks of a new pool; durable with the next fence.
+pub(crate) fn format(
+    regions: &[Region],
+    geometry: &Geometry,
+    options: &FormatOptions,
+) -> Result<[u8; 16]> {
+    let pool_uuid = fresh_uuid()?;
+    let strict = if options.strict || !options.checksums {
+        FLAG_STRICT
+    } else {
+        0
+    };
+    let no_checksums = if options.checksums {
+        0
+    } else {
+        FLAG_NO_CHECKSUMS
+    };
+    let test = if options.test { FLAG_TEST } else { 0 };
+    for (member, region) in regions.iter().enumerate() {
+        let superblock = Superblock {
+            magic: MAGIC,
+            version: FORMAT_VERSION,
+            member: member as u32,
+            members: geometry.members,
+            flags: strict | no_checksums | test,
+            pool_uuid,
+            member_uuid: fresh_uuid()?,
+            member_bytes: geometry.member_bytes,
+            lane_bytes: geometry.lane_bytes,
+            block_bytes: geometry.block_bytes,
+            unit_bytes: geometry.unit_bytes,
+            volumes: geometry.volumes,
+            lanes: geometry.lanes,
+            entries: geometry.entries,
+            slots_per_member: geometry.slots_per_member,
+            reserved: [0; 156],
+            crc: 0,
+        };
+        region.store(0, &superblock.encode());
+        region.flush(0, SUPERBLOCK_BYTES);
+    }
+    Ok(pool_uuid)
+}
+
+pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    crate::testing::random_bytes(&mut uuid)
+        .map_err(|error| Error::Options(format!("no randomness: {error}")))?;
+    Ok(uuid)
+}
+
+/// That a page of the medium is lost, if one was met, which explains whatever `error` says of its zeroes.
+pub(crate) fn lost_rather<'a>(
+    regions: impl IntoIterator<Item = &'a Region>,
+    error: Error,
+) -> Error {
+    let lost = regions.into_iter().find_map(Region::media_failure);
+    lost.map_or(error, Error::from)
+}
+
+/// Puts members together, in whatever order they come.
+pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
+    let mut members: Vec<Member> = regions
+        .into_iter()
+        .map(|region| {
+            let found = read_superblock(&region);
+            let superblock = found.map_err(|error| lost_rather([&region], error))?;
+            Ok(Member { region, superblock })
+        })
+        .collect::<Result<_>>()?;
+    members.sort_by_key(|member| member.superblock.member);
+    let Some(first) = members.first() else {
+        return Err(Error::Options(
+            "a pool has at least one member; name its files".into(),
+        ));
+    };
+    let (pool_uuid, expected) = (first.superblock.pool_uuid, first.superblock.members);
+    let geometry = Geometry::from_superblock(&first.superblock);
+    let flags = first.superblock.flags;
+    for (position, member) in members.iter().enumerate() {
+        check_belongs(member, &members[0])?;
+        check_place(&members, member, position)?;
+    }
+    if members.len() != expected as usize {
+        return Err(refused(
+            members[0].region.path(),
+            format!(
+                "the pool has {expected} members, {} were given",
+                members.len()
+            ),
+            "name all of its files",
+        ));
+    }
+    let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
+    let geometry = check_lives(&regions, &geometry, &pool_uuid)
+        .and_then(|()| current_sizes(&regions, &geometry, &pool_uuid))
+        .map_err(|error| lost_rather(&regions, error))?;
+    Ok(Assembly {
+        regions,
+        geometry,
+        pool_uuid,
+        strict: flags & FLAG_STRICT != 0,
+        checksums: flags & FLAG_NO_CHECKSUMS == 0,
+    })
+}
+
+fn read_superblock(region: &Region) -> Result<Superblock> {
+    let path = region.path().to_path_buf();
+    if region.len() < SUPERBLOCK_BYTES as u64 {
+        return Err(refused(
+            &path,
+            format!("{} bytes, fewer than a superblock has", region.len()),
+            "this is no Forebay pool; name another file or create one",
+        ));
+    }
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    region.read(0, &mut raw);
+    if raw[..8] != MAGIC {
+        return Err(refused(
+            &path,
+            "it does not start with a Forebay superblock",
+            "name a pool, or `create --force` to overwrite this file",
+        ));
+    }
+    let version = u32::from_le_bytes([raw[8], raw[9], raw[10], raw[11]]);
+    if version != FORMAT_VERSION {
+        return Err(refused(
+            &path,
+            format!("media format {version}; this program knows format {FORMAT_VERSION}"),
+            "open it with the release that wrote it",
+        ));
+    }
+    let Some(superblock) = Superblock::decode(&raw) else {
+        return Err(refused(
+            &path,
+            "the superblock's checksum does not match",
+            "the file is damaged; restore it from a copy",
+        ));
+    };
+    let geometry = Geometry::from_superblock(&superblock);
+    if let Err(error) = geometry.check() {
+        return Err(refused(
+            &path,
+            format!("the superblock is impossible: {error}"),
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    if superblock.flags & !FLAGS_KNOWN != 0 {
+        return Err(refused(
+            &path,
+            format!("unknown features {:#x}", superblock.flags & !FLAGS_KNOWN),
+            "open it with the release that wrote it",
+        ));
+    }
+    check_length(region, superblock.member_bytes)?;
+    Ok(superblock)
+}
+
+fn check_belongs(member: &Member, first: &Member) -> Result<()> {
+    let path = member.region.path();
+    let (own, pool) = (&member.superblock, &first.superblock);
+    if own.pool_uuid != pool.pool_uuid {
+        return Err(refused(
+            path,
+            format!(
+                "it belongs to another pool than {}",
+                first.region.path().display()
+            ),
+            "name the members of one pool only",
+        ));
+    }
+    if Geometry::from_superblock(own) != Geometry::from_superblock(pool) || own.flags != pool.flags
+    {
+        return Err(refused(
+            path,
+            "its geometry differs from the first member's",
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    Ok(())
+}
+
+/// Members are sorted by number; each number must be there once.
+fn check_place(members: &[Member], member: &Member, position: usize) -> Result<()> {
+    let path = member.region.path();
+    let Superblock {
+        member: number,
+        members: count,
+        ..
+    } = member.superblock;
+    if number >= count {
+        return Err(refused(
+            path,
+            format!("it says that it is member {number} of {count}, counted from 0"),
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    if number as usize == position {
+        return Ok(());
+    }
+    let duplicate = members[..position]
+        .iter()
+        .find(|other| other.superblock.member == number);
+    if let Some(duplicate) = duplicate {
+        return Err(refused(
+            path,
+            format!(
+                "it is member {number} of the pool, and so is {}",
+                duplicate.region.path().display()
+            ),
+            "name every member once",
+        ));
+    }
+    Err(refused(
+        path,
+        format!("it is member {number} of {count}; member {position} is missing"),
+        "name every member of the pool",
+    ))
+}
+
+/// The plan of the current incarnation: the superblock's, or a larger one if the pool has grown.
+fn current_sizes(regions: &[Region], made: &Geometry, pool_uuid: &[u8; 16]) -> Result<Geometry> {
+    let Some(incarnation) = incarnation::read(&regions[0], made, pool_uuid) else {
+        // Recovery says what is wrong with it.
+        return Ok(*made);
+    };
+    let geometry = made.with_sizes(incarnation.sizes);
+    if let Err(error) = geometry.check() {
+        return Err(refused(
+            regions[0].path(),
+            format!("its incarnation line is impossible: {error}"),
+            "the file is damaged; restore it from a copy",
+        ));
+    }
+    for region in regions {
+        check_length(region, geometry.member_bytes)?;
+    }
+    Ok(geometry)
+}
+
+fn check_length(region: &Region, member_bytes: u64) -> Result<()> {
+    if region.len() >= member_bytes {
+        return Ok(());
+    }
+    Err(refused(
+        region.path(),
+        format!(
+            "{} bytes of the pool's {member_bytes}: truncated",
+            region.len()
+        ),
+        "restore the whole file from a copy",
+    ))
+}
+
+/// Every other member is at member 0's incarnation, or one ahead where a crash met the switch. What is
+/// behind was away while the pool was used; if the others are ahead, that was member 0.
+fn check_lives(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
+    let Some(main) = incarnation::read(&regions[0], geometry, pool_uuid) else {
+        // Recovery says what is wrong with it.
+        return Ok(());
+    };
+    for region in &regions[1..] {
+        let Some(own) = incarnation::read(region, geometry, pool_uuid) else {
+            return Err(refused(
+                region.path(),
+                "none of its incarnation lines is valid",
+                "the file is damaged; restore the whole pool from a copy",
+            ));
+        };
+        let is_unfinished_switch = own.number == main.number + 1 && !own.is_confirmed;
+        if own.number == main.number || is_unfinished_switch {
+            continue;
+        }
+        let (stale, current) = if own.number < main.number {
+            (region, &regions[0])
+        } else {
+            (&regions[0], region)
+        };
+        let (older, newer) = (own.number.min(main.number), own.number.max(main.number));
+        return Err(refused(
+            stale.path(),
+            format!(
+                "it was last opened in incarnation {older} of the pool, {} in incarnation {newer}: an old copy",
+                current.path().display()
+            ),
+            "name the file that was last in use, or restore all members from the same moment",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,166 @@
+//! The volume table: which backing each id stands for, so that no block ever meets another disk.
+//!
+//! A volume's description has two lines that are written in turn; the valid one with the greater
+//! version counts. An id is its place in the table and a generation that grows with each use.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::backing::BackingIdentity;
+use crate::engine::core::Core;
+use crate::error::{Error, Result};
+use crate::marks::Stage;
+use crate::media::Media;
+use crate::media::entry::{BLOCK_BITS, VOLUME_BITS};
+use crate::media::layout::{VOLUME_BYTES, VOLUME_PATH_BYTES, VolumeLine};
+
+/// Bits of an id that are the place in the table, plus one so that no id is 0.
+const PLACE_BITS: u32 = 7;
+const STATE_FREE: u32 = 0;
+const STATE_ATTACHED: u32 = 1;
+
+/// The place in the table that an id belongs to.
+#[inline]
+pub(crate) fn place_of(id: u32) -> usize {
+    (id as usize & ((1 << PLACE_BITS) - 1)).wrapping_sub(1)
+}
+
+/// What the table says of a volume's mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) generation: u64,
+    pub(crate) stage: Stage,
+}
+
+/// Generations beyond it are nonsense: no counter of ours overflows.
+const GENERATION_MAX: u64 = 1 << 62;
+
+/// What the table says of one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Description {
+    pub(crate) place: u32,
+    version: u64,
+    line: u64,
+    pub(crate) id: u32,
+    pub(crate) attached: bool,
+    pub(crate) identity: BackingIdentity,
+    pub(crate) standing: Standing,
+}
+
+/// Reads the current description of a place; `None` where there never was a volume.
+pub(crate) fn read(media: &Media, place: u32) -> Option<Description> {
+    let lines = (0..2).filter_map(|line| {
+        let mut raw = [0; VOLUME_BYTES];
+        media
+            .main()
+            .read(media.geometry.volume_line(place, line), &mut raw);
+        let found = VolumeLine::decode(&raw)
+            .filter(|found| is_sensible(found, place, u64::from(media.geometry.block_bytes)))?;
+        Some((found, line))
+    });
+    let (found, line) = lines.max_by_key(|(found, _)| found.version)?;
+    let path_bytes = found.path_bytes as usize;
+    Some(Description {
+        place,
+        version: found.version,
+        line,
+        id: found.id,
+        attached: found.state == STATE_ATTACHED,
+        identity: BackingIdentity {
+            path: PathBuf::from(OsStr::from_bytes(&found.path[..path_bytes])),
+            inode: found.inode,
+            size_bytes: found.size_bytes,
+        },
+        standing: Standing {
+            generation: found.generation,
+            stage: Stage::of_number(found.stage).expect("a sensible line has one"),
+        },
+    })
+}
+
+/// Whether a line of `place` says what `write` could have said. Keys are made of its numbers.
+fn is_sensible(line: &VolumeLine, place: u32, block_bytes: u64) -> bool {
+    let blocks = line.size_bytes.div_ceil(block_bytes);
+    line.id < 1 << VOLUME_BITS
+        && line.id & ((1 << PLACE_BITS) - 1) == place + 1
+        && (1..=1 << BLOCK_BITS).contains(&blocks)
+        && [STATE_FREE, STATE_ATTACHED].contains(&line.state)
+        && line.path_bytes as usize <= VOLUME_PATH_BYTES
+        && line.version < u64::MAX
+        && line.generation < GENERATION_MAX
+        && Stage::of_number(line.stage).is_some()
+}
+
+/// All volumes that are attached.
+pub(crate) fn read_attached(media: &Media) -> Vec<Description> {
+    let places = 0..media.geometry.volumes;
+    places
+        .filter_map(|place| read(media, place))
+        .filter(|found| found.attached)
+        .collect()
+}
+
+/// Flushes all lines of the table, as found.
+pub(crate) fn flush_found(media: &Media) {
+    let start = media.geometry.volume_line(0, 0);
+    let len = media.geometry.volumes as usize * 2 * VOLUME_BYTES;
+    media.flush_found(media.main(), start, len);
+}
+
+/// The id that a place gets at its next use.
+pub(crate) fn next_id(place: u32, before: Option<&Description>) -> u32 {
+    let generations = 1 << (VOLUME_BITS - PLACE_BITS);
+    let generation = before.map_or(0, |found| ((found.id >> PLACE_BITS) + 1) % generations);
+    generation << PLACE_BITS | (place + 1)
+}
+
+/// Writes a description durably: attached with `identity`, or free. If that fails a crash may find it or
+/// not, and no record may rest on either: the pool refuses writes from then on.
+pub(crate) fn write(
+    core: &Core,
+    place: u32,
+    id: u32,
+    identity: &BackingIdentity,
+    standing: Standing,
+    attached: bool,
+) -> Result<()> {
+    let media = &core.media;
+    let before = read(media, place);
+    let path = encode_path(&identity.path)?;
+    let line = VolumeLine {
+        version: before.as_ref().map_or(0, |found| found.version) + 1,
+        size_bytes: identity.size_bytes,
+        inode: identity.inode,
+        id,
+        state: if attached { STATE_ATTACHED } else { STATE_FREE },
+        path_bytes: identity.path.as_os_str().len() as u32,
+        reserved0: 0,
+        path,
+        generation: standing.generation,
+        stage: standing.stage.number(),
+        reserved: [0; 16],
+        crc: 0,
+    };
+    let which = before.map_or(0, |found| found.line ^ 1);
+    let offset = media.geometry.volume_line(place, which);
+    media.main().store(offset, &line.encode());
+    media.main().flush(offset, VOLUME_BYTES);
+    // Orders the description before the first block that carries its id, or, when it goes, after
+    // the last one has gone. A torn line leaves the other one.
+    core.fence()
+}
+
+fn encode_path(path: &Path) -> Result<[u8; VOLUME_PATH_BYTES]> {
+    let bytes = path.as_os_str().as_bytes();
+    let mut encoded = [0; VOLUME_PATH_BYTES];
+    let Some(room) = encoded.get_mut(..bytes.len()) else {
+        return Err(Error::Volume(format!(
+            "{}: a path of {} bytes; the pool's table holds {VOLUME_PATH_BYTES}: use a shorter one",
+            path.display(),
+            bytes.len()
+        )));
+    };
+    room.copy_from_slice(bytes);
+    Ok(encoded)
+}

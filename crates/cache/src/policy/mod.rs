@@ -1,0 +1,8 @@
+//! Choices that no correctness depends on: which block leaves, how fast a writer may go, where a look pays,
+//! what is a journal's.
+
+pub(crate) mod candidates;
+pub mod journal;
+pub(crate) mod pace;
+pub(crate) mod predictor;
+pub mod replace;

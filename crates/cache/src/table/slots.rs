@@ -1,0 +1,262 @@
+//! Free slots: magazines of a few for each committing thread, a shared set behind them.
+//!
+//! I2: a slot comes in here only when the record that removed its last mapping is fenced. Between
+//! that and any thread's non-temporal stores into it stands the locked operation by which a magazine
+//! or a word of the set changes hands.
+//!
+//! A transaction holds a magazine while it streams: locked operations between non-temporal stores
+//! would make each of them wait for the memory.
+
+use super::word_set_queue::{WordSetQueue, numbers};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+/// Magazines: as many as threads can usefully commit at once.
+const MAGAZINES_MAX: u32 = 16;
+/// Slots a magazine holds at most: a word of the set and as many again.
+const MAGAZINE_SLOTS_MAX: u32 = 128;
+
+/// A small cache of free slots, used by one thread at a time.
+#[repr(align(128))]
+struct Magazine {
+    busy: AtomicBool,
+    len: AtomicU32,
+    slots: Box<[AtomicU32]>,
+}
+
+/// All free slots of a pool.
+pub(crate) struct Slots {
+    shared: WordSetQueue,
+    shared_count: AtomicU64,
+    magazines: Box<[Magazine]>,
+    slots: u32,
+}
+
+/// A thread's way to the free slots, with a magazine of its own if one was to be had.
+pub(crate) struct SlotCache<'a> {
+    slots: &'a Slots,
+    magazine: Option<&'a Magazine>,
+}
+
+impl Slots {
+    /// The slots that `used` does not name are free.
+    pub(crate) fn new(slots: u32, lanes: u32, used: impl Fn(u32) -> bool) -> Slots {
+        let magazines = lanes.clamp(1, MAGAZINES_MAX);
+        let magazine_slots = (slots / magazines / 8).clamp(1, MAGAZINE_SLOTS_MAX);
+        let all = Slots {
+            shared: WordSetQueue::new(slots),
+            shared_count: AtomicU64::new(0),
+            magazines: (0..magazines)
+                .map(|_| Magazine::new(magazine_slots))
+                .collect(),
+            slots,
+        };
+        for word in 0..slots.div_ceil(64) {
+            let in_word = word * 64..(word * 64 + 64).min(slots);
+            let bits = in_word
+                .filter(|slot| !used(*slot))
+                .fold(0, |bits, slot| bits | 1 << (slot % 64));
+            all.give_word(word, bits);
+        }
+        all
+    }
+
+    /// A slot cache for a thread, preferring the magazine that `hint` names. Never waits.
+    #[inline]
+    pub(crate) fn slot_cache(&self, hint: usize) -> SlotCache<'_> {
+        let count = self.magazines.len();
+        let magazine = (0..count)
+            .map(|turn| &self.magazines[(hint + turn) % count])
+            .find(|magazine| magazine.try_hold());
+        SlotCache {
+            slots: self,
+            magazine,
+        }
+    }
+
+    fn give_word(&self, word: u32, bits: u64) {
+        // Counted before it can be taken, so that the count never runs below zero.
+        self.shared_count
+            .fetch_add(u64::from(bits.count_ones()), Ordering::Relaxed);
+        let before = self.shared.insert_word(word, bits);
+        assert_eq!(before & bits, 0, "a slot is freed once (word {word})");
+    }
+
+    /// Takes a word of the set; what does not fit the magazine goes back.
+    fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
+        let (word, bits) = self.shared.take_word()?;
+        self.shared_count
+            .fetch_sub(u64::from(bits.count_ones()), Ordering::Relaxed);
+        let mut rest = bits;
+        let mut taken = None;
+        for slot in numbers(word, bits) {
+            if taken.is_none() {
+                taken = Some(slot);
+            } else if !magazine.is_some_and(|magazine| magazine.push(slot)) {
+                break;
+            }
+            rest &= rest - 1;
+        }
+        if rest != 0 {
+            self.give_word(word, rest);
+        }
+        taken
+    }
+
+    /// The last resort: magazines that no thread holds.
+    fn steal(&self) -> Option<u32> {
+        self.magazines.iter().find_map(|magazine| {
+            if magazine.len.load(Ordering::Relaxed) == 0 || !magazine.try_hold() {
+                return None;
+            }
+            let slot = magazine.pop();
+            magazine.release();
+            slot
+        })
+    }
+
+    /// Free slots that any thread could take now: not those in magazines that a thread holds.
+    pub(crate) fn free_count(&self) -> u64 {
+        let in_reach = |magazine: &&Magazine| !magazine.busy.load(Ordering::Relaxed);
+        let stocked: u64 = self
+            .magazines
+            .iter()
+            .filter(in_reach)
+            .map(|m| u64::from(m.len.load(Ordering::Relaxed)))
+            .sum();
+        self.shared_count.load(Ordering::Relaxed) + stocked
+    }
+
+    /// Bytes of DRAM.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        let magazines = self.magazines.iter();
+        let stocked: usize = magazines
+            .map(|m| size_of::<Magazine>() + 4 * m.slots.len())
+            .sum();
+        self.shared.dram_bytes() + stocked as u64
+    }
+}
+
+impl SlotCache<'_> {
+    /// Takes a slot. Never waits for space.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<u32> {
+        self.magazine
+            .and_then(Magazine::pop)
+            .or_else(|| self.slots.refill(self.magazine))
+            .or_else(|| self.slots.steal())
+    }
+
+    /// Takes `wanted` slots or none.
+    pub(crate) fn take_many(&self, wanted: usize, out: &mut Vec<u32>) -> bool {
+        let start = out.len();
+        while out.len() - start < wanted {
+            let Some(slot) = self.take() else {
+                for slot in out.drain(start..) {
+                    self.give(slot);
+                }
+                return false;
+            };
+            out.push(slot);
+        }
+        true
+    }
+
+    /// Gives a slot back into which this thread has streamed since its last fence.
+    pub(crate) fn give_streamed(&self, slot: u32) {
+        // A release store may overtake non-temporal stores (Intel SDM volume 3A, section 9.2.2); this
+        // keeps them from landing on what the slot's next owner streams.
+        fence(Ordering::SeqCst);
+        self.give(slot);
+    }
+
+    /// Gives a slot back.
+    #[inline]
+    pub(crate) fn give(&self, slot: u32) {
+        debug_assert!(slot < self.slots.slots);
+        if !self.magazine.is_some_and(|magazine| magazine.push(slot)) {
+            self.slots.give_word(slot / 64, 1 << (slot % 64));
+        }
+    }
+}
+
+impl Drop for SlotCache<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(magazine) = self.magazine {
+            magazine.release();
+        }
+    }
+}
+
+impl Magazine {
+    fn new(slots: u32) -> Magazine {
+        Magazine {
+            busy: AtomicBool::new(false),
+            len: AtomicU32::new(0),
+            slots: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+        }
+    }
+    #[inline]
+    fn try_hold(&self) -> bool {
+        !self.busy.load(Ordering::Relaxed) && !self.busy.swap(true, Ordering::Acquire)
+    }
+    #[inline]
+    fn release(&self) {
+        self.busy.store(false, Ordering::Release);
+    }
+    #[inline]
+    fn pop(&self) -> Option<u32> {
+        let len = self.len.load(Ordering::Relaxed).checked_sub(1)?;
+        self.len.store(len, Ordering::Relaxed);
+        Some(self.slots[len as usize].load(Ordering::Relaxed))
+    }
+    #[inline]
+    fn push(&self, slot: u32) -> bool {
+        let len = self.len.load(Ordering::Relaxed);
+        let Some(place) = self.slots.get(len as usize) else {
+            return false;
+        };
+        place.store(slot, Ordering::Relaxed);
+        self.len.store(len + 1, Ordering::Relaxed);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_once_and_back() {
+        let slots = Slots::new(1000, 4, |slot| slot % 10 == 0);
+        assert_eq!(slots.free_count(), 900);
+        let slot_cache = slots.slot_cache(1);
+        let mut taken: Vec<u32> = std::iter::from_fn(|| slot_cache.take()).collect();
+        taken.sort_unstable();
+        let expected: Vec<u32> = (0..1000).filter(|slot| slot % 10 != 0).collect();
+        assert_eq!(taken, expected);
+        for slot in taken {
+            slot_cache.give(slot);
+        }
+        drop(slot_cache);
+        assert_eq!(slots.free_count(), 900);
+        let mut out = Vec::new();
+        assert!(!slots.slot_cache(0).take_many(901, &mut out));
+        assert!(out.is_empty());
+        assert!(slots.slot_cache(0).take_many(900, &mut out));
+    }
+
+    #[test]
+    fn a_held_magazine_keeps_its_slots_from_others_and_nobody_waits() {
+        let slots = Slots::new(64, 1, |_| false);
+        let holder = slots.slot_cache(0);
+        let first = holder.take().expect("a slot");
+        let other = slots.slot_cache(0);
+        let rest: Vec<u32> = std::iter::from_fn(|| other.take()).collect();
+        assert!(!rest.contains(&first) && rest.len() < 63);
+        assert_eq!(slots.free_count(), 0);
+        drop(holder);
+        assert!(slots.free_count() > 0);
+        assert!(other.take().is_some());
+    }
+}
