@@ -6,7 +6,7 @@ use std::io::{Read, pipe};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use forebay_children::{Group, catch_signals, check_interrupt};
+use forebay_harness::{Group, catch_signals, check_interrupt};
 
 use crate::Result;
 

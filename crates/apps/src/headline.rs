@@ -1,6 +1,6 @@
 //! The numbers that have a bar: taken from the measurements under the names to which the bars refer.
 
-use forebay_report::{Row, Table, digits};
+use forebay_harness::{Row, Table, digits};
 
 use crate::place::Place;
 use crate::results::Results;

@@ -20,8 +20,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::Parser;
-use forebay_children::check_interrupt;
-use forebay_report::Row;
+use forebay_harness::Row;
+use forebay_harness::check_interrupt;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cases::{CASES, Case};
@@ -112,7 +112,7 @@ fn measure(arguments: &Arguments) -> Result<bool> {
     let context = prepare(arguments)?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
-    let commands = forebay_children::output(&mut help, HELP_DEADLINE)?;
+    let commands = forebay_harness::output(&mut help, HELP_DEADLINE)?;
     let mut run = Run {
         context: &context,
         commands,
@@ -283,7 +283,7 @@ impl Run<'_> {
         let mut rows = self.results.rows();
         rows.extend(headline::rows(&self.results));
         rows.extend(self.rows.iter().cloned());
-        forebay_report::rows::write(report, &rows)?;
+        forebay_harness::rows::write(report, &rows)?;
         let html = report.with_extension("html");
         page::page(&self.results, &rows, &self.complaints, self.context).write(&html)?;
         print!("{}", headline::summary(&rows));

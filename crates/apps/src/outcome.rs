@@ -1,7 +1,7 @@
 //! What one measurement gave: rates and other numbers, and distributions of latencies. Programs that run
 //! under `forebay run` hand theirs over as a line of JSON.
 
-use forebay_report::Row;
+use forebay_harness::Row;
 use serde_json::{Value, json};
 
 use crate::Result;

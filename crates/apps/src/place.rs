@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_children::Daemon;
+use forebay_harness::Daemon;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -214,7 +214,7 @@ impl<'a> Session<'a> {
     ///
     /// Errors: it fails, or takes longer than two minutes.
     pub fn output(&self, mut command: Command) -> Result<String> {
-        forebay_children::output(&mut command, TOOL_DEADLINE)
+        forebay_harness::output(&mut command, TOOL_DEADLINE)
     }
 
     /// Starts a daemon and waits until it is ready.
@@ -235,7 +235,7 @@ impl<'a> Session<'a> {
             Some(daemon) => {
                 let mut umount = Command::new("umount");
                 umount.arg(self.scratch("mount"));
-                if let Err(error) = forebay_children::output(&mut umount, TOOL_DEADLINE) {
+                if let Err(error) = forebay_harness::output(&mut umount, TOOL_DEADLINE) {
                     // The mount goes with it.
                     self.mount = Some(daemon);
                     return Err(error);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay_report::{Row, median};
+use forebay_harness::{Row, median};
 
 use crate::outcome::{Curve, Outcome};
 use crate::place::Place;

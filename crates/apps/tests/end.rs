@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_children::{Group, wait_for};
+use forebay_harness::{Group, wait_for};
 use rustix::process::Signal;
 
 const MINUTE: Duration = Duration::from_secs(60);

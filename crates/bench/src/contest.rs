@@ -6,8 +6,8 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use forebay_harness::median;
 use forebay_pmem::Kernel;
-use forebay_report::median;
 use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
 

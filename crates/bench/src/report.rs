@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-pub use forebay_report::Row;
-pub use forebay_report::rows::write;
+pub use forebay_harness::Row;
+pub use forebay_harness::rows::write;
 
 enum Bar {
     AtMost(f64),

@@ -1,6 +1,6 @@
 //! The report: a list of named values that other tools read, and what a person sees meanwhile.
 
-use forebay_report::{Row, rows};
+use forebay_harness::{Row, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::time::Duration;

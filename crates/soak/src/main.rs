@@ -98,7 +98,7 @@ fn soak(arguments: &Arguments) -> Result<bool> {
         (None, false) => SECONDS,
     };
     eprintln!("soak: seed {seed}, {length} s");
-    let is_interrupted = forebay_children::catch_signals()?;
+    let is_interrupted = forebay_harness::catch_signals()?;
     let backings = arguments.backings.clone();
     let memory = PathBuf::from("/dev/shm");
     let backings = backings.unwrap_or_else(|| match memory.is_dir() {

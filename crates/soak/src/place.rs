@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_children::Daemon;
+use forebay_harness::Daemon;
 
 use crate::Result;
 
@@ -68,7 +68,7 @@ impl Place {
         create
             .arg(place.path("pool"))
             .args(["--test", "--size", &pool_bytes.to_string()]);
-        forebay_children::output(&mut create, START_DEADLINE)?;
+        forebay_harness::output(&mut create, START_DEADLINE)?;
         Ok(place)
     }
 
@@ -115,7 +115,7 @@ impl Place {
 
     /// The end of what daemons have logged.
     pub fn log_tail(&self) -> String {
-        forebay_children::tail_of(&self.path("log"))
+        forebay_harness::tail_of(&self.path("log"))
     }
 
     /// All that daemons have logged.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 
-pub use forebay_report::Row;
-pub use forebay_report::rows::{print, write};
+pub use forebay_harness::Row;
+pub use forebay_harness::rows::{print, write};
 
 use crate::memory::{self, Sample};
 use crate::tally::Tally;

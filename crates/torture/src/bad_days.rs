@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 use rustix::process::Signal;
 
 use self::blocks::{BLOCK_BYTES, expect_blocks, fill, open_synced};
@@ -78,7 +78,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     }
     let mut failed = 0;
     for (name, check) in CHECKS {
-        forebay_children::check_interrupt()?;
+        forebay_harness::check_interrupt()?;
         match check(settings) {
             Ok(()) => report.ok(name),
             Err(error) => {
@@ -100,7 +100,7 @@ fn mounted(settings: &Settings, parent: &Path) -> Result<Place> {
 
 /// The command must fail and say something with `words`.
 fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
-    let output = forebay_children::run(command, DEADLINE)?;
+    let output = forebay_harness::run(command, DEADLINE)?;
     let said = output.complaints.to_lowercase();
     if output.status.success() {
         return Err(format!("{command:?} was not refused").into());
@@ -268,7 +268,7 @@ fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
             .contains("in use, and served")
             .then_some(()))
     };
-    let told = forebay_children::wait_for(DEADLINE, is_told)?;
+    let told = forebay_harness::wait_for(DEADLINE, is_told)?;
     told.ok_or("nobody is told that the mount is in use")?;
     let (count, error) = fill(&file, BLOCKS);
     if let Some(error) = error {

@@ -126,7 +126,7 @@ impl Drop for Disk {
 }
 
 fn run(command: &mut Command) -> Result<String> {
-    forebay_children::output(command, DEADLINE)
+    forebay_harness::output(command, DEADLINE)
 }
 
 /// A program of the system, also where only root looks.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::place::{Form, Place};
@@ -78,7 +78,7 @@ fn exercise(settings: &Settings, form: Form, operations: u64, with_mappings: boo
     if with_mappings {
         command.arg("--mappings");
     }
-    let printed = forebay_children::output(&mut command, DEADLINE)
+    let printed = forebay_harness::output(&mut command, DEADLINE)
         .map_err(|error| format!("{error}\n{}", place.log_tail()))?;
     place.stop()?;
     Ok(printed.trim().parse()?)
@@ -97,7 +97,7 @@ fn run_classic(settings: &Settings, form: Form, operations: u64, classic: &Path)
         .arg("-P")
         .arg(place.scratch(""))
         .arg(place.files().join("file"));
-    forebay_children::output(&mut command, DEADLINE)
+    forebay_harness::output(&mut command, DEADLINE)
         .map_err(|error| format!("{error}\n{}", place.log_tail()))?;
     place.stop()?;
     Ok(operations)

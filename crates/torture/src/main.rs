@@ -190,7 +190,7 @@ const ALL: &[Run] = &[
 fn torture(options: &Options, parts: &[Run]) -> Result<bool> {
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
     eprintln!("torture: seed {seed}");
-    forebay_children::catch_signals()?;
+    forebay_harness::catch_signals()?;
     let pick = |quick, whole| if options.quick { quick } else { whole };
     let own = std::env::current_exe()?;
     let settings = Settings {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_children::{Daemon, Group};
+use forebay_harness::{Daemon, Group};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
@@ -77,7 +77,7 @@ impl Place {
             create
                 .arg(place.pool())
                 .args(["--size", &pool_bytes.to_string()]);
-            forebay_children::output(&mut create, DEADLINE)?;
+            forebay_harness::output(&mut create, DEADLINE)?;
         }
         Ok(place)
     }
@@ -191,7 +191,7 @@ impl Place {
         }
         if self.form != Form::Plain {
             let mut recover = self.command("recover");
-            forebay_children::output(recover.arg(self.pool()), DEADLINE)?;
+            forebay_harness::output(recover.arg(self.pool()), DEADLINE)?;
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Place {
         std::fs::create_dir_all(&to)?;
         let mut copy = std::process::Command::new("cp");
         copy.arg("-a").arg(self.backing()).arg(to.join("files"));
-        forebay_children::output(&mut copy, DEADLINE)?;
+        forebay_harness::output(&mut copy, DEADLINE)?;
         for entry in std::fs::read_dir(self.scratch.path())? {
             let path = entry?.path();
             if path.is_file() {
@@ -239,7 +239,7 @@ impl Place {
 
     /// The last lines that daemons or libraries logged.
     pub fn log_tail(&self) -> String {
-        forebay_children::tail_of(&self.scratch("log"))
+        forebay_harness::tail_of(&self.scratch("log"))
     }
 }
 

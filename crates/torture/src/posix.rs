@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::place::{Form, Place};
@@ -92,7 +92,7 @@ fn check(settings: &Settings, form: Form, tool: &Path) -> Result<Checks> {
         // For what must not work between file systems.
         .arg("-s")
         .arg(place.scratch(""));
-    let output = forebay_children::run(&mut command, DEADLINE)?;
+    let output = forebay_harness::run(&mut command, DEADLINE)?;
     let checks = parse(&output.printed)
         .ok_or_else(|| format!("pjdfstest printed no result: {}", output.tail()))?;
     place.stop()?;

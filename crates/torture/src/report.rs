@@ -1,6 +1,6 @@
 //! What came out: numbers for programs, a line each for people, and what failed.
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 
@@ -55,7 +55,7 @@ impl Report {
     pub fn finish(mut self, is_json: bool) -> Result<bool> {
         let count = self.failures.len() as f64;
         self.row(Row::new("torture_failures", count, "failures"));
-        forebay_report::rows::print(&self.rows, is_json)?;
+        forebay_harness::rows::print(&self.rows, is_json)?;
         for failure in &self.failures {
             eprintln!("FAILED: {failure}");
         }

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
 
@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let scratch = Scratch::new()?;
     let mut lost = 0;
     for case in CASES {
-        forebay_children::check_interrupt()?;
+        forebay_harness::check_interrupt()?;
         let wrong = try_case(&scratch, case).map_err(|error| format!("{}: {error}", case.name))?;
         let sign = if wrong.is_empty() { "ok" } else { "FAILED" };
         println!(
@@ -118,8 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         row("failing_disk_cases", CASES.len(), "cases"),
         row("failing_disk_blocks_lost", lost, "blocks"),
     ];
-    forebay_report::rows::merge(&arguments.report, &rows)?;
-    forebay_report::rows::print(&rows, arguments.json)?;
+    forebay_harness::rows::merge(&arguments.report, &rows)?;
+    forebay_harness::rows::print(&rows, arguments.json)?;
     Ok(lost == 0)
 }
 

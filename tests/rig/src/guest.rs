@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_children::{Group, tail_of, wait_for};
+use forebay_harness::{Group, tail_of, wait_for};
 
 use crate::agent::{MODULES_VARIABLE, SHARED, SHARED_VARIABLE};
 use crate::{Result, Scratch};

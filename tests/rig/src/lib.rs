@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Everything a run makes lies in one [`Scratch`] folder; guests and servers end when their handles
-//! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`forebay_children`]).
+//! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`forebay_harness`]).
 
 pub mod agent;
 pub mod cuts;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-pub use forebay_children::Daemon as Server;
+pub use forebay_harness::Daemon as Server;
 
 use crate::Result;
 
@@ -48,7 +48,7 @@ impl Daemon {
     /// # Errors
     /// It fails, or takes an hour.
     pub fn run(&self, command: &mut Command) -> Result<String> {
-        forebay_children::output(command, RUN_LIMIT)
+        forebay_harness::output(command, RUN_LIMIT)
     }
 
     /// `forebay create`: makes a pool that may be broken on purpose.

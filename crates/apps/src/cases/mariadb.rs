@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_children::Daemon;
+use forebay_harness::Daemon;
 use rustix::process::Signal;
 
 use crate::Result;

@@ -1,6 +1,6 @@
 //! Charts that compare places: rates, and how large a share of all operations took no longer than so long.
 
-use forebay_report::{Chart, Series, Shape, Table};
+use forebay_harness::{Chart, Series, Shape, Table};
 
 use crate::outcome::{Curve, LATENCIES_PER_DECADE, latency_ns};
 use crate::place::Place;

@@ -4,7 +4,7 @@
 mod draw;
 mod paper;
 
-use forebay_report::{Chart, Page, Row, Section, Table};
+use forebay_harness::{Chart, Page, Row, Section, Table};
 
 use crate::context::Context;
 use crate::headline;

@@ -1,7 +1,7 @@
 //! What AutoBahn's figures 11 to 15 show, here of our places: shards of key-value stores and how long their
 //! commits take; small writes by threads to private files, how long they take, and where their time goes.
 
-use forebay_report::{Chart, Section, Series, Shape};
+use forebay_harness::{Chart, Section, Series, Shape};
 
 use crate::context::Context;
 use crate::page::draw::{PLACES, by_place, chart, latencies, shares};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use forebay::RuntimeOptions;
 use forebay_files::{FileBuffer, FileBufferOptions, Marking, SyncKind};
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::context::Context;
@@ -36,7 +36,7 @@ pub fn run(context: &Context) -> Result<Measured> {
         .arg("create")
         .arg(&pool)
         .args(["--size", &POOL_BYTES.to_string()]);
-    forebay_children::output(&mut create, DEADLINE)?;
+    forebay_harness::output(&mut create, DEADLINE)?;
     let buffer = FileBuffer::open(&FileBufferOptions {
         pool,
         root: None,

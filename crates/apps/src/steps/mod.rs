@@ -3,7 +3,7 @@
 mod append_counts;
 mod torture;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::context::Context;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 use serde_json::Value;
 
 use crate::Result;
@@ -37,7 +37,7 @@ pub fn run(context: &Context) -> Result<Measured> {
     if context.pace.is_quick {
         command.arg("--quick");
     }
-    let ended = forebay_children::run(&mut command, DEADLINE)?;
+    let ended = forebay_harness::run(&mut command, DEADLINE)?;
     match rows(&ended.printed) {
         Ok(rows) => Ok(Measured {
             rows,

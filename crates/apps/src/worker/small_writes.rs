@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::outcome::{Curve, Outcome};

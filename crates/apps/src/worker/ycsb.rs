@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::outcome::{Curve, Outcome};

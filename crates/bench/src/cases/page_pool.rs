@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay::{Backing, MediaKind, MemoryStore, Pool, PoolOptions, Region, RegionOptions, Volume};
-use forebay_report::median;
+use forebay_harness::median;
 use rustix::fs::Advice;
 
 use super::Bench;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Pool};
-use forebay_report::median;
+use forebay_harness::median;
 
 use super::Bench;
 use super::dram::FULL_PER_MILLE;

@@ -1,6 +1,6 @@
 //! The paper's numbers beside ours, and a sentence where the shapes differ.
 
-use forebay_report::digits;
+use forebay_harness::digits;
 
 use super::{Figure, FigureResult};
 use crate::paper::{self, Reported, Value};

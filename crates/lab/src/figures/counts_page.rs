@@ -1,6 +1,6 @@
 //! Every engine on every workload, for people: plots, Forebay beside the others, the rows.
 
-use forebay_report::{Chart, Section, Series, Shape, Table, digits};
+use forebay_harness::{Chart, Section, Series, Shape, Table, digits};
 
 use crate::engines::EngineName;
 use crate::measure::CountsRow;

@@ -16,7 +16,7 @@ mod testing;
 mod tinca;
 
 use forebay::{Error, Result};
-use forebay_report::Shape;
+use forebay_harness::Shape;
 
 pub use counts_page::to_text as rows_to_text;
 pub use report::Report;

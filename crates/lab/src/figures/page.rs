@@ -1,7 +1,7 @@
 //! The figures as one page: for each its plot as ratios with the paper's numbers, its plot as
 //! measured, the paper's numbers beside ours, the exact counts, and a sentence on what differs.
 
-use forebay_report::{Chart, Page, Section, Series, Table};
+use forebay_harness::{Chart, Page, Section, Series, Table};
 
 use super::compare::{Comparison, compare, normalised, sentences};
 use super::{FigureResult, Report, counts_page, output};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use forebay_report::{digits, write_file};
+use forebay_harness::{digits, write_file};
 use serde_json::{Value, json};
 
 use super::compare::{compare, sentences};

@@ -1,7 +1,7 @@
 //! The figures of Yan et al., Spindle: A Write-Optimized NVM Cache for Journaling File System
 //! (NPC 2019), over Tinca, the other engines and Forebay.
 
-use forebay_report::Shape;
+use forebay_harness::Shape;
 
 use super::{Figure, Paper, Plan, by_engine};
 use crate::disk::DiskKind;

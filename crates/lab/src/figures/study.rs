@@ -2,7 +2,7 @@
 //! the engines and the memory beneath them. The study's own contenders, bcache and dm-cache, are in
 //! `make rig-grid`; here only their reported numbers stand beside the engines.
 
-use forebay_report::Shape;
+use forebay_harness::Shape;
 
 use super::{Figure, Paper, Plan, PlannedSeries};
 use crate::experiments::{BlockCell, BlockJob, Cell, Contender, Metric, Pattern, Scope};

@@ -2,7 +2,7 @@
 //! (SC 2017), over Classic, the other engines and Forebay.
 
 use forebay::EmulatedMedia;
-use forebay_report::Shape;
+use forebay_harness::Shape;
 
 use super::{Figure, Paper, Plan, PlannedSeries};
 use crate::disk::DiskKind;

@@ -85,7 +85,7 @@ impl Chaos<'_> {
             .arg(self.place.path("pool"))
             .arg("--backing")
             .arg(self.place.backing(VOLUMES[0]));
-        match forebay_children::run(&mut second, SECOND_DEADLINE) {
+        match forebay_harness::run(&mut second, SECOND_DEADLINE) {
             Ok(output) if output.status.code() == Some(EXIT_IN_USE) => {}
             Ok(output) => self.tally.error(format!(
                 "a second daemon on the pool was not refused: {}",

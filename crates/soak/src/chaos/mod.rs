@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use forebay_children::Daemon;
+use forebay_harness::Daemon;
 use forebay_serve::{Client, Request};
 use serde_json::Value;
 

@@ -95,7 +95,7 @@ impl Pause {
         let go = self.folder.join("go");
         let limit = std::time::Duration::from_secs(120);
         let told = || Ok(go.exists().then_some(()));
-        forebay_children::wait_for(limit, told)?.ok_or("nobody says to go on")?;
+        forebay_harness::wait_for(limit, told)?.ok_or("nobody says to go on")?;
         Ok(())
     }
 }

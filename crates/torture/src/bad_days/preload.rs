@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use forebay_children::Group;
+use forebay_harness::Group;
 
 use super::blocks::{BEFORE_PAUSE, BLOCK_BYTES, Filled, Pause, expect_blocks, parse};
 use super::{DEADLINE, POOL_BYTES, SMALL_DISK_BYTES, refused};
@@ -49,7 +49,7 @@ impl Paused {
             (false, None) => Ok(None),
             (false, Some(status)) => Err(format!("it ended before: {status}").into()),
         };
-        forebay_children::wait_for(DEADLINE, is_there)?.ok_or("it never paused")?;
+        forebay_harness::wait_for(DEADLINE, is_there)?.ok_or("it never paused")?;
         Ok(Paused {
             group,
             pause,
@@ -60,7 +60,7 @@ impl Paused {
     /// How it ends, if it does so in time; and how many blocks were acknowledged.
     fn wait(&mut self, limit: Duration) -> Result<Option<(ExitStatus, Filled)>> {
         let group = &mut self.group;
-        let ended = forebay_children::wait_for(limit, || group.ended())?;
+        let ended = forebay_harness::wait_for(limit, || group.ended())?;
         let Some(status) = ended else {
             return Ok(None);
         };
@@ -94,7 +94,7 @@ pub fn full_disk(settings: &Settings) -> Result<()> {
     std::fs::write(&ballast, vec![1; 4 << 20])?;
     File::open(&ballast)?.sync_all()?;
     let mut program = filler(settings, &place, "filled", 4096, false);
-    let output = forebay_children::run(&mut program, DEADLINE)?;
+    let output = forebay_harness::run(&mut program, DEADLINE)?;
     let Filled { count, error } = parse(&output.printed)?;
     if error != libc::ENOSPC {
         return Err(format!("{count} blocks, then error {error}: {}", output.told()).into());
@@ -144,18 +144,18 @@ pub fn removed_behind(settings: &Settings) -> Result<()> {
     // Killed is not yet gone: the pool is its until then.
     let is_free = || {
         let mut recover = place.command("recover");
-        let output = forebay_children::run(recover.arg(place.pool()), DEADLINE)?;
+        let output = forebay_harness::run(recover.arg(place.pool()), DEADLINE)?;
         let is_taken = output.complaints.contains("another process");
         Ok((!is_taken).then_some(output))
     };
-    let output = forebay_children::wait_for(DEADLINE, is_free)?.ok_or("the pool stays in use")?;
+    let output = forebay_harness::wait_for(DEADLINE, is_free)?.ok_or("the pool stays in use")?;
     let names_it = output.complaints.contains("filled") && output.complaints.contains("gone");
     if output.status.success() || !names_it {
         return Err(format!("nobody is told of the file: {}", output.told()).into());
     }
     let mut save = place.command("recover");
     save.arg(place.pool()).arg("--save-lost");
-    forebay_children::output(&mut save, DEADLINE)?;
+    forebay_harness::output(&mut save, DEADLINE)?;
     let folder = place.scratch("");
     let mut saved = Vec::new();
     for entry in std::fs::read_dir(folder)? {

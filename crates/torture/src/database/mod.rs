@@ -9,8 +9,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use fastrand::Rng;
-use forebay_children::Group;
-use forebay_report::Row;
+use forebay_harness::Group;
+use forebay_harness::Row;
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use ledger::{Journal, run as run_ledger};
@@ -126,7 +126,7 @@ fn check(place: &Place, before: u64, heard: Option<u64>) -> Result<u64> {
     if !Path::new(&path).exists() && heard.is_none() {
         return Ok(0);
     }
-    forebay_children::check_interrupt()?;
+    forebay_harness::check_interrupt()?;
     let found = ledger::check(&path)?;
     let acknowledged = heard.unwrap_or(before);
     // The unacknowledged one may be there.

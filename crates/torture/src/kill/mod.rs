@@ -12,7 +12,7 @@ mod tree;
 pub mod worker;
 
 use fastrand::Rng;
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::Result;
 use crate::disk;
@@ -99,7 +99,7 @@ fn by_form(settings: &Settings, form: Form, report: &mut Report, tally: &mut Tal
     let count = settings.kill_rounds.div_ceil(2);
     let before = tally.losses;
     for number in 0..count {
-        forebay_children::check_interrupt()?;
+        forebay_harness::check_interrupt()?;
         let victim = match form {
             Form::Plain => Victim::Program,
             _ if tally.is_cut => Victim::Both,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use forebay_children::Group;
+use forebay_harness::Group;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::choice::Chooser;
@@ -216,7 +216,7 @@ impl Rounds {
         let began = Instant::now();
         let mut streams = Vec::new();
         while streams.len() < THREADS {
-            forebay_children::check_interrupt()?;
+            forebay_harness::check_interrupt()?;
             match self.listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false)?;
@@ -274,7 +274,7 @@ impl Rounds {
             Return::Next if self.place.form.is_mounted() => self.place.start(),
             Return::Next => {
                 let mut command = self.place.program("true".as_ref());
-                forebay_children::output(&mut command, END_DEADLINE).map(drop)
+                forebay_harness::output(&mut command, END_DEADLINE).map(drop)
             }
             Return::Recover => self.place.recover(),
             Return::RecoverTwice => {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use forebay_report::{Row, rows};
+use forebay_harness::{Row, rows};
 use forebay_rig::measure::grid::{self, Contender, Figure};
 use forebay_rig::measure::{ratios, writer, writes};
 use forebay_rig::{Daemon, Result, Scratch, guest};
@@ -94,7 +94,7 @@ fn run(arguments: Arguments) -> Result<()> {
         println!("skipped rig: {why}");
         return Ok(());
     }
-    forebay_children::catch_signals()?;
+    forebay_harness::catch_signals()?;
     match arguments.command {
         Command::Grid(arguments) => run_grid(arguments),
         Command::Ratios(arguments) => run_rows(&arguments, ratios::run),

@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 
 /// True if all is well.
 fn run(command: &Command) -> Result<bool> {
-    forebay_children::catch_signals()?;
+    forebay_harness::catch_signals()?;
     match command {
         Command::Cuts(arguments) => cuts::run(arguments),
         Command::Torn(arguments) => torn::run(arguments),

@@ -32,9 +32,9 @@ pub fn processor_percent(
     let mut guest = place.boot()?;
     file_system::make(&mut guest, FileSystem::Ext4Ordered, super::killed::DEVICE)?;
     guest.must_run("echo content >/mnt/a/file && sync", REST)?;
-    forebay_children::sleep(REST)?;
+    forebay_harness::sleep(REST)?;
     let (began, used_before) = (Instant::now(), processor_time(&server)?);
-    forebay_children::sleep(time)?;
+    forebay_harness::sleep(time)?;
     let used = processor_time(&server)? - used_before;
     let percent = 100.0 * used.as_secs_f64() / began.elapsed().as_secs_f64();
     guest.must_run("umount /mnt/a", REST)?;

@@ -143,7 +143,7 @@ pub fn run(
         };
         let job = load.start(&mut guest)?;
         warm_up(&load, &mut guest, &job)?;
-        forebay_children::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
+        forebay_harness::sleep(Duration::from_millis(rng.u64(..LOAD_MS_MAX)))?;
         let reports = guest.shared().to_path_buf();
         let reported = || load.acknowledged_in(&reports);
         let reported_before = cut(session.kind, &mut rng, guest, &mut server, &reported)?;
@@ -181,7 +181,7 @@ pub fn run(
 /// # Errors
 /// The load ended, or takes a minute.
 pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
-    let warm = forebay_children::wait_for(WARM_LIMIT, || {
+    let warm = forebay_harness::wait_for(WARM_LIMIT, || {
         if let Some(output) = guest.poll(job)? {
             let (status, text) = (output.status, output.text);
             return Err(Failure::from(format!(
@@ -223,7 +223,7 @@ fn cut(
     match kind {
         Kind::Daemon => {
             let before = kill_server()?;
-            forebay_children::sleep(pause)?;
+            forebay_harness::sleep(pause)?;
             guest.cut_power()?;
             Ok(before)
         }

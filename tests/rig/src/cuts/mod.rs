@@ -14,8 +14,8 @@ pub(crate) mod volatile_store;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use forebay_harness::Row;
 use forebay_lab::engines::EngineName;
-use forebay_report::Row;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{Result, Scratch, guest};
@@ -172,7 +172,7 @@ fn run_session(
     session: &Session,
     done: &mut dyn FnMut(Round),
 ) -> Result<()> {
-    forebay_children::check_interrupt()?;
+    forebay_harness::check_interrupt()?;
     let result = match session.kind {
         Kind::Shadow(_) | Kind::EarlyAnswers | Kind::WithoutFence => {
             let failures = arguments.report.with_file_name("failed");
@@ -188,7 +188,7 @@ fn run_session(
 
 fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Result<bool> {
     if is_whole(arguments) {
-        forebay_report::rows::merge(&arguments.report, rows)?;
+        forebay_harness::rows::merge(&arguments.report, rows)?;
     }
     match arguments.json {
         true => println!(
@@ -200,7 +200,7 @@ fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Resu
                 name, value, unit, ..
             } in rows
             {
-                let value = value.map_or("-".into(), forebay_report::digits);
+                let value = value.map_or("-".into(), forebay_harness::digits);
                 println!("{name:<28} {value:>12} {unit}");
             }
         }

@@ -133,7 +133,7 @@ fn take_cuts(
     warm_up(load, &mut guest, &job)?;
     let mut cuts = Vec::new();
     for _ in 0..session.rounds {
-        forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+        forebay_harness::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
         let (of_load, shared) = (*load, guest.shared().to_path_buf());
         let reported = move || of_load.acknowledged_in(&shared);
         let (before, cut, after) = if is_early {

@@ -164,7 +164,7 @@ impl Machine {
         let early = self.early.as_ref().expect("it answers early");
         let shadow = self.shadow.as_ref().expect("only shadow memory is cut");
         early.hold(true);
-        let due = forebay_children::wait_for(CUT_LIMIT, || Ok(is_due()?.then_some(())));
+        let due = forebay_harness::wait_for(CUT_LIMIT, || Ok(is_due()?.then_some(())));
         let before = reported();
         let (media, store) = shadow.crash_state_with(|| self.store.crash_state());
         let after = reported();
@@ -203,7 +203,7 @@ impl Machine {
             let _ = give.send((before, Cut { media, store }, reported()));
         };
         shadow.set_hook(Some(Arc::new(hook)));
-        let taken = forebay_children::wait_for(CUT_LIMIT, || Ok(taken.try_recv().ok()));
+        let taken = forebay_harness::wait_for(CUT_LIMIT, || Ok(taken.try_recv().ok()));
         shadow.set_hook(None);
         taken?.ok_or_else(|| "the pool did too little to be cut".into())
     }

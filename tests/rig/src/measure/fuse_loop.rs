@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use super::MIB;
 use super::fio::Pace;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay_report::{Row, median, rows};
+use forebay_harness::{Row, median, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::fio::{self, Outcome, Pace};
@@ -235,7 +235,7 @@ fn write(folder: &Path, results: &[Measured], is_quick: bool) -> Result<Vec<Row>
     let json = folder.join("grid.json");
     rows::write(&json, &list)?;
     let csv = csv(results);
-    forebay_report::write_file(&folder.join("grid.csv"), csv.as_bytes())?;
+    forebay_harness::write_file(&folder.join("grid.csv"), csv.as_bytes())?;
     let json = std::fs::read_to_string(&json)?;
     grid_page::page(results, is_quick, json, csv).write(&folder.join("grid.html"))?;
     Ok(list)

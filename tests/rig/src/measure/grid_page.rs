@@ -1,6 +1,6 @@
 //! The grid as a page: the plots of the study's figures 5, 7, 8, 9 and 11, ours beside the kernel's.
 
-use forebay_report::{Chart, Page, Section, Series, Shape};
+use forebay_harness::{Chart, Page, Section, Series, Shape};
 
 use super::grid::{Measured, shown};
 use super::points::{FITTING_BYTES, Figure};

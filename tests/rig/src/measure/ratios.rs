@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use forebay_report::{Row, median};
+use forebay_harness::{Row, median};
 use indicatif::ProgressBar;
 
 use super::fio::{self, Access, Engine, Job, Pace};

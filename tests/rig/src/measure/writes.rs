@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 use indicatif::ProgressBar;
 
 use super::ours::{FrontEnd, Ours};

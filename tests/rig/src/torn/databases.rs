@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use forebay_children::Group;
+use forebay_harness::Group;
 
 use super::arrivals::Notes;
 use super::machine::{Cut, Machine};
@@ -165,7 +165,7 @@ impl Database {
         let pool = folder.join("pool");
         for cut in &taken {
             for _ in 0..images {
-                forebay_children::check_interrupt()?;
+                forebay_harness::check_interrupt()?;
                 result.rounds += 1;
                 match self.recover(cut, &pool, [&file, &place], &mut rng) {
                     Ok(()) => result.clean += 1,
@@ -197,10 +197,10 @@ impl Database {
         let mut load = self.command("load", place);
         load.stdout(Stdio::null()).stderr(Stdio::null());
         let mut loading = Group::start(&mut load)?;
-        forebay_children::sleep(WARM_UP)?;
+        forebay_harness::sleep(WARM_UP)?;
         let mut taken = Vec::new();
         for _ in 0..cuts {
-            forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+            forebay_harness::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
             taken.push(machine.cut());
         }
         loading.kill()?;

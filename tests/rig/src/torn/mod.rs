@@ -12,7 +12,7 @@ mod trial;
 
 use std::path::PathBuf;
 
-use forebay_report::Row;
+use forebay_harness::Row;
 
 use crate::{Result, Scratch, guest};
 use cases::{CASES, Case, Expectation, FrontEnd};
@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             println!("skipped torn pages, {}: {why}", case.name);
             continue;
         }
-        forebay_children::check_interrupt()?;
+        forebay_harness::check_interrupt()?;
         let trial = Trial::run(case, &scratch, arguments.quick, seed)
             .map_err(|error| format!("{}: {error}", case.name))?;
         let is_as_expected = match case.expectation {
@@ -79,9 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut rows = sums.rows();
     is_good &= try_databases(arguments, &scratch, seed, &mut rows)?;
     if arguments.only.is_none() {
-        forebay_report::rows::merge(&arguments.report, &rows)?;
+        forebay_harness::rows::merge(&arguments.report, &rows)?;
     }
-    forebay_report::rows::print(&rows, arguments.json)?;
+    forebay_harness::rows::print(&rows, arguments.json)?;
     if !is_good {
         eprintln!("FAILED; seed {seed}");
     }

@@ -181,10 +181,10 @@ impl Place<'_> {
 
     /// Cuts at random moments; of a control, when a page is there in part.
     fn take_cuts(&self, machine: &Machine, cuts: usize, rng: &mut Rng) -> Result<Vec<Cut>> {
-        forebay_children::sleep(WARM_UP)?;
+        forebay_harness::sleep(WARM_UP)?;
         let mut taken = Vec::new();
         for _ in 0..cuts {
-            forebay_children::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
+            forebay_harness::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
             taken.push(match self.case.expectation {
                 Expectation::Torn => machine.cut_within_a_page()?,
                 Expectation::Whole | Expectation::Open => machine.cut(),
@@ -199,7 +199,7 @@ impl Place<'_> {
         let mut torn = 0;
         for cut in cuts {
             for _ in 0..images {
-                forebay_children::check_interrupt()?;
+                forebay_harness::check_interrupt()?;
                 let machine = Machine::recover(cut, rng, &pool)?;
                 let mut looped = Looped::new(Arc::clone(&machine.device), &file, true)?;
                 looped.mount(self.case.file_system, self.case.options, &place)?;

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use crate::chart::Chart;
-use crate::escape;
-use crate::table::Table;
+use super::chart::Chart;
+use super::escape;
+use super::table::Table;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -69,7 +69,7 @@ impl Page {
     ///
     /// Errors: the file cannot be written; it is then as it was.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        crate::write_file(path, self.to_html().as_bytes())
+        super::write_file(path, self.to_html().as_bytes())
     }
 
     fn contents(&self, html: &mut String) {
@@ -152,7 +152,7 @@ fn link(name: &str, kind: &str, content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::{Series, Shape};
+    use crate::report::{Series, Shape};
 
     fn page() -> Page {
         let chart = Chart {

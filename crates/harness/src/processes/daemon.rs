@@ -143,7 +143,7 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MINUTE, shell};
+    use crate::processes::testing::{MINUTE, shell};
 
     fn start(script: &str) -> Result<Daemon> {
         let log = tempfile::NamedTempFile::new().expect("a file");

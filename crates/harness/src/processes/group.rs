@@ -124,7 +124,7 @@ impl Drop for Group {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MINUTE, shell};
+    use crate::processes::testing::{MINUTE, shell};
 
     #[test]
     fn a_kill_ends_the_whole_group() {

@@ -90,7 +90,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::testing::{MINUTE, shell};
+    use crate::processes::testing::{MINUTE, shell};
 
     #[test]
     fn what_is_printed_is_returned_and_a_failure_says_why() {

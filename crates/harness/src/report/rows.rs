@@ -105,7 +105,7 @@ fn is_commit(row: &Value) -> bool {
 }
 
 fn write_list(path: &Path, list: Vec<Value>, commit: &str) -> io::Result<()> {
-    crate::write_file(path, text(list, commit)?.as_bytes())
+    super::write_file(path, text(list, commit)?.as_bytes())
 }
 
 /// The list and the commit, as it stands in a file.
@@ -124,7 +124,7 @@ pub fn print(rows: &[Row], is_json: bool) -> io::Result<()> {
         return out.write_all(text(list, &commit_hash())?.as_bytes());
     }
     for row in rows {
-        let value = row.value.map_or("-".into(), crate::digits);
+        let value = row.value.map_or("-".into(), super::digits);
         let note = row.note.unwrap_or("");
         let line = format!("{:<46} {value:>12} {} {note}", row.name, row.unit);
         writeln!(out, "{}", line.trim_end())?;

@@ -1,6 +1,6 @@
 //! What a plot shows: series over named places, and the same as a table.
 
-use crate::table::Table;
+use super::table::Table;
 
 /// How the numbers are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crate::chart::{Chart, Shape};
-use crate::scale::Scale;
-use crate::{digits, escape};
+use super::chart::{Chart, Shape};
+use super::scale::Scale;
+use super::{digits, escape};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 340.0;
@@ -243,7 +243,7 @@ fn mark(index: usize, x: f64, y: f64, hint: &str, svg: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::Series;
+    use crate::report::Series;
 
     fn chart(shape: Shape) -> Chart {
         Chart {

@@ -15,11 +15,6 @@ pub use group::Group;
 pub use interrupt::{catch_signals, check_interrupt, sleep, wait_for};
 pub use output::{Output, output, run};
 
-/// Whatever went wrong, in words.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// A result with such a failure.
-pub type Result<T> = std::result::Result<T, Failure>;
-
 /// How much of what a program printed is told.
 const TAIL_LINES: usize = 30;
 
@@ -38,7 +33,7 @@ pub fn tail_of(log: &std::path::Path) -> String {
 }
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     use std::process::Command;
     use std::time::Duration;
 

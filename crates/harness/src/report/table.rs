@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{digits, escape};
+use super::{digits, escape};
 
 /// Columns, and rows that begin with a text and go on with numbers.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,20 @@
+//! What the programs that verify and measure Forebay share, each part once: programs started, waited for and
+//! ended with everything they started; signals that become errors; reports as rows and as pages with plots.
+//!
+//! It imports nothing of ours: what is tested runs behind it, as a program.
+
+mod processes;
+mod report;
+
+pub use processes::{
+    Daemon, Group, Output, catch_signals, check_interrupt, output, run, sleep, tail, tail_of,
+    wait_for,
+};
+pub use report::{
+    Chart, Page, Row, Section, Series, Shape, Table, digits, median, rows, write_file,
+};
+
+/// Whatever went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// A result with such a failure.
+pub type Result<T> = std::result::Result<T, Failure>;
