@@ -2,7 +2,7 @@
 //! on, in turn with its references in one run.
 //!
 //! Prints a table of the rows, their bars and goals, and writes them as `report.json`. What is
-//! measured how is said in the files of `cases`, and in `docs/performance.md`.
+//! measured how is said in the files of `cases`, and in `docs/measured/performance.md`.
 
 mod allocator;
 mod cases;

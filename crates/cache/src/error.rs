@@ -100,7 +100,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The backing has newer data in another pool, or the pool is an old copy, or the backing is
-    /// (`docs/marks.md`). Nothing was changed.
+    /// (`docs/inside/marks.md`). Nothing was changed.
     #[error("{}: {found}; {todo}", path.display())]
     Stale {
         /// The backing.

@@ -10,7 +10,7 @@
 //!
 //! The folders of the sources are layers, the lowest first: `backing` and `media` are what data lies on, `log`
 //! and `table` what is known of it, `policy` the choices that no correctness depends on, `recovery` and
-//! `engine` the protocol of `docs/commit-and-recovery.md`, `background` what works behind the callers' backs,
+//! `engine` the protocol of `docs/inside/protocol.md`, `background` what works behind the callers' backs,
 //! `api` what programs call.
 
 /// The README's example must compile and run.

@@ -54,7 +54,7 @@ pub enum VerifyPolicy {
 /// Which blocks leave first when space is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReplacementPolicy {
-    /// The default: whichever measures best, see `docs/performance.md`.
+    /// The default: whichever measures best, see `docs/measured/performance.md`.
     #[default]
     Sieve,
     /// Least recently used, as the papers have it.

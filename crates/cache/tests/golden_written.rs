@@ -214,7 +214,7 @@ fn path(name: &str, member: usize) -> PathBuf {
     PathBuf::from(format!("{folder}/written-{name}-{member}.pool"))
 }
 
-/// What kinds of elements the records of the current incarnation have, by `docs/media-format.md`.
+/// What kinds of elements the records of the current incarnation have, by `docs/inside/format.md`.
 fn kinds(image: &[u8]) -> BTreeSet<&'static str> {
     let plan = Plan::of(image);
     let mut kinds = BTreeSet::new();

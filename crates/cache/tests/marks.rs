@@ -1,5 +1,5 @@
 //! A backing names the pool that has its newest data: lost pools, old pools and old backings are noticed.
-//! The page is `docs/marks.md`.
+//! The page is `docs/inside/marks.md`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

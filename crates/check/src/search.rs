@@ -18,7 +18,7 @@ pub const SEEDS: [u64; 3] = [1_000_000, 2_000_000, 3_000_000];
 /// Images that each of them recovers at most.
 pub const IMAGES_MAX: u64 = 50_000;
 
-/// The papers' protocols that lose data as printed; `docs/papers.md` says which and how.
+/// The papers' protocols that lose data as printed; `docs/inside/papers.md` says which and how.
 const PRINTED_LOSES: [EngineName; 3] =
     [EngineName::Classic, EngineName::Tinca, EngineName::Spindle];
 

@@ -5,7 +5,7 @@ use std::io;
 
 use forebay_serve::{ClientError, RefusalKind};
 
-/// Every exit code and what it says; `--help`, the man pages and `docs/operating.md` repeat it.
+/// Every exit code and what it says; `--help`, the man pages and `docs/using/operating.md` repeat it.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "done"),
     (1, "failed"),
@@ -157,11 +157,11 @@ mod tests {
 
     #[test]
     fn every_failure_has_a_documented_code() {
-        let page = include_str!("../../../docs/operating.md");
+        let page = include_str!("../../../docs/using/operating.md");
         for (code, meaning) in EXIT_CODES {
             assert!(
                 page.contains(&format!("| {code} | {meaning} |")),
-                "docs/operating.md lacks the row of exit code {code}: {meaning}"
+                "docs/using/operating.md lacks the row of exit code {code}: {meaning}"
             );
         }
         let failures = [

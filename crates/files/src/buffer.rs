@@ -47,7 +47,7 @@ pub struct FileBufferOptions {
     pub root: Option<PathBuf>,
     /// How the pool is opened.
     pub runtime: RuntimeOptions,
-    /// When the files' mark is written (`docs/marks.md`).
+    /// When the files' mark is written (`docs/inside/marks.md`).
     pub mark: Marking,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Every engine stores real data in a real region, serves reads and writes, evicts, writes back and
 //! recovers after a crash; its lines and fences are those that the region counted. What a paper
-//! leaves open, and where its protocol as printed loses data, is in `docs/papers.md`.
+//! leaves open, and where its protocol as printed loses data, is in `docs/inside/papers.md`.
 
 pub mod disk;
 pub mod engines;

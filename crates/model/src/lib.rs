@@ -1,4 +1,4 @@
-//! An executable model of the protocol in `docs/commit-and-recovery.md`.
+//! An executable model of the protocol in `docs/inside/protocol.md`.
 //!
 //! A [`world::World`] is one small pool with every store pending until fenced; [`action`] says what may happen next, power
 //! cuts and kills included; [`explore`] goes through every state or walks at random; [`rules`] names the rules that can be

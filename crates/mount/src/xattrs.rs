@@ -20,7 +20,7 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 /// The administrator's own: the backing tells them to us, and users must not see them.
 const TRUSTED: &[u8] = b"trusted.";
 
-/// The mark of the directory that is served (`docs/marks.md`): it belongs to the pool alone.
+/// The mark of the directory that is served (`docs/inside/marks.md`): it belongs to the pool alone.
 fn is_mark(inode: INodeNo, name: &[u8]) -> bool {
     let names = [TRUSTED_ATTRIBUTE, USER_ATTRIBUTE];
     inode == INodeNo::ROOT && names.iter().any(|mark| mark.as_bytes() == name)

@@ -12,7 +12,7 @@ pub const POOL: &str = "FOREBAY_POOL";
 /// Globs of the covered paths, separated by colons. Default: all below the working directory in
 /// which the process begins.
 pub const COVER: &str = "FOREBAY_COVER";
-/// Where the files' mark lies (`docs/marks.md`). Default: in the user's state directory.
+/// Where the files' mark lies (`docs/inside/marks.md`). Default: in the user's state directory.
 pub const MARK: &str = "FOREBAY_MARK";
 /// A file to which a line is added for each noteworthy event. Default: none.
 pub const LOG: &str = "FOREBAY_LOG";

@@ -5,7 +5,7 @@
 #   run.sh KERNEL.deb FOREBAY
 #
 # KERNEL.deb is a linux-image package with ublk_drv (Debian's 6.12 has it, 6.1 has not; see
-# docs/ublk.md), FOREBAY a command that was built with the feature ublk. Needs qemu-system-x86,
+# docs/using/ublk.md), FOREBAY a command that was built with the feature ublk. Needs qemu-system-x86,
 # busybox-static, cpio, xz-utils, fio, e2fsprogs. The guest writes to its own /mnt, /run and /dev.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")

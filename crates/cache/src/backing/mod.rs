@@ -157,7 +157,7 @@ pub trait BackingStore: Send + Sync {
         false
     }
 
-    /// Where the store keeps its mark, by which a lost pool is noticed (`docs/marks.md`). Without one
+    /// Where the store keeps its mark, by which a lost pool is noticed (`docs/inside/marks.md`). Without one
     /// nothing is noticed.
     fn mark_place(&self) -> Option<&dyn MarkPlace> {
         None

@@ -1,4 +1,4 @@
-//! Marks: what a backing says of the pool that has its newest data. `docs/marks.md` is the protocol.
+//! Marks: what a backing says of the pool that has its newest data. `docs/inside/marks.md` is the protocol.
 //!
 //! A mark is a few lines of text with a CRC, small enough for an extended attribute. A writer makes
 //! it durable before its next step; see [`MarkPlace`](crate::MarkPlace).

@@ -1,4 +1,4 @@
-//! Every byte that lives on the media, declared once. `docs/media-format.md` draws this file.
+//! Every byte that lives on the media, declared once. `docs/inside/format.md` draws this file.
 //!
 //! All structs are little-endian, `repr(C)`, without padding; reserved bytes are zero. What was
 //! read is `Raw…`-like until `validate` in the module that owns it has looked at it. Numbers are
@@ -191,7 +191,7 @@ media_struct!(
         path_bytes: u32,
         reserved0: u32,
         path: [u8; VOLUME_PATH_BYTES],
-        /// As in the backing's mark (`docs/marks.md`); 0: there never was one.
+        /// As in the backing's mark (`docs/inside/marks.md`); 0: there never was one.
         generation: u64,
         /// How far the volume is in it: 0 no mark, 1 starting, 2 open, 3 clean.
         stage: u32,
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_page_that_draws_this_has_the_same_sizes() {
-        let page = include_str!("../../../../docs/media-format.md");
+        let page = include_str!("../../../../docs/inside/format.md");
         let sizes = [
             ("superblock", SUPERBLOCK_BYTES),
             ("incarnation line", INCARNATION_BYTES),

@@ -1,4 +1,4 @@
-//! What the daemon answers on its control socket; `docs/control-socket.md` lists it for clients.
+//! What the daemon answers on its control socket; `docs/using/control-socket.md` lists it for clients.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

@@ -110,7 +110,7 @@ pub struct EngineOptions {
     pub as_printed: bool,
     /// A read that misses brings the block into the cache.
     pub fill_on_read: bool,
-    /// Take a disk although its mark says that its newest data is elsewhere (`docs/marks.md`).
+    /// Take a disk although its mark says that its newest data is elsewhere (`docs/inside/marks.md`).
     pub accept_stale: bool,
     /// Forebay's own threads for write-back; without, its caller drives it.
     pub background: bool,

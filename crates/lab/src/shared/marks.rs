@@ -1,4 +1,4 @@
-//! The mark of the disk behind an engine of the papers, as a pool's (`docs/marks.md`): two lines behind
+//! The mark of the disk behind an engine of the papers, as a pool's (`docs/inside/marks.md`): two lines behind
 //! the header, written in turn, stand for a volume's line.
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The control socket: how a command asks the daemon that owns a pool.
 //!
-//! One JSON object a line each way; `docs/control-socket.md` lists them. The socket lies beside the
+//! One JSON object a line each way; `docs/using/control-socket.md` lists them. The socket lies beside the
 //! pool's first member, is named after it with `.sock` added, and only its owner may open it (mode
 //! 0600). [`protocol`] knows lines, [`server`] the daemon's side, [`client`] the command's.
 

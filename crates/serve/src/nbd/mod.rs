@@ -10,7 +10,7 @@
 //!   socket, tls
 //! ```
 //!
-//! All connections see one coherent disk, and every answered write is durable; see `docs/nbd.md`.
+//! All connections see one coherent disk, and every answered write is durable; see `docs/using/nbd.md`.
 
 mod address;
 mod connection;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! One guest at a time has the disk, and every request answered is durable; see
-//! `docs/vhost-user.md`.
+//! `docs/using/vhost-user.md`.
 
 mod config;
 mod dispatch;

@@ -1,6 +1,6 @@
 //! Power cuts under real file systems: what had been acknowledged has to be there afterwards.
 //!
-//! `docs/power-cuts.md` says what each kind of cut proves and what it does not.
+//! `docs/inside/power-cuts.md` says what each kind of cut proves and what it does not.
 
 mod early_device;
 mod file_system;

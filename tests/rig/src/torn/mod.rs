@@ -1,6 +1,6 @@
 //! Torn pages: is a page that a program writes as one all there or not at all after a power cut?
 //!
-//! `docs/torn-writes.md` says what splits writes on the way to a disk, and what came out.
+//! `docs/inside/torn-writes.md` says what splits writes on the way to a disk, and what came out.
 
 pub mod arrivals;
 mod cases;

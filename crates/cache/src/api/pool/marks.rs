@@ -1,4 +1,4 @@
-//! The order of steps between a volume's line and its backing's mark. `docs/marks.md` is the protocol.
+//! The order of steps between a volume's line and its backing's mark. `docs/inside/marks.md` is the protocol.
 
 use std::path::Path;
 

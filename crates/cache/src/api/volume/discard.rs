@@ -1,6 +1,6 @@
 //! Discards of whole ranges: zero entries for what is cached, zeroes behind the cache for the rest.
 //!
-//! No lock is held while the backing zeroes; `docs/commit-and-recovery.md` says what orders it against
+//! No lock is held while the backing zeroes; `docs/inside/protocol.md` says what orders it against
 //! write-back, fills, changes of part of a block, and detach.
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The checkpoint: what the table holds durably, the log need not repeat.
 //!
 //! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
-//! undo newer ones. The steps carry the numbers of `docs/commit-and-recovery.md`.
+//! undo newer ones. The steps carry the numbers of `docs/inside/protocol.md`.
 
 mod touched;
 

@@ -2,7 +2,7 @@
 //!
 //! Here is the only way in which a mapping with a record changes: writes, deltas, appends, zeroes and
 //! evictions all pass `commit`, or `commit_whole` and `commit_one` where they are whole blocks. The
-//! steps carry the numbers of `docs/commit-and-recovery.md`.
+//! steps carry the numbers of `docs/inside/protocol.md`.
 
 mod appended;
 mod one;

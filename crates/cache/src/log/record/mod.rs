@@ -1,7 +1,7 @@
 //! Log records: what one committed transaction leaves in its lane.
 //!
 //! A record is a 32-byte header, 24-byte elements, then the redo bytes of its deltas, padded to
-//! whole cache lines. `docs/commit-and-recovery.md` says what each kind means to recovery.
+//! whole cache lines. `docs/inside/protocol.md` says what each kind means to recovery.
 
 mod small;
 mod whole;

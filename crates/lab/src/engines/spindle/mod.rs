@@ -6,7 +6,7 @@
 //! one sub-block of inode size at a time, with the way back in a log.
 //!
 //! By default it keeps what an engine promises under every crash image; `as_printed` leaves out the
-//! repairs, each of which is one place with a comment "as printed". `docs/papers.md` lists them.
+//! repairs, each of which is one place with a comment "as printed". `docs/inside/papers.md` lists them.
 //!
 //! One lock is around everything in DRAM, held for a whole commit, read or flush: the paper has one
 //! committing transaction.

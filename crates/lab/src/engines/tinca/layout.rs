@@ -196,7 +196,7 @@ pub(super) struct Entry {
 impl Entry {
     /// The two words of the entry.
     ///
-    /// **Differs from the paper** (docs/papers.md, Tinca, finding 2): Figure 5 has the role in word 0,
+    /// **Differs from the paper** (docs/inside/papers.md, Tinca, finding 2): Figure 5 has the role in word 0,
     /// and a bit for "in use" can then only stand there too. Ours have both in word 1, which is whole
     /// after a power cut, so that it alone says what the entry is.
     pub(super) fn words(&self, protocol: Protocol) -> [u64; 2] {

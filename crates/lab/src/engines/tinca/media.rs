@@ -46,7 +46,7 @@ impl Media {
         self.persist(self.geometry.entry(index), ENTRY_BYTES as usize)
     }
 
-    /// **Differs from the paper** (docs/papers.md, Tinca, finding 2): it stores the 16 bytes at once,
+    /// **Differs from the paper** (docs/inside/papers.md, Tinca, finding 2): it stores the 16 bytes at once,
     /// which a power cut may tear either way. Ours stores word 0, then word 1. Stores to one line
     /// survive in program order, so that where word 1 is new, word 0 is new too.
     fn store_entry(&self, index: u32, words: [u64; 2]) {
@@ -121,7 +121,7 @@ impl Media {
 
     /// Makes durable what recovery is about to believe.
     ///
-    /// **Differs from the paper** (docs/papers.md, Tinca, finding 6): after a mere kill, stores are
+    /// **Differs from the paper** (docs/inside/papers.md, Tinca, finding 6): after a mere kill, stores are
     /// visible that no fence has made durable. A power cut would take them back after slots that they
     /// had freed were used again. The fence orders them before everything that recovery stores.
     pub(super) fn settle(&self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Tinca, the transactional NVM disk cache (SC'17; docs/papers.md): commits in place by switching the
+//! Tinca, the transactional NVM disk cache (SC'17; docs/inside/papers.md): commits in place by switching the
 //! role of blocks, so that nothing is written twice.
 //!
 //! What `commit` returned `Ok` for survives a power cut; what it did not return for is there whole or
@@ -36,7 +36,7 @@ use media::Media;
 use state::State;
 
 /// Which protocol the media holds. They differ in what an entry's words say, in how an entry is stored
-/// and in what recovery looks at; docs/papers.md says why.
+/// and in what recovery looks at; docs/inside/papers.md says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     /// Ours: the same lines and fences, and nothing is lost.

@@ -102,7 +102,7 @@ fn uncommitted(
         // It has no entry if an earlier recovery has revoked it already.
         found.extend(by_block.get(&disk_block));
     }
-    // **Differs from the paper** (docs/papers.md, Tinca, finding 1): it looks for log blocks only where
+    // **Differs from the paper** (docs/inside/papers.md, Tinca, finding 1): it looks for log blocks only where
     // Head = Tail. The block after the last one that Head counts may be a log block too.
     if media.protocol == Protocol::Hardened || in_ring.is_empty() {
         let is_log = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.is_log);

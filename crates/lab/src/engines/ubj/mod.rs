@@ -8,7 +8,7 @@
 //!
 //! It guarantees what [`Engine`] asks for. The invariants stand where they are kept: I1 and I2 in
 //! `commit`, C1 and C2 in `checkpoint`, R1 and R2 in `recover`. What the papers leave open is in
-//! `docs/papers.md`; they print no protocol, so there is none to keep as printed.
+//! `docs/inside/papers.md`; they print no protocol, so there is none to keep as printed.
 
 mod checkpoint;
 mod commit;

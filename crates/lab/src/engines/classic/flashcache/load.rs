@@ -47,7 +47,7 @@ impl Flashcache {
         Ok(cache)
     }
 
-    /// **Differs from what is printed** (docs/papers.md, Classic, finding 2), which believes what it
+    /// **Differs from what is printed** (docs/inside/papers.md, Classic, finding 2), which believes what it
     /// sees.
     fn settle(&self) -> Result<()> {
         if self.geometry.as_printed || mutated(Mutant::ClassicBeliefNotDurable) {

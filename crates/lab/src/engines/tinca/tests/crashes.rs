@@ -1,5 +1,5 @@
 //! Power cuts: the default protocol survives them all, the printed one does not. Each finding of
-//! docs/papers.md has a test here that names the image.
+//! docs/inside/papers.md has a test here that names the image.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
