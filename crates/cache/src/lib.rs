@@ -35,7 +35,6 @@ mod table;
 #[doc(hidden)]
 pub mod testing;
 
-pub use api::engine::{Engine, EngineStats, EngineTransaction};
 pub use api::extents::BlockState;
 pub use api::maintenance::VolumeUsage;
 pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};

@@ -7,7 +7,8 @@ use crate::subject::Refusal;
 #[cfg(test)]
 use crate::toy;
 use crate::world::{Image, World};
-use forebay::{Backing, Engine, Error};
+use forebay::{Backing, Error};
+use forebay_lab::Engine;
 use forebay_lab::engines::{self, EngineName, EngineOptions};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};

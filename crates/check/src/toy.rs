@@ -3,8 +3,9 @@
 //! The region holds one transaction. Commit brings the transaction before to the backing, stores
 //! this one's blocks, and then the word that says how many there are.
 
-use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Result, WriteRun};
+use forebay::{Backing, Error, Region, Result, WriteRun};
 use forebay_lab::engines::EngineOptions;
+use forebay_lab::{Engine, EngineStats, EngineTransaction};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use forebay::{Backing, Engine, MediaKind, Region};
+use forebay::{Backing, MediaKind, Region};
+use forebay_lab::Engine;
 use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
 
 use crate::arguments::Trust;

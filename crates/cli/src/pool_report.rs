@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use forebay::{BackingCounters, Counters, Engine, Pool, TallySums, VolumeStats};
+use forebay::{BackingCounters, Counters, Pool, TallySums, VolumeStats};
+use forebay_lab::Engine;
 use forebay_lab::engines::EngineName;
 use serde_json::{Value, json};
 

@@ -6,6 +6,7 @@
 //! leaves open, and where its protocol as printed loses data, is in `docs/inside/papers.md`.
 
 pub mod disk;
+mod engine;
 pub mod engines;
 pub mod experiments;
 pub mod figures;
@@ -18,3 +19,5 @@ mod shared;
 #[cfg(test)]
 mod testing;
 pub mod workload;
+
+pub use engine::{Engine, EngineStats, EngineTransaction};

@@ -6,7 +6,8 @@ mod disk;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use forebay::{Backing, Engine, Region, Result};
+use crate::Engine;
+use forebay::{Backing, Region, Result};
 use forebay_pmem::shadow::{Shadow, ShadowEvent, ShadowModel};
 
 use crate::engines::{EngineName, EngineOptions, create, open};

@@ -14,7 +14,7 @@ const MAPPED_BYTES_MIN: libc::c_int = 256 << 10;
 
 /// So many zero bytes of fresh memory, which come cleared; `None` where there is no memory. Whatever is as
 /// large as a client says is made here, so that the client is refused and the process goes on.
-pub(crate) fn zeroed(bytes: usize) -> Option<Vec<u8>> {
+pub fn zeroed(bytes: usize) -> Option<Vec<u8>> {
     let Ok(layout) = std::alloc::Layout::array::<u8>(bytes) else {
         return None;
     };
@@ -28,7 +28,7 @@ pub(crate) fn zeroed(bytes: usize) -> Option<Vec<u8>> {
 }
 
 /// The error of a request that there is no memory for.
-pub(crate) fn no_memory(bytes: usize) -> std::io::Error {
+pub fn no_memory(bytes: usize) -> std::io::Error {
     // With a number, which is what kernels and clients are told.
     let error = std::io::Error::from_raw_os_error(libc::ENOMEM);
     tracing::warn!(bytes, %error, "a request is refused for want of memory");

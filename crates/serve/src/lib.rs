@@ -5,18 +5,16 @@
 //!           |  FUSE requests       |  NBD            |  vhost-user         |  JSON lines
 //!       fuse_disk                 nbd              vhost             control
 //!           |  BlockDevice         |                 |                   |
-//!     volume_device        engine_device    (or memory_device in tests)
-//!           |  transactions        |
-//!        forebay::Volume    forebay::Engine
+//!     volume_device        (memory_device in tests, an engine of the lab)
+//!           |  transactions
+//!        forebay::Volume
 //! ```
 //!
-//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] and [`EngineDevice`]
-//! know the core.
+//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] knows the core.
 
 pub mod allocator;
 pub mod block_device;
 pub mod control;
-pub mod engine_device;
 pub mod fuse_disk;
 mod jobs;
 pub mod latency;
@@ -24,7 +22,7 @@ mod log_rate_limit;
 pub mod memory_device;
 pub mod mount_point;
 pub mod nbd;
-mod parts;
+pub mod parts;
 pub mod ublk;
 mod unix_socket;
 pub mod vhost;
@@ -34,7 +32,6 @@ pub use block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState};
 pub use control::{
     Client, ClientError, ControlServer, Refusal, RefusalKind, Request, control_path,
 };
-pub use engine_device::EngineDevice;
 pub use fuse_disk::{DiskMount, DiskOptions};
 pub use latency::{DeviceMeters, DeviceSnapshot, LatencySummary, MeteredDevice};
 pub use memory_device::MemoryDevice;

@@ -4,18 +4,19 @@ use std::ops::Range;
 
 /// A byte range by what it covers: part of a block, whole blocks, part of a block.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub struct Parts {
     /// Bytes before the first whole block.
-    pub(crate) head: Range<u64>,
+    pub head: Range<u64>,
     /// Numbers of the blocks covered whole.
-    pub(crate) whole: Range<u64>,
+    pub whole: Range<u64>,
     /// Bytes after the last whole block.
-    pub(crate) tail: Range<u64>,
+    pub tail: Range<u64>,
 }
 
 impl Parts {
     /// The parts of `bytes`.
-    pub(crate) fn of(bytes: &Range<u64>, block_bytes: u64) -> Self {
+    #[must_use]
+    pub fn of(bytes: &Range<u64>, block_bytes: u64) -> Self {
         let first_whole = bytes.start.div_ceil(block_bytes);
         let after_whole = bytes.end / block_bytes;
         if first_whole > after_whole {
@@ -34,7 +35,8 @@ impl Parts {
     }
 
     /// How many bytes the head has, and how many the whole blocks.
-    pub(crate) fn lengths(&self, block_bytes: u64) -> (usize, usize) {
+    #[must_use]
+    pub fn lengths(&self, block_bytes: u64) -> (usize, usize) {
         let head = self.head.end - self.head.start;
         let whole = (self.whole.end - self.whole.start) * block_bytes;
         (head as usize, whole as usize)
@@ -43,7 +45,7 @@ impl Parts {
 
 /// Reads bytes from `offset` on through `read`, which reads whole blocks from a number on: those
 /// covered whole at once into `out`, the blocks at the edges through memory of their own.
-pub(crate) fn read_at<E>(
+pub fn read_at<E>(
     offset: u64,
     out: &mut [u8],
     block_bytes: u64,
@@ -71,7 +73,7 @@ pub(crate) fn read_at<E>(
 }
 
 /// Cuts `bytes` at block boundaries into ranges that touch at most `blocks_max` blocks each.
-pub(crate) fn cut(
+pub fn cut(
     bytes: Range<u64>,
     block_bytes: u64,
     blocks_max: u64,
@@ -86,7 +88,7 @@ pub(crate) fn cut(
 }
 
 /// The bytes from `offset` on in such parts, each with where it begins.
-pub(crate) fn cut_data(
+pub fn cut_data(
     offset: u64,
     data: &[u8],
     block_bytes: u64,

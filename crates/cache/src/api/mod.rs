@@ -1,6 +1,5 @@
 //! What programs call: pools, volumes, transactions, and what they tell of themselves.
 
-pub(crate) mod engine;
 pub(crate) mod extents;
 pub(crate) mod faults;
 pub(crate) mod maintenance;

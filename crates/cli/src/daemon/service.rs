@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool};
+use forebay_lab_cli::EngineDevice;
 use forebay_serve::nbd::{Exports, NbdServer};
 use forebay_serve::{
-    BlockDevice, DeviceMeters, DiskMount, DiskOptions, EngineDevice, MeteredDevice, Refusal,
-    RefusalKind, VolumeDevice, mount_point,
+    BlockDevice, DeviceMeters, DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind,
+    VolumeDevice, mount_point,
 };
 
 use forebay_serve::mount_point::MountIdentity;

@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay::{Engine, Pool, Volume};
+use forebay::{Pool, Volume};
+use forebay_lab::Engine;
 use forebay_lab::engines::EngineName;
 use forebay_serve::{Refusal, RefusalKind};
 

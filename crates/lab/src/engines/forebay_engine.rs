@@ -5,9 +5,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::{Engine, EngineStats, EngineTransaction};
 use forebay::{
-    Backing, Engine, EngineStats, EngineTransaction, Error, FormatOptions, Pool, PoolOptions,
-    Region, ReplacementPolicy, Result, RuntimeOptions, Transaction, Volume,
+    Backing, Error, FormatOptions, Pool, PoolOptions, Region, ReplacementPolicy, Result,
+    RuntimeOptions, Transaction, Volume,
 };
 
 use super::{EngineName, EngineOptions};

@@ -11,8 +11,9 @@ mod ubj;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Engine;
 use forebay::marks::PoolSide;
-use forebay::{Backing, Engine, Error, Region, Result};
+use forebay::{Backing, Error, Region, Result};
 
 use crate::shared::{Header, marks};
 

@@ -6,7 +6,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use forebay::{Backing, Engine, Region, RegionOptions};
+use crate::Engine;
+use forebay::{Backing, Region, RegionOptions};
 use tempfile::TempDir;
 
 use super::{EngineName, EngineOptions, create, open};

@@ -9,7 +9,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay::{Engine, Region, Result};
+use crate::Engine;
+use forebay::{Region, Result};
 
 const BLOCK_BYTES: usize = 4096;
 

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use forebay::{
-    Backing, EmulatedMedia, Engine, MemoryStore, PersistenceDomain, RegionOptions, Result,
-};
+use crate::Engine;
+use forebay::{Backing, EmulatedMedia, MemoryStore, PersistenceDomain, RegionOptions, Result};
 use forebay_pmem::pause_emulation;
 
 use super::{Measurement, Progress, run};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use forebay::{BackingCounters, Counters, EngineStats};
+use crate::EngineStats;
+use forebay::{BackingCounters, Counters};
 
 use crate::workload::Operation;
 

@@ -13,7 +13,8 @@ mod perform;
 
 use std::time::{Duration, Instant};
 
-use forebay::{Counters, Engine, Result};
+use crate::Engine;
+use forebay::{Counters, Result};
 
 pub use cell::{Cell, CellOptions, run_cell};
 pub use counts::CountsRow;

@@ -1,6 +1,7 @@
 //! Gives a workload's actions to an engine.
 
-use forebay::{Counters, Engine, EngineTransaction, Result};
+use crate::{Engine, EngineTransaction};
+use forebay::{Counters, Result};
 use forebay_pmem::thread_counters;
 
 use crate::workload::{Action, BLOCK_BYTES, Workload};

@@ -1,6 +1,7 @@
 //! Reads of several blocks, of which some are cached.
 
-use forebay::{Engine, Error, Result};
+use crate::Engine;
+use forebay::{Error, Result};
 
 /// Refuses blocks outside the engine's disk, and bytes that are not whole blocks.
 pub(crate) fn check_blocks(engine: &impl Engine, block: u64, len: usize) -> Result<()> {

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use forebay::{Engine, EngineTransaction, Error, Result};
+use crate::{Engine, EngineTransaction};
+use forebay::{Error, Result};
 
 use super::check_blocks;
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 use fastrand::Rng;
 use forebay::{Backing, Pool, PoolOptions, RegionOptions, RuntimeOptions};
 use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
+use forebay_lab_cli::EngineDevice;
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowEvent, ShadowModel};
 use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
-use forebay_serve::{BlockDevice, EngineDevice, VolumeDevice};
+use forebay_serve::{BlockDevice, VolumeDevice};
 
 use super::early_device::EarlyDevice;
 use super::volatile_store::{VolatileState, VolatileStore};

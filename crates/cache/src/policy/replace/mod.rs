@@ -3,13 +3,12 @@
 //! A policy knows entries by their index in the entry table and nothing else. It proposes victims;
 //! the reclaimer decides, under the block's lock, whether one really goes. The paper's LRU is here to
 //! compare with; the default is [`Sieve`], which measures at least as good on every trace of
-//! [`trace`] and does not write to shared memory when a block that was hit is hit again.
+//! `forebay-bench` and does not write to shared memory when a block that was hit is hit again.
 
 mod links;
 mod lru;
 mod sieve;
 mod switchable;
-pub mod trace;
 
 pub use links::Links;
 pub use lru::Lru;

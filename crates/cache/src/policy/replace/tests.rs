@@ -1,10 +1,9 @@
-//! The policies against naive models, and the default against LRU.
+//! The policies against naive models.
 
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
 
-use super::trace::{ScanMix, scan_mixed_trace, simulate_hit_ratio, zipf_trace};
 use super::*;
 
 const POLICIES: [ReplacementPolicy; 2] = [ReplacementPolicy::Sieve, ReplacementPolicy::Lru];
@@ -126,48 +125,6 @@ fn threads_may_hit_insert_and_remove_at_once() {
         });
         let left: HashSet<u32> = take(&*policy, 512).into_iter().collect();
         assert!(left.len() <= policy.len());
-    }
-}
-
-/// The traces the default is chosen by: name, references, cache size in blocks.
-fn reference_traces() -> Vec<(String, Vec<u64>, usize)> {
-    const KEYS: usize = 20_000;
-    const LEN: usize = 200_000;
-    let mut traces = Vec::new();
-    for capacity in [KEYS / 100, KEYS / 10, KEYS / 3] {
-        for skew in [0.8, 0.99, 1.2] {
-            let name = format!("zipf {skew}, {capacity} blocks");
-            traces.push((name, zipf_trace(KEYS, skew, LEN, 1), capacity));
-        }
-        for (burst, loop_keys) in [
-            (capacity / 2, 20 * capacity),
-            (capacity * 2, capacity * 3 / 2),
-        ] {
-            let mix = ScanMix {
-                keys: KEYS,
-                skew: 0.99,
-                loop_keys,
-                skewed_between: 2 * capacity,
-                burst,
-            };
-            let name = format!("zipf 0.99 + loop of {loop_keys}, {capacity} blocks");
-            traces.push((name, scan_mixed_trace(mix, LEN, 2), capacity));
-        }
-    }
-    traces
-}
-
-#[test]
-fn the_default_hits_at_least_as_often_as_lru_on_every_trace() {
-    for (name, trace, capacity) in reference_traces() {
-        let lru = simulate_hit_ratio(&Lru::new(capacity), &trace, capacity);
-        let default = ReplacementPolicy::default().build(capacity);
-        let ratio = simulate_hit_ratio(&*default, &trace, capacity);
-        println!(
-            "{name}: default {ratio:.4}, LRU {lru:.4}, {:.3} x",
-            ratio / lru
-        );
-        assert!(ratio >= lru, "{name}: default {ratio}, LRU {lru}");
     }
 }
 

@@ -24,7 +24,8 @@ mod tests;
 
 use std::sync::Mutex;
 
-use forebay::{Backing, Engine, EngineStats, EngineTransaction, Error, Region, Result};
+use crate::{Engine, EngineStats, EngineTransaction};
+use forebay::{Backing, Error, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};

@@ -11,7 +11,8 @@
 
 use std::collections::HashSet;
 
-use forebay::{Engine, Result};
+use crate::Engine;
+use forebay::Result;
 
 use super::Spindle;
 use super::layout::{Cache, Mapping};

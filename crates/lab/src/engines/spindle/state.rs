@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use forebay::EngineStats;
+use crate::EngineStats;
 use forebay::replace::Links;
 
 use super::cuckoo::Cuckoo;

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use forebay::{Backing, Engine, Error, Region};
+use crate::Engine;
+use forebay::{Backing, Error, Region};
 use forebay_pmem::Counters;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 

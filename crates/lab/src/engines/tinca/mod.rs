@@ -23,7 +23,8 @@ mod tests;
 
 use std::sync::{Mutex, MutexGuard};
 
-use forebay::{Backing, Engine, EngineStats, EngineTransaction, Region, Result};
+use crate::{Engine, EngineStats, EngineTransaction};
+use forebay::{Backing, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use crate::engines::{EngineName, EngineOptions};

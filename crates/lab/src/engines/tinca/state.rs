@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use forebay::EngineStats;
+use crate::EngineStats;
 use forebay::replace::Links;
 
 use super::layout::Entry;

@@ -5,7 +5,8 @@ mod crashes;
 
 use std::sync::Arc;
 
-use forebay::{Backing, Engine, EngineStats, Error, MemoryStore, Region};
+use crate::{Engine, EngineStats};
+use forebay::{Backing, Error, MemoryStore, Region};
 use forebay_pmem::Counters;
 use forebay_pmem::shadow::FenceFailure;
 

@@ -1,6 +1,7 @@
 //! Exactly what Classic writes.
 
-use forebay::{Backing, Engine, EngineStats, Region};
+use crate::{Engine, EngineStats};
+use forebay::{Backing, Region};
 
 use crate::engines::{EngineName, EngineOptions, create};
 

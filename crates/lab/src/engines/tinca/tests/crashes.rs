@@ -3,7 +3,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay::{Backing, Engine, Region};
+use crate::Engine;
+use forebay::{Backing, Region};
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowEventKind, ShadowModel};
 
 use super::{commit, printed, rig};

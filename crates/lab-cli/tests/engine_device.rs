@@ -1,13 +1,16 @@
 //! An engine seen as bytes behaves like an array of bytes, and each request that fits is one
 //! transaction.
 
+#[path = "../../serve/tests/bytes_model/mod.rs"]
 mod bytes_model;
 
 use std::sync::{Arc, Barrier, Mutex};
 
 use bytes_model::{Operation, apply, operation};
-use forebay::{Engine, EngineStats, EngineTransaction, Error, Result};
-use forebay_serve::{BlockDevice, DeviceError, EngineDevice, MemoryDevice};
+use forebay::{Error, Result};
+use forebay_lab::{Engine, EngineStats, EngineTransaction};
+use forebay_lab_cli::EngineDevice;
+use forebay_serve::{BlockDevice, DeviceError, MemoryDevice};
 use proptest::prelude::*;
 
 const BLOCK_BYTES: usize = 4096;

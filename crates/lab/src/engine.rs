@@ -1,6 +1,6 @@
 //! What a crash-consistent cache of one disk does, of whatever design: the traits behind which
-//! Forebay and the designs of the papers (crate `forebay-lab`) stand side by side, so that every
-//! front end, workload and checker can drive any of them.
+//! Forebay and the designs of the papers stand side by side, so that every front end, workload and
+//! checker can drive any of them.
 //!
 //! An engine promises:
 //!
@@ -14,9 +14,7 @@
 
 use std::ops::Range;
 
-use crate::backing::BackingCounters;
-use crate::error::Result;
-use forebay_pmem::Counters;
+use forebay::{BackingCounters, Counters, Result};
 
 /// A cache of one disk. Any number of threads may use it at once.
 pub trait Engine: Send + Sync {

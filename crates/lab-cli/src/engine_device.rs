@@ -14,11 +14,10 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use forebay::{Engine, EngineTransaction};
-
-use crate::allocator::{no_memory, zeroed};
-use crate::block_device::{Access, BlockDevice, DeviceError};
-use crate::parts::{self, Parts, cut, cut_data};
+use forebay_lab::{Engine, EngineTransaction};
+use forebay_serve::allocator::{no_memory, zeroed};
+use forebay_serve::parts::{self, Parts, cut, cut_data};
+use forebay_serve::{Access, BlockDevice, DeviceError};
 
 /// Locks that the blocks of a disk share; a block belongs to the one of its number's remainder.
 const STRIPES: usize = 64;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::Replacement;
+use forebay::replace::Replacement;
 
 /// SplitMix64: small, fast, and the same everywhere.
 struct SplitMix64(u64);

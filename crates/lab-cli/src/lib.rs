@@ -1,0 +1,5 @@
+//! The engines of the lab as disks.
+
+mod engine_device;
+
+pub use engine_device::EngineDevice;
