@@ -38,6 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("files", &["forebay", "forebay-pmem"]),
     ("serve", &["forebay", "forebay-pmem"]),
+    ("command", &["forebay", "forebay-pmem", "forebay-serve"]),
     ("lab-cli", &["forebay", "forebay-lab", "forebay-serve"]),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
     ("capi", &["forebay", "forebay-files"]),
@@ -57,6 +58,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "cli",
         &[
             "forebay",
+            "forebay-command",
             "forebay-files",
             "forebay-lab",
             "forebay-lab-cli",

@@ -8,8 +8,8 @@ use forebay::{Backing, MediaKind, Region};
 use forebay_lab::Engine;
 use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
 
-use crate::arguments::Trust;
-use crate::failure::Failure;
+use forebay_command::Failure;
+use forebay_command::Trust;
 
 /// What the designs are served with.
 fn options(accept_stale: bool) -> EngineOptions {

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use forebay::{Pool, Region, RuntimeOptions};
 
-use crate::arguments::Trust;
 use crate::engine_region;
-use crate::failure::Failure;
+use forebay_command::Failure;
+use forebay_command::Trust;
 
 /// Opens a pool on private copies of its members' mappings: recovery runs in full, for real, and
 /// whatever is stored goes nowhere.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::arguments::{PoolArgument, RecoverOptions, Trust};
+use crate::arguments::{PoolArgument, RecoverOptions};
 use crate::commands::{check, info, recover};
-use crate::output;
+use forebay_command::{Trust, output};
 
 /// What is asked of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

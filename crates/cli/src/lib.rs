@@ -1,7 +1,7 @@
 //! The command `forebay`: makes, serves, inspects, changes and checks pools.
 //!
 //! Results go to standard output (one JSON object with `--json`), everything else to standard error;
-//! the exit codes are listed in [`failure`].
+//! the exit codes are listed in [`forebay_command::failure`].
 
 mod arguments;
 mod commands;
@@ -9,19 +9,16 @@ pub mod config;
 mod control;
 mod daemon;
 mod engine_region;
-pub mod failure;
 mod idle_pool;
 pub mod inspection;
-mod json_path;
-mod output;
-pub mod plain;
 mod pool_report;
-mod size;
 mod top;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use forebay_command::{Failure, manual};
 
 use crate::arguments::{Arguments, Command};
 
@@ -29,9 +26,7 @@ use crate::arguments::{Arguments, Command};
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Err(error) = forebay_pmem::Kernel::chosen() {
-        let failure = failure::Failure::Arguments(error.to_string());
-        output::error(&failure.to_string());
-        return ExitCode::from(failure.exit_code());
+        return forebay_command::end_with(Err(Failure::Arguments(error.to_string())));
     }
     let result = match arguments.command {
         Command::Create(options) => commands::create::run(&options),
@@ -55,15 +50,9 @@ pub fn main() -> ExitCode {
         Command::Bench(options) => commands::bench::run(&options),
         Command::Demo(options) => commands::demo::run(&options),
         Command::Lab(options) => commands::lab::run(&options),
-        Command::Completions(options) => commands::manual::completions(&options),
-        Command::Man(options) => commands::manual::man(&options),
+        Command::Completions(options) => manual::completions::<Arguments>(options.shell),
+        Command::Man(options) => manual::man::<Arguments>(&options.directory),
         Command::Unmounter(options) => daemon::unmounter::run(&options),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            output::error(&failure.to_string());
-            ExitCode::from(failure.exit_code())
-        }
-    }
+    forebay_command::end_with(result)
 }

@@ -7,7 +7,7 @@ use forebay_lab::Engine;
 use forebay_lab::engines::EngineName;
 use serde_json::{Value, json};
 
-use crate::json_path;
+use forebay_command::json_path;
 
 /// How the pool stands and what it did since it was opened.
 pub fn stat(pool: &Pool) -> Value {

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::arguments::Trust;
-use crate::config::{LogFormat, LogLevel, Settings, Switch, Tunables, UblkNumber};
-use crate::size;
+use crate::config::{Settings, Switch, Tunables, UblkNumber};
+use forebay_command::Trust;
+use forebay_command::size;
+use forebay_command::{LogFormat, LogLevel};
 
 /// A daemon to run.
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use forebay_lab::disk::DiskKind;
 use forebay_lab::engines::EngineName;
 
-use crate::size;
+use forebay_command::size;
 
 /// What the lab is asked.
 #[derive(Debug, Args)]

@@ -4,13 +4,11 @@ mod daemon;
 mod lab;
 mod pool;
 mod run;
-mod trust;
 
 pub use daemon::*;
 pub use lab::*;
 pub use pool::*;
 pub use run::*;
-pub use trust::*;
 
 use clap::{Parser, Subcommand};
 
@@ -28,7 +26,7 @@ pub struct Arguments {
 }
 
 fn after_help() -> String {
-    let codes: Vec<String> = crate::failure::EXIT_CODES
+    let codes: Vec<String> = forebay_command::failure::EXIT_CODES
         .iter()
         .map(|(code, meaning)| format!("  {code}  {meaning}"))
         .collect();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use forebay_lab::engines::EngineName;
 
-use crate::arguments::Trust;
-use crate::size;
+use forebay_command::Trust;
+use forebay_command::size;
 
 /// A pool to make.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::arguments::Trust;
+use forebay_command::Trust;
 
 /// A program to run.
 #[derive(Debug, Args)]

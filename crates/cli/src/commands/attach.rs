@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use forebay_serve::Request;
 
 use crate::arguments::AttachOptions;
-use crate::failure::Failure;
-use crate::{control, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::output;
 
 /// Makes the daemon serve the disk.
 pub fn run(options: &AttachOptions) -> Result<(), Failure> {

@@ -10,8 +10,8 @@ use forebay_pmem::{Kernel, Region, RegionOptions};
 use serde_json::{Value, json};
 
 use crate::arguments::BenchOptions;
-use crate::failure::Failure;
-use crate::output;
+use forebay_command::Failure;
+use forebay_command::output;
 
 const BLOCK_BYTES: usize = 4096;
 

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::arguments::PoolArgument;
-use crate::failure::Failure;
-use crate::{idle_pool, output};
+use crate::idle_pool;
+use forebay_command::Failure;
+use forebay_command::output;
 
 /// Verifies the pool; damage is exit code 3.
 pub fn run(options: &PoolArgument) -> Result<(), Failure> {

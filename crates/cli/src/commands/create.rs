@@ -11,8 +11,9 @@ use forebay_lab::engines::EngineName;
 use serde_json::json;
 
 use crate::arguments::CreateOptions;
-use crate::failure::Failure;
-use crate::{engine_region, output, size};
+use crate::engine_region;
+use forebay_command::Failure;
+use forebay_command::{output, size};
 
 /// Where pools in memory lie best: no other user can create names there.
 const PRIVATE_DIRECTORY: &str = "/dev/shm/forebay";

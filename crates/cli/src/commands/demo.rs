@@ -12,8 +12,8 @@ use forebay::{Backing, Pool, PoolOptions, Volume};
 use serde_json::{Value, json};
 
 use crate::arguments::DemoOptions;
-use crate::failure::Failure;
-use crate::output;
+use forebay_command::Failure;
+use forebay_command::output;
 
 const BLOCK_BYTES: usize = 4096;
 /// A transaction writes one block in each of three far-apart places, all with its number.

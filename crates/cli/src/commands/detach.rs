@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::arguments::DetachOptions;
 use crate::commands::attach;
-use crate::failure::Failure;
-use crate::{control, json_path, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::{json_path, output, progress};
 
 /// Makes the daemon drain the disk and forget it.
 pub fn run(options: &DetachOptions) -> Result<(), Failure> {
@@ -18,7 +19,7 @@ pub fn run(options: &DetachOptions) -> Result<(), Failure> {
     }
     let mut client = control::connect(&options.pool)?;
     let request = Request::new("detach").with("volume", options.volume.clone());
-    let result = control::ask_patiently(&mut client, &request)?;
+    let result = progress::ask_patiently(&mut client, &request)?;
     output::object(&result, options.json);
     Ok(())
 }

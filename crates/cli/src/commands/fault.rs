@@ -3,8 +3,9 @@
 use forebay_serve::Request;
 
 use crate::arguments::{Fault, FaultOptions};
-use crate::failure::Failure;
-use crate::{control, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::output;
 
 /// Makes the daemon break it.
 pub fn run(options: &FaultOptions) -> Result<(), Failure> {

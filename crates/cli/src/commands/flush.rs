@@ -5,15 +5,15 @@ use forebay_serve::{Client, Request, control_path};
 use serde_json::json;
 
 use crate::arguments::FlushOptions;
-use crate::failure::Failure;
-use crate::{control, output};
+use forebay_command::Failure;
+use forebay_command::{output, progress};
 
 /// Drains the pool, or one disk of it.
 pub fn run(options: &FlushOptions) -> Result<(), Failure> {
     let pool = &options.pool[0];
     if let Some(mut client) = Client::connect(&control_path(pool))? {
         let request = Request::new("flush").with("volume", options.volume.clone());
-        let result = control::ask_patiently(&mut client, &request)?;
+        let result = progress::ask_patiently(&mut client, &request)?;
         output::object(&result, options.json);
         return Ok(());
     }

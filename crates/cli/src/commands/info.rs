@@ -14,9 +14,10 @@ use forebay::{BackingIdentity, MarkFiles, MarkPlace, Pool};
 use forebay_files::VOLUME_PREFIX;
 use serde_json::{Value, json};
 
-use crate::arguments::{InfoOptions, Trust};
-use crate::failure::Failure;
-use crate::{idle_pool, json_path, output, pool_report};
+use crate::arguments::InfoOptions;
+use crate::{idle_pool, pool_report};
+use forebay_command::{Failure, Trust};
+use forebay_command::{json_path, output};
 
 /// Shows the pool, or the backing.
 pub fn run(options: &InfoOptions) -> Result<(), Failure> {

@@ -14,9 +14,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::arguments::{LabCommand, LabListOptions, LabOptions, LabRunOptions, LabTraceOptions};
-use crate::control;
-use crate::failure::Failure;
-use crate::output;
+use forebay_command::Failure;
+use forebay_command::{output, progress};
 
 /// The name of the rows of every engine and workload.
 const COUNTS: &str = "counts";
@@ -87,7 +86,7 @@ fn measure(options: &LabRunOptions) -> Result<(), Failure> {
         .collect();
     let chosen = figures::select(&names)?;
     let scope = scope(options);
-    let is_called_off = control::called_off_flag()?;
+    let is_called_off = progress::called_off_flag()?;
     let mut laboratory = Laboratory::new(
         scope.clone(),
         options.directory.clone(),
@@ -139,7 +138,7 @@ fn replay(options: &LabTraceOptions) -> Result<(), Failure> {
     let mut scope = Scope::full(options.seed);
     choose(&mut scope, &options.engines);
     let run = TraceRun::new(trace, &scope, options.disk, options.size, options.warm_up);
-    let is_called_off = control::called_off_flag()?;
+    let is_called_off = progress::called_off_flag()?;
     let cells = run.cells(&scope);
     let mut laboratory =
         Laboratory::new(scope, options.directory.clone(), Arc::clone(&is_called_off));

@@ -10,7 +10,6 @@ pub mod fault;
 pub mod flush;
 pub mod info;
 pub mod lab;
-pub mod manual;
 mod obstacles;
 pub mod recover;
 pub mod resize;

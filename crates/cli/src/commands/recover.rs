@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
 use crate::commands::run::{owner_mark, remove_owner_mark};
-use crate::failure::Failure;
-use crate::{idle_pool, json_path, output, pool_report};
+use crate::{idle_pool, pool_report};
+use forebay_command::Failure;
+use forebay_command::{json_path, output};
 
 /// Recovers the pool, or says what that would find.
 pub fn run(options: &RecoverOptions) -> Result<(), Failure> {

@@ -8,9 +8,10 @@ use forebay_serve::Request;
 use serde_json::json;
 
 use crate::arguments::ResizeOptions;
-use crate::control::DrainBar;
-use crate::failure::Failure;
-use crate::{control, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::progress::DrainBar;
+use forebay_command::{output, progress};
 
 /// Grows what was named.
 pub fn run(options: &ResizeOptions) -> Result<(), Failure> {
@@ -25,10 +26,10 @@ pub fn run(options: &ResizeOptions) -> Result<(), Failure> {
 
 fn grow_pool(options: &ResizeOptions) -> Result<(), Failure> {
     let size_bytes = options.size.unwrap_or_default();
-    let is_called_off = control::called_off_flag()?;
+    let is_called_off = progress::called_off_flag()?;
     let mut bar = DrainBar::default();
     let mut watcher = |drain: &DrainProgress| {
-        bar.show(&control::drain_report(drain));
+        bar.show(&progress::drain_report(drain));
         if is_called_off.load(Ordering::SeqCst) {
             ControlFlow::Break(())
         } else {

@@ -16,8 +16,8 @@ use signal_hook::iterator::Signals;
 use crate::arguments::RunOptions;
 use crate::commands::obstacles;
 use crate::commands::tally::Tally;
-use crate::failure::Failure;
-use crate::output;
+use forebay_command::Failure;
+use forebay_command::output;
 
 const LIBRARY: &str = "libforebay_preload.so";
 /// As in shells.

@@ -3,8 +3,9 @@
 use forebay_serve::Request;
 
 use crate::arguments::SetOptions;
-use crate::failure::Failure;
-use crate::{control, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::output;
 
 /// Changes what was named, and shows what is in force.
 pub fn run(options: &SetOptions) -> Result<(), Failure> {

@@ -3,8 +3,9 @@
 use forebay_serve::Request;
 
 use crate::arguments::DaemonArgument;
-use crate::failure::Failure;
-use crate::{control, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::output;
 
 /// Asks the daemon that serves the pool.
 pub fn run(options: &DaemonArgument) -> Result<(), Failure> {

@@ -10,14 +10,15 @@ pub use tunables::{Replacement, Switch, Tunables, Verify};
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use forebay_command::{LogFormat, LogLevel};
 use forebay_lab::engines::EngineName;
 use forebay_serve::control_path;
 use forebay_serve::nbd::NbdAddress;
 use serde::Deserialize;
 
-use crate::failure::Failure;
-use crate::size;
+use forebay_command::Failure;
+use forebay_command::size;
 pub use values::UblkNumber;
 use values::{addresses, engine_name, one_or_many, size_or_number};
 
@@ -32,30 +33,6 @@ fn nbd_memory(text: &str) -> Result<u64, String> {
         ..NBD_MEMORY_MIN => Err("it is at least 32M, the longest request".into()),
         bytes => Ok(bytes),
     }
-}
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogFormat {
-    /// A line for people.
-    Text,
-    /// A JSON object a line.
-    Json,
-}
-
-/// What is worth a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogLevel {
-    /// What failed.
-    Error,
-    /// And what will.
-    Warn,
-    /// And what the daemon does on request.
-    Info,
-    /// And what it does by itself.
-    Debug,
 }
 
 /// Flags of `forebay serve` and keys of its config file.

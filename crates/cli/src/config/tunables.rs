@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde::Deserialize;
 
-use crate::size;
+use forebay_command::size;
 
 /// When a read compares the data with its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]

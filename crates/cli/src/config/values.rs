@@ -9,7 +9,7 @@ use forebay_serve::nbd::NbdAddress;
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::size;
+use forebay_command::size;
 
 /// A string, or an array of strings.
 pub fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {

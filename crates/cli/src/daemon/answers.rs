@@ -14,8 +14,7 @@ use super::report;
 use super::service::{AttachError, Service, lock};
 use super::store::Core;
 use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
-use crate::control;
-use crate::failure::Failure;
+use forebay_command::{Failure, progress};
 
 /// How often a wait checks that the client is still there.
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
@@ -157,7 +156,7 @@ fn flush(
 
 /// Tells the client how far a drain is, and stops the drain when the client went away.
 pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> {
-    match progress.report(control::drain_report(drain)) {
+    match progress.report(progress::drain_report(drain)) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
     }

@@ -16,7 +16,7 @@ use landlock::{
 };
 
 use super::every_thread;
-use crate::failure::Failure;
+use forebay_command::Failure;
 
 /// What is forbidden everywhere else, as far as the kernel knows it; the same for every kernel that does.
 const KNOWN: ABI = ABI::V5;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::answers::{core_refusal, refusal, watch};
 use super::service::{FrontEnds, Served, Service};
 use crate::config::UblkNumber;
-use crate::json_path;
+use forebay_command::json_path;
 
 /// How long the requests of a removed export may take before their connection is cut.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);

@@ -8,13 +8,9 @@
 mod answers;
 mod confinement;
 mod detach;
-mod end;
 mod every_thread;
 mod faults;
-mod log_writer;
-mod logging;
 pub mod mount;
-mod notify;
 mod privileges;
 mod report;
 mod sandbox;
@@ -37,12 +33,12 @@ use forebay_serve::{BlockDevice, ControlServer, DiskOptions, control_path};
 use crate::arguments::ServeOptions;
 use crate::config::{Settings, Switch, VolumeSettings};
 use crate::engine_region;
-use crate::failure::Failure;
-use crate::output;
 use answers::Answers;
 use confinement::Confinement;
-use end::{Event, LastResort};
-use notify::Notifier;
+use forebay_command::Failure;
+use forebay_command::end::{Event, LastResort};
+use forebay_command::notify::Notifier;
+use forebay_command::{end, output, start};
 use privileges::Target;
 use service::{Service, lock};
 use store::Store;
@@ -61,13 +57,8 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 /// Serves until told to stop.
 pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     let settings = read_settings(options)?;
-    logging::start(&settings);
-    forebay_serve::allocator::return_large_buffers();
-    end::end_on_panic();
-    // The kernel must not wait for our own disk when it needs memory while we write to the backing.
-    // Without the privilege the daemon still works; only this protection is missing.
-    let _ = rustix::process::configure_io_flusher_behavior(true);
-    raise_descriptor_limit();
+    start::prepare(settings.log_level, settings.log_format);
+    start::raise_descriptor_limit();
     let target = settings.user.as_deref().map(Target::of_name).transpose()?;
     let notifier = Arc::new(Notifier::from_environment());
     notifier.send("STATUS=Opening the pool");
@@ -235,18 +226,6 @@ fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
         options.compare_writes = compares.is_on();
     }
     Ok(options)
-}
-
-/// A thousand clients are a thousand descriptors; the default limit is about as many.
-fn raise_descriptor_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    // Without it fewer clients are served at a time.
-    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 fn open_everything(

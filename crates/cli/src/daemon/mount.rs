@@ -12,29 +12,20 @@ use forebay::RuntimeOptions;
 use forebay_files::{FileBufferOptions, Marking};
 use forebay_mount::{FileMount, MountOptions};
 
-use super::end::{self, Event};
-use super::notify::Notifier;
-use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, logging, sandbox, watch};
+use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, sandbox, watch};
 use crate::arguments::MountArguments;
-use crate::config::{Settings, Switch};
-use crate::failure::Failure;
-use crate::output;
+use crate::config::Switch;
+use forebay_command::Failure;
+use forebay_command::end::{self, Event};
+use forebay_command::notify::Notifier;
+use forebay_command::{output, start};
 
 /// The number that the mount's end is told with; there is one mount.
 const THE_MOUNT: u64 = 0;
 
 /// Serves until told to stop.
 pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
-    logging::start(&Settings {
-        log_format: arguments.log_format,
-        log_level: arguments.log_level,
-        ..Settings::default()
-    });
-    forebay_serve::allocator::return_large_buffers();
-    end::end_on_panic();
-    // The kernel must not wait for our own files when it needs memory while we write to the backing.
-    // Without the privilege the daemon still works; only this protection is missing.
-    let _ = rustix::process::configure_io_flusher_behavior(true);
+    start::prepare(arguments.log_level, arguments.log_format);
     let notifier = Notifier::from_environment();
     notifier.send("STATUS=Opening the pool");
     let (sender, events) = channel();

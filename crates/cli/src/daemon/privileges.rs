@@ -7,7 +7,7 @@ use std::ffi::CString;
 
 use nix::unistd::{Uid, User, getuid, initgroups, setresgid, setresuid, setuid};
 
-use crate::failure::Failure;
+use forebay_command::Failure;
 
 /// The user to become, looked up while the system's tables are surely readable.
 #[derive(Debug)]

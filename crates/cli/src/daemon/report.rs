@@ -9,10 +9,11 @@ use forebay_serve::latency::{DeviceSnapshot, RequestSnapshot};
 use forebay_serve::nbd::{NbdServer, NbdStats};
 use serde_json::{Value, json};
 
-use super::log_writer;
 use super::service::{Served, Service, lock};
 use super::store::{Core, Store};
-use crate::{json_path, pool_report};
+use crate::pool_report;
+use forebay_command::json_path;
+use forebay_command::log_writer;
 
 /// The state of the pool, of every disk, of every front end.
 pub fn stat(service: &Service) -> Value {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use libc::c_long;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
 
-use crate::failure::Failure;
+use forebay_command::Failure;
 
 /// Forbidden to every daemon.
 const FORBIDDEN: &[c_long] = &[

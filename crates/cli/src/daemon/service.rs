@@ -20,14 +20,14 @@ use forebay_serve::{
 use forebay_serve::mount_point::MountIdentity;
 
 use super::confinement::Confinement;
-use super::end::Event;
 use super::store::{Core, Store};
 use super::ublk::UblkFrontEnds;
 use super::unmounter::Unmounter;
 use super::vhost::VhostFrontEnds;
 use crate::config::{UblkNumber, VolumeSettings};
-use crate::failure::Failure;
-use crate::plain::plain_path;
+use forebay_command::Failure;
+use forebay_command::end::Event;
+use forebay_command::plain::plain_path;
 
 /// The longest name of a disk.
 const NAME_BYTES_MAX: usize = 255;

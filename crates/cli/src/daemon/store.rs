@@ -11,10 +11,10 @@ use forebay_lab::Engine;
 use forebay_lab::engines::EngineName;
 use forebay_serve::{Refusal, RefusalKind};
 
-use crate::arguments::Trust;
 use crate::config::Settings;
 use crate::engine_region;
-use crate::failure::Failure;
+use forebay_command::Failure;
+use forebay_command::Trust;
 
 /// Where the disks live.
 pub enum Store {

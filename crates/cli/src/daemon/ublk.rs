@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::service::{Served, lock};
 use super::store::{Core, Store};
 use crate::config::UblkNumber;
-use crate::failure::Failure;
-use crate::json_path;
+use forebay_command::Failure;
+use forebay_command::json_path;
 
 /// Every queue is a thread; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;

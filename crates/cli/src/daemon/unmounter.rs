@@ -14,7 +14,7 @@ use forebay_serve::mount_point::{self, MountIdentity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::UnmounterOptions;
-use crate::failure::Failure;
+use forebay_command::Failure;
 
 /// The process, on the daemon's side. It ends by itself when this is dropped.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use forebay_serve::{VhostUserOptions, VhostUserServer, VhostUserStats};
 use serde_json::{Value, json};
 
 use super::service::{Served, lock};
-use crate::failure::Failure;
-use crate::json_path;
+use forebay_command::Failure;
+use forebay_command::json_path;
 
 /// Every queue is a thread while a guest uses it; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;

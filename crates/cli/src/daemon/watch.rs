@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay::VolumeStats;
 
-use crate::plain::{plain, plain_path};
+use forebay_command::plain::{plain, plain_path};
 
 /// How often the volumes are polled.
 const LOOK: Duration = Duration::from_secs(1);

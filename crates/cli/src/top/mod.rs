@@ -19,9 +19,10 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::TopOptions;
-use crate::failure::Failure;
-use crate::plain::plain_path;
-use crate::{control, output};
+use crate::control;
+use forebay_command::Failure;
+use forebay_command::output;
+use forebay_command::plain::plain_path;
 use sample::Screen;
 
 /// How long a wait for a key may delay the next sample, or the end.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::plain::plain;
+use forebay_command::plain::plain;
 
 /// Requests of one kind in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::sample::{Disk, Kind, Screen};
-use crate::size;
+use forebay_command::size;
 
 const LABEL: Style = Style::new().fg(Color::Cyan);
 const STRONG: Style = Style::new().add_modifier(Modifier::BOLD);

@@ -2,6 +2,7 @@
 //! from elsewhere, such as a file's name, stays in its line and moves no cursor.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -11,17 +12,30 @@ const BOLD: &str = "\x1b[1m";
 const RED: &str = "\x1b[31m";
 const RESET: &str = "\x1b[0m";
 
+/// What stands before errors and notes.
+static PROGRAM: OnceLock<&str> = OnceLock::new();
+
+/// Says that this process is another program than `forebay`. Called once, at the start.
+pub fn name_program(name: &'static str) {
+    let _ = PROGRAM.set(name);
+}
+
+/// What this program is called.
+pub fn program() -> &'static str {
+    PROGRAM.get().copied().unwrap_or("forebay")
+}
+
 // A reader that went away (`forebay stat | head`) is no reason to fail, hence `let _`.
 
 /// An error, on standard error.
 pub fn error(message: &str) {
-    let message = error_line(message);
-    let _ = writeln!(anstream::stderr(), "{RED}{BOLD}forebay:{RESET} {message}");
+    let (program, message) = (program(), error_line(message));
+    let _ = writeln!(anstream::stderr(), "{RED}{BOLD}{program}:{RESET} {message}");
 }
 
 /// Prints what a person should know beside the result, on standard error.
 pub fn note(message: &str) {
-    let _ = writeln!(anstream::stderr(), "forebay: {}", plain(message));
+    let _ = writeln!(anstream::stderr(), "{}: {}", program(), plain(message));
 }
 
 /// An error as it is shown.

@@ -4,24 +4,50 @@
 use std::fmt::{self, Debug};
 use std::io::{self, IsTerminal};
 
+use clap::ValueEnum;
+use serde::Deserialize;
 use tracing::Level;
 use tracing::field::Field;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
-use super::log_writer::LogWriter;
-use crate::config::{LogFormat, LogLevel, Settings};
+use crate::log_writer::LogWriter;
 use crate::plain::plain;
 
-/// Starts logging. Called once; a second call changes nothing.
-pub fn start(settings: &Settings) {
-    let level = match settings.log_level.unwrap_or(LogLevel::Info) {
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogFormat {
+    /// A line for people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// What is worth a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// And what will.
+    Warn,
+    /// And what the daemon does on request.
+    Info,
+    /// And what it does by itself.
+    Debug,
+}
+
+/// Starts logging, by default in text what is information and above. Called once; a second call changes
+/// nothing.
+pub fn start(level: Option<LogLevel>, format: Option<LogFormat>) {
+    let level = match level.unwrap_or(LogLevel::Info) {
         LogLevel::Error => Level::ERROR,
         LogLevel::Warn => Level::WARN,
         LogLevel::Info => Level::INFO,
         LogLevel::Debug => Level::DEBUG,
     };
-    let format = settings.log_format.unwrap_or(LogFormat::Text);
+    let format = format.unwrap_or(LogFormat::Text);
     let builder = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(LogWriter::new(format == LogFormat::Json))

@@ -1,0 +1,52 @@
+//! Completions of a shell, and man pages: both come from the command line's own description, so that
+//! they always agree with it.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::failure::{EXIT_CODES, Failure};
+
+/// Prints the completions of a shell for a program.
+pub fn completions<A: CommandFactory>(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    let mut command = A::command();
+    let name = command.get_name().to_owned();
+    clap_complete::generate(shell, &mut command, name, &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(())
+}
+
+/// Writes a program's page, and one for each of its commands that is not hidden, into a directory, which
+/// is made where it is missing.
+pub fn man<A: CommandFactory>(directory: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory)?;
+    let mut command = A::command().disable_help_subcommand(true);
+    command.build();
+    let program = command.get_name().to_owned();
+    write_page(directory, &command, &program)?;
+    for inner in command
+        .get_subcommands()
+        .filter(|inner| !inner.is_hide_set())
+    {
+        let name = format!("{program}-{}", inner.get_name());
+        write_page(directory, inner, &name)?;
+    }
+    Ok(())
+}
+
+fn write_page(directory: &Path, command: &clap::Command, name: &str) -> Result<(), Failure> {
+    let codes: String = EXIT_CODES
+        .iter()
+        .map(|(code, meaning)| format!(".TP\n\\fB{code}\\fR\n{meaning}\n"))
+        .collect();
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command.clone()).manual("Forebay");
+    man.render(&mut page)?;
+    page.extend_from_slice(b".SH \"EXIT STATUS\"\n");
+    page.extend_from_slice(codes.as_bytes());
+    std::fs::write(directory.join(format!("{name}.1")), page)?;
+    Ok(())
+}
