@@ -7,32 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use histogram::{AtomicHistogram, Config, Histogram};
+
 use crate::block_device::{Access, BlockDevice, DeviceError, Extent};
 
 /// Steps of a power of two, as a power of two.
-const STEP_BITS: u32 = 5;
-const STEPS: usize = 1 << STEP_BITS;
+const STEP_BITS: u8 = 5;
 /// Longer than this (about 18 minutes) counts as this.
-const LATENCY_BITS_MAX: u32 = 40;
-const BUCKETS: usize = ((LATENCY_BITS_MAX - STEP_BITS + 1) as usize) << STEP_BITS;
+const LATENCY_BITS_MAX: u8 = 40;
+const LATENCY_MAX_NS: u64 = (1 << LATENCY_BITS_MAX) - 1;
 
-/// The bucket of a latency: the power of two above its step bits, then the step.
-fn bucket_of(latency_ns: u64) -> usize {
-    let latency_ns = latency_ns.min((1 << LATENCY_BITS_MAX) - 1);
-    let shift = (u64::BITS - latency_ns.leading_zeros()).saturating_sub(STEP_BITS + 1);
-    shift as usize * STEPS + (latency_ns >> shift) as usize
-}
-
-/// The greatest latency that falls into a bucket.
-fn bucket_top_ns(bucket: usize) -> u64 {
-    let shift = (bucket / STEPS).saturating_sub(1) as u32;
-    let step = (bucket - shift as usize * STEPS) as u64;
-    ((step + 1) << shift) - 1
-}
+const BUCKETS: Config = match Config::new(STEP_BITS, LATENCY_BITS_MAX) {
+    Ok(buckets) => buckets,
+    Err(_) => panic!("a power of two has fewer steps than values"),
+};
 
 /// Counts of latencies; any thread may record at any time.
 pub struct LatencyHistogram {
-    counts: Box<[AtomicU64]>,
+    counts: AtomicHistogram,
     sum_ns: AtomicU64,
     max_ns: AtomicU64,
 }
@@ -40,7 +32,7 @@ pub struct LatencyHistogram {
 impl Default for LatencyHistogram {
     fn default() -> LatencyHistogram {
         LatencyHistogram {
-            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            counts: AtomicHistogram::with_config(&BUCKETS),
             sum_ns: AtomicU64::new(0),
             max_ns: AtomicU64::new(0),
         }
@@ -51,7 +43,8 @@ impl LatencyHistogram {
     /// One more request took this long.
     pub fn record(&self, latency: Duration) {
         let latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.counts[bucket_of(latency_ns)].fetch_add(1, Ordering::Relaxed);
+        // It fails above the maximum only.
+        let _ = self.counts.increment(latency_ns.min(LATENCY_MAX_NS));
         self.sum_ns.fetch_add(latency_ns, Ordering::Relaxed);
         if latency_ns > self.max_ns.load(Ordering::Relaxed) {
             self.max_ns.fetch_max(latency_ns, Ordering::Relaxed);
@@ -60,13 +53,10 @@ impl LatencyHistogram {
 
     /// What was recorded until now. Requests that end meanwhile are in it or not.
     pub fn snapshot(&self) -> LatencySnapshot {
-        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts: Box<[u64]> = self.counts.iter().map(load).collect();
         LatencySnapshot {
-            count: counts.iter().sum(),
-            counts,
-            sum_ns: load(&self.sum_ns),
-            max_ns: load(&self.max_ns),
+            counts: self.counts.load(),
+            sum_ns: self.sum_ns.load(Ordering::Relaxed),
+            max_ns: self.max_ns.load(Ordering::Relaxed),
         }
     }
 }
@@ -74,8 +64,7 @@ impl LatencyHistogram {
 /// A histogram at one moment, or what came between two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencySnapshot {
-    counts: Box<[u64]>,
-    count: u64,
+    counts: Histogram,
     sum_ns: u64,
     max_ns: u64,
 }
@@ -83,8 +72,7 @@ pub struct LatencySnapshot {
 impl Default for LatencySnapshot {
     fn default() -> LatencySnapshot {
         LatencySnapshot {
-            counts: vec![0; BUCKETS].into(),
-            count: 0,
+            counts: Histogram::with_config(&BUCKETS),
             sum_ns: 0,
             max_ns: 0,
         }
@@ -94,41 +82,40 @@ impl Default for LatencySnapshot {
 impl LatencySnapshot {
     /// Requests recorded.
     pub fn count(&self) -> u64 {
-        self.count
+        self.counts.as_slice().iter().sum()
     }
 
     /// The latency that this share (0 to 1) of the requests did not exceed, right to 3 %; 0 where
     /// there were none.
     pub fn quantile_ns(&self, share: f64) -> u64 {
-        let wanted = (share.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
-        let mut passed = 0;
-        let bucket = self.counts.iter().position(|count| {
-            passed += count;
-            passed >= wanted
-        });
-        bucket.map_or(0, |bucket| bucket_top_ns(bucket).min(self.max_ns))
+        let bucket = self.counts.quantile_bucket(share.clamp(0.0, 1.0));
+        let top_ns = bucket.ok().flatten().map_or(0, |bucket| bucket.end());
+        top_ns.min(self.max_ns)
     }
 
     /// What came after `earlier`, an older snapshot of the same histogram. Its maximum is that of
     /// the highest bucket with something in it.
     #[must_use]
     pub fn since(&self, earlier: &LatencySnapshot) -> LatencySnapshot {
-        let both = self.counts.iter().zip(&earlier.counts);
-        let counts: Box<[u64]> = both.map(|(now, then)| now.saturating_sub(*then)).collect();
-        let highest = counts.iter().rposition(|count| *count > 0);
-        LatencySnapshot {
-            count: counts.iter().sum(),
+        let mut since = LatencySnapshot {
+            counts: self.counts.clone(),
             sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
-            max_ns: highest.map_or(0, |bucket| bucket_top_ns(bucket).min(self.max_ns)),
-            counts,
+            max_ns: self.max_ns,
+        };
+        let counts = since.counts.as_mut_slice().iter_mut();
+        for (count, then) in counts.zip(earlier.counts.as_slice()) {
+            *count = count.saturating_sub(*then);
         }
+        since.max_ns = since.quantile_ns(1.0);
+        since
     }
 
     /// The figures that a screen shows.
     pub fn summary(&self) -> LatencySummary {
+        let count = self.count();
         LatencySummary {
-            count: self.count,
-            mean_ns: self.sum_ns.checked_div(self.count).unwrap_or(0),
+            count,
+            mean_ns: self.sum_ns.checked_div(count).unwrap_or(0),
             p50_ns: self.quantile_ns(0.5),
             p99_ns: self.quantile_ns(0.99),
             p999_ns: self.quantile_ns(0.999),
@@ -332,19 +319,6 @@ impl<D: BlockDevice> BlockDevice for MeteredDevice<D> {
 mod tests {
     use super::*;
     use crate::MemoryDevice;
-
-    #[test]
-    fn buckets_follow_each_other_without_gaps_and_are_narrow() {
-        let mut next = 0;
-        for bucket in 0..BUCKETS {
-            let top = bucket_top_ns(bucket);
-            assert_eq!((bucket_of(next), bucket_of(top)), (bucket, bucket));
-            assert!(top - next <= next / STEPS as u64);
-            next = top + 1;
-        }
-        assert_eq!(next, 1 << LATENCY_BITS_MAX);
-        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
-    }
 
     #[test]
     fn quantiles_are_right_to_a_step() {
