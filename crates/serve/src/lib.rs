@@ -16,7 +16,7 @@ pub mod allocator;
 pub mod block_device;
 pub mod control;
 pub mod fuse_disk;
-mod jobs;
+pub mod job_queue;
 pub mod latency;
 mod log_rate_limit;
 pub mod memory_device;

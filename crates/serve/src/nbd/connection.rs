@@ -11,13 +11,14 @@ use std::thread::Scope;
 
 use crate::allocator::no_memory;
 use crate::block_device::Access;
-use crate::jobs::Jobs;
+use crate::job_queue::JobQueue;
 use crate::nbd::execute::{Executor, refusal_of};
 use crate::nbd::handshake::Negotiated;
 use crate::nbd::inbox::{Inbox, Taken};
 use crate::nbd::memory::{Memory, Share};
 use crate::nbd::reply::ReplyBuffer;
 use crate::nbd::request::{Operation, Refusal, Request, Rights};
+use crate::nbd::room::Room;
 use crate::nbd::stats::count;
 use crate::nbd::transport::Transport;
 
@@ -52,9 +53,9 @@ struct Connection<'c> {
     negotiated: &'c Negotiated,
     rights: Rights,
     executor: Executor<'c>,
-    jobs: Jobs<Job>,
+    jobs: JobQueue<Job>,
+    room: Room,
     memory: &'c Arc<Memory>,
-    workers_max: usize,
     /// Held while a whole number of replies is sent.
     sending: Mutex<()>,
     is_dead: &'c AtomicBool,
@@ -85,9 +86,9 @@ pub(crate) fn serve(
             link: &negotiated.link,
             is_dead: &is_dead,
         },
-        jobs: Jobs::default(),
+        jobs: JobQueue::new(workers_max, None),
+        room: Room::default(),
         memory,
-        workers_max,
         sending: Mutex::new(()),
         is_dead: &is_dead,
     };
@@ -108,6 +109,10 @@ pub(crate) fn serve(
 }
 
 impl Connection<'_> {
+    fn has_workers(&self) -> bool {
+        self.jobs.threads_max() > 0
+    }
+
     /// Sends all replies in the buffer and empties it; false if the client no longer receives them.
     fn send(&self, replies: &mut ReplyBuffer) -> bool {
         if replies.used() > 0 && !self.is_dead.load(Ordering::Relaxed) {
@@ -126,9 +131,7 @@ impl Connection<'_> {
 
     fn work(&self) {
         let mut replies = ReplyBuffer::default();
-        while let Some(job) = self.jobs.next() {
-            self.finish(job, &mut replies);
-        }
+        self.jobs.work(|job| self.finish(job, &mut replies));
     }
 
     fn finish(&self, job: Job, replies: &mut ReplyBuffer) {
@@ -152,7 +155,7 @@ impl Connection<'_> {
         self.send(replies);
         drop(share);
         let in_flight = &self.executor.tallies.requests_in_flight;
-        self.jobs.release(job_bytes(&request), in_flight);
+        self.room.release(job_bytes(&request), in_flight);
     }
 }
 
@@ -229,12 +232,12 @@ where
             Operation::Flush => return true,
             Operation::Read => Access::Read,
             Operation::Write => Access::Write,
-            _ => return connection.workers_max == 0,
+            _ => return !connection.has_workers(),
         };
         let is_short = request.length <= INLINE_BYTES_MAX;
         let device = connection.executor.device;
         is_short
-            && (connection.workers_max == 0
+            && (!connection.has_workers()
                 || device.is_quick(access, request.offset, u64::from(request.length)))
     }
 
@@ -269,7 +272,7 @@ where
         }
         let in_flight = &connection.executor.tallies.requests_in_flight;
         let bytes = job_bytes(request);
-        let is_own = connection.jobs.reserve(bytes, in_flight) <= OWN_JOB_BYTES;
+        let is_own = connection.room.reserve(bytes, in_flight) <= OWN_JOB_BYTES;
         let link = &connection.negotiated.link;
         let share = match is_own {
             true => None,
@@ -291,7 +294,7 @@ where
             Taken::All(payload) => payload,
             Taken::NoMemory => {
                 drop(share);
-                connection.jobs.release(bytes, in_flight);
+                connection.room.release(bytes, in_flight);
                 let refusal = refusal_of(&no_memory(bytes as usize).into());
                 connection
                     .executor
@@ -300,7 +303,7 @@ where
                 return is_whole || connection.send(&mut self.replies) && self.inbox.skip_rest();
             }
             Taken::Ended => {
-                connection.jobs.release(bytes, in_flight);
+                connection.room.release(bytes, in_flight);
                 return false;
             }
         };
@@ -310,27 +313,20 @@ where
             payload,
             share,
         };
-        if connection.workers_max == 0 {
+        if !connection.has_workers() {
             connection.finish(job, &mut self.replies);
             return !connection.is_dead.load(Ordering::Relaxed);
         }
-        if connection.jobs.push(job, connection.workers_max) {
-            self.start_worker();
-        }
+        let scope = self.scope;
+        let start = || {
+            let worker = std::thread::Builder::new().name("nbd-worker".into());
+            worker.spawn_scoped(scope, move || connection.work())?;
+            Ok(())
+        };
+        // Slower without a worker, but served.
+        let carry_out = |job| connection.finish(job, &mut self.replies);
+        connection.jobs.push(job, start, carry_out);
         true
-    }
-
-    fn start_worker(&mut self) {
-        let connection = self.connection;
-        let spawned = std::thread::Builder::new()
-            .name("nbd-worker".into())
-            .spawn_scoped(self.scope, move || connection.work());
-        if spawned.is_err() && connection.jobs.worker_failed() {
-            // No thread could be started: slower, but served.
-            while let Some(job) = connection.jobs.try_next() {
-                connection.finish(job, &mut self.replies);
-            }
-        }
     }
 
     /// Answers with an error, and passes over the data that comes with the request.

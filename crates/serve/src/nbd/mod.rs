@@ -5,7 +5,7 @@
 //!       |  a thread for each connection            |
 //!   handshake (option_data)  ----------------------+
 //!       |  Negotiated
-//!   connection (inbox, request, jobs, reply)  -- execute --> BlockDevice
+//!   connection (inbox, request, room, reply)  -- execute --> BlockDevice
 //!       |  Transport
 //!   socket, tls
 //! ```
@@ -24,6 +24,7 @@ mod option_data;
 mod protocol;
 mod reply;
 mod request;
+mod room;
 mod server;
 mod socket;
 mod stats;
