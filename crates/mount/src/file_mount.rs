@@ -12,8 +12,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::filesystem::MountedTree;
 use crate::paths;
-use crate::poller_throttle::PollerThrottle;
 use crate::restrictions::Restrictions;
+use crate::scheduler::Scheduler;
 use crate::shares::Shares;
 use crate::tree::Tree;
 
@@ -91,11 +91,12 @@ impl FileMount {
             shares,
         )?;
         let kernel = tree.kernel();
-        let poller_throttle = Arc::new(PollerThrottle::new(options.threads));
-        let tree = MountedTree::new(tree, options, Arc::clone(&poller_throttle), on_end);
+        let scheduler = Scheduler::new(options.threads, options.keeps_cores_awake);
+        let scheduler = Arc::new(scheduler);
+        let tree = MountedTree::new(tree, options, Arc::clone(&scheduler), on_end);
         let session = Session::new(tree, &directory, &configuration(options, restrictions))
             .and_then(|session| {
-                poller_throttle.begin(session.as_fd().try_clone_to_owned()?);
+                scheduler.begin(session.as_fd().try_clone_to_owned()?);
                 // There is one session, and it has served nothing yet.
                 let _ = kernel.set(session.notifier());
                 session.spawn()

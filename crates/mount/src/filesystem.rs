@@ -19,22 +19,18 @@ use crate::answers::{
 };
 use crate::attributes;
 use crate::bytes::Writer;
-use crate::cpu_latency_qos::CpuLatencyQos;
 use crate::credentials::{Assumed, Caller};
 use crate::file_mount::MountOptions;
 use crate::negotiation;
 use crate::opening::Opening;
-use crate::overflow_threads::OverflowThreads;
-use crate::poller_throttle::PollerThrottle;
+use crate::scheduler::Scheduler;
 use crate::tree::{Change, Tree};
 
 /// The file system that the kernel talks to.
 pub struct MountedTree {
     /// Taken when the session ends, so that all is released before `on_end` is called.
     tree: Option<Arc<Tree>>,
-    overflow_threads: OverflowThreads,
-    poller_throttle: Arc<PollerThrottle>,
-    cpu_latency_qos: Option<CpuLatencyQos>,
+    scheduler: Arc<Scheduler>,
     has_writeback_cache: bool,
     opening: Opening,
     on_end: Option<Box<dyn FnOnce() + Send + Sync>>,
@@ -44,14 +40,12 @@ impl MountedTree {
     pub fn new(
         tree: Tree,
         options: &MountOptions,
-        poller_throttle: Arc<PollerThrottle>,
+        scheduler: Arc<Scheduler>,
         on_end: impl FnOnce() + Send + Sync + 'static,
     ) -> MountedTree {
         MountedTree {
             tree: Some(Arc::new(tree)),
-            overflow_threads: OverflowThreads::new(options.threads),
-            poller_throttle,
-            cpu_latency_qos: options.keeps_cores_awake.then(CpuLatencyQos::new),
+            scheduler,
             has_writeback_cache: options.writeback_cache,
             opening: Opening::default(),
             on_end: Some(Box::new(on_end)),
@@ -64,25 +58,16 @@ impl MountedTree {
             .expect("requests end before the tree is released")
     }
 
-    /// Notes a request for which a caller waits.
-    #[inline]
-    fn note_request(&self) {
-        if let Some(cpu_latency_qos) = &self.cpu_latency_qos {
-            cpu_latency_qos.note();
-        }
-    }
-
     /// Serves a request on this thread, or on another one while something waits.
     fn serve(&self, request: impl FnOnce(&Tree) + Send + 'static) {
-        self.note_request();
-        match self.overflow_threads.turn() {
-            Some(_turn) => request(self.tree()),
-            None => {
+        self.scheduler.serve(
+            request,
+            |request| request(self.tree()),
+            |request| {
                 let tree = Arc::clone(self.tree());
-                self.overflow_threads.hand_over(move || request(&tree));
-            }
-        }
-        self.poller_throttle.rest();
+                Box::new(move || request(&tree))
+            },
+        );
     }
 }
 
@@ -335,16 +320,15 @@ impl Filesystem for MountedTree {
             Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(errno(&error)),
         };
-        self.note_request();
-        match self.overflow_threads.turn() {
-            Some(_turn) => serve(self.tree(), data),
-            None => {
+        self.scheduler.serve(
+            serve,
+            |serve| serve(self.tree(), data),
+            |serve| {
                 // The session reads its next request into the same memory.
                 let (tree, data) = (Arc::clone(self.tree()), data.to_vec());
-                self.overflow_threads.hand_over(move || serve(&tree, &data));
-            }
-        }
-        self.poller_throttle.rest();
+                Box::new(move || serve(&tree, &data))
+            },
+        );
     }
 
     fn flush(

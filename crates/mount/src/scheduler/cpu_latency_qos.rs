@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::overflow_threads::now_ms;
+use super::now_ms;
 
 /// Where latencies are asked for, in microseconds, as the bytes of an `i32`.
 const DEVICE: &str = "/dev/cpu_dma_latency";
@@ -51,8 +51,11 @@ struct Shared {
 }
 
 impl CpuLatencyQos {
-    /// Where the process may not request it, cores sleep as usual.
-    pub fn new() -> CpuLatencyQos {
+    /// Where it is not `wanted`, or the process may not request it, cores sleep as usual.
+    pub fn new(wanted: bool) -> CpuLatencyQos {
+        if !wanted {
+            return CpuLatencyQos { keeper: None };
+        }
         let device = OpenOptions::new().write(true).open(DEVICE);
         let made = device.and_then(CpuLatencyQos::with);
         made.unwrap_or_else(|error| {
@@ -75,11 +78,10 @@ impl CpuLatencyQos {
 
     /// A request has come.
     #[inline]
-    pub fn note(&self) {
+    pub fn note(&self, now: u64) {
         let Some((shared, thread)) = &self.keeper else {
             return;
         };
-        let now = now_ms();
         let window = shared.window.load(Ordering::Relaxed);
         let (began, count) = (window >> COUNT_BITS, window % (1 << COUNT_BITS));
         if now.saturating_sub(began) >= WINDOW_MS {
@@ -156,11 +158,11 @@ mod tests {
         let (shared, _) = awake.keeper.as_ref().unwrap();
         // All within one window, wherever the clock stands.
         while shared.window.load(Ordering::Relaxed) % (1 << COUNT_BITS) < REQUESTS - 1 {
-            awake.note();
+            awake.note(now_ms());
         }
         assert!(!shared.is_busy.load(Ordering::Acquire), "too few");
         while !shared.is_busy.load(Ordering::Acquire) {
-            awake.note();
+            awake.note(now_ms());
         }
         assert_eq!(asked(&mut device), AWAKE_US);
         assert_eq!(asked(&mut device), ANYTHING_US, "nothing came any more");
@@ -173,6 +175,6 @@ mod tests {
         let (mut device, end) = std::io::pipe().unwrap();
         drop(CpuLatencyQos::with(File::from(OwnedFd::from(end))).unwrap());
         assert_eq!(device.read(&mut [0]).unwrap(), 0);
-        drop(CpuLatencyQos { keeper: None });
+        drop(CpuLatencyQos::new(false));
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::overflow_threads::now_ms;
+use super::now_ms;
 
 /// How often the resting threads look.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_wakes_when_the_session_is_over() {
+    fn all_threads_wake_when_the_session_is_over() {
         let (requests, kernel) = std::io::pipe().unwrap();
         let throttle = Arc::new(PollerThrottle::new(4));
         throttle.begin(OwnedFd::from(requests));
