@@ -36,7 +36,7 @@ soak: ## Ten minutes of load on daemons that are killed and misled; writes targe
 	@scripts/setup.sh build
 	@scripts/soak.sh
 
-torture: ## Files behind Forebay at random, against POSIX, through kills and bad days of the disk
+torture: ## Files behind Forebay at random, through kills and bad days; writes target/torture/report.json
 	@scripts/setup.sh build apps
 	@scripts/torture.sh
 

@@ -12,9 +12,9 @@ readonly PROFILE=${PROFILE:-release}
 readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
 cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload \
-    -p forebay-torture -p forebay-apps
+    -p forebay-verify
 # What the mount is compared with.
 cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-mount --example passthrough
 # Replaces the shell, so that Ctrl-C and the exit code are the program's own.
-exec "$PROGRAMS/forebay-apps" --forebay "$PROGRAMS/forebay" \
+exec "$PROGRAMS/forebay-verify" apps --forebay "$PROGRAMS/forebay" \
     --passthrough "$PROGRAMS/examples/passthrough" "$@"

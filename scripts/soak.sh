@@ -12,7 +12,7 @@ readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
 # BUILT=1 is told by `make test`, which builds everything at once.
 if [ -z "${BUILT:-}" ]; then
-    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-soak
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-verify
 fi
 # Replaces the shell, so that Ctrl-C and the exit code are the program's own.
-exec "$PROGRAMS/forebay-soak" --forebay "$PROGRAMS/forebay" "$@"
+exec "$PROGRAMS/forebay-verify" soak --forebay "$PROGRAMS/forebay" "$@"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Files behind Forebay: used at random, checked against POSIX, with programs and daemons killed, and on
-# bad days of the disk. Prints the numbers; a progress line for each part goes to standard error.
+# bad days of the disk. The report is target/torture/report.json; a line for each part goes to standard error.
 #
-#   scripts/torture.sh [--quick] [--seed N] [--disk DIR] [--json]
+#   scripts/torture.sh [--quick] [--seed N] [--disk DIR] [--json] [PART]...
 #
 # PROFILE=checked builds without the link-time pass.
 set -euo pipefail
@@ -13,7 +13,7 @@ readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
 # BUILT=1 is told by `make test`, which builds everything at once.
 if [ -z "${BUILT:-}" ]; then
-    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload -p forebay-torture
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-preload -p forebay-verify
 fi
 # Replaces the shell, so that Ctrl-C and the exit code are the program's own.
-exec "$PROGRAMS/forebay-torture" all --forebay "$PROGRAMS/forebay" "$@"
+exec "$PROGRAMS/forebay-verify" torture --forebay "$PROGRAMS/forebay" "$@"

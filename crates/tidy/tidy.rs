@@ -55,6 +55,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "verify",
+        &[
+            "forebay",
+            "forebay-apps",
+            "forebay-files",
+            "forebay-harness",
+            "forebay-pmem",
+            "forebay-soak",
+            "forebay-torture",
+        ],
+    ),
+    (
         "cli",
         &[
             "forebay",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
 
-use crate::Result;
+use forebay_harness::Result;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

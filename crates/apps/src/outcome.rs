@@ -1,10 +1,8 @@
 //! What one measurement gave: rates and other numbers, and distributions of latencies. Programs that run
 //! under `forebay run` hand theirs over as a line of JSON.
 
-use forebay_harness::Row;
-use serde_json::{Value, json};
-
-use crate::Result;
+use forebay_harness::{Result, Row};
+use serde::{Deserialize, Serialize};
 
 /// The shares of all operations, in percent, whose latency a curve gives.
 pub const PERCENTS: [f64; 13] = [
@@ -22,7 +20,7 @@ pub fn latency_ns(point: usize) -> f64 {
 }
 
 /// How long operations took.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Of what.
     pub name: String,
@@ -62,7 +60,7 @@ impl Curve {
 }
 
 /// What one measurement gave.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Numbers. Those whose unit is per second are rates, and more is better.
     pub rows: Vec<Row>,
@@ -103,38 +101,13 @@ impl Outcome {
         self
     }
 
-    /// A line for [`Outcome::from_json`].
-    pub fn to_json(&self) -> String {
-        let row = |row: &Row| json!([row.name, row.value, row.unit]);
-        let curve = |curve: &Curve| json!([curve.name, curve.latencies_ns, curve.shares]);
-        let rows: Vec<Value> = self.rows.iter().map(row).collect();
-        let curves: Vec<Value> = self.curves.iter().map(curve).collect();
-        json!({"rows": rows, "curves": curves}).to_string()
-    }
-
     /// What another process measured: the last line that it printed.
     ///
-    /// Errors: the line is none of [`Outcome::to_json`].
+    /// Errors: the line is none that [`crate::Task`] prints.
     pub fn from_json(printed: &str) -> Result<Outcome> {
         let line = printed.lines().last().unwrap_or_default();
-        let value: Value = serde_json::from_str(line)
-            .map_err(|error| format!("no measurement but {line:?}: {error}"))?;
-        let list = |name: &str| value[name].as_array().cloned().unwrap_or_default();
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let row = |row: Value| Row::new(text(&row[0]), row[1].as_f64(), text(&row[2]));
-        let numbers = |value: &Value| -> Vec<f64> {
-            let points = value.as_array().into_iter().flatten();
-            points.filter_map(Value::as_f64).collect()
-        };
-        let curve = |curve: Value| Curve {
-            name: text(&curve[0]),
-            latencies_ns: numbers(&curve[1]),
-            shares: numbers(&curve[2]),
-        };
-        Ok(Outcome {
-            rows: list("rows").into_iter().map(row).collect(),
-            curves: list("curves").into_iter().map(curve).collect(),
-        })
+        serde_json::from_str(line)
+            .map_err(|error| format!("no measurement but {line:?}: {error}").into())
     }
 }
 
@@ -179,7 +152,10 @@ mod tests {
             latencies_ns: vec![1.0, 2.0],
             shares: vec![0.0, 100.0],
         }];
-        let printed = format!("what a library says\n{}\n", outcome.to_json());
+        let printed = format!(
+            "what a library says\n{}\n",
+            serde_json::to_string(&outcome).expect("JSON")
+        );
         assert_eq!(Outcome::from_json(&printed).expect("one"), outcome);
         assert!(Outcome::from_json("no").is_err());
     }

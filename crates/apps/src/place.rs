@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use forebay_harness::Daemon;
+use forebay_harness::{Daemon, Result, TestEnv, mount_obstacle, output};
 use rustix::process::Signal;
-use tempfile::TempDir;
 
-use crate::Result;
 use crate::context::Context;
+use crate::outcome::Outcome;
+use crate::worker::Task;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const TOOL_DEADLINE: Duration = Duration::from_secs(120);
@@ -76,16 +76,15 @@ impl Place {
                 .filter_map(|line| line.split_whitespace().next());
             words.any(|word| word == name)
         };
-        if self.is_mounted() && !rustix::process::geteuid().is_root() {
-            return Some("root to mount".into());
-        }
-        if self.is_mounted() && !Path::new("/dev/fuse").exists() {
-            return Some("/dev/fuse".into());
+        if let Some(obstacle) = mount_obstacle().filter(|_| self.is_mounted()) {
+            return Some(obstacle.into());
         }
         match self {
-            Place::Mount if !has("mount") => Some("the command `forebay mount`".into()),
-            Place::Preload if !has("run") => Some("the command `forebay run`".into()),
-            Place::Passthrough if !passthrough.is_file() => Some(passthrough.display().to_string()),
+            Place::Mount if !has("mount") => Some("needs the command `forebay mount`".into()),
+            Place::Preload if !has("run") => Some("needs the command `forebay run`".into()),
+            Place::Passthrough if !passthrough.is_file() => {
+                Some(format!("needs {}", passthrough.display()))
+            }
             _ => None,
         }
     }
@@ -99,10 +98,8 @@ pub struct Session<'a> {
     /// Which place.
     pub place: Place,
     mount: Option<Daemon>,
-    data: TempDir,
+    env: TestEnv,
     pool_bytes: u64,
-    /// Pools, sockets, logs and the mount point, in memory.
-    scratch: TempDir,
 }
 
 impl<'a> Session<'a> {
@@ -118,13 +115,9 @@ impl<'a> Session<'a> {
             context,
             place,
             mount: None,
-            data: directory(root)?,
+            env: TestEnv::with_memory(&context.forebay, &context.memory, root)?,
             pool_bytes,
-            scratch: directory(&context.memory)?,
         };
-        if place == Place::Mount {
-            session.pool(0)?;
-        }
         if place.is_mounted() {
             session.start_mount()?;
         }
@@ -132,18 +125,17 @@ impl<'a> Session<'a> {
     }
 
     fn start_mount(&mut self) -> Result<()> {
-        let mount_point = self.scratch("mount");
-        std::fs::create_dir(&mount_point)?;
+        let mount_point = self.env.mount_point();
         let device = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
         let before = device(&mount_point)?;
         let mut command = Command::new(&self.context.passthrough);
         if self.place == Place::Mount {
-            command = Command::new(&self.context.forebay);
-            command.arg("mount").arg("--pool").arg(self.pool(0)?);
+            command = self.env.command(&["mount", "--pool"]);
+            command.arg(self.pool(0)?);
         }
-        command.args([self.data.path(), &mount_point]);
-        let daemon = self.mount.insert(Daemon::start(&mut command, &self.log())?);
-        daemon.wait_until(START_DEADLINE, || {
+        command.args([self.env.disk(), &mount_point]);
+        let started = Daemon::start(&mut command, &self.env.log())?;
+        self.mount.insert(started).wait_until(START_DEADLINE, || {
             device(&mount_point).is_ok_and(|now| now != before)
         })
     }
@@ -156,72 +148,56 @@ impl<'a> Session<'a> {
     /// Where the program is to keep its files.
     pub fn data(&self) -> PathBuf {
         match self.place.is_mounted() {
-            true => self.scratch("mount"),
-            false => self.data.path().to_owned(),
+            true => self.env.mount_point(),
+            false => self.env.disk().to_owned(),
         }
     }
 
     /// A path for a socket, a log or the like, in memory.
     pub fn scratch(&self, name: &str) -> PathBuf {
-        self.scratch.path().join(name)
-    }
-
-    /// Where daemons print to.
-    pub fn log(&self) -> PathBuf {
-        self.scratch("log")
+        self.env.path(name)
     }
 
     /// The pool of that number, which is made when it is first asked for.
     fn pool(&self, number: usize) -> Result<PathBuf> {
         let pool = self.scratch(&format!("pool-{number}"));
         if !pool.exists() {
-            let mut create = Command::new(&self.context.forebay);
-            create.arg("create").arg(&pool);
-            create.args(["--size", &self.pool_bytes.to_string()]);
-            self.output(create)?;
+            self.env.create_pool(&pool, self.pool_bytes, &[])?;
         }
         Ok(pool)
     }
 
-    /// A program whose files are those of the place.
+    /// A program whose files are those of the place. Programs that run at the same time have numbers from 0 on,
+    /// and where the place takes one a pool each.
     ///
     /// Errors: its pool cannot be made.
-    pub fn command(&self, program: &Path) -> Result<Command> {
-        self.command_beside(program, 0)
+    pub fn command(&self, program: &Path, number: usize) -> Result<Command> {
+        Ok(match self.place {
+            Place::Preload => self.env.preloaded(&self.pool(number)?, program),
+            _ => Command::new(program),
+        })
     }
 
-    /// As [`Session::command`], for programs that run at the same time: each has its number, and where it takes
-    /// one a pool of its own.
-    ///
-    /// Errors: its pool cannot be made.
-    pub fn command_beside(&self, program: &Path, number: usize) -> Result<Command> {
-        if self.place != Place::Preload {
-            return Ok(Command::new(program));
-        }
-        let mut command = Command::new(&self.context.forebay);
-        command
-            .env("XDG_STATE_HOME", self.scratch("state"))
-            .args(["run", "--pool"])
-            .arg(self.pool(number)?)
-            .arg("--cover")
-            .arg(self.data.path().join("**"))
-            .arg("--")
-            .arg(program);
-        Ok(command)
-    }
-
-    /// Runs a program whose files are those of the place; what it printed.
+    /// Runs a program; what it printed.
     ///
     /// Errors: it fails, or takes longer than two minutes.
     pub fn output(&self, mut command: Command) -> Result<String> {
-        forebay_harness::output(&mut command, TOOL_DEADLINE)
+        self.env.output(&mut command, TOOL_DEADLINE)
+    }
+
+    /// What this program measures as a child of itself, its files those of the place.
+    ///
+    /// Errors: as of [`Session::output`].
+    pub fn measure(&self, task: &Task) -> Result<Outcome> {
+        let command = self.command(&self.context.own, 0)?;
+        Outcome::from_json(&self.output(task.given_to(command)?)?)
     }
 
     /// Starts a daemon and waits until it is ready.
     ///
     /// Errors: it ends instead, or takes a minute.
     pub fn start(&self, mut command: Command, is_ready: impl FnMut() -> bool) -> Result<Daemon> {
-        let mut daemon = Daemon::start(&mut command, &self.log())?;
+        let mut daemon = Daemon::start(&mut command, &self.env.log())?;
         daemon.wait_until(START_DEADLINE, is_ready)?;
         Ok(daemon)
     }
@@ -234,41 +210,13 @@ impl<'a> Session<'a> {
             Some(daemon) if self.place == Place::Mount => daemon.end(Signal::TERM),
             Some(daemon) => {
                 let mut umount = Command::new("umount");
-                umount.arg(self.scratch("mount"));
-                if let Err(error) = forebay_harness::output(&mut umount, TOOL_DEADLINE) {
-                    // The mount goes with it.
-                    self.mount = Some(daemon);
-                    return Err(error);
-                }
+                umount.arg(self.env.mount_point());
+                output(&mut umount, TOOL_DEADLINE)?;
                 daemon.wait()
             }
             None => Ok(()),
         }
     }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        if let Some(daemon) = self.mount.take() {
-            drop(daemon);
-            // Quiet where nothing is mounted any more.
-            let mut umount = Command::new("umount");
-            umount.args(["-l", "-q"]).arg(self.scratch("mount"));
-            let _ = umount.stderr(std::process::Stdio::null()).status();
-        }
-    }
-}
-
-/// A directory that programs of other users may pass through; removed when it is dropped.
-///
-/// Errors: it cannot be made.
-pub fn directory(root: &Path) -> Result<TempDir> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    tempfile::Builder::new()
-        .prefix("forebay-apps-")
-        .permissions(mode)
-        .tempdir_in(root)
-        .map_err(|error| format!("{}: {error}", root.display()).into())
 }
 
 #[cfg(test)]

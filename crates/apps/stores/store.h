@@ -1,4 +1,4 @@
-/* What forebay-apps calls of a key-value store. A store may be used by several threads, a client by one.
+/* What forebay-verify apps calls of a key-value store. A store may be used by several threads, a client by one.
  * Functions that return a pointer give NULL, the others -1, where they fail; store_error then says why. */
 #include <stddef.h>
 #include <sys/types.h>

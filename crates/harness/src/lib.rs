@@ -3,8 +3,13 @@
 //!
 //! It imports nothing of ours: what is tested runs behind it, as a program.
 
+mod options;
 mod processes;
 mod report;
+mod test_env;
+mod watched;
+
+pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, progress_bar};
 
 pub use processes::{
     Daemon, Group, Output, catch_signals, check_interrupt, output, run, sleep, tail, tail_of,
@@ -13,6 +18,8 @@ pub use processes::{
 pub use report::{
     Chart, Page, Row, Section, Series, Shape, Table, digits, median, rows, write_file,
 };
+pub use test_env::{TestEnv, memory_folder, mount_obstacle, temporary_folder};
+pub use watched::{run_watched, watch_parent};
 
 /// Whatever went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

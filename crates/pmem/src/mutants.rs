@@ -31,6 +31,9 @@ macro_rules! define_mutants {
             }
         }
 
+        /// Whether the faults are in this build: what ships, soaks or measures refuses to start with them.
+        pub const IN_BUILD: bool = cfg!(feature = "mutants");
+
         #[cfg(feature = "mutants")]
         static ACTIVE: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
 

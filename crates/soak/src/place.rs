@@ -4,12 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use forebay_harness::Daemon;
-
-use crate::Result;
+use forebay_harness::{Daemon, Result, TestEnv, mount_obstacle};
 
 /// Names of the volumes; the last one comes and goes, the one before is mounted, too.
 pub const VOLUMES: [&str; 4] = ["alpha", "beta", "mounted", "guest"];
@@ -18,16 +14,13 @@ pub const MOUNTED: usize = 2;
 /// Which of them comes and goes.
 pub const GUEST: usize = 3;
 
-const START_DEADLINE: Duration = Duration::from_secs(60);
 /// Given to the daemon; it is in use by a mount for moments only.
 const SHUTDOWN_DEADLINE_S: u64 = 3;
 
 /// The directory.
 #[derive(Debug)]
 pub struct Place {
-    directory: tempfile::TempDir,
-    backings: tempfile::TempDir,
-    forebay: PathBuf,
+    pub env: TestEnv,
     /// Whether the mounted volume is.
     pub has_fuse: bool,
 }
@@ -37,38 +30,21 @@ impl Place {
     ///
     /// Errors: a directory cannot be written, or `forebay create` fails.
     pub fn new(
-        forebay: PathBuf,
+        forebay: &Path,
         backings: &Path,
         pool_bytes: u64,
         volume_bytes: u64,
     ) -> Result<Place> {
-        let memory = Path::new("/dev/shm");
-        let directory = match memory.is_dir() {
-            true => tempfile::Builder::new()
-                .prefix("forebay-soak-")
-                .tempdir_in(memory)?,
-            false => tempfile::Builder::new().prefix("forebay-soak-").tempdir()?,
-        };
-        let backings = tempfile::Builder::new()
-            .prefix("forebay-soak-")
-            .tempdir_in(backings)?;
-        let can_mount = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
         let place = Place {
-            directory,
-            backings,
-            forebay,
-            has_fuse: can_mount,
+            env: TestEnv::new(forebay, backings)?,
+            has_fuse: mount_obstacle().is_none(),
         };
-        std::fs::create_dir(place.path("mount"))?;
         for name in VOLUMES {
             File::create(place.backing(name))?.set_len(volume_bytes)?;
         }
         place.write_config()?;
-        let mut create = place.command(&["create"]);
-        create
-            .arg(place.path("pool"))
-            .args(["--test", "--size", &pool_bytes.to_string()]);
-        forebay_harness::output(&mut create, START_DEADLINE)?;
+        let pool = place.env.path("pool");
+        place.env.create_pool(&pool, pool_bytes, &["--test"])?;
         Ok(place)
     }
 
@@ -83,44 +59,27 @@ impl Place {
                 text += "fuse = \"mount\"\n";
             }
         }
-        Ok(std::fs::write(self.path("config.toml"), text)?)
-    }
-
-    /// Something in the directory.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.directory.path().join(name)
+        Ok(std::fs::write(self.env.path("config.toml"), text)?)
     }
 
     /// The file behind a volume.
     pub fn backing(&self, volume: &str) -> PathBuf {
-        self.backings.path().join(volume)
+        self.env.disk().join(volume)
     }
 
     /// The NBD socket.
     pub fn nbd(&self) -> PathBuf {
-        self.path("nbd")
+        self.env.path("nbd")
     }
 
     /// The control socket.
     pub fn control(&self) -> PathBuf {
-        self.path("pool.sock")
-    }
-
-    /// The command.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(&self.forebay);
-        command.args(arguments);
-        command
-    }
-
-    /// The end of what daemons have logged.
-    pub fn log_tail(&self) -> String {
-        forebay_harness::tail_of(&self.path("log"))
+        self.env.path("pool.sock")
     }
 
     /// All that daemons have logged.
     pub fn log(&self) -> String {
-        let bytes = std::fs::read(self.path("log")).unwrap_or_default();
+        let bytes = std::fs::read(self.env.log()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -128,9 +87,8 @@ impl Place {
     ///
     /// Errors: it ends instead, or takes a minute.
     pub fn start(&self) -> Result<Daemon> {
-        let mut command = self.command(&["serve", "--config"]);
-        command.arg(self.path("config.toml"));
-        Daemon::start_ready(&mut command, &self.path("log"), START_DEADLINE)
+        let mut command = self.env.command(&["serve", "--config"]);
+        self.env.start(command.arg(self.env.path("config.toml")))
     }
 
     /// Calls `each` with the pieces of a backing, as they are in the file.
@@ -152,19 +110,6 @@ impl Place {
                 .map_err(named)?;
             each(offset, &piece[..count]);
             offset += count as u64;
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.has_fuse {
-            // Quiet where nothing is mounted any more.
-            let _ = Command::new("umount")
-                .args(["-l", "-q"])
-                .arg(self.path("mount"))
-                .stderr(Stdio::null())
-                .status();
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The report: a list of numbers as JSON, and the same as lines.
+//! The numbers of a run.
 
 use std::sync::atomic::Ordering::SeqCst;
 
-pub use forebay_harness::Row;
-pub use forebay_harness::rows::{print, write};
+use forebay_harness::Row;
 
 use crate::memory::{self, Sample};
 use crate::tally::Tally;
@@ -75,18 +74,4 @@ pub fn rows(tally: &Tally, samples: &[Sample], seed: u64) -> Vec<Row> {
         named.map(|(name, count)| row(format!("soak_fault_{name}"), *count as f64, "faults")),
     );
     rows
-}
-
-/// The rows for people.
-pub fn text(rows: &[Row]) -> String {
-    let line = |row: &Row| {
-        let value = row
-            .value
-            .map_or("-".into(), |value| match value.fract() == 0.0 {
-                true => format!("{value:.0}"),
-                false => format!("{value:.2}"),
-            });
-        format!("{:<46} {value:>16} {}\n", row.name, row.unit)
-    };
-    rows.iter().map(line).collect()
 }

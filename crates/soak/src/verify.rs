@@ -1,11 +1,11 @@
 //! Every byte of a backing against what its volume's clients know.
 
-use crate::Result;
 use crate::model::{BLOCK_BYTES, Model, Runs};
 use crate::place::Place;
 use crate::stamp::SECTOR_BYTES;
 use crate::tally::{Tally, lock};
 use crate::worker::Volume;
+use forebay_harness::Result;
 
 /// Compares the file; differences go to the tally.
 ///

@@ -10,13 +10,12 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use forebay_harness::Row;
+use forebay_harness::{Result, Row, memory_folder};
 use rustix::process::Signal;
 
 use self::blocks::{BLOCK_BYTES, expect_blocks, fill, open_synced};
-use crate::Result;
 use crate::disk::{self, Disk};
-use crate::place::{Form, Place, memory};
+use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
 
@@ -114,9 +113,9 @@ fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
 fn two_mounts(settings: &Settings) -> Result<()> {
     let mut first = mounted(settings, &settings.disk)?;
     let second = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
-    let mut again = second.command("mount");
-    again.arg(first.backing()).arg(second.files());
-    let directory = first.backing().display().to_string().to_lowercase();
+    let mut again = second.env.command(&["mount"]);
+    again.arg(first.env.disk()).arg(second.files());
+    let directory = first.env.disk().display().to_string().to_lowercase();
     refused(again.arg("--pool").arg(second.pool()), &[&directory])?;
     std::fs::write(first.files().join("a"), b"still served")?;
     first.stop()
@@ -127,8 +126,8 @@ fn foreign_pool(settings: &Settings) -> Result<()> {
     std::fs::write(first.files().join("a"), b"a")?;
     first.stop()?;
     let other = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
-    let mut mount = other.command("mount");
-    mount.arg(other.backing()).arg(other.files());
+    let mut mount = other.env.command(&["mount"]);
+    mount.arg(other.env.disk()).arg(other.files());
     refused(mount.arg("--pool").arg(first.pool()), &["pool", "belongs"])?;
     first.start()?;
     first.stop()
@@ -144,10 +143,10 @@ fn removed_behind(settings: &Settings) -> Result<()> {
         (&file).write_all(&[8; 9000])?;
         file.sync_all()?;
     }
-    std::fs::remove_file(place.backing().join("gone"))?;
+    std::fs::remove_file(place.env.disk().join("gone"))?;
     // It may be said, by the exit code too; the other file must not suffer.
     let stopped = place.stop();
-    let kept = std::fs::read(place.backing().join("kept"))?;
+    let kept = std::fs::read(place.env.disk().join("kept"))?;
     match kept == [[7; 9000], [8; 9000]].concat() {
         true => Ok(()),
         false => Err(format!("{} bytes of the other file, end: {stopped:?}", kept.len()).into()),
@@ -155,7 +154,7 @@ fn removed_behind(settings: &Settings) -> Result<()> {
 }
 
 fn full_disk(settings: &Settings) -> Result<()> {
-    let disk = Disk::new(&memory(), SMALL_DISK_BYTES)?;
+    let disk = Disk::new(&memory_folder(), SMALL_DISK_BYTES)?;
     let mut place = mounted(settings, &disk.path())?;
     let ballast = place.files().join("ballast");
     std::fs::write(&ballast, vec![1; 4 << 20])?;
@@ -171,18 +170,18 @@ fn full_disk(settings: &Settings) -> Result<()> {
     expect_blocks(&path, count, "when it is full")?;
     // Through a kill, while there is no room yet.
     place.kill_daemon()?;
-    place.unmount_dead();
+    place.env.unmount();
     place
         .start()
         .map_err(|error| format!("with {count} blocks: {error}"))?;
     expect_blocks(&path, count, "after the kill")?;
     std::fs::remove_file(&ballast)?;
     place.stop()?;
-    expect_blocks(&place.backing().join("filled"), count, "at the end")
+    expect_blocks(&place.env.disk().join("filled"), count, "at the end")
 }
 
 fn stopped_disk(settings: &Settings) -> Result<()> {
-    let mut disk = Disk::new(&memory(), 128 << 20)?;
+    let mut disk = Disk::new(&memory_folder(), 128 << 20)?;
     let mut place = mounted(settings, &disk.path())?;
     let path = place.files().join("filled");
     let file = open_synced(&path)?;
@@ -210,14 +209,14 @@ fn stopped_disk(settings: &Settings) -> Result<()> {
     expect_blocks(&path, count.max(before), "when it goes on")?;
     place.stop()?;
     expect_blocks(
-        &place.backing().join("filled"),
+        &place.env.disk().join("filled"),
         count.max(before),
         "at the end",
     )
 }
 
 fn gone_disk(settings: &Settings) -> Result<()> {
-    let disk = Disk::new(&memory(), 128 << 20)?;
+    let disk = Disk::new(&memory_folder(), 128 << 20)?;
     let mut place = mounted(settings, &disk.path())?;
     let path = place.files().join("filled");
     let file = open_synced(&path)?;
@@ -238,7 +237,7 @@ fn gone_disk(settings: &Settings) -> Result<()> {
     expect_blocks(&path, before.max(after), "when it is back")?;
     place.stop()?;
     expect_blocks(
-        &place.backing().join("filled"),
+        &place.env.disk().join("filled"),
         before.max(after),
         "at the end",
     )
@@ -264,6 +263,7 @@ fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
     let end = std::thread::spawn(move || daemon.status_after(Signal::TERM));
     let is_told = || {
         Ok(place
+            .env
             .log_tail()
             .contains("in use, and served")
             .then_some(()))
@@ -286,9 +286,9 @@ fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
         }
     };
     let status = end.join().map_err(|_| "the waiting panicked")??;
-    place.unmount_dead();
+    place.env.unmount();
     if status.code() != Some(wanted) {
         return Err(format!("it ended with {status}, not with {wanted}").into());
     }
-    expect_blocks(&place.backing().join("filled"), BLOCKS, "at the end")
+    expect_blocks(&place.env.disk().join("filled"), BLOCKS, "at the end")
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use crate::Result;
+use forebay_harness::{Result, temporary_folder};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -33,8 +33,7 @@ impl Disk {
     ///
     /// Errors: no loop device, or no mkfs.ext4.
     pub fn new(parent: &Path, size_bytes: u64) -> Result<Disk> {
-        let prefix = "forebay-torture-disk-";
-        let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(parent)?;
+        let folder = temporary_folder(parent)?;
         let image = folder.path().join("image");
         File::create(&image)?.set_len(size_bytes)?;
         run(tool("mkfs.ext4")

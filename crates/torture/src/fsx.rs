@@ -4,12 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_harness::Row;
-
-use crate::Result;
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::task::Task;
+use forebay_harness::{Result, Row};
 
 const DEADLINE: Duration = Duration::from_secs(900);
 const POOL_BYTES: u64 = 64 << 20;
@@ -69,24 +68,21 @@ fn place(settings: &Settings, form: Form) -> Result<Place> {
 /// Our own, as a program of its own; how many operations were clean.
 fn exercise(settings: &Settings, form: Form, operations: u64, with_mappings: bool) -> Result<u64> {
     let mut place = place(settings, form)?;
-    let mut command = place.program(&settings.own);
-    command
-        .arg("exercise")
-        .arg(place.files())
-        .args(["--operations", &operations.to_string()])
-        .args(["--seed", &settings.seed.to_string()]);
-    if with_mappings {
-        command.arg("--mappings");
-    }
-    let printed = forebay_harness::output(&mut command, DEADLINE)
-        .map_err(|error| format!("{error}\n{}", place.log_tail()))?;
+    let task = Task::Exercise {
+        directory: place.files(),
+        operations,
+        seed: settings.seed,
+        with_mappings,
+    };
+    let mut command = task.program(settings, &place)?;
+    let printed = place.env.output(&mut command, DEADLINE)?;
     place.stop()?;
     Ok(printed.trim().parse()?)
 }
 
 fn run_classic(settings: &Settings, form: Form, operations: u64, classic: &Path) -> Result<u64> {
     let mut place = place(settings, form)?;
-    let weights = place.scratch("fsx.toml");
+    let weights = place.env.path("fsx.toml");
     std::fs::write(&weights, CLASSIC)?;
     let mut command = place.program(classic);
     command
@@ -95,10 +91,9 @@ fn run_classic(settings: &Settings, form: Form, operations: u64, classic: &Path)
         .args(["-N", &operations.to_string()])
         .args(["-S", &settings.seed.to_string()])
         .arg("-P")
-        .arg(place.scratch(""))
+        .arg(place.env.path(""))
         .arg(place.files().join("file"));
-    forebay_harness::output(&mut command, DEADLINE)
-        .map_err(|error| format!("{error}\n{}", place.log_tail()))?;
+    place.env.output(&mut command, DEADLINE)?;
     place.stop()?;
     Ok(operations)
 }

@@ -4,11 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_harness::{Daemon, Group};
+use forebay_harness::{Daemon, Group, Result, TestEnv, mount_obstacle};
 use rustix::process::Signal;
-use tempfile::TempDir;
-
-use crate::Result;
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -43,8 +40,7 @@ impl Form {
 
     /// What this machine lacks for it.
     pub fn lacks(self) -> Option<&'static str> {
-        let can_mount = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
-        (self.is_mounted() && !can_mount).then_some("needs root and /dev/fuse to mount")
+        mount_obstacle().filter(|_| self.is_mounted())
     }
 }
 
@@ -52,11 +48,8 @@ impl Form {
 #[derive(Debug)]
 pub struct Place {
     pub form: Form,
-    forebay: PathBuf,
+    pub env: TestEnv,
     daemon: Option<Daemon>,
-    /// Pool, log and mount point.
-    scratch: TempDir,
-    data: TempDir,
 }
 
 impl Place {
@@ -64,83 +57,37 @@ impl Place {
     ///
     /// Errors: a directory cannot be made, or `forebay create` fails.
     pub fn new(form: Form, forebay: &Path, parent: &Path, pool_bytes: u64) -> Result<Place> {
+        let env = TestEnv::new(forebay, parent)?;
         let place = Place {
             form,
-            forebay: forebay.to_owned(),
+            env,
             daemon: None,
-            scratch: directory(&memory())?,
-            data: directory(parent)?,
         };
-        std::fs::create_dir(place.scratch("mount"))?;
         if form != Form::Plain {
-            let mut create = place.command("create");
-            create
-                .arg(place.pool())
-                .args(["--size", &pool_bytes.to_string()]);
-            forebay_harness::output(&mut create, DEADLINE)?;
+            place.env.create_pool(&place.pool(), pool_bytes, &[])?;
         }
         Ok(place)
     }
 
-    /// The command with one of its subcommands.
-    pub fn command(&self, name: &str) -> Command {
-        let mut command = Command::new(&self.forebay);
-        // Where it is noted which pool has the newest data of files.
-        command.env("XDG_STATE_HOME", self.scratch("state"));
-        command.arg(name);
-        command
-    }
-
-    /// A path for what is not to be covered.
-    pub fn scratch(&self, name: &str) -> PathBuf {
-        self.scratch.path().join(name)
-    }
-
     /// The pool.
     pub fn pool(&self) -> PathBuf {
-        self.scratch("pool")
+        self.env.path("pool")
     }
 
-    /// Where the files really are.
-    pub fn backing(&self) -> &Path {
-        self.data.path()
-    }
-
-    /// Where programs use them.
+    /// Where programs use the files.
     pub fn files(&self) -> PathBuf {
         match self.form.is_mounted() {
-            true => self.scratch("mount"),
-            false => self.backing().to_owned(),
+            true => self.env.mount_point(),
+            false => self.env.disk().to_owned(),
         }
     }
 
     /// A program whose files are those of the place.
     pub fn program(&self, program: &Path) -> Command {
-        if self.form != Form::Preload {
-            return Command::new(program);
+        match self.form {
+            Form::Preload => self.env.preloaded(&self.pool(), program),
+            _ => Command::new(program),
         }
-        let mut command = self.command("run");
-        command
-            .arg("--pool")
-            .arg(self.pool())
-            .arg("--cover")
-            .arg(self.backing().join("**"))
-            .arg("--log")
-            .arg(self.scratch("log"))
-            .arg("--")
-            .arg(program);
-        command
-    }
-
-    /// `forebay mount` of this place.
-    pub fn mount_command(&self) -> Command {
-        let mut command = self.command("mount");
-        command.args([self.backing(), &self.files()]);
-        command.arg("--pool").arg(self.pool());
-        if self.form == Form::MountWriteback {
-            command.arg("--writeback-cache");
-        }
-        command
     }
 
     /// Mounts, where this is a mount, and waits until files can be used.
@@ -150,10 +97,14 @@ impl Place {
         if !self.form.is_mounted() {
             return Ok(());
         }
+        let mut mount = self.env.command(&["mount"]);
+        mount.args([self.env.disk(), &self.files()]);
+        mount.arg("--pool").arg(self.pool());
+        if self.form == Form::MountWriteback {
+            mount.arg("--writeback-cache");
+        }
         // What it prints tells; of a dead mount the kernel may still show the root.
-        let daemon =
-            Daemon::start_ready(&mut self.mount_command(), &self.scratch("log"), DEADLINE)?;
-        self.daemon = Some(daemon);
+        self.daemon = Some(self.env.start(&mut mount)?);
         Ok(())
     }
 
@@ -186,11 +137,9 @@ impl Place {
     ///
     /// Errors: it fails.
     pub fn recover(&self) -> Result<()> {
-        if self.form.is_mounted() {
-            self.unmount_dead();
-        }
+        self.env.unmount();
         if self.form != Form::Plain {
-            let mut recover = self.command("recover");
+            let mut recover = self.env.command(&["recover"]);
             forebay_harness::output(recover.arg(self.pool()), DEADLINE)?;
         }
         Ok(())
@@ -200,10 +149,8 @@ impl Place {
     ///
     /// Errors: it cannot be started.
     pub fn recover_killed(&self, delay: Duration) -> Result<()> {
-        if self.form.is_mounted() {
-            self.unmount_dead();
-        }
-        let mut recover = self.command("recover");
+        self.env.unmount();
+        let mut recover = self.env.command(&["recover"]);
         recover.arg(self.pool()).stdout(Stdio::null());
         let mut group = Group::start(recover.stderr(Stdio::null()))?;
         std::thread::sleep(delay);
@@ -219,10 +166,10 @@ impl Place {
             std::fs::remove_dir_all(&to)?;
         }
         std::fs::create_dir_all(&to)?;
-        let mut copy = std::process::Command::new("cp");
-        copy.arg("-a").arg(self.backing()).arg(to.join("files"));
+        let mut copy = Command::new("cp");
+        copy.arg("-a").arg(self.env.disk()).arg(to.join("files"));
         forebay_harness::output(&mut copy, DEADLINE)?;
-        for entry in std::fs::read_dir(self.scratch.path())? {
+        for entry in std::fs::read_dir(self.env.path(""))? {
             let path = entry?.path();
             if path.is_file() {
                 std::fs::copy(&path, to.join(path.file_name().unwrap_or_default()))?;
@@ -230,44 +177,11 @@ impl Place {
         }
         Ok(to)
     }
-
-    /// Takes away what a killed daemon left mounted.
-    pub fn unmount_dead(&self) {
-        // Fails where it has been unmounted before.
-        let _ = rustix::mount::unmount(self.files(), rustix::mount::UnmountFlags::DETACH);
-    }
-
-    /// The last lines that daemons or libraries logged.
-    pub fn log_tail(&self) -> String {
-        forebay_harness::tail_of(&self.scratch("log"))
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.form.is_mounted() {
-            // A failure before; the directories are to be removed, not what is mounted there.
-            let _ = self.kill_daemon();
-            self.unmount_dead();
-        }
+        // A failure before: it need not bring anything up to date.
+        let _ = self.kill_daemon();
     }
-}
-
-/// A directory in memory where there is one.
-pub fn memory() -> PathBuf {
-    let memory = PathBuf::from("/dev/shm");
-    match memory.is_dir() {
-        true => memory,
-        false => std::env::temp_dir(),
-    }
-}
-
-/// A directory that programs of other users may pass through.
-fn directory(parent: &Path) -> Result<TempDir> {
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    tempfile::Builder::new()
-        .prefix("forebay-torture-")
-        .permissions(mode)
-        .tempdir_in(parent)
-        .map_err(|error| format!("{}: {error}", parent.display()).into())
 }

@@ -4,12 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_harness::Row;
-
-use crate::Result;
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
+use forebay_harness::{Result, Row};
 
 const DEADLINE: Duration = Duration::from_secs(600);
 const POOL_BYTES: u64 = 64 << 20;
@@ -81,7 +79,7 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
 fn check(settings: &Settings, form: Form, tool: &Path) -> Result<Checks> {
     let mut place = Place::new(form, &settings.forebay, &settings.disk, POOL_BYTES)?;
     place.start()?;
-    let configuration = place.scratch("pjdfstest.toml");
+    let configuration = place.env.path("pjdfstest.toml");
     std::fs::write(&configuration, CONFIGURATION)?;
     let mut command = place.program(tool);
     command
@@ -91,7 +89,7 @@ fn check(settings: &Settings, form: Form, tool: &Path) -> Result<Checks> {
         .arg(place.files())
         // For what must not work between file systems.
         .arg("-s")
-        .arg(place.scratch(""));
+        .arg(place.env.path(""));
     let output = forebay_harness::run(&mut command, DEADLINE)?;
     let checks = parse(&output.printed)
         .ok_or_else(|| format!("pjdfstest printed no result: {}", output.tail()))?;

@@ -1,8 +1,6 @@
 //! What came out: numbers for programs, a line each for people, and what failed.
 
-use forebay_harness::Row;
-
-use crate::Result;
+use forebay_harness::{Result, Row, RunOptions};
 
 /// Rows, and what went wrong.
 #[derive(Debug, Default)]
@@ -49,13 +47,13 @@ impl Report {
         eprintln!("skipped {what}: {lack}");
     }
 
-    /// Prints the rows; true if nothing failed.
+    /// Writes and prints the rows; true if nothing failed.
     ///
-    /// Errors: standard output does not take it.
-    pub fn finish(mut self, is_json: bool) -> Result<bool> {
+    /// Errors: the file, or standard output, does not take it.
+    pub fn finish(mut self, options: &RunOptions) -> Result<bool> {
         let count = self.failures.len() as f64;
         self.row(Row::new("torture_failures", count, "failures"));
-        forebay_harness::rows::print(&self.rows, is_json)?;
+        options.finish("torture", &self.rows)?;
         for failure in &self.failures {
             eprintln!("FAILED: {failure}");
         }

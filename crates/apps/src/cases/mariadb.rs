@@ -7,10 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_harness::Daemon;
+use forebay_harness::{Daemon, Result};
 use rustix::process::Signal;
 
-use crate::Result;
 use crate::cases::copy;
 use crate::cases::postgres::Account;
 use crate::context::program;

@@ -1,20 +1,19 @@
 //! The programs that are measured, each in every place in turn.
 
-mod buffered;
 mod mariadb;
+mod own;
 mod postgres;
 mod redis;
 mod rocksdb;
-mod small_writes;
-mod sqlite;
-mod stream;
 mod ycsb;
 
 use std::path::Path;
 
-use crate::Result;
+use forebay_harness::Result;
+
 use crate::outcome::Outcome;
 use crate::place::{Place, Session};
+use crate::worker::Kind;
 
 /// A program and how it is measured.
 #[derive(Debug)]
@@ -64,23 +63,27 @@ const fn shards(name: &'static str, run: fn(&Session<'_>) -> Result<Outcome>) ->
 pub const CASES: &[Case] = &[
     case("redis", EVERYWHERE, redis::run),
     case("rocksdb", EVERYWHERE, rocksdb::run),
-    case("sqlite", EVERYWHERE, sqlite::run),
-    case("wiredtiger", EVERYWHERE, ycsb::run_wiredtiger_puts),
+    case("sqlite", EVERYWHERE, own::sqlite),
+    case("wiredtiger", EVERYWHERE, ycsb::wiredtiger_puts),
     case("postgres", BY_MOUNT, postgres::run),
     case("mariadb", BY_MOUNT, mariadb::run),
-    case("ycsb-redis", EVERYWHERE, ycsb::run_redis),
-    case("ycsb-rocksdb", EVERYWHERE, ycsb::run_rocksdb),
-    case("ycsb-wiredtiger", EVERYWHERE, ycsb::run_wiredtiger),
-    shards("shards-redis", ycsb::run_redis_shards),
-    shards("shards-rocksdb", ycsb::run_rocksdb_shards),
-    shards("shards-wiredtiger", ycsb::run_wiredtiger_shards),
-    case("small-writes", small_writes::PLACES, small_writes::run),
-    case("buffered", buffered::PLACES, buffered::run),
+    case("ycsb-redis", EVERYWHERE, |at| ycsb::whole(at, Kind::Redis)),
+    case("ycsb-rocksdb", EVERYWHERE, |at| {
+        ycsb::whole(at, Kind::Rocksdb)
+    }),
+    case("ycsb-wiredtiger", EVERYWHERE, |at| {
+        ycsb::whole(at, Kind::Wiredtiger)
+    }),
+    shards("shards-redis", |at| ycsb::shards(at, Kind::Redis)),
+    shards("shards-rocksdb", |at| ycsb::shards(at, Kind::Rocksdb)),
+    shards("shards-wiredtiger", |at| ycsb::shards(at, Kind::Wiredtiger)),
+    case("small-writes", own::SMALL_WRITES, own::small_writes),
+    case("buffered", own::BUFFERED, own::buffered),
     Case {
         name: "append-past-pool",
-        places: stream::PLACES,
+        places: own::STREAM,
         pool_bytes: SMALL_POOL_BYTES,
-        run: stream::run,
+        run: own::stream,
     },
 ];
 

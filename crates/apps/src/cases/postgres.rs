@@ -7,10 +7,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use forebay_harness::Daemon;
+use forebay_harness::{Daemon, Result};
 use rustix::process::Signal;
 
-use crate::Result;
 use crate::cases::{copy, number_after};
 use crate::context::program;
 use crate::outcome::Outcome;

@@ -5,10 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 
-use forebay_harness::Daemon;
+use forebay_harness::{Daemon, Result};
 use rustix::process::Signal;
 
-use crate::Result;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;
@@ -24,7 +23,7 @@ pub fn start(session: &Session<'_>, number: usize) -> Result<(Daemon, PathBuf)> 
     let socket = session.scratch(&format!("redis-{number}.sock"));
     let directory = session.data().join(format!("redis-{number}"));
     std::fs::create_dir(&directory)?;
-    let mut command = session.command_beside(&program("redis-server")?, number)?;
+    let mut command = session.command(&program("redis-server")?, number)?;
     command
         .args(["--port", "0", "--unixsocket"])
         .arg(&socket)

@@ -1,10 +1,10 @@
 //! RocksDB's own `db_bench`: each write synced before it returns.
 
-use crate::Result;
 use crate::cases::number_after;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;
+use forebay_harness::Result;
 
 /// So many that the time is over first.
 const KEYS: u64 = 10_000_000;
@@ -13,7 +13,7 @@ const KEYS: u64 = 10_000_000;
 ///
 /// Errors: the program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
-    let mut command = session.command(&program("db_bench")?)?;
+    let mut command = session.command(&program("db_bench")?, 0)?;
     let seconds = session.context.pace.seconds.ceil();
     command
         .arg(format!("--db={}", session.data().join("db").display()))

@@ -2,16 +2,12 @@
 //! everything that the pool does beside it.
 
 use std::fs::File;
-use std::process::Command;
-use std::time::Duration;
 
 use forebay::RuntimeOptions;
 use forebay_files::{FileBuffer, FileBufferOptions, Marking, SyncKind};
-use forebay_harness::Row;
+use forebay_harness::{Result, Row, TestEnv};
 
-use crate::Result;
 use crate::context::Context;
-use crate::place::directory;
 use crate::steps::Measured;
 
 const APPEND_BYTES: usize = 256;
@@ -20,30 +16,21 @@ const APPENDS: u64 = 200_000;
 const APPENDS_BEFORE: u64 = 1000;
 /// So much that nothing is written back for want of room.
 const POOL_BYTES: u64 = 512 << 20;
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The buffer itself, in this process: what is counted does not depend on the caller.
-pub fn lacks(_context: &Context) -> Option<String> {
-    None
-}
-
+///
 /// Errors: the pool cannot be made, or an append fails.
 pub fn run(context: &Context) -> Result<Measured> {
-    let (memory, disk) = (directory(&context.memory)?, directory(&context.disk)?);
-    let pool = memory.path().join("pool");
-    let mut create = Command::new(&context.forebay);
-    create
-        .arg("create")
-        .arg(&pool)
-        .args(["--size", &POOL_BYTES.to_string()]);
-    forebay_harness::output(&mut create, DEADLINE)?;
+    let env = TestEnv::with_memory(&context.forebay, &context.memory, &context.disk)?;
+    let pool = env.path("pool");
+    env.create_pool(&pool, POOL_BYTES, &[])?;
     let buffer = FileBuffer::open(&FileBufferOptions {
         pool,
         root: None,
         runtime: RuntimeOptions::default(),
         mark: Marking::EachTime,
     })?;
-    let path = disk.path().join("appended");
+    let path = env.disk().join("appended");
     let file = File::options()
         .read(true)
         .write(true)

@@ -3,9 +3,8 @@
 mod append_counts;
 mod torture;
 
-use forebay_harness::Row;
+use forebay_harness::{Result, Row};
 
-use crate::Result;
 use crate::context::Context;
 
 /// A measurement of its own.
@@ -13,8 +12,6 @@ use crate::context::Context;
 pub struct Step {
     /// What it is called on the command line.
     pub name: &'static str,
-    /// What it needs and this machine does not have.
-    pub lacks: fn(&Context) -> Option<String>,
     /// Measures.
     pub run: fn(&Context) -> Result<Measured>,
 }
@@ -32,12 +29,10 @@ pub struct Measured {
 pub const STEPS: &[Step] = &[
     Step {
         name: "append-counts",
-        lacks: append_counts::lacks,
         run: append_counts::run,
     },
     Step {
         name: "torture",
-        lacks: torture::lacks,
         run: torture::run,
     },
 ];

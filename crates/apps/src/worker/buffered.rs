@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::Result;
 use crate::outcome::Outcome;
+use forebay_harness::Result;
 
 const PIECE_BYTES: usize = 4 << 10;
 /// Pieces between two looks at the clock.

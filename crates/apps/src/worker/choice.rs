@@ -5,7 +5,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 
-use crate::Result;
+use forebay_harness::Result;
 
 /// The skew that YCSB takes.
 const EXPONENT: f64 = 0.99;

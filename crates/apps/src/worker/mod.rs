@@ -4,160 +4,97 @@
 mod buffered;
 mod choice;
 mod processor_time;
-mod small_writes;
+pub mod small_writes;
 mod sqlite;
 mod stores;
 mod stream;
 mod target;
-mod ycsb;
+pub mod ycsb;
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use clap::Subcommand;
+use forebay_harness::Result;
+use serde::{Deserialize, Serialize};
 
-use crate::Result;
+pub use stores::Kind;
 
 /// What to do.
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Task {
-    /// Appends and writes at random, by threads with private files
-    SmallWrites {
-        /// Where the files are made
-        #[arg(long)]
-        directory: PathBuf,
-        /// How long each pattern runs
-        #[arg(long)]
-        seconds: f64,
-        /// Most bytes appended by all threads
-        #[arg(long)]
-        append_bytes: u64,
-        /// Bytes of a file that is written at random
-        #[arg(long)]
-        file_bytes: u64,
-        /// Numbers of threads
-        #[arg(long, value_delimiter = ',')]
-        threads: Vec<usize>,
-        /// Never sync
-        #[arg(long)]
-        unsynced: bool,
-        /// Copy to memory instead of writing to files
-        #[arg(long)]
-        raw: bool,
-        /// A process whose time counts too
-        #[arg(long)]
-        server: Option<u32>,
-    },
-    /// One file appended from its beginning to its end
+    /// Appends and writes at random, by threads with private files.
+    SmallWrites(small_writes::Plan),
+    /// One file appended from its beginning to its end.
     Stream {
-        /// The file
-        #[arg(long)]
+        /// The file.
         file: PathBuf,
-        /// How long it gets
-        #[arg(long)]
+        /// How long it gets.
         bytes: u64,
-        /// Sync once, at the end
-        #[arg(long)]
-        unsynced: bool,
+        /// Whether each piece is durable before the next.
+        is_synced: bool,
     },
-    /// Small writes that are not synced
+    /// Small writes that are not synced.
     Buffered {
-        /// The file
-        #[arg(long)]
+        /// The file.
         file: PathBuf,
-        /// How long it gets before writing begins anew
-        #[arg(long)]
+        /// How long it gets before writing begins anew.
         file_bytes: u64,
-        /// How long to write
-        #[arg(long)]
+        /// How long to write.
         seconds: f64,
     },
-    /// Rows, each a transaction of its own
+    /// Rows, each a transaction of its own.
     Sqlite {
-        /// The database
-        #[arg(long)]
+        /// The database.
         file: PathBuf,
-        /// `delete` or `wal`
-        #[arg(long)]
+        /// `delete` or `wal`.
         journal: String,
-        /// How long to write
-        #[arg(long)]
+        /// How long to write.
         seconds: f64,
     },
-    /// The workloads A to F, or the letters given
-    Ycsb {
-        /// What is measured
-        #[command(flatten)]
-        store: stores::StoreArguments,
-        /// Records before the workloads begin
-        #[arg(long)]
-        records: u64,
-        /// How long each workload runs
-        #[arg(long)]
-        seconds: f64,
-        /// Clients at once
-        #[arg(long)]
-        clients: usize,
-        /// Workloads, in order; `u` only updates
-        #[arg(long)]
-        workloads: String,
-    },
+    /// Workloads over key-value stores.
+    Ycsb(ycsb::Plan),
 }
 
-/// Does it and prints what was measured.
-///
-/// Errors: a write fails, or something else than what was written is read.
-pub fn run(task: &Task) -> Result<()> {
-    let outcome = match task {
-        Task::SmallWrites {
-            directory,
-            seconds,
-            append_bytes,
-            file_bytes,
-            threads,
-            unsynced,
-            raw,
-            server,
-        } => small_writes::run(&small_writes::Plan {
-            directory: directory.clone(),
-            seconds: *seconds,
-            append_bytes: *append_bytes,
-            file_bytes: *file_bytes,
-            thread_counts: threads.clone(),
-            is_synced: !unsynced,
-            is_raw: *raw,
-            server: *server,
-        })?,
-        Task::Stream {
-            file,
-            bytes,
-            unsynced,
-        } => stream::run(file, *bytes, !unsynced)?,
-        Task::Buffered {
-            file,
-            file_bytes,
-            seconds,
-        } => buffered::run(file, *file_bytes, *seconds)?,
-        Task::Sqlite {
-            file,
-            journal,
-            seconds,
-        } => sqlite::run(file, journal, *seconds)?,
-        Task::Ycsb {
-            store,
-            records,
-            seconds,
-            clients,
-            workloads,
-        } => ycsb::run(
-            &ycsb::Plan {
-                records: *records,
-                seconds: *seconds,
-                clients: *clients,
-                workloads: workloads.clone(),
-            },
-            store,
-        )?,
-    };
-    println!("{}", outcome.to_json());
-    Ok(())
+impl std::str::FromStr for Task {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> serde_json::Result<Task> {
+        serde_json::from_str(text)
+    }
+}
+
+impl Task {
+    /// Does it and prints what was measured.
+    ///
+    /// # Errors
+    /// A write fails, or something else than what was written is read.
+    pub fn run(self) -> Result<()> {
+        let outcome = match self {
+            Task::SmallWrites(plan) => small_writes::run(&plan)?,
+            Task::Stream {
+                file,
+                bytes,
+                is_synced,
+            } => stream::run(&file, bytes, is_synced)?,
+            Task::Buffered {
+                file,
+                file_bytes,
+                seconds,
+            } => buffered::run(&file, file_bytes, seconds)?,
+            Task::Sqlite {
+                file,
+                journal,
+                seconds,
+            } => sqlite::run(&file, &journal, seconds)?,
+            Task::Ycsb(plan) => ycsb::run(&plan)?,
+        };
+        println!("{}", serde_json::to_string(&outcome)?);
+        Ok(())
+    }
+
+    /// The command, which runs this program, with the task.
+    pub fn given_to(&self, mut program: Command) -> Result<Command> {
+        program.arg("apps-task").arg(serde_json::to_string(self)?);
+        Ok(program)
+    }
 }

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Result;
+use forebay_harness::Result;
 
 /// With fewer ticks than that the share of a short time says nothing.
 const TICKS_MIN: u64 = 10;

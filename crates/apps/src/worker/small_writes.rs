@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use forebay_harness::Row;
+use forebay_harness::{Result, Row};
+use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law};
 use crate::worker::processor_time::{OwnTime, of_server_ns};
@@ -29,7 +29,7 @@ const WRITES_BEFORE: u64 = 4;
 const LATENCIES_MAX: usize = 1 << 21;
 
 /// What to write.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
     /// Where.
     pub directory: PathBuf,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-use crate::Result;
 use crate::outcome::Outcome;
+use forebay_harness::Result;
 
 const ROW_BYTES: usize = 100;
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::Result;
 use crate::outcome::Outcome;
+use forebay_harness::Result;
 
 const PIECE_BYTES: usize = 64 << 10;
 

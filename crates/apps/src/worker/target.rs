@@ -7,7 +7,7 @@ use std::path::Path;
 
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::Result;
+use forebay_harness::Result;
 
 /// Filled by pieces of so many bytes.
 const FILL_BYTES: usize = 1 << 20;

@@ -3,15 +3,16 @@
 //!
 //! Workloads run one after the other over the same records, E (which inserts and scans) last.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use forebay_harness::Row;
+use forebay_harness::{Result, Row};
+use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law, spread};
-use crate::worker::stores::{Client, Store, StoreArguments};
+use crate::worker::stores::{Client, Kind, Store};
 
 /// Bytes of a value.
 pub const VALUE_BYTES: usize = 1024;
@@ -19,8 +20,14 @@ const SCAN_MAX: u64 = 100;
 const LATENCIES_MAX: usize = 1 << 20;
 
 /// What to run.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
+    /// Over what.
+    pub store: Kind,
+    /// The server's socket, or the directory; several are shards, each a store with clients of its own.
+    pub at: Vec<PathBuf>,
+    /// What joins this program and the store's.
+    pub library: Option<PathBuf>,
     /// Records before the workloads begin.
     pub records: u64,
     /// How long each workload runs.
@@ -64,13 +71,14 @@ fn workload(letter: char) -> Result<(Mix, Law)> {
 /// Loads the records and runs the workloads, over all stores at once.
 ///
 /// Errors: a store's; something else than what was written is read.
-pub fn run(plan: &Plan, arguments: &StoreArguments) -> Result<Outcome> {
-    let stores = arguments.open()?;
+pub fn run(plan: &Plan) -> Result<Outcome> {
+    let open = |at: &PathBuf| plan.store.open(at, plan.library.as_deref());
+    let stores = plan.at.iter().map(open).collect::<Result<Vec<_>>>()?;
     let shards = stores.iter().map(|store| Shard::load(plan, &**store));
     let shards = shards.collect::<Result<Vec<Shard<'_>>>>()?;
     let mut outcome = Outcome::default();
     for letter in plan.workloads.chars() {
-        let name = format!("ycsb_{}_{letter}", arguments.name());
+        let name = format!("ycsb_{}_{letter}", plan.store.name());
         outcome = outcome.and(workload_over(&shards, letter, &name)?);
     }
     Ok(outcome)
@@ -264,6 +272,9 @@ mod tests {
 
     fn plan() -> Plan {
         Plan {
+            store: Kind::Redis,
+            at: Vec::new(),
+            library: None,
             records: 200,
             seconds: 0.01,
             clients: 2,

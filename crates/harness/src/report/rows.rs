@@ -7,18 +7,21 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::Command;
 
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 /// One number.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// What it is called; names are fixed, other tools look for them.
     pub name: String,
     /// The number; none where it could not be measured.
+    #[serde(serialize_with = "whole_without_fraction")]
     pub value: Option<f64>,
     /// What it counts.
     pub unit: String,
     /// A caveat about the number, short; none for most.
+    #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub note: Option<&'static str>,
 }
 
@@ -44,23 +47,28 @@ impl Row {
     }
 
     fn to_json(&self) -> Value {
-        let mut row =
-            json!({"name": self.name, "value": self.value.map(number), "unit": self.unit});
-        if let Some(note) = self.note {
-            row["note"] = json!(note);
-        }
-        row
+        json!(self)
     }
 }
 
-/// A whole number is written without a fraction.
-fn number(value: f64) -> Value {
+fn whole_without_fraction<S: Serializer>(value: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-    if value.fract() == 0.0 && value.abs() < EXACT_MAX {
-        json!(value as i64)
-    } else {
-        json!(value)
+    match value {
+        Some(value) if value.fract() == 0.0 && value.abs() < EXACT_MAX => {
+            (*value as i64).serialize(to)
+        }
+        other => other.serialize(to),
     }
+}
+
+/// The rows of a report that a program printed; the commit, which is a row too and not a number, is left out.
+///
+/// # Errors
+/// It is not a list of rows.
+pub fn parse(text: &str) -> serde_json::Result<Vec<Row>> {
+    let list: Vec<Value> = serde_json::from_str(text)?;
+    let numbers = list.into_iter().filter(|row| !is_commit(row));
+    numbers.map(serde_json::from_value).collect()
 }
 
 /// Replaces the report at `path`.
@@ -124,7 +132,12 @@ pub fn print(rows: &[Row], is_json: bool) -> io::Result<()> {
         return out.write_all(text(list, &commit_hash())?.as_bytes());
     }
     for row in rows {
-        let value = row.value.map_or("-".into(), super::digits);
+        let value = row
+            .value
+            .map_or("-".into(), |value| match value.fract() == 0.0 {
+                true => super::group_thousands(value),
+                false => super::digits(value),
+            });
         let note = row.note.unwrap_or("");
         let line = format!("{:<46} {value:>12} {} {note}", row.name, row.unit);
         writeln!(out, "{}", line.trim_end())?;
@@ -202,6 +215,18 @@ mod tests {
             read(&path)[0],
             json!({"name": "absent", "value": null, "unit": "ns"})
         );
+    }
+
+    #[test]
+    fn what_is_printed_is_read_and_the_commit_is_not() {
+        let rows = [
+            Row::new("kill_losses", 0.0, "losses"),
+            Row::new("share", 0.5, "x"),
+        ];
+        let list = rows.iter().map(Row::to_json).collect();
+        let printed = text(list, "abc").expect("a report");
+        assert_eq!(parse(&printed).expect("a report"), rows);
+        assert!(parse("no").is_err());
     }
 
     #[test]

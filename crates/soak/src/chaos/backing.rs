@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use forebay_serve::Request;
 
 use super::Chaos;
-use crate::Result;
+use forebay_harness::Result;
 
 /// Write-back tries again with growing pauses.
 const DEGRADED_DEADLINE: Duration = Duration::from_secs(90);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::Chaos;
-use crate::Result;
 use crate::place::{MOUNTED, VOLUMES};
+use forebay_harness::Result;
 
 /// In use: another process owns the pool.
 const EXIT_IN_USE: i32 = 4;
@@ -58,7 +58,7 @@ impl Chaos<'_> {
         let code = self.down(Signal::TERM)?;
         let by_deadline = is_mount_in_use && code == Some(EXIT_DEADLINE);
         if code != Some(0) && !by_deadline {
-            let tail = self.place.log_tail();
+            let tail = self.place.env.log_tail();
             self.tally.error(format!(
                 "SIGTERM ended the daemon with {code:?}; its log:\n{tail}"
             ));
@@ -78,11 +78,14 @@ impl Chaos<'_> {
     /// Another daemon on the same pool is refused, and the first one serves on.
     pub fn second_daemon(&mut self) -> Result<()> {
         self.tally.fault("second_daemon");
-        let mut second = self.place.command(&["serve", "--name", "second", "--nbd"]);
+        let mut second = self
+            .place
+            .env
+            .command(&["serve", "--name", "second", "--nbd"]);
         second
-            .arg(format!("unix:{}", self.place.path("second").display()))
+            .arg(format!("unix:{}", self.place.env.path("second").display()))
             .arg("--pool")
-            .arg(self.place.path("pool"))
+            .arg(self.place.env.path("pool"))
             .arg("--backing")
             .arg(self.place.backing(VOLUMES[0]));
         match forebay_harness::run(&mut second, SECOND_DEADLINE) {

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use forebay_serve::Request;
 
 use super::{Chaos, ask};
-use crate::Result;
 use crate::nbd_client;
 use crate::place::{GUEST, VOLUMES};
 use crate::verify;
 use crate::worker::Volume;
+use forebay_harness::Result;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -18,10 +18,10 @@ use forebay_harness::Daemon;
 use forebay_serve::{Client, Request};
 use serde_json::Value;
 
-use crate::Result;
 use crate::place::{Place, VOLUMES};
 use crate::tally::Tally;
 use crate::worker::Volume;
+use forebay_harness::Result;
 
 /// Part of a run in which daemons are killed.
 const KILLING_PART: f64 = 0.4;
@@ -80,7 +80,7 @@ impl Chaos<'_> {
             }
             let ended = self.daemon.as_mut().map(Daemon::ended).transpose()?;
             if let Some(status) = ended.flatten() {
-                let tail = self.place.log_tail();
+                let tail = self.place.env.log_tail();
                 return Err(
                     format!("the daemon ended by itself, {status}; its log:\n{tail}").into(),
                 );

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::Result;
+use forebay_harness::Result;
 
 /// Bytes of one.
 pub const BLOCK_BYTES: usize = 16 << 10;

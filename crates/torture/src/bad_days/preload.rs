@@ -5,28 +5,27 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use forebay_harness::Group;
+use forebay_harness::{Group, Result, memory_folder};
 
 use super::blocks::{BEFORE_PAUSE, BLOCK_BYTES, Filled, Pause, expect_blocks, parse};
 use super::{DEADLINE, POOL_BYTES, SMALL_DISK_BYTES, refused};
-use crate::Result;
 use crate::disk::Disk;
-use crate::place::{Form, Place, memory};
+use crate::place::{Form, Place};
 use crate::settings::Settings;
+use crate::task::Task;
 
 fn preloaded(settings: &Settings, parent: &Path) -> Result<Place> {
     Place::new(Form::Preload, &settings.forebay, parent, POOL_BYTES)
 }
 
 /// A program that writes blocks to a file of the place; with `pauses`, not all at once.
-fn filler(settings: &Settings, place: &Place, name: &str, count: usize, pauses: bool) -> Command {
-    let mut program = place.program(&settings.own);
-    program.arg("fill").arg(place.backing().join(name));
-    program.args(["--count", &count.to_string()]);
-    if pauses {
-        program.arg("--pause").arg(place.scratch("mount"));
-    }
-    program
+fn filler(settings: &Settings, place: &Place, count: usize, pauses: bool) -> Result<Command> {
+    let task = Task::Fill {
+        path: place.env.disk().join("filled"),
+        count,
+        pause: pauses.then(|| place.env.mount_point()),
+    };
+    task.program(settings, place)
 }
 
 /// A program that has come to its pause.
@@ -38,12 +37,12 @@ struct Paused {
 
 impl Paused {
     fn start(settings: &Settings, place: &Place, count: usize) -> Result<Paused> {
-        let printed = place.scratch("printed");
-        let mut program = filler(settings, place, "filled", count, true);
+        let printed = place.env.path("printed");
+        let mut program = filler(settings, place, count, true)?;
         program.stdout(File::create(&printed)?);
-        program.stderr(File::create(place.scratch("complaints"))?);
+        program.stderr(File::create(place.env.path("complaints"))?);
         let mut group = Group::start(&mut program)?;
-        let pause = Pause::new(&place.scratch("mount"));
+        let pause = Pause::new(&place.env.mount_point());
         let is_there = || match (pause.is_reached(), group.ended()?) {
             (true, _) => Ok(Some(())),
             (false, None) => Ok(None),
@@ -74,26 +73,26 @@ impl Paused {
 /// Brings the directory up to date without a program, and looks for the blocks.
 fn expect_recovered(place: &Place, count: usize) -> Result<()> {
     place.recover()?;
-    expect_blocks(&place.backing().join("filled"), count, "at the end")
+    expect_blocks(&place.env.disk().join("filled"), count, "at the end")
 }
 
 pub fn foreign_pool(settings: &Settings) -> Result<()> {
     let mut mounted = super::mounted(settings, &settings.disk)?;
     std::fs::write(mounted.files().join("a"), b"a")?;
     mounted.stop()?;
-    let mut run = mounted.command("run");
+    let mut run = mounted.env.command(&["run"]);
     run.arg("--pool").arg(mounted.pool()).arg("--cover");
     run.arg(settings.disk.join("**")).args(["--", "true"]);
     refused(&mut run, &["pool", "belongs"])
 }
 
 pub fn full_disk(settings: &Settings) -> Result<()> {
-    let disk = Disk::new(&memory(), SMALL_DISK_BYTES)?;
+    let disk = Disk::new(&memory_folder(), SMALL_DISK_BYTES)?;
     let place = preloaded(settings, &disk.path())?;
-    let ballast = place.backing().join("ballast");
+    let ballast = place.env.disk().join("ballast");
     std::fs::write(&ballast, vec![1; 4 << 20])?;
     File::open(&ballast)?.sync_all()?;
-    let mut program = filler(settings, &place, "filled", 4096, false);
+    let mut program = filler(settings, &place, 4096, false)?;
     let output = forebay_harness::run(&mut program, DEADLINE)?;
     let Filled { count, error } = parse(&output.printed)?;
     if error != libc::ENOSPC {
@@ -104,7 +103,7 @@ pub fn full_disk(settings: &Settings) -> Result<()> {
 }
 
 pub fn stopped_disk(settings: &Settings) -> Result<()> {
-    let mut disk = Disk::new(&memory(), 128 << 20)?;
+    let mut disk = Disk::new(&memory_folder(), 128 << 20)?;
     let place = preloaded(settings, &disk.path())?;
     // More than the pool has: it cannot all be taken.
     let count = 4 * POOL_BYTES as usize / BLOCK_BYTES;
@@ -122,7 +121,7 @@ pub fn stopped_disk(settings: &Settings) -> Result<()> {
 }
 
 pub fn gone_disk(settings: &Settings) -> Result<()> {
-    let disk = Disk::new(&memory(), 128 << 20)?;
+    let disk = Disk::new(&memory_folder(), 128 << 20)?;
     let place = preloaded(settings, &disk.path())?;
     let count = 2 * POOL_BYTES as usize / BLOCK_BYTES;
     let mut program = Paused::start(settings, &place, count)?;
@@ -139,11 +138,11 @@ pub fn removed_behind(settings: &Settings) -> Result<()> {
     let place = preloaded(settings, &settings.disk)?;
     let mut program = Paused::start(settings, &place, BEFORE_PAUSE + 1)?;
     program.group.kill()?;
-    let path = place.backing().join("filled");
+    let path = place.env.disk().join("filled");
     std::fs::remove_file(&path)?;
     // Killed is not yet gone: the pool is its until then.
     let is_free = || {
-        let mut recover = place.command("recover");
+        let mut recover = place.env.command(&["recover"]);
         let output = forebay_harness::run(recover.arg(place.pool()), DEADLINE)?;
         let is_taken = output.complaints.contains("another process");
         Ok((!is_taken).then_some(output))
@@ -153,10 +152,10 @@ pub fn removed_behind(settings: &Settings) -> Result<()> {
     if output.status.success() || !names_it {
         return Err(format!("nobody is told of the file: {}", output.told()).into());
     }
-    let mut save = place.command("recover");
+    let mut save = place.env.command(&["recover"]);
     save.arg(place.pool()).arg("--save-lost");
     forebay_harness::output(&mut save, DEADLINE)?;
-    let folder = place.scratch("");
+    let folder = place.env.path("");
     let mut saved = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

@@ -4,17 +4,17 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
-use clap::ValueEnum;
 use fastrand::Rng;
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 
-use crate::Result;
+use forebay_harness::Result;
 
 const ACCOUNTS: i64 = 500;
 const BALANCE: i64 = 1000;
 
 /// How SQLite keeps what a transaction overwrites.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Journal {
     Delete,
     Wal,
@@ -23,7 +23,7 @@ pub enum Journal {
 }
 
 impl Journal {
-    /// As on the command line.
+    /// As in the names of rows.
     pub fn name(self) -> &'static str {
         match self {
             Journal::Delete => "delete",

@@ -9,16 +9,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use fastrand::Rng;
-use forebay_harness::Group;
-use forebay_harness::Row;
+use forebay_harness::{Group, Result, Row};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub use ledger::{Journal, run as run_ledger};
 
-use crate::Result;
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
+use crate::task::Task;
 
 const POOL_BYTES: u64 = 32 << 20;
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -68,12 +67,12 @@ fn by_journal(settings: &Settings, form: Form, journal: Journal, rounds: &mut u6
             format!(
                 "seed {}, round {number}, daemon killed: {kills_daemon}: {error}\n{}",
                 settings.seed,
-                place.log_tail()
+                place.env.log_tail()
             )
         })?;
     }
     place.stop()?;
-    ledger::check(&place.backing().join("database"))?;
+    ledger::check(&place.env.disk().join("database"))?;
     Ok(acknowledged)
 }
 
@@ -85,11 +84,9 @@ fn work_and_kill(
     delay: Duration,
     kills_daemon: bool,
 ) -> Result<Option<u64>> {
-    let mut command = place.program(&settings.own);
+    let path = place.files().join("database");
+    let mut command = Task::Ledger { path, journal }.program(settings, place)?;
     command
-        .arg("ledger")
-        .arg(place.files().join("database"))
-        .args(["--journal", journal.name()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null());

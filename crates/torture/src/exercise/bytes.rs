@@ -8,7 +8,7 @@ use nix::sys::uio::{preadv, pwritev};
 
 use super::descriptor::{DIRECT_BYTES, Kind};
 use super::{Exercise, FILE_BYTES_MAX, OPERATION_BYTES_MAX};
-use crate::Result;
+use forebay_harness::Result;
 
 impl Exercise {
     /// Where an operation of some length may begin and how long it is, within the largest file.

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::Exercise;
-use crate::Result;
+use forebay_harness::Result;
 
 /// What direct reads and writes are multiples of.
 pub const DIRECT_BYTES: usize = 4096;

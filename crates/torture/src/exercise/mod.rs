@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 
-use crate::Result;
 use descriptor::Descriptor;
+use forebay_harness::Result;
 use operations::OPERATIONS;
 
 /// The file never grows beyond.
@@ -27,19 +27,6 @@ const OPERATION_BYTES_MAX: usize = 64 << 10;
 /// A whole comparison after as many operations.
 const COMPARE_INTERVAL: u64 = 500;
 const RECENT_MAX: usize = 40;
-
-/// What is to be done.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where the file is made.
-    pub directory: PathBuf,
-    /// How many operations.
-    pub operations: u64,
-    /// Repeats the choices.
-    pub seed: u64,
-    /// Whether the file is mapped, too.
-    pub with_mappings: bool,
-}
 
 /// One file and what it must contain.
 #[derive(Debug)]
@@ -56,27 +43,18 @@ struct Exercise {
     recent: VecDeque<String>,
 }
 
-/// Does it all; the number of operations that the file system knew.
+/// Does so many operations in `directory`, mappings among them or not; the number of those that the file system
+/// knew.
 ///
 /// Errors: a call failed, or an answer was not what the model says; the message has the latest operations.
-pub fn run(settings: &Settings) -> Result<u64> {
-    let path = settings.directory.join("exercised");
-    let mut exercise = Exercise {
-        descriptors: Vec::new(),
-        directory: settings.directory.clone(),
-        contents: Vec::new(),
-        rng: Rng::with_seed(settings.seed),
-        count: 0,
-        recent: VecDeque::new(),
-        path,
-    };
+pub fn run(directory: &Path, operations: u64, seed: u64, with_mappings: bool) -> Result<u64> {
+    let mut exercise = Exercise::new(directory, seed);
     File::create(&exercise.path)?;
     exercise.open_again()?;
     let mut done = 0;
-    while done < settings.operations {
-        done += u64::from(exercise.step(settings).map_err(|error| {
+    while done < operations {
+        done += u64::from(exercise.step(with_mappings).map_err(|error| {
             let recent = Vec::from(exercise.recent.clone()).join("\n  ");
-            let seed = settings.seed;
             format!(
                 "seed {seed}, after {done} operations: {error}\n  {recent}\n{}",
                 exercise.path.display()
@@ -89,11 +67,23 @@ pub fn run(settings: &Settings) -> Result<u64> {
 }
 
 impl Exercise {
+    fn new(directory: &Path, seed: u64) -> Exercise {
+        Exercise {
+            directory: directory.to_owned(),
+            path: directory.join("exercised"),
+            descriptors: Vec::new(),
+            contents: Vec::new(),
+            rng: Rng::with_seed(seed),
+            count: 0,
+            recent: VecDeque::new(),
+        }
+    }
+
     /// One operation, and the size afterwards; false if this file system does not know the operation.
-    fn step(&mut self, settings: &Settings) -> Result<bool> {
+    fn step(&mut self, with_mappings: bool) -> Result<bool> {
         let operations = OPERATIONS
             .iter()
-            .filter(|operation| settings.with_mappings || !operation.is_mapping);
+            .filter(|operation| with_mappings || !operation.is_mapping);
         let total = operations.clone().map(|operation| operation.weight).sum();
         let mut drawn = self.rng.u32(0..total);
         for operation in operations {
@@ -202,20 +192,11 @@ impl Exercise {
 mod tests {
     use super::*;
 
-    fn settings(directory: &Path, with_mappings: bool) -> Settings {
-        Settings {
-            directory: directory.to_owned(),
-            operations: 3000,
-            seed: 11,
-            with_mappings,
-        }
-    }
-
     #[test]
     fn the_kernels_own_file_system_passes() {
         let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
         for with_mappings in [false, true] {
-            let done = run(&settings(folder.path(), with_mappings)).expect("clean");
+            let done = run(folder.path(), 3000, 11, with_mappings).expect("clean");
             assert_eq!(done, 3000);
         }
         assert_eq!(folder.path().read_dir().expect("a folder").count(), 0);
@@ -224,17 +205,9 @@ mod tests {
     #[test]
     fn a_byte_that_changed_is_found() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("exercised");
-        std::fs::write(&path, b"abc").expect("written");
-        let mut exercise = Exercise {
-            directory: folder.path().to_owned(),
-            path,
-            descriptors: Vec::new(),
-            contents: b"abd".to_vec(),
-            rng: Rng::with_seed(1),
-            count: 0,
-            recent: VecDeque::new(),
-        };
+        let mut exercise = Exercise::new(folder.path(), 1);
+        std::fs::write(&exercise.path, b"abc").expect("written");
+        exercise.contents = b"abd".to_vec();
         exercise.open_again().expect("opened");
         let error = exercise.compare_all().expect_err("it differs");
         assert!(error.to_string().contains("bytes 2 to 2"), "{error}");

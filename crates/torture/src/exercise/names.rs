@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 
 use super::{Exercise, OPERATION_BYTES_MAX};
-use crate::Result;
+use forebay_harness::Result;
 
 impl Exercise {
     pub(super) fn rename(&mut self) -> Result<bool> {

@@ -1,7 +1,7 @@
 //! Which operations there are, and how often each comes.
 
 use super::Exercise;
-use crate::Result;
+use forebay_harness::Result;
 
 /// One way to use the file.
 #[derive(Debug)]

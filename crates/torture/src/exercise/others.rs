@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use memmap2::MmapOptions;
 
 use super::{Exercise, FILE_BYTES_MAX};
-use crate::Result;
+use forebay_harness::Result;
 
 impl Exercise {
     pub(super) fn read_by_other(&mut self) -> Result<bool> {

@@ -6,7 +6,7 @@ use nix::unistd::{Whence, lseek};
 
 use super::descriptor::DIRECT_BYTES;
 use super::{Exercise, FILE_BYTES_MAX};
-use crate::Result;
+use forebay_harness::Result;
 
 impl Exercise {
     pub(super) fn sync_all(&mut self) -> Result<bool> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::operation::{Kind, Operation};
 use super::tree::{Node, Tree};
-use crate::Result;
+use forebay_harness::Result;
 
 /// What a name leads to, and how many names that has.
 type Found = BTreeMap<String, (Node, u64)>;

@@ -11,14 +11,12 @@ mod round;
 mod tree;
 pub mod worker;
 
-use fastrand::Rng;
-use forebay_harness::Row;
-
-use crate::Result;
 use crate::disk;
 use crate::place::Form;
 use crate::report::Report;
 use crate::settings::Settings;
+use fastrand::Rng;
+use forebay_harness::{Result, Row};
 use round::Rounds;
 
 /// What is killed.
@@ -111,7 +109,7 @@ fn by_form(settings: &Settings, form: Form, report: &mut Report, tally: &mut Tal
         match all.one(victim, back, delay_ms) {
             Ok(done) => tally.acknowledged += done,
             Err(error) => {
-                let (seed, log) = (settings.seed, all.place.log_tail());
+                let (seed, log) = (settings.seed, all.place.env.log_tail());
                 tally.losses += 1;
                 report.fail(format!(
                     "{name}, seed {seed}, round {number}, killed: {victim:?} after {delay_ms} ms, back by \

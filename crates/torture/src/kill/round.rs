@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use forebay_harness::Group;
+use forebay_harness::{Failure, Group, Result, memory_folder};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::choice::Chooser;
@@ -16,9 +17,9 @@ use super::operation::{Answer, Operation};
 use super::tree::Tree;
 use super::{Return, Victim};
 use crate::disk::Disk;
-use crate::place::{Form, Place, memory};
+use crate::place::{Form, Place};
 use crate::settings::Settings;
-use crate::{Failure, Result};
+use crate::task::Task;
 
 const THREADS: usize = 3;
 /// Little enough that space is reclaimed and written back all the time.
@@ -60,7 +61,7 @@ impl Rounds {
     /// Errors: it cannot be made or served.
     pub fn new(settings: &Settings, form: Form, has_power_cuts: bool) -> Result<Rounds> {
         let disk = match has_power_cuts {
-            true => Some(Disk::new(&memory(), DISK_BYTES)?),
+            true => Some(Disk::new(&memory_folder(), DISK_BYTES)?),
             false => None,
         };
         let parent = disk.as_ref().map_or(settings.disk.clone(), Disk::path);
@@ -79,13 +80,13 @@ impl Rounds {
         let parts: Vec<Part> = (0..THREADS).map(part).collect();
         for part in &parts {
             use std::os::unix::fs::PermissionsExt;
-            let path = place.backing().join(&part.root);
+            let path = place.env.disk().join(&part.root);
             std::fs::create_dir(&path)?;
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755))?;
         }
-        rustix::fs::syncfs(std::fs::File::open(place.backing())?)?;
+        rustix::fs::syncfs(std::fs::File::open(place.env.disk())?)?;
         place.start()?;
-        let listener = UnixListener::bind(place.scratch("socket"))?;
+        let listener = UnixListener::bind(place.env.path("socket"))?;
         listener.set_nonblocking(true)?;
         Ok(Rounds {
             place,
@@ -132,7 +133,7 @@ impl Rounds {
             tear_writes: self.place.form.is_mounted(),
         };
         if let Some(disk) = &self.disk {
-            self.place.unmount_dead();
+            self.place.env.unmount();
             disk.restart()?;
         }
         self.kept = match &self.settings.keep {
@@ -144,7 +145,7 @@ impl Rounds {
             let in_flight = part.in_flight.take();
             let directory = match back {
                 Return::Next => self.place.files(),
-                _ => self.place.backing().to_owned(),
+                _ => self.place.env.disk().to_owned(),
             };
             let (tree, in_flight) = (&mut part.tree, in_flight.as_ref());
             compare::settle(&directory, &part.root, tree, in_flight, may)?;
@@ -177,7 +178,7 @@ impl Rounds {
         self.place.stop()?;
         for part in &mut self.parts {
             compare::settle(
-                self.place.backing(),
+                self.place.env.disk(),
                 &part.root,
                 &mut part.tree,
                 None,
@@ -198,14 +199,13 @@ impl Rounds {
             _ => (THREADS, 1),
         };
         let start = |_| {
-            let mut command = self.place.program(&self.settings.own);
-            command
-                .arg("work")
-                .arg(self.place.files())
-                .arg(self.place.scratch("socket"))
-                .arg(threads.to_string())
-                .stdin(std::process::Stdio::null())
-                .stderr(std::process::Stdio::null());
+            let task = Task::Work {
+                directory: self.place.files(),
+                socket: self.place.env.path("socket"),
+                threads,
+            };
+            let mut command = task.program(&self.settings, &self.place)?;
+            command.stdin(Stdio::null()).stderr(Stdio::null());
             Group::start(&mut command)
         };
         (0..processes).map(start).collect()

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 use super::operation::{Answer, Kind, Operation, SLOTS, bytes, checksum};
-use crate::Result;
+use forebay_harness::Result;
 
 /// Serves as many connections as there are threads, until they end.
 ///

@@ -9,9 +9,9 @@ use std::ptr::NonNull;
 
 use libloading::Symbol;
 
-use crate::Result;
 use crate::worker::stores::{Client, Store};
 use crate::worker::ycsb::VALUE_BYTES;
+use forebay_harness::Result;
 
 type Open = unsafe extern "C" fn(*const c_char) -> *mut c_void;
 type Close = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -95,7 +95,7 @@ unsafe fn load<T: Copy>(library: &libloading::Library, name: &str) -> Result<T> 
 }
 
 impl Functions {
-    fn failure(&self) -> crate::Failure {
+    fn failure(&self) -> forebay_harness::Failure {
         // SAFETY: it returns a string of its thread that stays until the thread's next call.
         let message = unsafe { CStr::from_ptr((self.error)()) };
         message.to_string_lossy().into_owned().into()

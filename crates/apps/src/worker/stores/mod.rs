@@ -3,11 +3,10 @@
 mod library;
 mod redis;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::{Args, ValueEnum};
-
-use crate::Result;
+use forebay_harness::Result;
+use serde::{Deserialize, Serialize};
 
 /// A store.
 pub trait Store: Sync {
@@ -42,52 +41,34 @@ pub trait Client {
 }
 
 /// Which store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A server that runs already
+    /// A server that runs already.
     Redis,
-    /// A library
+    /// A library.
     Rocksdb,
-    /// A library
+    /// A library.
     Wiredtiger,
 }
 
-/// Which store, and where it is.
-#[derive(Debug, Args)]
-pub struct StoreArguments {
-    /// Which
-    #[arg(long)]
-    pub store: Kind,
-    /// The server's socket, or the directory; several are shards, each a store with clients of its own
-    #[arg(long, required = true)]
-    pub at: Vec<PathBuf>,
-    /// The library that joins this program and the store's
-    #[arg(long)]
-    pub library: Option<PathBuf>,
-}
-
-impl StoreArguments {
+impl Kind {
     /// As in the names of rows.
-    pub fn name(&self) -> &'static str {
-        match self.store {
+    pub fn name(self) -> &'static str {
+        match self {
             Kind::Redis => "redis",
             Kind::Rocksdb => "rocksdb",
             Kind::Wiredtiger => "wiredtiger",
         }
     }
 
-    /// All of them.
+    /// The store behind a socket, or in a directory; `library` joins this program and the store's.
     ///
     /// Errors: the store's.
-    pub fn open(&self) -> Result<Vec<Box<dyn Store>>> {
-        self.at.iter().map(|at| self.open_one(at)).collect()
-    }
-
-    fn open_one(&self, at: &Path) -> Result<Box<dyn Store>> {
-        match (self.store, &self.library) {
+    pub fn open(self, at: &Path, library: Option<&Path>) -> Result<Box<dyn Store>> {
+        match (self, library) {
             (Kind::Redis, _) => Ok(Box::new(redis::Redis::new(at.to_owned()))),
             (_, Some(library)) => Ok(Box::new(library::Library::open(library, at)?)),
-            (_, None) => Err(format!("{} needs --library", self.name()).into()),
+            (_, None) => Err(format!("{} needs a library", self.name()).into()),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use crate::Result;
 use crate::worker::stores::{Client, Store};
+use forebay_harness::Result;
 
 /// Commands sent before their answers are read, where each is not waited for.
 const UNDER_WAY_MAX: usize = 256;

@@ -1,30 +1,26 @@
-//! The process that a person, or `make`, sees: it starts this program once more, which measures, and holds a pipe
-//! to it. However this process ends, by SIGKILL or with its terminal, the pipe does too; the other one then ends
-//! its programs, unmounts and removes what it made.
+//! The process that a person, or `make`, sees starts its program once more, which does the work, and holds a
+//! pipe to it. However the first process ends, by SIGKILL or with its terminal, the pipe does too; the second
+//! one then ends its programs, unmounts and removes what it made.
 
 use std::io::{Read, pipe};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use forebay_harness::{Group, catch_signals, check_interrupt};
-
-use crate::Result;
-
-/// Tells the second process that it is that.
-pub const WATCHED: &str = "--watched";
+use crate::{Group, Result, catch_signals, check_interrupt};
 
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// Runs the second process with the same arguments; its exit code.
+/// Runs the second process with the same arguments and `flag`, which tells it that it is that; its exit code.
 ///
-/// Errors: it cannot be started.
-pub fn run() -> Result<ExitCode> {
+/// # Errors
+/// It cannot be started.
+pub fn run_watched(flag: &str) -> Result<ExitCode> {
     catch_signals()?;
     let (theirs, ours) = pipe()?;
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args(std::env::args_os().skip(1))
-        .arg(WATCHED)
+        .arg(flag)
         .stdin(theirs);
     let mut group = Group::start(&mut command)?;
     // The command holds their end too.
@@ -44,8 +40,9 @@ pub fn run() -> Result<ExitCode> {
 
 /// In the second process: whatever waits is called off when the first one is gone.
 ///
-/// Errors: signals cannot be caught.
-pub fn watch() -> Result<()> {
+/// # Errors
+/// Signals cannot be caught.
+pub fn watch_parent() -> Result<()> {
     let is_over = catch_signals()?;
     std::thread::spawn(move || {
         // Nothing is ever written: it returns at the end.

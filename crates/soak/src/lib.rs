@@ -1,8 +1,7 @@
 //! `make soak`: real daemons under load while things go wrong, every answer compared with a model in
 //! memory, and every byte of the backings at the end.
 //!
-//! Writes a report of what was lost, what was wrong, what stalled and how memory grew. Exit code 1 if
-//! anything was.
+//! Writes a report of what was lost, what was wrong, what stalled and how memory grew.
 
 mod chaos;
 mod front_end;
@@ -18,15 +17,17 @@ mod verify;
 mod worker;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use clap::Parser;
+use clap::Args;
 use fastrand::Rng;
+use forebay_harness::{
+    Result, RunOptions, SeedOption, SubjectOptions, catch_signals, memory_folder, mount_obstacle,
+    progress_bar,
+};
 use forebay_serve::Request;
-use indicatif::{ProgressBar, ProgressStyle};
 use rustix::process::Signal;
 
 use crate::chaos::Chaos;
@@ -38,11 +39,6 @@ use crate::requests::Choice;
 use crate::tally::Tally;
 use crate::worker::{Volume, Worker};
 
-/// Whatever went wrong, in words.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// A result with such a failure.
-pub type Result<T> = std::result::Result<T, Failure>;
-
 const SECONDS: u64 = 600;
 const QUICK_SECONDS: u64 = 60;
 /// Much less than the volumes: evictions and write-back never rest.
@@ -50,101 +46,59 @@ const POOL_BYTES: u64 = 48 << 20;
 const VOLUME_BYTES: u64 = 64 << 20;
 const CLIENTS_PER_VOLUME: u64 = 2;
 
-/// Loads and breaks running daemons, and checks every byte against a model.
-#[derive(Debug, Parser)]
-#[command(after_help = "Example:
-  forebay-soak --forebay target/release/forebay --quick --seed 7")]
-struct Arguments {
-    /// The command to test.
-    #[arg(long, default_value = "target/release/forebay")]
-    forebay: PathBuf,
-    /// How long to break things [default: 600].
+/// How daemons are loaded and broken.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    subject: SubjectOptions,
+    #[command(flatten)]
+    seed: SeedOption,
+    #[command(flatten)]
+    run: RunOptions,
+    /// How long to break things [default: 600, quick: 60]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// A minute instead of ten.
-    #[arg(long, conflicts_with = "seconds")]
-    quick: bool,
-    /// Repeats the choice of operations and of faults; their interleaving is the machine's.
-    #[arg(long)]
-    seed: Option<u64>,
-    /// Where the report goes.
-    #[arg(long, default_value = "target/soak/report.json")]
-    report: PathBuf,
-    /// Where backings are made, and removed afterwards [default: where the pool is].
-    #[arg(long)]
+    /// Where backings are made, and removed afterwards [default: where the pool is]
+    #[arg(long, value_name = "DIR")]
     backings: Option<PathBuf>,
-    /// Print the report as JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-fn main() -> ExitCode {
-    match soak(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("forebay-soak: {error}");
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// True if nothing was lost, wrong, late or an error.
-fn soak(arguments: &Arguments) -> Result<bool> {
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    let length = match (arguments.seconds, arguments.quick) {
-        (Some(seconds), _) => seconds,
-        (None, true) => QUICK_SECONDS,
-        (None, false) => SECONDS,
-    };
-    eprintln!("soak: seed {seed}, {length} s");
-    let is_interrupted = forebay_harness::catch_signals()?;
-    let backings = arguments.backings.clone();
-    let memory = PathBuf::from("/dev/shm");
-    let backings = backings.unwrap_or_else(|| match memory.is_dir() {
-        true => memory,
-        false => std::env::temp_dir(),
-    });
-    let place = Place::new(
-        arguments.forebay.clone(),
-        &backings,
-        POOL_BYTES,
-        VOLUME_BYTES,
-    )?;
-    if !place.has_fuse {
-        eprintln!("skipped soak of the FUSE disk: needs root and /dev/fuse to mount");
+///
+/// # Errors
+/// It cannot be done here, a daemon does what it must not, or a signal came.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    let quick_or = arguments.run.pick(QUICK_SECONDS, SECONDS);
+    let length = Duration::from_secs(arguments.seconds.unwrap_or(quick_or));
+    let seed = arguments.seed.seed("soak");
+    let forebay = arguments.subject.forebay()?;
+    let backings = arguments.backings.clone().unwrap_or_else(memory_folder);
+    let place = Place::new(&forebay, &backings, POOL_BYTES, VOLUME_BYTES)?;
+    if let Some(obstacle) = mount_obstacle() {
+        eprintln!("skipped soak of the FUSE disk: {obstacle}");
     }
     let run = Run {
         place,
         tally: Tally::new(),
         volumes: volumes(seed),
         seed,
-        is_interrupted,
+        is_interrupted: catch_signals()?,
     };
-    let samples = run.all(Duration::from_secs(length))?;
+    let samples = run.all(length)?;
     if run.is_interrupted.load(SeqCst) {
         return Err("interrupted; nothing was compared at the end, no report".into());
     }
-    finish(arguments, &run, &samples)
-}
-
-fn finish(arguments: &Arguments, run: &Run, samples: &[Sample]) -> Result<bool> {
-    let rows = report::rows(&run.tally, samples, run.seed);
-    report::write(&arguments.report, &rows)?;
-    match arguments.json {
-        true => report::print(&rows, true)?,
-        false => print!("{}", report::text(&rows)),
-    }
-    eprintln!("written to {}", arguments.report.display());
+    let rows = report::rows(&run.tally, &samples, seed);
+    arguments.run.finish("soak", &rows)?;
     let has_failed = run.tally.has_failed();
     if has_failed {
         for message in run.tally.messages() {
             eprintln!("{message}");
         }
         // The place is removed; the log may say why.
-        let log = arguments.report.with_file_name("daemon.log");
+        let log = arguments.run.report("soak").with_file_name("daemon.log");
         std::fs::write(&log, run.place.log())?;
-        let (seed, log) = (run.seed, log.display());
+        let log = log.display();
         eprintln!("FAILED; seed {seed}; what the daemons logged is in {log}");
     }
     Ok(!has_failed)
@@ -229,7 +183,7 @@ impl Run {
             tally: &self.tally,
             volume: &self.volumes[volume],
             address: match by_mount {
-                true => Address::Fuse(self.place.path("mount/disk")),
+                true => Address::Fuse(self.place.env.path("mount/disk")),
                 false => Address::Nbd(self.place.nbd(), VOLUMES[volume].to_owned()),
             },
             choice: Choice {
@@ -254,7 +208,7 @@ impl Run {
         chaos::ask(&self.place, &Request::new("flush"))?;
         let code = chaos.down(Signal::TERM)?;
         if code != Some(0) {
-            let tail = self.place.log_tail();
+            let tail = self.place.env.log_tail();
             self.tally
                 .error(format!("the daemon ended with {code:?}; its log:\n{tail}"));
         }
@@ -271,11 +225,7 @@ impl Run {
 
     /// A bar with what happens now, until the run is over.
     fn show(&self, length: Duration) {
-        let bar = ProgressBar::new(length.as_secs());
-        let template = "{elapsed_precise} {wide_bar} {msg}";
-        bar.set_style(
-            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
+        let bar = progress_bar(length.as_secs());
         while !self.tally.is_over.load(SeqCst) {
             let tally = &self.tally;
             bar.set_position(tally.elapsed_ns() / 1_000_000_000);

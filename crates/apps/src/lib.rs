@@ -1,12 +1,10 @@
-//! `make bench-apps`: programs that people use, with their files on a disk, in memory, and on files that
+//! `make bench-apps`: programs that people use, with their files on a disk, in memory and on files that
 //! Forebay buffers, in turn in one run.
 //!
-//! Writes `report.json`, a list of named numbers, and `report.html`, one page. Exit code 1 if a program
-//! failed anywhere.
+//! Writes `report.json`, a list of named numbers, and `report.html`, one page.
 
 mod cases;
 mod context;
-mod front;
 mod headline;
 mod outcome;
 mod page;
@@ -15,14 +13,15 @@ mod results;
 mod steps;
 mod worker;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use clap::Parser;
-use forebay_harness::Row;
-use forebay_harness::check_interrupt;
-use indicatif::{ProgressBar, ProgressStyle};
+use clap::Args;
+use forebay_harness::{
+    Result, Row, RunOptions, SubjectOptions, check_interrupt, output, progress_bar, rows,
+    temporary_folder,
+};
 
 use crate::cases::{CASES, Case};
 use crate::context::{Context, Pace};
@@ -30,32 +29,29 @@ use crate::place::{Place, Session};
 use crate::results::Results;
 use crate::steps::{STEPS, Step};
 
-/// Whatever went wrong, in words.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// A result with such a failure.
-pub type Result<T> = std::result::Result<T, Failure>;
+pub use worker::Task;
 
 const HELP_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Measures real programs on a disk, in memory, and on files that Forebay buffers.
-#[derive(Debug, Parser)]
-#[command(after_help = "Example:
-  forebay-apps --quick --only redis,sqlite")]
-struct Arguments {
-    /// The command to measure
-    #[arg(long, default_value = "target/release/forebay")]
-    forebay: PathBuf,
+/// What is measured.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    subject: SubjectOptions,
+    #[command(flatten)]
+    run: RunOptions,
     /// The plain mount to compare with
-    #[arg(long, default_value = "target/release/examples/passthrough")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "target/release/examples/passthrough"
+    )]
     passthrough: PathBuf,
-    /// Where the report goes; the page goes beside it
-    #[arg(long, default_value = "target/apps/report.json")]
-    report: PathBuf,
     /// A directory on the disk to measure
-    #[arg(long, default_value = "/var/tmp")]
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     disk: PathBuf,
     /// A directory in memory
-    #[arg(long, default_value = "/dev/shm")]
+    #[arg(long, value_name = "DIR", default_value = "/dev/shm")]
     memory: PathBuf,
     /// Only these programs
     #[arg(long, value_delimiter = ',')]
@@ -66,53 +62,18 @@ struct Arguments {
     /// Most threads of the small writes [default: as many as processors, 2 to 16]
     #[arg(long)]
     threads: Option<usize>,
-    /// Everything once, briefly: shows that it works, measures little
-    #[arg(long)]
-    quick: bool,
-    /// Ends when its input does
-    #[arg(long, hide = true)]
-    watched: bool,
-    #[command(subcommand)]
-    task: Option<Own>,
 }
 
-#[derive(Debug, clap::Subcommand)]
-enum Own {
-    /// What this program does as a child of itself
-    #[command(hide = true)]
-    Worker {
-        #[command(subcommand)]
-        task: worker::Task,
-    },
-}
-
-fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match &arguments.task {
-        Some(Own::Worker { task }) => worker::run(task).map(|()| ExitCode::SUCCESS),
-        None if arguments.watched => measure(&arguments).map(|is_well| match is_well {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        }),
-        None => front::run(),
-    };
-    match done {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("forebay-apps: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// True if no program failed.
-fn measure(arguments: &Arguments) -> Result<bool> {
+/// Measures; true if no program failed.
+///
+/// # Errors
+/// It cannot be done here, or a signal came.
+pub fn run(arguments: &Arguments) -> Result<bool> {
     let (cases, steps) = chosen(&arguments.only)?;
-    front::watch()?;
     let context = prepare(arguments)?;
     let mut help = Command::new(&context.forebay);
     help.arg("help");
-    let commands = forebay_harness::output(&mut help, HELP_DEADLINE)?;
+    let commands = output(&mut help, HELP_DEADLINE)?;
     let mut run = Run {
         context: &context,
         commands,
@@ -132,7 +93,7 @@ fn measure(arguments: &Arguments) -> Result<bool> {
         run.step(step)?;
     }
     context.progress.finish_and_clear();
-    run.finish(&arguments.report)
+    run.finish(&arguments.run)
 }
 
 fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
@@ -149,7 +110,7 @@ fn chosen(only: &[String]) -> Result<(Vec<&'static Case>, Vec<&'static Step>)> {
 }
 
 fn prepare(arguments: &Arguments) -> Result<Context> {
-    let mut pace = Pace::new(arguments.quick);
+    let mut pace = Pace::new(arguments.run.quick);
     if let Some(rounds) = arguments.rounds {
         pace.rounds = rounds.max(1);
     }
@@ -160,25 +121,15 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
         let disk = arguments.disk.display();
         return Err(format!("{disk} is in memory; name a directory on a disk by --disk").into());
     }
-    let forebay = std::path::absolute(&arguments.forebay)?;
-    if !forebay.is_file() {
-        let path = forebay.display();
-        return Err(format!("{path} is not there; `make bench-apps` builds it").into());
-    }
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    let style = "{elapsed_precise} {wide_bar} {pos}/{len} {msg}";
     Ok(Context {
-        forebay,
+        forebay: arguments.subject.forebay()?,
         passthrough: std::path::absolute(&arguments.passthrough)?,
         own: std::env::current_exe()?,
         disk: arguments.disk.clone(),
         memory: arguments.memory.clone(),
-        workshop: tempfile::Builder::new()
-            .prefix("forebay-apps-")
-            .permissions(mode)
-            .tempdir_in(&arguments.memory)?,
+        workshop: temporary_folder(&arguments.memory)?,
         pace,
-        progress: ProgressBar::new(1).with_style(ProgressStyle::with_template(style)?),
+        progress: progress_bar(1),
     })
 }
 
@@ -199,7 +150,7 @@ impl Run<'_> {
     fn leave_out(&mut self) {
         for place in [Place::Passthrough, Place::Mount, Place::Preload] {
             if let Some(what) = place.lacks(&self.commands, &self.context.passthrough) {
-                self.complain(format!("skipped {}: it needs {what}", place.title()));
+                self.complain(format!("skipped {}: {what}", place.title()));
             }
         }
     }
@@ -249,23 +200,18 @@ impl Run<'_> {
     fn step(&mut self, step: &Step) -> Result<()> {
         self.context.progress.set_message(step.name);
         self.context.progress.tick();
-        match (step.lacks)(self.context) {
-            Some(what) => self.complain(format!("skipped {}: it needs {what}", step.name)),
-            None => {
-                let measured = (step.run)(self.context);
-                check_interrupt()?;
-                let complaint = match measured {
-                    Ok(measured) => {
-                        self.rows.extend(measured.rows);
-                        measured.complaint
-                    }
-                    Err(error) => Some(error.to_string()),
-                };
-                if let Some(complaint) = complaint {
-                    self.failures += 1;
-                    self.complain(format!("{}: {complaint}", step.name));
-                }
+        let measured = (step.run)(self.context);
+        check_interrupt()?;
+        let complaint = match measured {
+            Ok(measured) => {
+                self.rows.extend(measured.rows);
+                measured.complaint
             }
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(complaint) = complaint {
+            self.failures += 1;
+            self.complain(format!("{}: {complaint}", step.name));
         }
         self.context.progress.inc(1);
         Ok(())
@@ -279,14 +225,18 @@ impl Run<'_> {
         self.complaints.push(complaint);
     }
 
-    fn finish(&self, report: &Path) -> Result<bool> {
+    fn finish(&self, options: &RunOptions) -> Result<bool> {
         let mut rows = self.results.rows();
         rows.extend(headline::rows(&self.results));
         rows.extend(self.rows.iter().cloned());
-        forebay_harness::rows::write(report, &rows)?;
+        let report = options.report("apps");
+        rows::write(&report, &rows)?;
         let html = report.with_extension("html");
         page::page(&self.results, &rows, &self.complaints, self.context).write(&html)?;
-        print!("{}", headline::summary(&rows));
+        match options.json {
+            true => rows::print(&rows, true)?,
+            false => print!("{}", headline::summary(&rows)),
+        }
         eprintln!("written to {} and {}", report.display(), html.display());
         match self.failures {
             0 => Ok(true),

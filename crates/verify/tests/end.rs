@@ -18,9 +18,9 @@ fn nothing_is_left_after_any_signal() {
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         let disk = tempfile::tempdir_in("/var/tmp").expect("a folder");
         let memory = tempfile::tempdir_in("/dev/shm").expect("a folder");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-apps"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay-verify"));
         command
-            .args(["--only", "buffered", "--rounds", "1000"])
+            .args(["apps", "--only", "buffered", "--rounds", "1000"])
             .args([
                 "--forebay",
                 "/bin/true",
