@@ -16,7 +16,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("harness", &[]),
     ("cache", &["forebay-pmem"]),
     ("concurrency", &["forebay", "forebay-pmem"]),
-    ("lab", &["forebay", "forebay-harness", "forebay-pmem"]),
+    ("volatile", &["forebay"]),
+    (
+        "lab",
+        &[
+            "forebay",
+            "forebay-harness",
+            "forebay-pmem",
+            "forebay-volatile",
+        ],
+    ),
     (
         "check",
         &[
@@ -25,6 +34,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay-harness",
             "forebay-lab",
             "forebay-pmem",
+            "forebay-volatile",
         ],
     ),
     (

@@ -48,10 +48,8 @@ impl CrashCase {
 
     /// The same of the backings and their marks.
     pub fn sample_stores(&self, rng: &mut fastrand::Rng, image: &mut Image) {
-        image.stores.resize(self.stores.len(), Vec::new());
-        for (store, bytes) in self.stores.iter().zip(&mut image.stores) {
-            store.sample(rng, bytes);
-        }
+        let stores = self.stores.iter();
+        image.stores = stores.map(|store| store.sample_bytes(rng)).collect();
         image.marks.clear();
         let marks = self.stores.iter().map(|store| store.mark.sample(rng));
         image.marks.extend(marks);

@@ -2,7 +2,6 @@
 
 use crate::engine_scenario::{EngineShape, INODE_BYTES};
 use crate::scenario::Shape;
-use crate::store::CrashStore;
 use crate::subject::Refusal;
 #[cfg(test)]
 use crate::toy;
@@ -12,6 +11,7 @@ use forebay_lab::Engine;
 use forebay_lab::engines::{self, EngineName, EngineOptions};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
+use forebay_volatile::VolatileDisk;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -149,12 +149,8 @@ pub fn template(
     loop {
         let shadow = Arc::new(Shadow::new(region_bytes, ShadowModel::Lines));
         let sector_bytes = shape.sector_bytes();
-        let store = Arc::new(CrashStore::new(
-            "volume-0",
-            stores[0].clone(),
-            sector_bytes,
-            0,
-        ));
+        let disk = VolatileDisk::new("volume-0", &stores[0], sector_bytes);
+        let store = Arc::new(disk.with_mark(Vec::new()));
         let region = Region::on_shadow(Arc::clone(&shadow));
         let backing = Backing::from_store(store.clone());
         let made = open(shape, engine, u64::MAX, (region, backing), true);
@@ -166,7 +162,7 @@ pub fn template(
             let state = store.crash_state();
             return Ok(Image {
                 media: vec![shadow.crash_state().durable().to_vec()],
-                stores: vec![state.durable().to_vec()],
+                stores: vec![state.durable()],
                 marks: vec![state.mark.durable()],
                 lost: Vec::new(),
             });
@@ -220,7 +216,7 @@ impl OpenEngine {
     }
 
     /// Brings everything to the backing, which then has to hold it alone.
-    pub fn empty(&self, store: &CrashStore) -> forebay::Result<Result<(), String>> {
+    pub fn empty(&self, store: &VolatileDisk) -> forebay::Result<Result<(), String>> {
         self.engine.flush()?;
         let dirty_blocks = self.engine.stats().dirty_blocks;
         if dirty_blocks > 0 {
@@ -229,7 +225,8 @@ impl OpenEngine {
             )));
         }
         let state = store.crash_state();
-        let on_disk = state.durable().chunks(self.engine.block_bytes());
+        let durable = state.durable();
+        let on_disk = durable.chunks(self.engine.block_bytes());
         for (block, on_disk) in (0..self.updates.len()).zip(on_disk) {
             if self.read_block(block)? != on_disk {
                 let text = format!("the backing does not have block {block} after a flush");

@@ -88,7 +88,7 @@ fn recover_once(
     // Reads may evict, and evicted blocks go to their backings.
     let states = stores.iter().map(|store| store.crash_state());
     let (stores, marks) = states
-        .map(|state| (state.durable().to_vec(), state.mark.durable()))
+        .map(|state| (state.durable(), state.mark.durable()))
         .unzip();
     let after = Image {
         media,

@@ -29,7 +29,6 @@ mod scenario;
 mod scenario_name;
 mod scheduler;
 mod search;
-mod store;
 mod subject;
 mod systematic;
 #[cfg(test)]

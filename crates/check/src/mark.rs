@@ -1,84 +1,15 @@
-//! A backing's mark that loses what was not synced, and the pool that is lost.
+//! Backings by their marks alone, when the pool is lost.
 
 use crate::judge::Found;
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;
 use crate::scenario::Shape;
-use crate::store::{CrashStore, StoreEvent};
 use crate::world::Image;
+use forebay::Backing;
 use forebay::marks::{Mark, MarkState};
-use forebay::{Backing, MarkPlace};
+use forebay_volatile::VolatileDisk;
 use std::collections::HashSet;
-use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// What survives of a mark: empty where there is none.
-#[derive(Clone, Debug, Default)]
-pub struct MarkCrashState {
-    durable: Vec<u8>,
-    pending: Option<Vec<u8>>,
-}
-
-impl MarkCrashState {
-    /// What survives in any case.
-    pub fn durable(&self) -> Vec<u8> {
-        self.durable.clone()
-    }
-
-    /// One of the two that a power cut may leave.
-    pub fn sample(&self, rng: &mut fastrand::Rng) -> Vec<u8> {
-        let pending = self.pending.as_ref().filter(|_| rng.bool());
-        pending.unwrap_or(&self.durable).clone()
-    }
-}
-
-/// See the [module](self).
-#[derive(Default)]
-pub struct CrashMark(Mutex<MarkCrashState>);
-
-impl CrashMark {
-    /// A mark that is durable; empty for none.
-    pub fn settled(mark: Vec<u8>) -> CrashMark {
-        CrashMark(Mutex::new(MarkCrashState {
-            durable: mark,
-            pending: None,
-        }))
-    }
-
-    /// What a crash now could leave.
-    pub fn crash_state(&self) -> MarkCrashState {
-        self.lock().clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, MarkCrashState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl MarkPlace for CrashStore {
-    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
-        let state = self.mark.crash_state();
-        let visible = state.pending.unwrap_or(state.durable);
-        Ok(vec![visible]
-            .into_iter()
-            .filter(|mark| !mark.is_empty())
-            .collect())
-    }
-
-    fn write(&self, mark: &[u8]) -> io::Result<()> {
-        self.call_hook(StoreEvent::Mark);
-        self.mark.lock().pending = Some(mark.to_vec());
-        self.call_hook(StoreEvent::Mark);
-        {
-            let mut state = self.mark.lock();
-            if let Some(pending) = state.pending.take() {
-                state.durable = pending;
-            }
-        }
-        self.call_hook(StoreEvent::Synced);
-        Ok(())
-    }
-}
+use std::sync::Arc;
 
 /// One image in so many is also judged with its pool lost.
 const LOST_ONE_IN: u64 = 16;
@@ -133,13 +64,13 @@ pub fn judge_lost(
 
 /// The stores of an image, as a process finds them after the crash.
 impl Image {
-    pub fn crash_stores(&self, shape: &Shape, seed: u64) -> Vec<Arc<CrashStore>> {
+    pub fn crash_stores(&self, shape: &Shape, seed: u64) -> Vec<Arc<VolatileDisk>> {
         let stores = self.stores.iter().zip(0..).map(|(bytes, volume)| {
             let name = format!("volume-{volume}");
             let seed = seed.wrapping_add(volume);
-            let store = CrashStore::new(&name, bytes.clone(), shape.sector_bytes(), seed);
             let mark = self.marks.get(volume as usize).cloned().unwrap_or_default();
-            Arc::new(store.marked(mark))
+            let disk = VolatileDisk::new(&name, bytes, shape.sector_bytes());
+            Arc::new(disk.with_seed(seed).with_mark(mark))
         });
         stores.collect()
     }

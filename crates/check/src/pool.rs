@@ -335,7 +335,7 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
         media: media.collect(),
         stores: image.stores,
         marks: (0..shape.volumes)
-            .map(|volume| world.store(volume).mark.crash_state().durable())
+            .map(|volume| world.store(volume).crash_state().mark.durable())
             .collect(),
         lost: Vec::new(),
     })

@@ -9,12 +9,12 @@ use crate::pool::{self, OpenPool};
 use crate::pool_actor::PoolActor;
 use crate::process::Begins;
 use crate::scenario::{Script, Shape, Step};
-use crate::store::CrashStore;
 use crate::systematic;
 use crate::world::{Image, World};
 use forebay::{Backing, Error};
 use forebay_lab::engines::EngineName;
 use forebay_pmem::Region;
+use forebay_volatile::VolatileDisk;
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -253,7 +253,7 @@ impl OpenCache {
     }
 
     /// Empties an engine into its backing and compares them. A pool's write-back is in its scripts.
-    pub fn empty(&self, stores: &[Arc<CrashStore>]) -> Result<(), String> {
+    pub fn empty(&self, stores: &[Arc<VolatileDisk>]) -> Result<(), String> {
         match self {
             OpenCache::Pool(_) => Ok(()),
             OpenCache::Engine(engine) => engine

@@ -4,12 +4,12 @@
 use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
-use crate::store::{CrashStore, StoreCrashState, StoreEvent};
 use crate::subject::{Cause, Refusal};
 use crate::trace::{Digest, Tracing};
 use forebay::{Backing, BackingStore};
 use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
 use forebay_pmem::{PAGE_BYTES, Region};
+use forebay_volatile::{DiskEvent, DiskState, VolatileDisk};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ pub struct CrashCase {
     /// What each member may hold.
     pub media: Vec<CrashState>,
     /// What each backing may hold.
-    pub stores: Vec<StoreCrashState>,
+    pub stores: Vec<DiskState>,
     /// Entries of the history before this moment.
     pub events: usize,
     /// What was about to happen.
@@ -80,7 +80,7 @@ struct Recorder {
 /// See the [module](self).
 pub struct World {
     shadows: Vec<Arc<Shadow>>,
-    stores: Vec<Arc<CrashStore>>,
+    stores: Vec<Arc<VolatileDisk>>,
     /// What the backings have behind the ends of volumes that have not grown.
     tails: Vec<Vec<u8>>,
     recorder: Mutex<Recorder>,
@@ -165,7 +165,7 @@ impl World {
     }
 
     /// The store behind a volume.
-    pub fn store(&self, volume: usize) -> &CrashStore {
+    pub fn store(&self, volume: usize) -> &VolatileDisk {
         &self.stores[volume]
     }
 
@@ -283,7 +283,7 @@ impl World {
             let world = Arc::downgrade(self);
             store.set_hook(Some(Arc::new(move |event| {
                 let Some(world) = world.upgrade() else { return };
-                let is_news = event != StoreEvent::Read;
+                let is_news = event != DiskEvent::Read;
                 world.moment(is_news, Point::Backing, || {
                     format!("{event:?} volume {volume}")
                 });

@@ -1,8 +1,6 @@
 //! What the engines' own tests share: a rig that reopens an engine, random operations against a
 //! plain model, and crashes at every event of a script.
 
-mod disk;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +9,7 @@ use forebay::{Backing, Region, Result};
 use forebay_pmem::shadow::{Shadow, ShadowEvent, ShadowModel};
 
 use crate::engines::{EngineName, EngineOptions, create, open};
-pub(crate) use disk::VolatileDisk;
+pub(crate) use forebay_volatile::VolatileDisk;
 
 /// Options of the smallest engines: whatever can fill up does so soon.
 pub(crate) fn tiny_options() -> EngineOptions {
@@ -24,6 +22,17 @@ pub(crate) fn tiny_options() -> EngineOptions {
         background: false,
         ..EngineOptions::default()
     }
+}
+
+/// A disk that holds `bytes`, durably, in sectors smaller than a block.
+pub(crate) fn disk_holding(bytes: &[u8]) -> Arc<VolatileDisk> {
+    Arc::new(VolatileDisk::new("disk", bytes, 64))
+}
+
+/// Makes all writes and syncs of a disk fail from now on, or none.
+pub(crate) fn set_broken(disk: &VolatileDisk, is_broken: bool) {
+    let count = if is_broken { u32::MAX } else { 0 };
+    disk.fail_next(count, count);
 }
 
 /// One engine's kind and size.
@@ -68,7 +77,7 @@ impl Rig {
     pub(crate) fn disk(&self) -> Arc<VolatileDisk> {
         let mut bytes = self.first_content().concat();
         bytes.resize(bytes.len() + self.journal_bytes(), 0);
-        VolatileDisk::new(bytes)
+        disk_holding(&bytes)
     }
 
     /// Bytes at the disk's end that are the engine's own.
@@ -251,7 +260,7 @@ impl Rig {
                 1 => {
                     engine.flush().expect("flush");
                     assert_eq!(engine.stats().dirty_blocks, 0, "after a flush at {number}");
-                    let held = self.disk_holds(&disk.content(), &truth);
+                    let held = self.disk_holds(&disk.bytes(), &truth);
                     assert!(held, "the disk at {number}");
                 }
                 _ => {}
@@ -356,7 +365,7 @@ impl Rig {
                         step: done.load(Ordering::Relaxed),
                         event: format!("{event:?}"),
                         medium: state.sample(&mut rng),
-                        disk: disk.sample(&mut rng),
+                        disk: disk.crash_state().sample_bytes(&mut rng),
                     });
                 }
             }
@@ -386,7 +395,7 @@ impl Rig {
 
     /// Recovers from a crash, twice, and flushes.
     fn judge(&self, crash: &Crash, legal: [&Content; 2]) -> std::result::Result<(), String> {
-        let disk = VolatileDisk::new(crash.disk.clone());
+        let disk = disk_holding(&crash.disk);
         let (shadow, engine) = self.open(&crash.medium, &disk).map_err(|e| e.to_string())?;
         let mut found = self.content(&*engine);
         if let Some(block) = (0..self.disk_blocks)
@@ -415,7 +424,7 @@ impl Rig {
         }
         engine.flush().map_err(|e| e.to_string())?;
         let mut rng = fastrand::Rng::with_seed(0);
-        if !self.disk_holds(&disk.sample(&mut rng), &found) {
+        if !self.disk_holds(&disk.crash_state().sample_bytes(&mut rng), &found) {
             return Err("the disk lacks something after a flush".into());
         }
         Ok(())

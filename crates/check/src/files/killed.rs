@@ -24,7 +24,7 @@ impl Case {
         self.pool.sample_from(everything, rng, &mut pool);
         Image {
             pool,
-            side: self.side.newest(),
+            side: self.side.current().clone(),
             tree: (**self.history.newest()).clone(),
             mark: (**self.mark.newest()).clone(),
             mounting: self.mounting,

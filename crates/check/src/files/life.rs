@@ -4,7 +4,6 @@ use super::backing::{Backing, History, Identities};
 use super::mark;
 use super::oracle::Model;
 use super::script::{self, Step};
-use super::side::{Sectors, Side, SideState};
 use super::tree::Tree;
 use super::worker::Worker;
 use forebay::RuntimeOptions;
@@ -12,6 +11,7 @@ use forebay_files::observe::{self, Observer};
 use forebay_files::{FileBuffer, FileBufferParts, FileIdentity};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Distribution, Shadow, ShadowModel};
+use forebay_volatile::{Content, DiskEvent, DiskState, FailedSync, VolatileDisk};
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone)]
 pub struct Image {
     pub pool: Vec<u8>,
-    pub side: Sectors,
+    pub side: Content,
     pub tree: Tree,
     /// The folder with DATA's mark.
     pub mark: Tree,
@@ -34,7 +34,7 @@ pub struct Image {
 /// A moment at which the power may fail.
 pub struct Case {
     pub pool: CrashState,
-    pub side: SideState,
+    pub side: DiskState,
     pub history: History,
     pub mark: History,
     pub mounting: u64,
@@ -93,7 +93,7 @@ pub struct Place {
 /// What is on the machine while a life lasts.
 pub struct Machine {
     shadow: Arc<Shadow>,
-    side: Arc<Side>,
+    side: Arc<VolatileDisk>,
     backing: Arc<Backing>,
     marks: Arc<Backing>,
     buffer: Option<Arc<FileBuffer>>,
@@ -138,7 +138,10 @@ impl Machine {
     pub fn start(place: &Place, image: Image, identities: Identities) -> io::Result<Machine> {
         Ok(Machine {
             shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
-            side: Arc::new(Side::new(place.side_bytes, image.side)),
+            side: Arc::new(
+                VolatileDisk::sparse("side", place.side_bytes, image.side)
+                    .with_failed_sync(FailedSync::Pretends),
+            ),
             backing: Backing::new(&place.root, image.tree, identities, image.mounting)?,
             marks: Backing::new(&place.marks, image.mark, Identities::default(), 0)?,
             buffer: None,
@@ -164,7 +167,12 @@ impl Machine {
         self.shadow
             .set_hook(Some(Arc::new(move |_| on_pool(false))));
         let on_side = Arc::clone(&note);
-        self.side.set_hook(Some(Arc::new(move |_| on_side(false))));
+        self.side.set_hook(Some(Arc::new(move |event| {
+            let is_write = event == DiskEvent::Write;
+            if is_write || matches!(event, DiskEvent::Sync | DiskEvent::Synced) {
+                on_side(false);
+            }
+        })));
         let on_mark = Arc::clone(&note);
         self.marks.on_sync(Some(Arc::new(move || on_mark(true))));
         self.backing.on_sync(Some(Arc::new(move || note(false))));
@@ -174,7 +182,7 @@ impl Machine {
     pub fn look(&self) -> io::Result<Image> {
         Ok(Image {
             pool: Vec::new(),
-            side: self.side.crash_state().newest(),
+            side: self.side.crash_state().current().clone(),
             tree: self.backing.tree()?,
             mark: self.marks.tree()?,
             mounting: self.backing.mounting(),
@@ -256,7 +264,7 @@ impl Recorder {
         of_mark || self.noted.contains(&self.moments)
     }
 
-    fn note(&mut self, shadow: &Shadow, side: &Side, backing: &Backing, marks: &Backing) {
+    fn note(&mut self, shadow: &Shadow, side: &VolatileDisk, backing: &Backing, marks: &Backing) {
         self.cases.push(Case {
             pool: shadow.crash_state(),
             side: side.crash_state(),
@@ -357,9 +365,9 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
         lock(&recorder).next_step();
         let take = |life: &mut Life, worker: &mut Worker<'_>, step: Step| {
             let fails = matches!(step, Step::WorkFailing);
-            machine.side.fail_next_sync(fails);
+            machine.side.fail_next(0, u32::from(fails));
             let taken = life.take_step(worker, step);
-            machine.side.fail_next_sync(false);
+            machine.side.fail_next(0, 0);
             taken?;
             // What no moment in the pool comes between is still a change of the backing.
             let looked = machine.backing.look();

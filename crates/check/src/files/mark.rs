@@ -4,7 +4,6 @@
 use super::backing::{Backing, Identities};
 use super::life::{Image, Machine, Place, caught, judge};
 use super::oracle::Model;
-use super::side::Sectors;
 use super::tree::Tree;
 use forebay::marks::{Mark, MarkState};
 use forebay::testing::MarkWatcher;
@@ -13,6 +12,7 @@ use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, Synced};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
+use forebay_volatile::Content;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub fn is_whole(image: &Image) -> bool {
 #[derive(Clone)]
 pub struct Pair {
     pub pool: Vec<u8>,
-    pub side: Sectors,
+    pub side: Content,
 }
 
 impl Pair {
@@ -123,7 +123,7 @@ pub fn judge_loss(
         Loss::New(pool, with_side) => {
             lost.pool = pool.to_vec();
             if *with_side {
-                lost.side = Sectors::default();
+                lost.side = Content::default();
             }
             must_be_refused &= mark.is_none_or(|mark| mark.state == MarkState::Open);
             "lost, and a new one made"

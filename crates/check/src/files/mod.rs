@@ -9,7 +9,6 @@ mod life;
 mod mark;
 mod oracle;
 mod script;
-mod side;
 mod tree;
 mod worker;
 

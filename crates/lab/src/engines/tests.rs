@@ -11,7 +11,7 @@ use forebay::{Backing, Region, RegionOptions};
 use tempfile::TempDir;
 
 use super::{EngineName, EngineOptions, create, open};
-use crate::testing::VolatileDisk;
+use crate::testing::{VolatileDisk, disk_holding};
 
 const BLOCK: usize = 4096;
 const DISK_BLOCKS: u64 = 200;
@@ -47,7 +47,7 @@ impl Case {
         );
         Case {
             place: TempDir::new().expect("a directory"),
-            disk: VolatileDisk::new(bytes),
+            disk: disk_holding(&bytes),
             options,
             name,
         }
@@ -106,7 +106,7 @@ fn a_block_on_a_bad_page_is_an_error_and_never_other_bytes() {
             let written = engine.write(attempt, &[3; BLOCK]);
             assert!(written.is_err(), "{name} wrote to a bad medium");
         }
-        for block in case.disk.content().chunks(BLOCK).take(DISK_BLOCKS as usize) {
+        for block in case.disk.bytes().chunks(BLOCK).take(DISK_BLOCKS as usize) {
             let is_known = block == [1; BLOCK] || block == [2; BLOCK];
             assert!(is_known, "{name} wrote to the disk what nobody wrote");
         }

@@ -8,8 +8,7 @@ mod idle;
 mod killed;
 mod plan;
 mod sampled;
-mod shadow_machine;
-pub(crate) mod volatile_store;
+pub(crate) mod shadow_machine;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -14,9 +14,9 @@ use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowEvent, ShadowModel};
 use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
 use forebay_serve::{BlockDevice, VolumeDevice};
+use forebay_volatile::{Content, DiskState, VolatileDisk};
 
 use super::early_device::EarlyDevice;
-use super::volatile_store::{VolatileState, VolatileStore};
 use crate::Result;
 
 /// Less than what a load writes, so that blocks leave the pool and come back.
@@ -24,6 +24,8 @@ pub const POOL_BYTES: u64 = 24 << 20;
 /// XFS needs 300 MiB.
 pub const DISK_BYTES: u64 = 320 << 20;
 
+/// A disk's sync takes its time, in which the power may fail.
+pub const SYNC_TIME: Duration = Duration::from_millis(2);
 const CUT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A served pool, or a served design.
@@ -31,7 +33,7 @@ pub struct Machine {
     // In this order they end.
     _server: VhostUserServer,
     _pool: Option<Pool>,
-    store: Arc<VolatileStore>,
+    store: Arc<VolatileDisk>,
     shadow: Option<Arc<Shadow>>,
     early: Option<Arc<EarlyDevice>>,
 }
@@ -39,7 +41,13 @@ pub struct Machine {
 /// What a power cut could leave.
 pub struct Cut {
     media: CrashState,
-    store: VolatileState,
+    store: DiskState,
+}
+
+/// The backing.
+fn disk(content: Content) -> Arc<VolatileDisk> {
+    let disk = VolatileDisk::sparse("disk", DISK_BYTES, content);
+    Arc::new(disk.telling_holes().with_sync_time(SYNC_TIME))
 }
 
 /// Background threads whose work differs from seed to seed.
@@ -86,7 +94,7 @@ impl Machine {
             ..PoolOptions::default()
         };
         let region = Region::on_shadow(Arc::clone(&shadow));
-        let store = Arc::new(VolatileStore::new(DISK_BYTES));
+        let store = disk(Content::default());
         if engine != EngineName::Forebay {
             let backing = Backing::from_store(store.clone());
             let engine = engines::create(engine, region, backing, &design_options())?;
@@ -112,7 +120,7 @@ impl Machine {
         socket: &Path,
     ) -> Result<Machine> {
         std::fs::write(pool_file, cut.media.sample(rng))?;
-        let store = Arc::new(cut.store.sample(rng));
+        let store = disk(cut.store.sample(rng));
         if engine != EngineName::Forebay {
             let region = Region::open(pool_file, &RegionOptions::default())?;
             let backing = Backing::from_store(store.clone());
@@ -130,7 +138,7 @@ impl Machine {
     fn serve(
         mut device: Arc<dyn BlockDevice>,
         pool: Option<Pool>,
-        store: Arc<VolatileStore>,
+        store: Arc<VolatileDisk>,
         shadow: Option<Arc<Shadow>>,
         socket: &Path,
         is_early: bool,

@@ -10,11 +10,12 @@ use forebay::{Backing, BackingStore, Pool, PoolOptions, RuntimeOptions, WriteRun
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Shadow, ShadowModel};
 use forebay_serve::{BlockDevice, DeviceError, VolumeDevice};
+use forebay_volatile::{Content, DiskState, VolatileDisk};
 
 use super::arrivals::{Arrivals, Call};
 use super::pages;
 use crate::Result;
-use crate::cuts::volatile_store::{VolatileState, VolatileStore};
+use crate::cuts::shadow_machine::SYNC_TIME;
 
 /// A disk with what it stands on.
 pub struct Machine {
@@ -28,14 +29,14 @@ pub struct Machine {
 /// What loses something when the power fails.
 #[derive(Clone)]
 struct Parts {
-    store: Arc<VolatileStore>,
+    store: Arc<VolatileDisk>,
     shadow: Option<Arc<Shadow>>,
 }
 
 /// What a power cut could leave.
 pub struct Cut {
     media: Option<CrashState>,
-    store: VolatileState,
+    store: DiskState,
 }
 
 /// How long a write of the disk alone takes; most moments are then in one.
@@ -43,10 +44,15 @@ const PLAIN_WRITE: Duration = Duration::from_millis(10);
 /// How long a cut waits for a page that is there in part; writers write pages all the time.
 const PAGE_LIMIT: Duration = Duration::from_secs(120);
 
+fn disk(size_bytes: u64, content: Content) -> Arc<VolatileDisk> {
+    let disk = VolatileDisk::sparse("disk", size_bytes, content);
+    Arc::new(disk.telling_holes().with_sync_time(SYNC_TIME))
+}
+
 /// The backing as a disk of its own: a write is durable when it is answered, and until then any of its
 /// sectors may be there.
 struct Plain {
-    store: Arc<VolatileStore>,
+    store: Arc<VolatileDisk>,
     /// Called in the middle of the next write of a page.
     waiting: Mutex<Option<Call>>,
 }
@@ -104,13 +110,13 @@ impl Machine {
             ..PoolOptions::default()
         };
         let pool = Pool::create_on(vec![Region::on_shadow(Arc::clone(&shadow))], &options)?;
-        let store = Arc::new(VolatileStore::new(disk_bytes));
+        let store = disk(disk_bytes, Content::default());
         Self::over(pool, store, Some(shadow), page_bytes)
     }
 
     /// The disk alone.
     pub fn plain(disk_bytes: u64, page_bytes: usize) -> Machine {
-        Self::without_pool(Arc::new(VolatileStore::new(disk_bytes)), page_bytes)
+        Self::without_pool(disk(disk_bytes, Content::default()), page_bytes)
     }
 
     /// One of the disks that the cut could leave; a pool is recovered by way of the file `pool`.
@@ -120,10 +126,10 @@ impl Machine {
     pub fn recover(cut: &Cut, rng: &mut Rng, pool: &Path) -> Result<Machine> {
         let Some(media) = &cut.media else {
             // A control: it has to tear, so no sector waits for another.
-            let store = Arc::new(cut.store.sample_apart(rng));
+            let store = disk(cut.store.size_bytes(), cut.store.sample_apart(rng));
             return Ok(Self::without_pool(store, 0));
         };
-        let store = Arc::new(cut.store.sample(rng));
+        let store = disk(cut.store.size_bytes(), cut.store.sample(rng));
         std::fs::write(pool, media.sample(rng))?;
         let pool = Pool::open_with(&[pool], RuntimeOptions::default())?;
         Self::over(pool, store, None, 0)
@@ -131,7 +137,7 @@ impl Machine {
 
     fn over(
         pool: Pool,
-        store: Arc<VolatileStore>,
+        store: Arc<VolatileDisk>,
         shadow: Option<Arc<Shadow>>,
         page_bytes: usize,
     ) -> Result<Machine> {
@@ -145,7 +151,7 @@ impl Machine {
         })
     }
 
-    fn without_pool(store: Arc<VolatileStore>, page_bytes: usize) -> Machine {
+    fn without_pool(store: Arc<VolatileDisk>, page_bytes: usize) -> Machine {
         let plain = Arc::new(Plain {
             store: Arc::clone(&store),
             waiting: Mutex::new(None),

@@ -8,7 +8,7 @@ use forebay_pmem::Counters;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
 use crate::engines::{EngineName, open};
-use crate::testing::{Content, Rig, TestStep, VolatileDisk};
+use crate::testing::{Content, Rig, TestStep, VolatileDisk, disk_holding, set_broken};
 
 /// A region of 8 KiB over a disk that is larger: 47 data blocks of 128 bytes, 5 metadata blocks.
 fn tiny() -> Rig {
@@ -182,7 +182,7 @@ fn threads_take_turns() {
     assert_eq!(engine.stats().commits, 1600);
     assert!(reopened(&rig, &shadow, &disk).unwrap() == found);
     engine.flush().unwrap();
-    assert!(disk.content() == found.concat());
+    assert!(disk.bytes() == found.concat());
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn a_broken_disk_leaves_everything_as_it_was() {
     for block in 0..slots {
         rig.act(&*engine, &write([block], 5), &mut truth);
     }
-    disk.set_broken(true);
+    set_broken(&disk, true);
     let refusals = (0..20).filter(|block| {
         let mut transaction = engine.begin();
         transaction.write(*block, &rig.bytes_of(1)).unwrap();
@@ -241,10 +241,10 @@ fn a_broken_disk_leaves_everything_as_it_was() {
         "reads work without write-back"
     );
     assert!(engine.flush().is_err());
-    disk.set_broken(false);
+    set_broken(&disk, false);
     assert!(reopened(&rig, &shadow, &disk).unwrap() == truth);
     engine.flush().unwrap();
-    assert!(disk.content() == truth.concat());
+    assert!(disk.bytes() == truth.concat());
 }
 
 #[test]
@@ -327,7 +327,9 @@ fn collect(shadow: &Arc<Shadow>, disk: &Arc<VolatileDisk>, seed: u64) -> Images 
         let mut rng = rng.lock().unwrap();
         let state = shadow.crash_state();
         for medium in [state.sample(&mut rng), state.durable().to_vec()] {
-            all.lock().unwrap().push((medium, disk.sample(&mut rng)));
+            all.lock()
+                .unwrap()
+                .push((medium, disk.crash_state().sample_bytes(&mut rng)));
         }
     })));
     images
@@ -347,7 +349,7 @@ fn a_recovery_that_is_cut_off_is_begun_again() {
         }
         shadow.set_hook(None);
         for (medium, bytes) in std::mem::take(&mut *images.lock().unwrap()) {
-            let disk = VolatileDisk::new(bytes.clone());
+            let disk = disk_holding(&bytes);
             let shadow = Arc::new(Shadow::from_image(&medium, ShadowModel::Lines));
             let cut = collect(&shadow, &disk, seed);
             let region = Region::on_shadow(shadow.clone());
@@ -356,7 +358,7 @@ fn a_recovery_that_is_cut_off_is_begun_again() {
             shadow.set_hook(None);
             let found = rig.content(&*engine);
             for (medium, bytes) in std::mem::take(&mut *cut.lock().unwrap()) {
-                let (_shadow, engine) = rig.open(&medium, &VolatileDisk::new(bytes)).unwrap();
+                let (_shadow, engine) = rig.open(&medium, &disk_holding(&bytes)).unwrap();
                 assert!(rig.content(&*engine) == found);
                 cuts += 1;
             }

@@ -11,7 +11,7 @@ use forebay_pmem::Counters;
 use forebay_pmem::shadow::FenceFailure;
 
 use crate::engines::{EngineName, EngineOptions, create, open};
-use crate::testing::{Rig, TestStep};
+use crate::testing::{Rig, TestStep, set_broken};
 
 /// A rig with so many slots of 128 bytes and a ring of so many elements.
 fn rig(slots: u64, ring_elements: u64, disk_blocks: usize) -> Rig {
@@ -216,7 +216,7 @@ fn a_disk_that_fails_leaves_everything_as_it_was() {
     for block in 0..4 {
         rig.act(&*engine, &commit(&[(block, block)]), &mut truth);
     }
-    disk.set_broken(true);
+    set_broken(&disk, true);
     let new = rig.bytes_of(99);
     let error = engine.write(9, &new).unwrap_err();
     assert!(matches!(error, Error::Backing { .. }), "{error}");
@@ -224,11 +224,11 @@ fn a_disk_that_fails_leaves_everything_as_it_was() {
     // The block is read although there is no room for it.
     assert!(rig.content(&*engine) == truth);
     assert_eq!(engine.stats().dirty_blocks, 4);
-    disk.set_broken(false);
+    set_broken(&disk, false);
     rig.act(&*engine, &commit(&[(9, 9), (1, 5)]), &mut truth);
     assert!(rig.content(&*engine) == truth);
     engine.flush().unwrap();
-    assert!(disk.content() == truth.concat());
+    assert!(disk.bytes() == truth.concat());
 }
 
 #[test]

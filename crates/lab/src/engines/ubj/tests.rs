@@ -2,7 +2,7 @@
 
 use super::layout::Layout;
 use super::*;
-use crate::testing::{Rig, TestStep};
+use crate::testing::{Rig, TestStep, set_broken};
 
 fn tiny(slots: u64) -> Rig {
     let metadata_bytes = (320 + slots * 16).next_multiple_of(128);
@@ -171,7 +171,7 @@ fn a_backing_that_fails_leaves_everything_as_it_was() {
     for first in [0, 2, 4, 6] {
         rig.act(&*engine, &seeds(first..first + 2, 0), &mut truth);
     }
-    disk.set_broken(true);
+    set_broken(&disk, true);
     let refused = engine
         .write(9, &rig.bytes_of(1))
         .expect_err("no room can be made");
@@ -179,7 +179,7 @@ fn a_backing_that_fails_leaves_everything_as_it_was() {
     assert!(engine.flush().is_err());
     assert_eq!(engine.stats().dirty_blocks, 8);
     assert!(rig.content(&*engine) == truth, "reads do without a fill");
-    disk.set_broken(false);
+    set_broken(&disk, false);
     rig.act(&*engine, &TestStep::Commit(vec![(9, 1)]), &mut truth);
     assert!(rig.content(&*engine) == truth);
 }

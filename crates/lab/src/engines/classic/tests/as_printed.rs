@@ -39,7 +39,7 @@ fn before_the_entry_is_durable(rig: &Rig) -> (CrashState, Vec<u8>) {
     // The fences: of block 0's entry, clean; of block 1's content; of block 1's entry.
     let mut states = states.lock().unwrap();
     assert_eq!(states.len(), 3);
-    (states.remove(2), disk.content())
+    (states.remove(2), disk.bytes())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_state_without_its_number_is_another_blocks_content() {
     let mut is_legal = false;
     assert!(state.all_images(1 << 20, |image| is_legal |= image == torn));
     assert!(is_legal, "a power cut may leave this image");
-    let disk = crate::testing::VolatileDisk::new(disk);
+    let disk = crate::testing::disk_holding(&disk);
     let (_shadow, engine) = rig.open(&torn, &disk).unwrap();
     let found = rig.content(&*engine);
     assert!(found[0] == rig.bytes_of(2), "block 0 has block 1's content");
@@ -67,7 +67,7 @@ fn an_entry_of_one_word_is_there_or_not() {
     let mut seen = [false; 2];
     let mut rng = fastrand::Rng::with_seed(1);
     for _ in 0..2000 {
-        let disk = crate::testing::VolatileDisk::new(disk.clone());
+        let disk = crate::testing::disk_holding(&disk);
         let (_shadow, engine) = rig.open(&state.sample(&mut rng), &disk).unwrap();
         let found = rig.content(&*engine);
         assert!(found[0] == rig.bytes_of(1));

@@ -7,7 +7,7 @@ use forebay_pmem::shadow::ShadowEvent;
 use super::super::layout::JOURNAL_MAGIC;
 use super::rig;
 use crate::engines::JournalMode;
-use crate::testing::{Rig, TestStep, VolatileDisk};
+use crate::testing::{Rig, TestStep, disk_holding};
 
 /// What the engine holds after a crash that loses nothing.
 fn reopened(rig: &Rig, script: &[TestStep]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
@@ -84,9 +84,7 @@ fn a_block_that_looks_like_a_commit_block_is_none() {
     let before = rig.content(&*engine);
     assert!(before[1] == forged);
     let image = shadow.crash_state().durable().to_vec();
-    let (_other, reopened) = rig
-        .open(&image, &VolatileDisk::new(disk.content()))
-        .unwrap();
+    let (_other, reopened) = rig.open(&image, &disk_holding(&disk.bytes())).unwrap();
     assert!(
         rig.content(&*reopened) == before,
         "it is replayed as it was"
@@ -96,7 +94,7 @@ fn a_block_that_looks_like_a_commit_block_is_none() {
         let (shadow, crashes, disk) = (Arc::downgrade(&shadow), crashes.clone(), disk.clone());
         move |_: ShadowEvent| {
             let image = shadow.upgrade().unwrap().crash_state().durable().to_vec();
-            crashes.lock().unwrap().push((image, disk.content()));
+            crashes.lock().unwrap().push((image, disk.bytes()));
         }
     };
     shadow.set_hook(Some(Arc::new(hook)));
@@ -104,7 +102,7 @@ fn a_block_that_looks_like_a_commit_block_is_none() {
     shadow.set_hook(None);
     let after = rig.content(&*engine);
     for (image, disk) in crashes.lock().unwrap().drain(..) {
-        let (_shadow, engine) = rig.open(&image, &VolatileDisk::new(disk)).unwrap();
+        let (_shadow, engine) = rig.open(&image, &disk_holding(&disk)).unwrap();
         let found = rig.content(&*engine);
         assert!(found == before || found == after, "whole or not at all");
     }
@@ -147,14 +145,14 @@ fn a_forged_journal_is_refused_or_replayed() {
     let mut refused = 0;
     for seed in 0..1000 {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let mut content = disk.content();
+        let mut content = disk.bytes();
         for _ in 0..rng.usize(1..4) {
             // A word of a header, or of the first tags.
             let word = journal + rng.usize(..24) * 128 + rng.usize(..8) * 8;
             let value = [rng.u64(..), rng.u64(..40), u64::MAX][rng.usize(..3)];
             content[word..word + 8].copy_from_slice(&value.to_le_bytes());
         }
-        match rig.open(&image, &VolatileDisk::new(content)) {
+        match rig.open(&image, &disk_holding(&content)) {
             Ok((_shadow, engine)) => {
                 engine.write(7, &rig.bytes_of(1)).unwrap();
                 engine.flush().unwrap();

@@ -9,7 +9,7 @@ use forebay_pmem::shadow::{Shadow, ShadowEvent};
 
 use super::rig;
 use crate::engines::open;
-use crate::testing::{Content, Rig, TestStep, VolatileDisk};
+use crate::testing::{Content, Rig, TestStep, VolatileDisk, disk_holding};
 
 /// A process that was killed, and the memory and the disk that it left.
 struct Killed {
@@ -64,9 +64,15 @@ fn watch(killed: &Killed, may_tear: bool, seed: u64) -> Images {
         let mut rng = rng.lock().unwrap();
         let state = shadow.crash_state();
         let mut taken = taken.lock().unwrap();
-        taken.push((state.durable().to_vec(), disk.sample(&mut rng)));
+        taken.push((
+            state.durable().to_vec(),
+            disk.crash_state().sample_bytes(&mut rng),
+        ));
         if may_tear {
-            taken.push((state.sample(&mut rng), disk.sample(&mut rng)));
+            taken.push((
+                state.sample(&mut rng),
+                disk.crash_state().sample_bytes(&mut rng),
+            ));
         }
     })));
     images
@@ -77,7 +83,7 @@ fn judge(rig: &Rig, images: &Images, legal: &[&Content]) -> Result<usize, String
     let images = std::mem::take(&mut *images.lock().unwrap());
     let count = images.len();
     for (image, disk) in images {
-        let opened = rig.open(&image, &VolatileDisk::new(disk));
+        let opened = rig.open(&image, &disk_holding(&disk));
         let (_shadow, engine) = opened.map_err(|error| error.to_string())?;
         let found = rig.content(&*engine);
         if !legal.contains(&&found) {

@@ -9,7 +9,7 @@ use forebay::{Backing, Error, Region};
 use forebay_pmem::shadow::FenceFailure;
 
 use crate::engines::{EngineName, EngineOptions, JournalMode, create};
-use crate::testing::{Rig, TestStep};
+use crate::testing::{Rig, TestStep, set_broken};
 
 const BLOCK_BYTES: u64 = 128;
 
@@ -135,7 +135,7 @@ fn a_backing_that_fails_loses_nothing() {
     let mut failures = 0;
     for step in 0..2000 {
         if step % 40 == 0 {
-            disk.set_broken(rng.bool());
+            set_broken(&disk, rng.bool());
         }
         let mut changed = truth.clone();
         let mut transaction = engine.begin();
@@ -156,7 +156,7 @@ fn a_backing_that_fails_loses_nothing() {
     }
     assert!((100..1900).contains(&failures), "{failures}");
     let image = shadow.crash_state().durable().to_vec();
-    disk.set_broken(false);
+    set_broken(&disk, false);
     let (_shadow, engine) = rig.open(&image, &disk).unwrap();
     assert!(rig.content(&*engine) == truth);
 }

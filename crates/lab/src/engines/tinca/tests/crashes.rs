@@ -9,7 +9,7 @@ use forebay_pmem::shadow::{CrashState, Shadow, ShadowEventKind, ShadowModel};
 
 use super::{commit, printed, rig};
 use crate::engines::open;
-use crate::testing::{Content, Rig, TestStep, VolatileDisk};
+use crate::testing::{Content, Rig, TestStep, VolatileDisk, disk_holding};
 
 #[test]
 fn the_default_protocol_survives_a_crash_anywhere() {
@@ -94,7 +94,7 @@ impl Scene {
 
     /// What recovery from an image finds, looked at without bringing anything in.
     fn recover(&self, image: &[u8]) -> Result<Content, String> {
-        let disk = VolatileDisk::new(self.disk.content());
+        let disk = disk_holding(&self.disk.bytes());
         let mut rig = self.rig.clone();
         rig.options.fill_on_read = false;
         let opened = rig.open(image, &disk);
@@ -266,7 +266,7 @@ fn finding_4_a_torn_fill_gives_a_block_the_bytes_of_another() {
 /// What recoveries find that come after one that power cut off anywhere.
 fn recover_cut_off(scene: &Scene, image: &[u8]) -> Vec<Result<Content, String>> {
     let shadow = Arc::new(Shadow::from_image(image, ShadowModel::Lines));
-    let disk = VolatileDisk::new(scene.disk.content());
+    let disk = disk_holding(&scene.disk.bytes());
     let moments = moments(&shadow, || {
         let region = Region::on_shadow(shadow.clone());
         let backing = Backing::from_store(disk);
