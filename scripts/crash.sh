@@ -11,7 +11,7 @@ mkdir -p target/crash
 rm -f "$REPORT"
 
 check() {
-    cargo run --release -j"$JOBS" --quiet -p forebay-check -- "$@" --json "$REPORT"
+    cargo run --release -j"$JOBS" --quiet -p forebay-check -- "$@" --report "$REPORT"
 }
 
 check run --images "${IMAGES:-2000000}" --seconds "${SECONDS_MAX:-3600}"
@@ -22,4 +22,4 @@ done
 check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check printed
 cargo run --release -j"$JOBS" --quiet -p forebay-check -- trace
-cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --json "$REPORT"
+cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --report "$REPORT"

@@ -1,14 +1,14 @@
 //! Many scenarios on all processors, until there are enough images or a violation.
 
-use crate::expected;
-use crate::explore::{Explorer, Scenario, Tally, Violation};
+use crate::explore::{Explorer, Tally, Violation};
 use crate::focus::Focus;
 use crate::lost;
-use crate::report::{self, Entry, progress_bar};
+use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
 use crate::trace::Tracing;
-use indicatif::ProgressBar;
-use std::collections::{HashMap, HashSet};
+use forebay_harness::{Row, rows};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -52,8 +52,6 @@ pub struct Outcome {
     pub recovered: u64,
     /// Scenarios run.
     pub scenarios: u64,
-    /// Violations that are on the list of what is known.
-    pub expected: u64,
     /// At most one for each worker.
     pub violations: Vec<Violation>,
 }
@@ -71,7 +69,6 @@ struct Campaign<'a> {
     killed: AtomicU64,
     recovered: AtomicU64,
     scenarios: AtomicU64,
-    expected: AtomicU64,
     next_seed: AtomicU64,
     next_systematic: AtomicU64,
     stopped: AtomicBool,
@@ -89,7 +86,6 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
         killed: AtomicU64::new(0),
         recovered: AtomicU64::new(0),
         scenarios: AtomicU64::new(0),
-        expected: AtomicU64::new(0),
         next_seed: AtomicU64::new(limits.seed),
         next_systematic: AtomicU64::new(limits.seed.wrapping_mul(7919)),
         stopped: AtomicBool::new(false),
@@ -111,7 +107,6 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
         killed: campaign.killed.into_inner(),
         recovered: campaign.recovered.into_inner(),
         scenarios: campaign.scenarios.into_inner(),
-        expected: campaign.expected.into_inner(),
         violations: campaign
             .violations
             .into_inner()
@@ -128,20 +123,24 @@ impl Campaign<'_> {
             turn += 1;
             // One systematic script, with some of its preemptions, for every two dozen turns; every third one
             // is a round of the corners.
-            let violation = if turn % 3 == 1 && self.limits.subject == Subject::Pool {
-                let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-                self.corners(&mut templates, seed).err()
-            } else if turn.is_multiple_of(24) {
-                let turn = self.next_systematic.fetch_add(1, Ordering::Relaxed);
-                self.systematic(&mut self.explorer(&mut templates), turn)
-                    .err()
-            } else {
-                let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
-                self.scenario(&mut self.explorer(&mut templates), &Scenario::Random(seed))
-                    .err()
+            let violation = match self.limits.subject {
+                Subject::Pool if turn % 3 == 1 => {
+                    let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+                    self.corners(&mut templates, seed).err()
+                }
+                Subject::Pool | Subject::Engine { .. } if turn.is_multiple_of(24) => {
+                    let turn = self.next_systematic.fetch_add(1, Ordering::Relaxed);
+                    self.systematic(&mut self.explorer(&mut templates), turn)
+                        .err()
+                }
+                _ => {
+                    let seed = self.next_seed.fetch_add(1, Ordering::Relaxed);
+                    self.scenario(&mut self.explorer(&mut templates), &Scenario::Random(seed))
+                        .err()
+                }
             };
             if let Some(violation) = violation {
-                if self.is_expected(&violation) || self.is_violated_without(&violation) {
+                if self.is_violated_without(&violation) {
                     continue;
                 }
                 self.stopped.store(true, Ordering::Relaxed);
@@ -152,15 +151,6 @@ impl Campaign<'_> {
                 all.push(violation);
             }
         }
-    }
-
-    /// Whether what was found is known: then the campaign is about everything else.
-    fn is_expected(&self, violation: &Violation) -> bool {
-        let is_known = self.limits.subject == Subject::Pool
-            && expected::fault_of(&violation.scenario).is_some();
-        self.expected
-            .fetch_add(u64::from(is_known), Ordering::Relaxed);
-        is_known
     }
 
     /// Whether it is nothing that the fault which is searched for does. One worker alone, then.
@@ -175,14 +165,7 @@ impl Campaign<'_> {
     }
 
     fn explorer<'a>(&'a self, templates: &'a mut Templates) -> Explorer<'a, &'a Self> {
-        Explorer {
-            subject: self.limits.subject,
-            templates,
-            recovered: HashMap::new(),
-            tally: self,
-            tracing: Tracing::Off,
-            digest: 0,
-        }
+        Explorer::new(self.limits.subject, templates, self, Tracing::Off)
     }
 
     fn scenario<'a>(
@@ -281,8 +264,30 @@ pub fn stay_on_one_processor(worker: usize) {
     let _ = sched_setaffinity(None, &one);
 }
 
-/// `forebay-check run`.
-pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String> {
+/// Writes `rows` into the report, if there is to be one. Others that are there stay, unless they are of
+/// another commit.
+pub fn merge(report: Option<&Path>, rows: &[Row]) -> Result<(), String> {
+    let merged = report.map(|path| rows::merge(path, rows));
+    merged
+        .transpose()
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+/// A bar on a terminal, nothing elsewhere.
+pub fn progress_bar(length: u64, what: &str) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    let style = "{prefix:>20} {wide_bar} {human_pos}/{human_len}, {per_sec}";
+    if let Ok(style) = ProgressStyle::with_template(style) {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what.to_string());
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// Recovers and judges images until there are enough; true if nothing is violated.
+pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool, String> {
     hush_panics();
     let bar = progress_bar(limits.images, "crash images");
     let started = Instant::now();
@@ -302,32 +307,15 @@ pub fn run_command(limits: &Limits, json: Option<&Path>) -> Result<bool, String>
         outcome.scenarios,
         outcome.violations.len()
     );
-    if outcome.expected > 0 {
-        println!("{} expected failures", outcome.expected);
-    }
-    if let Some(path) = json {
-        let violations = outcome.violations.len() as u64;
-        report::write(
-            path,
-            &[
-                Entry {
-                    name: limits.subject.row("crash_images"),
-                    value: outcome.distinct,
-                    unit: "images",
-                },
-                Entry {
-                    name: limits.subject.row("images_killed"),
-                    value: outcome.killed,
-                    unit: "images",
-                },
-                Entry {
-                    name: limits.subject.row("crash_violations"),
-                    value: violations,
-                    unit: "violations",
-                },
-            ],
-        )?;
-    }
+    let violations = outcome.violations.len() as u64;
+    let row =
+        |what: &str, value: u64, unit: &str| Row::new(limits.subject.row(what), value as f64, unit);
+    let rows = [
+        row("crash_images", outcome.distinct, "images"),
+        row("images_killed", outcome.killed, "images"),
+        row("crash_violations", violations, "violations"),
+    ];
+    merge(report, &rows)?;
     Ok(outcome.violations.is_empty())
 }
 
@@ -342,18 +330,12 @@ impl Tally for NoTally {
 
 /// Whether a scenario shows that something is wrong.
 pub fn is_violated(subject: Subject, scenario: &Scenario) -> bool {
-    let mut explorer = Explorer {
-        subject,
-        templates: &mut Templates::default(),
-        recovered: HashMap::new(),
-        tally: NoTally,
-        tracing: Tracing::Off,
-        digest: 0,
-    };
+    let mut templates = Templates::default();
+    let mut explorer = Explorer::new(subject, &mut templates, NoTally, Tracing::Off);
     explorer.run(scenario).is_err()
 }
 
-/// `forebay-check replay`.
+/// Runs scenarios again; true if nothing is violated.
 pub fn replay_command(
     subject: Subject,
     scenarios: &[Scenario],
@@ -366,14 +348,7 @@ pub fn replay_command(
     let mut all_right = true;
     for scenario in scenarios {
         let tracing = if quiet { Tracing::Off } else { Tracing::Words };
-        let mut explorer = Explorer {
-            subject,
-            templates: &mut templates,
-            recovered: HashMap::new(),
-            tally: NoTally,
-            tracing,
-            digest: 0,
-        };
+        let mut explorer = Explorer::new(subject, &mut templates, NoTally, tracing);
         match explorer.run(scenario) {
             Ok(_) => println!("{scenario}: nothing is violated"),
             Err(violation) => {
@@ -394,9 +369,9 @@ pub fn hush_panics() {
 mod tests {
     use super::*;
 
-    fn run_alone(images: u64) -> Outcome {
+    fn run_alone(subject: Subject, images: u64) -> Outcome {
         let limits = Limits {
-            subject: Subject::Pool,
+            subject,
             images,
             recoveries: u64::MAX,
             time: Duration::from_secs(600),
@@ -409,10 +384,12 @@ mod tests {
 
     #[test]
     fn a_short_campaign_finds_nothing_and_can_be_repeated() {
-        let outcome = run_alone(2_000);
-        assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
-        assert!(outcome.distinct >= 2_000);
-        assert!(outcome.killed > 0, "images after kills");
-        assert_eq!(outcome.recovered, run_alone(2_000).recovered);
+        for (subject, images) in [(Subject::Pool, 2_000), (Subject::Files, 60)] {
+            let outcome = run_alone(subject, images);
+            assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
+            assert!(outcome.distinct >= images);
+            assert!(outcome.killed > 0, "images after kills");
+            assert_eq!(outcome.recovered, run_alone(subject, images).recovered);
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! From a seed to verdicts: lives a script, crashes it at many moments, recovers many of the images
 //! each crash could leave, and goes on from some of them.
 
+use crate::files;
 use crate::focus::Focus;
 use crate::judge::{Found, image_hash, judge, recover};
 use crate::life::{Life, Plan, caught, live};
 use crate::lost::{self, judge_lossy};
 use crate::mark::{judge_lost, may_be_lost};
+use crate::named::Scenario;
 use crate::oracle::{BlockStates, Contents, Event, Oracle};
 use crate::process::{Begins, Process};
 use crate::scenario::{Script, Shape, random_script};
@@ -23,25 +25,6 @@ const LIVES_MAX: usize = 3;
 const CRASHES_MAX: usize = 250;
 /// Images of a scenario at most: many short scenarios find more than few long ones.
 const IMAGES_MAX: usize = 600;
-
-/// What is tried.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scenario {
-    /// Everything drawn from this seed.
-    Random(u64),
-    /// A corner, everything else drawn from this seed.
-    Focused(u64),
-    /// One of the short sequences that lead straight into a corner, varied by this seed.
-    Directed(u64),
-    /// Pages that the medium loses, everything drawn from this seed.
-    Lost(u64),
-    /// A small script, number so and so, with these preemptions after that actor went first.
-    Systematic {
-        script: usize,
-        first: usize,
-        preemptions: Vec<u64>,
-    },
-}
 
 /// Something that must not be.
 #[derive(Clone, Debug)]
@@ -113,13 +96,33 @@ struct Past {
     ordinal: usize,
 }
 
-impl<T: Tally> Explorer<'_, T> {
+impl<'a, T: Tally> Explorer<'a, T> {
+    /// One that has run nothing.
+    pub fn new(
+        subject: Subject,
+        templates: &'a mut Templates,
+        tally: T,
+        tracing: Tracing,
+    ) -> Explorer<'a, T> {
+        Explorer {
+            subject,
+            templates,
+            recovered: HashMap::new(),
+            tally,
+            tracing,
+            digest: 0,
+        }
+    }
+
     /// Runs a scenario. `Ok` has the points that its scheduler passed in the first life.
     pub fn run(&mut self, scenario: &Scenario) -> Result<u64, Violation> {
         let violation = |text| Violation {
             scenario: scenario.clone(),
             text,
         };
+        if self.subject == Subject::Files {
+            return self.run_files(scenario).map_err(violation);
+        }
         let (shape, script, policy, rng) = scenario.expand(self.subject);
         if self.tracing == Tracing::Words {
             println!("{shape:#?}\n{script:#?}\n{policy:?}");
@@ -148,6 +151,18 @@ impl<T: Tally> Explorer<'_, T> {
             is_killed: false,
         };
         self.live_and_crash(&mut story, chapter).map_err(violation)
+    }
+
+    fn run_files(&mut self, scenario: &Scenario) -> Result<u64, String> {
+        let Scenario::Random(seed) = scenario else {
+            return Err(format!(
+                "the file buffer has no scenario {scenario}, only seeds"
+            ));
+        };
+        let tally = &mut |hash, is_killed| self.tally.image(hash, is_killed);
+        let is_told = self.tracing == Tracing::Words;
+        files::run(self.templates.files()?, *seed, is_told, tally)?;
+        Ok(0)
     }
 
     fn live_and_crash(&mut self, story: &mut Story, chapter: Chapter) -> Result<u64, String> {
@@ -511,62 +526,5 @@ fn kill(rng: &mut fastrand::Rng) -> Option<Kill> {
         5..=7 => Some(Kill::Step(rng.u64(1..300))),
         8..=11 => Some(Kill::Fence(rng.u64(1..8))),
         _ => Some(Kill::Fence(rng.u64(1..40))),
-    }
-}
-
-impl Scenario {
-    /// The corner that it is about; engines have none.
-    fn focus(&self, subject: Subject) -> Option<Focus> {
-        match self {
-            Scenario::Focused(seed) if subject == Subject::Pool => Some(Focus::of(*seed)),
-            Scenario::Directed(seed) if subject == Subject::Pool => Some(Focus::directed(*seed)),
-            _ => None,
-        }
-    }
-
-    /// All that a scenario is made of.
-    fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
-        match self {
-            Scenario::Random(seed) => {
-                let mut rng = fastrand::Rng::with_seed(*seed);
-                let shape = subject.random_shape(&mut rng);
-                let script = random_script(&mut rng, &shape);
-                let policy = Policy::random(&mut rng, script.len(), 200);
-                (shape, script, policy, rng)
-            }
-            Scenario::Focused(seed) | Scenario::Directed(seed) => {
-                let mut rng = fastrand::Rng::with_seed(*seed);
-                let focus = match self {
-                    Scenario::Directed(_) => Focus::directed(*seed),
-                    _ => Focus::of(*seed),
-                };
-                let shape = focus.shape(&mut rng);
-                let script = focus.script(&mut rng, &shape);
-                let policy = focus.policy(&mut rng, script.len());
-                (shape, script, policy, rng)
-            }
-            Scenario::Lost(seed) => {
-                let mut rng = fastrand::Rng::with_seed(*seed);
-                let shape = lost::shape(&mut rng);
-                let script = lost::script(&mut rng, &shape);
-                let policy = lost::policy(&mut rng, script.len());
-                (shape, script, policy, rng)
-            }
-            Scenario::Systematic {
-                script,
-                first,
-                preemptions,
-            } => {
-                let (shape, steps) = subject.systematic_script(*script);
-                let mut to = *first;
-                let mut list = vec![(0, to)];
-                for step in preemptions {
-                    to = 1 - to;
-                    list.push((*step, to));
-                }
-                let rng = fastrand::Rng::with_seed(*script as u64);
-                (shape, steps, Policy::Preemptions(list), rng)
-            }
-        }
     }
 }

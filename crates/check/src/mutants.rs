@@ -2,13 +2,12 @@
 //! and searched for.
 
 use crate::campaign::{self, Limits};
-use crate::files;
 use crate::search::{Hunt, Search, check_sound, hunt, tell, write_counts};
 use crate::subject::Subject;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A fault.
 #[derive(Clone, Copy)]
@@ -42,13 +41,18 @@ impl Fault {
         }
     }
 
-    /// What shows it; none if that is the file buffer.
-    fn subject(self) -> Option<Subject> {
+    /// What shows it.
+    fn subject(self) -> Subject {
         match self {
-            Fault::Core(_) | Fault::Medium(_) => Some(Subject::Pool),
-            Fault::Lab(mutant) => Some(Subject::engine(mutant.engine(), false)),
-            Fault::Files(_) => None,
+            Fault::Core(_) | Fault::Medium(_) => Subject::Pool,
+            Fault::Lab(mutant) => Subject::engine(mutant.engine(), false),
+            Fault::Files(_) => Subject::Files,
         }
+    }
+
+    fn named(name: &str) -> Result<Fault, String> {
+        let found = Fault::all().find(|fault| fault.name() == name);
+        found.ok_or_else(|| format!("there is no mutant {name}"))
     }
 }
 
@@ -73,36 +77,27 @@ fn set(fault: Option<Fault>) {
     }));
 }
 
-/// Switches the named fault on and returns what it belongs to (`subject` for the file buffer's), or all off
-/// and returns `subject`.
+/// Switches the named fault on and returns what it belongs to, or all off and returns `subject`.
 pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
-    let Some(name) = name else {
-        set(None);
-        return Ok(subject);
-    };
-    let found = Fault::all().find(|fault| fault.name() == name);
-    let fault = found.ok_or_else(|| format!("there is no mutant {name}"))?;
-    set(Some(fault));
-    Ok(fault.subject().unwrap_or(subject))
+    let fault = name.map(Fault::named).transpose()?;
+    set(fault);
+    Ok(fault.map_or(subject, Fault::subject))
 }
 
-/// `forebay-check mutants`: true if every fault was noticed from each seed.
-pub fn command(search: &Search, processes: usize, json: Option<&Path>) -> Result<bool, String> {
+/// Searches for all of them: true if every fault was noticed from each seed.
+pub fn command(search: &Search, processes: usize, report: Option<&Path>) -> Result<bool, String> {
     campaign::hush_panics();
     let faults: Vec<Fault> = Fault::all()
         .filter(|fault| search.wants(&fault.name()))
         .collect();
-    let subjects: Vec<Option<Subject>> = faults.iter().map(|fault| fault.subject()).collect();
+    let subjects: Vec<Subject> = faults.iter().map(|fault| fault.subject()).collect();
     for subject in subjects.chunk_by(|one, next| one == next) {
-        match subject[0] {
-            Some(subject) => check_sound(&search.limits(subject, SOUND_SEED))?,
-            None => files::check_sound(SOUND_SEED)?,
-        }
+        check_sound(&search.limits(subject[0], SOUND_SEED))?;
     }
     let found = hunt_all(search, processes, &faults)?;
     let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
     println!("{caught} of {} mutants caught", faults.len());
-    write_counts(json, ("mutants", "mutants"), &found)?;
+    write_counts(report, ("mutants", "mutants"), &found)?;
     Ok(caught == faults.len())
 }
 
@@ -174,36 +169,28 @@ fn hunt_apart(name: &str, seed: u64, images: u64) -> Result<Hunt, String> {
     Ok(Hunt { scenario, images })
 }
 
-/// The fault that this process searches for, by its number among all.
-static HUNTED: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// The fault that this process searches for.
+static HUNTED: OnceLock<Fault> = OnceLock::new();
 
 fn switch(is_on: bool) {
-    let hunted = Fault::all().nth(HUNTED.load(Ordering::Relaxed));
-    set(hunted.filter(|_| is_on));
+    set(HUNTED.get().copied().filter(|_| is_on));
 }
 
-/// `forebay-check hunt`: how many images it took, and what shows the fault if it was noticed.
+/// Searches for one fault: says how many images it took, and what shows the fault if it was noticed.
 pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool, String> {
     campaign::hush_panics();
-    let found = Fault::all().find(|fault| fault.name() == name);
-    let fault = found.ok_or_else(|| format!("there is no mutant {name}"))?;
-    set(Some(fault));
+    let fault = Fault::named(name)?;
+    HUNTED.get_or_init(|| fault);
+    switch(true);
     let search = Search {
         seeds: vec![seed],
         images,
         only: Vec::new(),
     };
-    let found = match fault.subject() {
-        Some(subject) => {
-            let number = Fault::all().position(|fault| fault.name() == name);
-            HUNTED.store(number.expect("it was found"), Ordering::Relaxed);
-            hunt(&Limits {
-                switch: Some(switch),
-                ..search.limits(subject, seed)
-            })
-        }
-        None => files::hunt(seed, images)?,
-    };
+    let found = hunt(&Limits {
+        switch: Some(switch),
+        ..search.limits(fault.subject(), seed)
+    });
     println!("{} {}", found.images, found.scenario.unwrap_or_default());
     Ok(true)
 }

@@ -5,8 +5,8 @@
 //! decides nothing.
 
 use crate::campaign::{self, Limits};
-use crate::report::{self, Entry};
 use crate::subject::Subject;
+use forebay_harness::Row;
 use forebay_lab::engines::EngineName;
 use std::path::Path;
 use std::time::Duration;
@@ -98,36 +98,34 @@ pub fn tell(name: &str, seeds: &[u64], hunts: &[Hunt]) -> bool {
 
 /// Writes how many faults of a kind there are and were noticed, and how many images each took at most.
 pub fn write_counts(
-    path: Option<&Path>,
-    (kind, unit): (&str, &'static str),
+    report: Option<&Path>,
+    (kind, unit): (&str, &str),
     found: &[(String, bool, u64)],
 ) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    let entry = |name, value: usize| Entry {
-        name,
-        value: value as u64,
-        unit,
-    };
     let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
+    let count = |name: String, value: usize| Row::new(name, value as f64, unit);
     let mut rows = vec![
-        entry(kind.to_string(), found.len()),
-        entry(format!("{kind}_caught"), caught),
+        count(kind.to_string(), found.len()),
+        count(format!("{kind}_caught"), caught),
     ];
-    rows.extend(found.iter().map(|(name, _, images)| Entry {
-        name: format!("{kind}_images_{name}"),
-        value: *images,
-        unit: "images",
-    }));
-    report::write(path, &rows)
+    let images = |(name, _, images): &(String, bool, u64)| {
+        Row::new(format!("{kind}_images_{name}"), *images as f64, "images")
+    };
+    rows.extend(found.iter().map(images));
+    campaign::merge(report, &rows)
 }
 
-/// Images in which a sound engine shows that what is noticed afterwards is the fault.
+/// Images in which a sound engine, or file buffer, shows that what is noticed afterwards is the fault.
 const SOUND_IMAGES: u64 = 1_000;
+const SOUND_IMAGES_OF_FILES: u64 = 300;
 
-/// The error says what is wrong with an engine that has no fault switched on.
+/// The error says what is wrong with something that has no fault switched on.
 pub fn check_sound(limits: &Limits) -> Result<(), String> {
     let limits = Limits {
-        images: SOUND_IMAGES,
+        images: match limits.subject {
+            Subject::Files => SOUND_IMAGES_OF_FILES,
+            _ => SOUND_IMAGES,
+        },
         ..limits.clone()
     };
     let outcome = campaign::run(&limits, &indicatif::ProgressBar::hidden());
@@ -142,8 +140,8 @@ pub fn check_sound(limits: &Limits) -> Result<(), String> {
     }
 }
 
-/// `forebay-check printed`: true if every one of them was seen losing data.
-pub fn printed_command(search: &Search, json: Option<&Path>) -> Result<bool, String> {
+/// Searches the printed protocols: true if every one of them was seen losing data.
+pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool, String> {
     campaign::hush_panics();
     let names = PRINTED_LOSES
         .into_iter()
@@ -159,7 +157,7 @@ pub fn printed_command(search: &Search, json: Option<&Path>) -> Result<bool, Str
     }
     let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
     println!("{caught} of {} printed protocols caught", found.len());
-    write_counts(json, ("printed_protocols", "protocols"), &found)?;
+    write_counts(report, ("printed_protocols", "protocols"), &found)?;
     Ok(caught == found.len())
 }
 

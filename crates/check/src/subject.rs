@@ -5,6 +5,7 @@ use crate::content::noise;
 use crate::engine::{self, Maker, OpenEngine};
 use crate::engine_actor::EngineActor;
 use crate::engine_scenario::{self, EngineShape};
+use crate::files;
 use crate::pool::{self, OpenPool};
 use crate::pool_actor::PoolActor;
 use crate::process::Begins;
@@ -31,6 +32,8 @@ pub enum Subject {
         /// Its paper's protocol exactly as printed.
         as_printed: bool,
     },
+    /// The durable file buffer over a real directory.
+    Files,
 }
 
 impl Subject {
@@ -72,6 +75,7 @@ impl Subject {
                 let printed = if as_printed { " --as-printed" } else { "" };
                 format!(" --engine {maker}{printed}")
             }
+            Subject::Files => String::from(" --engine files"),
         }
     }
 
@@ -83,6 +87,7 @@ impl Subject {
                 let printed = if as_printed { "_as_printed" } else { "" };
                 format!("{what}_{maker}{printed}")
             }
+            Subject::Files => format!("{what}_files"),
         }
     }
 
@@ -91,6 +96,7 @@ impl Subject {
         match self {
             Subject::Pool => Shape::random(rng),
             Subject::Engine { maker, as_printed } => EngineShape::random(rng, maker, as_printed),
+            Subject::Files => unreachable!("files have no shape"),
         }
     }
 
@@ -99,6 +105,7 @@ impl Subject {
         match self {
             Subject::Pool => systematic::SCRIPTS,
             Subject::Engine { .. } => engine_scenario::SCRIPTS,
+            Subject::Files => 0,
         }
     }
 
@@ -109,6 +116,7 @@ impl Subject {
             Subject::Engine { maker, as_printed } => {
                 engine_scenario::systematic_script(number, maker, as_printed)
             }
+            Subject::Files => unreachable!("files have no systematic scripts"),
         }
     }
 }
@@ -119,6 +127,7 @@ impl FromStr for Subject {
     fn from_str(text: &str) -> Result<Subject, String> {
         match text {
             "forebay" => Ok(Subject::Pool),
+            "files" => Ok(Subject::Files),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {
                 Ok(name) => Ok(Subject::engine(name, false)),
@@ -291,12 +300,15 @@ impl Actor<'_> {
 
 /// Freshly made caches by shape: making one takes longer than recovering one.
 #[derive(Default)]
-pub struct Templates(HashMap<Shape, Image>);
+pub struct Templates {
+    images: HashMap<Shape, Image>,
+    files: Option<files::TestEnv>,
+}
 
 impl Templates {
     /// A cache of `shape` that holds nothing, over backings that do.
     pub fn get(&mut self, shape: &Shape) -> Result<&Image, String> {
-        if !self.0.contains_key(shape) {
+        if !self.images.contains_key(shape) {
             let stores = (0..shape.volumes)
                 .map(|volume| disk(shape, volume))
                 .collect();
@@ -304,9 +316,17 @@ impl Templates {
                 Some(engine) => engine::template(shape, engine, stores)?,
                 None => pool::template(shape, stores)?,
             };
-            self.0.insert(shape.clone(), image);
+            self.images.insert(shape.clone(), image);
         }
-        Ok(&self.0[shape])
+        Ok(&self.images[shape])
+    }
+
+    /// Where the file buffer is crashed, made when it is asked for first.
+    pub fn files(&mut self) -> Result<&files::TestEnv, String> {
+        if self.files.is_none() {
+            self.files = Some(files::TestEnv::new()?);
+        }
+        Ok(self.files.as_ref().expect("it was made"))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Everything that scenarios store, flush and fence, as one number for each hundred of them: a change
 //! that is to leave the protocol as it is leaves the numbers as they are.
 
-use crate::campaign::{NoTally, default_threads, hush_panics};
-use crate::explore::{Explorer, Scenario};
+use crate::campaign::{NoTally, default_threads, hush_panics, progress_bar};
+use crate::explore::Explorer;
 use crate::judge::Fold;
-use crate::report::progress_bar;
+use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
 use forebay_pmem::shadow::{ShadowEvent, ShadowEventKind};
 use std::collections::HashMap;
@@ -61,14 +61,7 @@ impl Digest {
 fn line(templates: &mut Templates, first: u64) -> Result<u64, String> {
     let mut fold = Fold::default();
     for seed in first..first + SEEDS_PER_LINE {
-        let mut explorer = Explorer {
-            subject: Subject::Pool,
-            templates,
-            recovered: HashMap::new(),
-            tally: NoTally,
-            tracing: Tracing::Digest,
-            digest: 0,
-        };
+        let mut explorer = Explorer::new(Subject::Pool, templates, NoTally, Tracing::Digest);
         let scenario = Scenario::Random(seed);
         let run = explorer.run(&scenario);
         run.map_err(|violation| format!("{scenario}: {}", violation.text))?;
@@ -103,7 +96,7 @@ fn lines(seeds: u64) -> Result<Vec<u64>, String> {
     all.into_iter().collect()
 }
 
-/// `forebay-check trace`: compares with the numbers in `baseline`, or writes them there.
+/// Compares with the numbers in `baseline`, or writes them there.
 pub fn command(seeds: u64, baseline: &Path, writes: bool) -> Result<bool, String> {
     hush_panics();
     let found = lines(seeds)?;

@@ -1,5 +1,6 @@
 //! One life of a buffer: recovered from what a crash left, worked with, and crashed again and again.
 
+use super::TestEnv;
 use super::backing::{Backing, History, Identities};
 use super::mark;
 use super::oracle::Model;
@@ -15,7 +16,6 @@ use forebay_volatile::{Content, DiskEvent, DiskState, FailedSync, VolatileDisk};
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -80,16 +80,6 @@ pub struct Life {
     pub identities: Identities,
 }
 
-/// What all lives of a story have in common.
-pub struct Place {
-    /// The directory of the backing; made anew for each life.
-    pub root: PathBuf,
-    /// The folder of its mark; made anew too.
-    pub marks: PathBuf,
-    /// Bytes of the side file.
-    pub side_bytes: u64,
-}
-
 /// What is on the machine while a life lasts.
 pub struct Machine {
     shadow: Arc<Shadow>,
@@ -135,15 +125,15 @@ pub struct Plan {
 }
 
 impl Machine {
-    pub fn start(place: &Place, image: Image, identities: Identities) -> io::Result<Machine> {
+    pub fn start(env: &TestEnv, image: Image, identities: Identities) -> io::Result<Machine> {
         Ok(Machine {
             shadow: Arc::new(Shadow::from_image(&image.pool, ShadowModel::Lines)),
             side: Arc::new(
-                VolatileDisk::sparse("side", place.side_bytes, image.side)
+                VolatileDisk::sparse("side", forebay_files::SIDE_BYTES, image.side)
                     .with_failed_sync(FailedSync::Pretends),
             ),
-            backing: Backing::new(&place.root, image.tree, identities, image.mounting)?,
-            marks: Backing::new(&place.marks, image.mark, Identities::default(), 0)?,
+            backing: Backing::new(&env.root, image.tree, identities, image.mounting)?,
+            marks: Backing::new(&env.marks, image.mark, Identities::default(), 0)?,
             buffer: None,
         })
     }
@@ -189,17 +179,17 @@ impl Machine {
         })
     }
 
-    pub fn open(&mut self, place: &Place, life: u64) -> io::Result<Arc<FileBuffer>> {
+    pub fn open(&mut self, env: &TestEnv, life: u64) -> io::Result<Arc<FileBuffer>> {
         forebay::testing::set_thread_hint(0);
         forebay::testing::set_random_seed(Some(life));
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let watcher = Rc::new(mark::Watcher(Arc::clone(&self.marks)));
         forebay::testing::set_mark_watcher(Some(watcher));
         let buffer = FileBuffer::open_on(FileBufferParts {
-            mark: Some(mark::place_of(place)?),
+            mark: Some(mark::place_of(env)?),
             regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
             side: forebay::Backing::from_store(self.side.clone()),
-            root: Some(place.root.clone()),
+            root: Some(env.root.clone()),
             runtime: options(),
         })?;
         self.buffer = Some(Arc::clone(&buffer));
@@ -306,32 +296,27 @@ fn options() -> RuntimeOptions {
 
 /// What recovery makes of an image.
 pub fn recover(
-    place: &Place,
+    env: &TestEnv,
     image: &Image,
     identities: &Identities,
     life: u64,
 ) -> Result<Tree, String> {
-    let machine = Machine::start(place, image.clone(), identities.clone());
+    let machine = Machine::start(env, image.clone(), identities.clone());
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let opened = caught(|| {
-        machine
-            .open(place, life)
-            .map(drop)
-            .map_err(|e| e.to_string())
-    });
+    let opened = caught(|| machine.open(env, life).map(drop).map_err(|e| e.to_string()));
     opened.map_err(|error| format!("recovery: {error}"))?;
     machine.backing.tree().map_err(|error| error.to_string())
 }
 
 /// How many moments its recovery passes.
-fn count_moments(place: &Place, plan: &Plan) -> Result<u64, String> {
-    let machine = Machine::start(place, plan.image.clone(), plan.identities.clone());
+fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
+    let machine = Machine::start(env, plan.image.clone(), plan.identities.clone());
     let mut machine = machine.map_err(|error| error.to_string())?;
     let recorder = Arc::new(Mutex::new(Recorder::counting()));
     machine.record(&recorder);
     caught(|| {
         machine
-            .open(place, plan.number)
+            .open(env, plan.number)
             .map(drop)
             .map_err(|e| e.to_string())
     })
@@ -341,9 +326,9 @@ fn count_moments(place: &Place, plan: &Plan) -> Result<u64, String> {
 }
 
 /// Lives it. The error is a violation in words.
-pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
-    let moments = count_moments(place, &plan)?;
-    let machine = Machine::start(place, plan.image, plan.identities);
+pub fn live(env: &TestEnv, plan: Plan) -> Result<Life, String> {
+    let moments = count_moments(env, &plan)?;
+    let machine = Machine::start(env, plan.image, plan.identities);
     let mut machine = machine.map_err(|error| error.to_string())?;
     let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments)));
     machine.record(&recorder);
@@ -356,12 +341,12 @@ pub fn live(place: &Place, plan: Plan) -> Result<Life, String> {
     };
     let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
     let lived = caught(|| {
-        let opened = machine.open(place, plan.number);
+        let opened = machine.open(env, plan.number);
         let buffer = opened.map_err(|error| format!("recovery: {error}"))?;
         let found = machine.backing.tree().map_err(|error| error.to_string())?;
         judge(&plan.legal, &found)?;
         life.models.push(Model::of(&found));
-        let mut worker = Worker::new(buffer, &place.root);
+        let mut worker = Worker::new(buffer, &env.root);
         lock(&recorder).next_step();
         let take = |life: &mut Life, worker: &mut Worker<'_>, step: Step| {
             let fails = matches!(step, Step::WorkFailing);

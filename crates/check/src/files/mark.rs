@@ -1,8 +1,9 @@
 //! DATA's mark, as the real code writes it: a file in a folder that loses what was not synced. And pools
-//! that are lost, or come back when others have been in their place.
+//! that are lost, or come back when others have been in their env.
 
+use super::TestEnv;
 use super::backing::{Backing, Identities};
-use super::life::{Image, Machine, Place, caught, judge};
+use super::life::{Image, Machine, caught, judge};
 use super::oracle::Model;
 use super::tree::Tree;
 use forebay::marks::{Mark, MarkState};
@@ -41,11 +42,11 @@ impl MarkPlace for DataMark {
 }
 
 /// Where the mark of a life lies.
-pub fn place_of(place: &Place) -> io::Result<Box<dyn MarkPlace>> {
-    let data = File::open(&place.root)?;
+pub fn place_of(env: &TestEnv) -> io::Result<Box<dyn MarkPlace>> {
+    let data = File::open(&env.root)?;
     Ok(Box::new(DataMark {
-        file: MarkFiles::at(place.marks.join(NAME)),
-        data: MarkFiles::of_directory(data, &place.root),
+        file: MarkFiles::at(env.marks.join(NAME)),
+        data: MarkFiles::of_directory(data, &env.root),
     }))
 }
 
@@ -108,7 +109,7 @@ pub enum Loss<'a> {
 /// What the loss leads to must be noticed, or nothing is lost by it. `has_begun`: something was
 /// acknowledged, or recovery had ended at least.
 pub fn judge_loss(
-    place: &Place,
+    env: &TestEnv,
     image: &Image,
     loss: &Loss<'_>,
     identities: &Identities,
@@ -146,8 +147,7 @@ pub fn judge_loss(
     if image.tree.names.is_empty() && !matches!(loss, Loss::Mark) {
         return Ok(());
     }
-    let tried =
-        attempt(place, &lost, identities).map_err(|error| format!("pool {what}: {error}"))?;
+    let tried = attempt(env, &lost, identities).map_err(|error| format!("pool {what}: {error}"))?;
     match tried {
         None => Ok(()),
         Some(_) if must_be_refused => Err(format!("pool {what}: it is admitted")),
@@ -158,10 +158,10 @@ pub fn judge_loss(
 
 /// Opens a pool over a backing that it may not belong to. None if it is refused as stale, which must
 /// leave everything as it was; else what recovery made of the directory.
-fn attempt(place: &Place, image: &Image, identities: &Identities) -> Result<Option<Tree>, String> {
-    let machine = Machine::start(place, image.clone(), identities.clone());
+fn attempt(env: &TestEnv, image: &Image, identities: &Identities) -> Result<Option<Tree>, String> {
+    let machine = Machine::start(env, image.clone(), identities.clone());
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let opened = caught(|| Ok(machine.open(place, LOSS_NUMBER).map(drop)))?;
+    let opened = caught(|| Ok(machine.open(env, LOSS_NUMBER).map(drop)))?;
     let left = machine.look().map_err(|error| error.to_string())?;
     let Err(error) = opened else {
         return Ok(Some(left.tree));

@@ -1,0 +1,38 @@
+//! Crashes the release code of Forebay, or of an engine of the lab, wherever the order of stores can
+//! matter, recovers what each crash could leave, and compares it with everything that had been
+//! acknowledged.
+
+mod campaign;
+mod command;
+mod content;
+mod crash_samples;
+mod directed;
+mod engine;
+mod engine_actor;
+mod engine_scenario;
+mod explore;
+mod files;
+mod focus;
+mod focus_scripts;
+mod judge;
+mod life;
+mod lost;
+mod mark;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod named;
+mod oracle;
+mod pool;
+mod pool_actor;
+mod process;
+mod scenario;
+mod scheduler;
+mod search;
+mod subject;
+mod systematic;
+#[cfg(test)]
+mod toy;
+mod trace;
+mod world;
+
+pub use command::{Arguments, run};

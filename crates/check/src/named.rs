@@ -1,0 +1,155 @@
+//! Scenarios by their names: how they are called, to be replayed, and all that each is made of.
+
+use crate::focus::Focus;
+use crate::lost;
+use crate::scenario::{Script, Shape, random_script};
+use crate::scheduler::Policy;
+use crate::subject::Subject;
+
+/// What is tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scenario {
+    /// Everything drawn from this seed.
+    Random(u64),
+    /// A corner, everything else drawn from this seed.
+    Focused(u64),
+    /// One of the short sequences that lead straight into a corner, varied by this seed.
+    Directed(u64),
+    /// Pages that the medium loses, everything drawn from this seed.
+    Lost(u64),
+    /// A small script, number so and so, with these preemptions after that actor went first.
+    Systematic {
+        script: usize,
+        first: usize,
+        preemptions: Vec<u64>,
+    },
+}
+
+impl std::fmt::Display for Scenario {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scenario::Random(seed) => write!(f, "{seed}"),
+            Scenario::Focused(seed) => write!(f, "f{seed}"),
+            Scenario::Directed(seed) => write!(f, "d{seed}"),
+            Scenario::Lost(seed) => write!(f, "l{seed}"),
+            Scenario::Systematic {
+                script,
+                first,
+                preemptions,
+            } => {
+                write!(f, "s{script}.{first}")?;
+                preemptions.iter().try_for_each(|step| write!(f, ".{step}"))
+            }
+        }
+    }
+}
+
+impl std::str::FromStr for Scenario {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Scenario, String> {
+        let wrong =
+            |_| format!("\"{text}\" is neither a number nor of the form f5, d5, l5 or s3.0.17");
+        if let Some(seed) = text.strip_prefix('f') {
+            return seed.parse().map(Scenario::Focused).map_err(wrong);
+        }
+        if let Some(seed) = text.strip_prefix('d') {
+            return seed.parse().map(Scenario::Directed).map_err(wrong);
+        }
+        if let Some(seed) = text.strip_prefix('l') {
+            return seed.parse().map(Scenario::Lost).map_err(wrong);
+        }
+        let Some(rest) = text.strip_prefix('s') else {
+            return text.parse().map(Scenario::Random).map_err(wrong);
+        };
+        let numbers: Result<Vec<u64>, _> = rest.split('.').map(str::parse).collect();
+        match numbers.map_err(wrong)?.as_slice() {
+            [script, first, preemptions @ ..] => Ok(Scenario::Systematic {
+                script: *script as usize,
+                first: (*first as usize).min(1),
+                preemptions: preemptions.to_vec(),
+            }),
+            _ => Err(format!(
+                "\"{text}\" names no first actor; say for example s3.0.17"
+            )),
+        }
+    }
+}
+
+impl Scenario {
+    /// The corner that it is about; engines have none.
+    pub fn focus(&self, subject: Subject) -> Option<Focus> {
+        match self {
+            Scenario::Focused(seed) if subject == Subject::Pool => Some(Focus::of(*seed)),
+            Scenario::Directed(seed) if subject == Subject::Pool => Some(Focus::directed(*seed)),
+            _ => None,
+        }
+    }
+
+    /// All that a scenario is made of.
+    pub fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
+        match self {
+            Scenario::Random(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let shape = subject.random_shape(&mut rng);
+                let script = random_script(&mut rng, &shape);
+                let policy = Policy::random(&mut rng, script.len(), 200);
+                (shape, script, policy, rng)
+            }
+            Scenario::Focused(seed) | Scenario::Directed(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let focus = match self {
+                    Scenario::Directed(_) => Focus::directed(*seed),
+                    _ => Focus::of(*seed),
+                };
+                let shape = focus.shape(&mut rng);
+                let script = focus.script(&mut rng, &shape);
+                let policy = focus.policy(&mut rng, script.len());
+                (shape, script, policy, rng)
+            }
+            Scenario::Lost(seed) => {
+                let mut rng = fastrand::Rng::with_seed(*seed);
+                let shape = lost::shape(&mut rng);
+                let script = lost::script(&mut rng, &shape);
+                let policy = lost::policy(&mut rng, script.len());
+                (shape, script, policy, rng)
+            }
+            Scenario::Systematic {
+                script,
+                first,
+                preemptions,
+            } => {
+                let (shape, steps) = subject.systematic_script(*script);
+                let mut to = *first;
+                let mut list = vec![(0, to)];
+                for step in preemptions {
+                    to = 1 - to;
+                    list.push((*step, to));
+                }
+                let rng = fastrand::Rng::with_seed(*script as u64);
+                (shape, steps, Policy::Preemptions(list), rng)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_are_named_and_found_again() {
+        let systematic = Scenario::Systematic {
+            script: 17,
+            first: 1,
+            preemptions: vec![3, 9],
+        };
+        let (focused, directed) = (Scenario::Focused(8), Scenario::Directed(8));
+        let lost = Scenario::Lost(8);
+        for scenario in [Scenario::Random(77), focused, directed, lost, systematic] {
+            assert_eq!(scenario.to_string().parse(), Ok(scenario));
+        }
+        assert!("s3".parse::<Scenario>().is_err());
+        assert!("x".parse::<Scenario>().is_err());
+    }
+}
