@@ -25,8 +25,10 @@ bench-apps: ## Redis, RocksDB, SQLite and others on a disk, in memory and on For
 	@scripts/setup.sh build apps
 	@scripts/bench-apps.sh
 
-lab: build ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html
-	target/release/forebay lab run all --quick --out target/lab
+lab: ## The papers' caches and figures beside ours, in ten minutes; writes target/lab/lab.html
+	@scripts/setup.sh build
+	$(CARGO) build --release -j$(JOBS) -p forebay-lab-cli
+	target/release/forebay-lab run all --quick --out target/lab
 
 crash: ## Two million crash images and every mutant; writes target/crash/report.json
 	@scripts/setup.sh build
@@ -67,7 +69,9 @@ build: ## The optimised command, target/release/forebay, and the library that `f
 	$(CARGO) build --release -j$(JOBS) -p forebay-cli -p forebay-preload
 
 man: build ## The man pages, target/man
+	$(CARGO) build --release -j$(JOBS) -p forebay-lab-cli
 	target/release/forebay man target/man
+	target/release/forebay-lab man target/man
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

@@ -29,7 +29,7 @@ done
 
 # BUILT=1 is told by `make test`, which builds everything at once.
 if [ -z "${BUILT:-}" ]; then
-    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-lab-cli -p forebay-rig
 fi
 status=0
 "$PROGRAMS/forebay-rig" cuts --forebay "$PROGRAMS/forebay" "${cuts[@]}" || status=$?

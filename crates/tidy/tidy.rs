@@ -49,7 +49,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &["forebay", "forebay-pmem"]),
     ("serve", &["forebay", "forebay-pmem"]),
     ("command", &["forebay", "forebay-pmem", "forebay-serve"]),
-    ("lab-cli", &["forebay", "forebay-lab", "forebay-serve"]),
+    (
+        "lab-cli",
+        &[
+            "forebay",
+            "forebay-command",
+            "forebay-lab",
+            "forebay-pmem",
+            "forebay-serve",
+        ],
+    ),
     ("mount", &["forebay", "forebay-files", "forebay-serve"]),
     ("capi", &["forebay", "forebay-files"]),
     ("preload", &["forebay", "forebay-files"]),
@@ -82,15 +91,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay",
             "forebay-command",
             "forebay-files",
-            "forebay-lab",
-            "forebay-lab-cli",
             "forebay-mount",
             "forebay-pmem",
             "forebay-serve",
-            "forebay-bench",
             "forebay-preload",
         ],
     ),
+];
+
+/// The crates that a user's machine runs. They link nothing that stands beside them to compare, verify or
+/// measure.
+const PRODUCT: &[&str] = &[
+    "pmem", "cache", "serve", "files", "mount", "command", "capi", "preload", "cli",
 ];
 
 /// Longest Rust file; about 500 is the aim, this is where the house says no.
@@ -151,14 +163,20 @@ fn assert_none(rule: &str, offenders: &[String]) {
 
 /// Our packages a manifest names in any of its dependency sections.
 fn imports_of(manifest: &str) -> Vec<String> {
+    imports_in(manifest, |section| section.contains("dependencies"))
+}
+
+/// Our packages that a manifest names in the sections that `is_wanted` accepts.
+fn imports_in(manifest: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let mut is_dependencies = false;
     let mut imports = Vec::new();
     for line in manifest.lines().map(str::trim) {
         if let Some(section) = line.strip_prefix('[') {
             let section = section.trim_end_matches(']');
             // A section per dependency, [dependencies.NAME], ends in the name.
-            is_dependencies = section.ends_with("dependencies");
+            is_dependencies = section.ends_with("dependencies") && is_wanted(section);
             if section.contains("dependencies.")
+                && is_wanted(section)
                 && let Some(name) = section.rsplit('.').next()
                 && name.starts_with("forebay")
             {
@@ -196,6 +214,27 @@ fn imports_point_one_way() {
 }
 
 #[test]
+fn the_product_links_nothing_that_stands_beside_it() {
+    let package_of = |folder: &&str| match *folder {
+        "cache" => "forebay".to_owned(),
+        folder => format!("forebay-{folder}"),
+    };
+    let product: Vec<String> = PRODUCT.iter().map(package_of).collect();
+    let is_linked =
+        |section: &str| section.contains("dependencies") && !section.contains("dev-dependencies");
+    let mut offenders = Vec::new();
+    for folder in PRODUCT {
+        let manifest = read(&root().join("crates").join(folder).join("Cargo.toml"));
+        for import in imports_in(&manifest, is_linked) {
+            if !product.contains(&import) {
+                offenders.push(format!("crates/{folder} links {import}"));
+            }
+        }
+    }
+    assert_none("the product is built without these", &offenders);
+}
+
+#[test]
 fn every_form_of_import_is_seen() {
     let manifest = "[dependencies]\nforebay.workspace = true\n[target.'cfg(unix)'.dev-dependencies]\n\
                     forebay-serve = { path = \"x\" }\n[dependencies.forebay-cli]\npath = \"y\"\n\
@@ -204,6 +243,8 @@ fn every_form_of_import_is_seen() {
         imports_of(manifest),
         ["forebay", "forebay-serve", "forebay-cli"]
     );
+    let linked = imports_in(manifest, |section| !section.contains("dev-"));
+    assert_eq!(linked, ["forebay", "forebay-cli"]);
 }
 
 #[test]

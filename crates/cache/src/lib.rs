@@ -49,6 +49,7 @@ pub use forebay_pmem::define_mutants as mutants;
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
+pub use media::superblock::holds_pool;
 pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 pub use policy::{journal, replace};
 pub use recovery::RecoveryReport;

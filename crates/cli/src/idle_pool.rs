@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 
 use forebay::{Pool, Region, RuntimeOptions};
-
-use crate::engine_region;
-use forebay_command::Failure;
-use forebay_command::Trust;
+use forebay_command::{Failure, Trust};
 
 /// Opens a pool on private copies of its members' mappings: recovery runs in full, for real, and
 /// whatever is stored goes nowhere.
@@ -26,6 +23,5 @@ pub fn open_private(paths: &[PathBuf], trust: Trust) -> Result<Pool, Failure> {
         background: false,
         ..trust.runtime()
     };
-    Pool::open_on(regions, options)
-        .map_err(|error| engine_region::explain(error, &paths[0], trust.trust_owner))
+    Ok(Pool::open_on(regions, options)?)
 }

@@ -3,11 +3,11 @@
 
 use std::path::PathBuf;
 
+use forebay_command::{Trust, output};
 use serde_json::Value;
 
 use crate::arguments::{PoolArgument, RecoverOptions};
 use crate::commands::{check, info, recover};
-use forebay_command::{Trust, output};
 
 /// What is asked of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ mod commands;
 pub mod config;
 mod control;
 mod daemon;
-mod engine_region;
 mod idle_pool;
 pub mod inspection;
 mod pool_report;
@@ -17,7 +16,6 @@ mod top;
 use std::process::ExitCode;
 
 use clap::Parser;
-
 use forebay_command::{Failure, manual};
 
 use crate::arguments::{Arguments, Command};
@@ -49,7 +47,6 @@ pub fn main() -> ExitCode {
         Command::Recover(options) => commands::recover::run(&options),
         Command::Bench(options) => commands::bench::run(&options),
         Command::Demo(options) => commands::demo::run(&options),
-        Command::Lab(options) => commands::lab::run(&options),
         Command::Completions(options) => manual::completions::<Arguments>(options.shell),
         Command::Man(options) => manual::man::<Arguments>(&options.directory),
         Command::Unmounter(options) => daemon::unmounter::run(&options),

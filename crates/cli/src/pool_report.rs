@@ -1,20 +1,16 @@
 //! What a pool says about itself, as JSON: one place for `stat`, `info` and the control socket.
 
-use std::path::Path;
-
-use forebay::{BackingCounters, Counters, Pool, TallySums, VolumeStats};
-use forebay_lab::Engine;
-use forebay_lab::engines::EngineName;
-use serde_json::{Value, json};
-
+use forebay::{Pool, TallySums, VolumeStats};
+use forebay_command::disks::report::{backing, memory};
 use forebay_command::json_path;
+use serde_json::{Value, json};
 
 /// How the pool stands and what it did since it was opened.
 pub fn stat(pool: &Pool) -> Value {
     let stats = pool.stats();
     let counters = pool.counters();
     json!({
-        "engine": EngineName::Forebay.as_str(),
+        "engine": "forebay",
         "incarnation": stats.incarnation,
         "poisoned": stats.poisoned,
         "block_bytes": stats.block_bytes,
@@ -91,56 +87,6 @@ fn volume(volume: &VolumeStats) -> Value {
         "backing": backing(&volume.backing),
     });
     json_path::with(report, "path", &volume.path)
-}
-
-fn memory(counters: &Counters) -> Value {
-    json!({
-        "lines_flushed": counters.lines_flushed,
-        "lines_streamed": counters.lines_streamed,
-        "fences": counters.fences,
-        "bytes": counters.bytes,
-    })
-}
-
-fn backing(counters: &BackingCounters) -> Value {
-    json!({
-        "reads": counters.reads,
-        "bytes_read": counters.bytes_read,
-        "writes": counters.writes,
-        "bytes_written": counters.bytes_written,
-        "blocks_written": counters.blocks_written,
-        "zeroings": counters.zeroings,
-        "syncs": counters.syncs,
-    })
-}
-
-/// The same of a published design over the disk at `path`, as far as it has it.
-pub fn design(engine: &dyn Engine, path: &Path) -> Value {
-    let stats = engine.stats();
-    let disk = json!({
-        "id": 0,
-        "size_bytes": engine.size_bytes(),
-        "attached": true,
-        "backing": backing(&stats.backing),
-    });
-    json!({
-        "engine": engine.name(),
-        "block_bytes": engine.block_bytes(),
-        "transaction_blocks_max": engine.transaction_blocks_max(),
-        "slots": stats.slots,
-        "cached_blocks": stats.cached_blocks,
-        "dirty_blocks": stats.dirty_blocks,
-        "counters": memory(&stats.memory),
-        "totals": {
-            "commits": stats.commits,
-            "blocks_committed": stats.blocks_committed,
-            "write_hits": stats.write_hits,
-            "read_hits": stats.read_hits,
-            "read_misses": stats.read_misses,
-            "evictions": stats.evictions,
-        },
-        "volumes": [json_path::with(disk, "path", path)],
-    })
 }
 
 /// What recovery found and did when the pool was opened.

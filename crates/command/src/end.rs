@@ -9,6 +9,12 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::Failure;
 
+/// How often a daemon that was told to end looks whether its disks are still in use.
+pub const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How long ending may take by default.
+pub const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
+
 /// How long unmounting may take when the deadline has passed.
 const INSIST_TIME: Duration = Duration::from_secs(1);
 

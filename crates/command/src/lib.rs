@@ -1,6 +1,7 @@
 //! What the commands `forebay` and `forebay-lab` share: exit codes, what goes to the terminal, log lines,
 //! how a daemon starts and ends.
 
+pub mod disks;
 pub mod end;
 pub mod failure;
 pub mod json_path;
@@ -10,6 +11,7 @@ pub mod manual;
 pub mod notify;
 pub mod output;
 pub mod plain;
+pub mod private_directory;
 pub mod progress;
 pub mod size;
 pub mod start;

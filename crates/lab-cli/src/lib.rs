@@ -1,5 +1,45 @@
-//! The engines of the lab as disks.
+//! The command `forebay-lab`: measures the papers' figures over the published NVM caches and ours, and serves
+//! each of those caches as a disk.
+//!
+//! Results go to standard output (JSON with `--json`), everything else to standard error; the exit codes are
+//! those of `forebay`.
 
+mod arguments;
+mod ask;
+mod create;
 mod engine_device;
+mod figures;
+mod region;
+mod serve;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use forebay_command::{Failure, manual, output};
+
+use crate::arguments::{Arguments, Command};
 
 pub use engine_device::EngineDevice;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    output::name_program("forebay-lab");
+    let arguments = Arguments::parse();
+    if let Err(error) = forebay_pmem::Kernel::chosen() {
+        return forebay_command::end_with(Err(Failure::Arguments(error.to_string())));
+    }
+    forebay_command::end_with(match arguments.command {
+        Command::List(options) => {
+            figures::list(&options);
+            Ok(())
+        }
+        Command::Run(options) => figures::measure(&options),
+        Command::Trace(options) => figures::replay(&options),
+        Command::Create(options) => create::run(&options),
+        Command::Serve(options) => serve::run(&options),
+        Command::Stat(options) => ask::run("stat", &options),
+        Command::Flush(options) => ask::run("flush", &options),
+        Command::Completions(options) => manual::completions::<Arguments>(options.shell),
+        Command::Man(options) => manual::man::<Arguments>(&options.directory),
+    })
+}

@@ -29,7 +29,7 @@ pub fn processor_time(server: &Server) -> Result<Duration> {
 /// How the daemon is started; it can be, again and again.
 #[derive(Clone, Debug)]
 pub struct Daemon {
-    /// The command `forebay`.
+    /// The command `forebay`, or `forebay-lab`.
     pub forebay: PathBuf,
     /// Where it logs.
     pub log: PathBuf,
@@ -60,7 +60,17 @@ impl Daemon {
         self.run(command.arg(pool)).map(drop)
     }
 
-    /// `forebay create --engine`: makes the cache of a published design, of the disk `backing`.
+    /// The daemon of the published designs, `forebay-lab`, which lies beside the command `forebay`.
+    #[must_use]
+    pub fn of_designs(&self) -> Daemon {
+        Daemon {
+            forebay: self.forebay.with_file_name("forebay-lab"),
+            log: self.log.clone(),
+        }
+    }
+
+    /// `forebay-lab create`: makes the cache of a published design, of the disk `backing`. This is the
+    /// daemon of designs.
     ///
     /// # Errors
     /// It fails.
@@ -79,7 +89,7 @@ impl Daemon {
         self.run(command).map(drop)
     }
 
-    /// `forebay serve` with `arguments`; returns when it is ready.
+    /// `serve` with `arguments`; returns when it is ready.
     ///
     /// # Errors
     /// It ends instead, or takes a minute; with the end of its log.

@@ -46,6 +46,16 @@ pub(crate) fn is_blank(region: &Region) -> bool {
     raw.iter().all(|byte| *byte == 0)
 }
 
+/// Whether a region is a member of a pool, by how it starts; the rest may be damaged.
+#[must_use]
+pub fn holds_pool(region: &Region) -> bool {
+    let mut start = [0; MAGIC.len()];
+    region.len() >= start.len() as u64 && {
+        region.read(0, &mut start);
+        start == MAGIC
+    }
+}
+
 /// Writes the superblocks of a new pool; durable with the next fence.
 pub(crate) fn format(
     regions: &[Region],

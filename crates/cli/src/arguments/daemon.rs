@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use forebay_command::disks::DiskSettings;
+use forebay_command::{LogFormat, LogLevel, Trust, size};
 
-use crate::config::{Settings, Switch, Tunables, UblkNumber};
-use forebay_command::Trust;
-use forebay_command::size;
-use forebay_command::{LogFormat, LogLevel};
+use crate::config::{Settings, Switch, Tunables};
 
 /// A daemon to run.
 #[derive(Debug, Args)]
@@ -108,21 +107,9 @@ Where the daemon listens for NBD clients, the disk is exported there under its n
 pub struct AttachOptions {
     /// First member of the pool.
     pub pool: PathBuf,
-    /// The image file or block device behind the disk.
-    #[arg(long, value_name = "PATH")]
-    pub backing: PathBuf,
-    /// What the disk is called; the backing's file name if not given.
-    #[arg(long)]
-    pub name: Option<String>,
-    /// Existing directory to mount the disk in.
-    #[arg(long, value_name = "DIRECTORY")]
-    pub fuse: Option<PathBuf>,
-    /// Have this host's kernel make a block device of it: /dev/ublkbNUMBER, or the next free one.
-    #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "auto")]
-    pub ublk: Option<UblkNumber>,
-    /// Offer the disk to a virtual machine over vhost-user, at a socket that is made there.
-    #[arg(long, value_name = "SOCKET")]
-    pub vhost_user: Option<PathBuf>,
+    /// The disk.
+    #[command(flatten)]
+    pub disk: DiskSettings,
     /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
     /// is given up.
     #[arg(long)]

@@ -1,12 +1,10 @@
 //! The command line: every option, with an example for each command.
 
 mod daemon;
-mod lab;
 mod pool;
 mod run;
 
 pub use daemon::*;
-pub use lab::*;
 pub use pool::*;
 pub use run::*;
 
@@ -79,8 +77,6 @@ pub enum Command {
     Bench(BenchOptions),
     /// Commit, kill, recover, verify: the main job without root, over the library alone.
     Demo(DemoOptions),
-    /// Measure the papers' caches beside Forebay, and redraw their figures.
-    Lab(LabOptions),
     /// Print the completions of a shell.
     Completions(CompletionsOptions),
     /// Write the man pages.

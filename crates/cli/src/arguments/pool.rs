@@ -3,30 +3,19 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use forebay_lab::engines::EngineName;
-
-use forebay_command::Trust;
-use forebay_command::size;
+use forebay_command::{Trust, size};
 
 /// A pool to make.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay create /dev/shm/forebay/pool --size 1G
-  forebay create /mnt/pmem0/pool --size 64G --strict
-  forebay create /dev/shm/forebay/tinca --size 1G --engine tinca --backing disk.img")]
+  forebay create /mnt/pmem0/pool --size 64G --strict")]
 pub struct CreateOptions {
     /// File or device of the first member.
     pub pool: PathBuf,
     /// Size of each member, like 512M or 1G.
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
-    /// Whose cache it is: forebay, or one of the published designs classic, ubj, tinca, spindle.
-    #[arg(long, value_name = "NAME", default_value_t = EngineName::Forebay)]
-    pub engine: EngineName,
-    /// The image file or block device whose blocks it will hold; for a published design, which keeps
-    /// one disk for good.
-    #[arg(long, value_name = "PATH")]
-    pub backing: Option<PathBuf>,
     /// File or device of a further member, of the same size.
     #[arg(long = "member", value_name = "PATH")]
     pub members: Vec<PathBuf>,
@@ -45,10 +34,6 @@ pub struct CreateOptions {
     /// Overwrite what is there.
     #[arg(long)]
     pub force: bool,
-    /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had
-    /// is given up.
-    #[arg(long)]
-    pub accept_stale: bool,
     /// Whose pool is taken.
     #[command(flatten)]
     pub trust: Trust,

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-
 use forebay_command::Trust;
 
 /// A program to run.

@@ -2,25 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
+use forebay_command::{Failure, output};
 use forebay_serve::Request;
 
 use crate::arguments::AttachOptions;
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::output;
 
 /// Makes the daemon serve the disk.
 pub fn run(options: &AttachOptions) -> Result<(), Failure> {
     let request = Request::new("attach")
-        .with("backing", text(&options.backing)?)
-        .with("name", options.name.clone())
-        .with("fuse", options.fuse.as_deref().map(text).transpose()?)
+        .with("backing", text(&options.disk.backing)?)
+        .with("name", options.disk.name.clone())
+        .with("fuse", options.disk.fuse.as_deref().map(text).transpose()?)
         .with(
             "vhost_user",
-            options.vhost_user.as_deref().map(text).transpose()?,
+            options.disk.vhost_user.as_deref().map(text).transpose()?,
         )
         .with("accept_stale", options.accept_stale.then_some(true))
-        .with("ublk", options.ublk.map(|number| number.to_string()));
+        .with("ublk", options.disk.ublk.map(|number| number.to_string()));
     let result = control::ask(&options.pool, &request)?;
     output::object(&result, options.json);
     Ok(())

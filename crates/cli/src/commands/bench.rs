@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Counters, Pool, PoolOptions, Volume};
+use forebay_command::{Failure, output};
 use forebay_pmem::{Kernel, Region, RegionOptions};
 use serde_json::{Value, json};
 
 use crate::arguments::BenchOptions;
-use forebay_command::Failure;
-use forebay_command::output;
 
 const BLOCK_BYTES: usize = 4096;
 

@@ -1,11 +1,10 @@
 //! `forebay check`: every cached block against its checksum, on a private copy of an idle pool.
 
+use forebay_command::{Failure, output};
 use serde_json::{Value, json};
 
 use crate::arguments::PoolArgument;
 use crate::idle_pool;
-use forebay_command::Failure;
-use forebay_command::output;
 
 /// Verifies the pool; damage is exit code 3.
 pub fn run(options: &PoolArgument) -> Result<(), Failure> {

@@ -9,11 +9,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Pool, PoolOptions, Volume};
+use forebay_command::{Failure, output};
 use serde_json::{Value, json};
 
 use crate::arguments::DemoOptions;
-use forebay_command::Failure;
-use forebay_command::output;
 
 const BLOCK_BYTES: usize = 4096;
 /// A transaction writes one block in each of three far-apart places, all with its number.

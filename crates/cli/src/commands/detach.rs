@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use forebay::{Pool, RuntimeOptions};
+use forebay_command::{Failure, json_path, output, progress};
 use forebay_serve::{Client, Request, control_path};
 use serde_json::{Value, json};
 
 use crate::arguments::DetachOptions;
 use crate::commands::attach;
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::{json_path, output, progress};
 
 /// Makes the daemon drain the disk and forget it.
 pub fn run(options: &DetachOptions) -> Result<(), Failure> {

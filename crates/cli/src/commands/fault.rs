@@ -1,11 +1,10 @@
 //! `forebay fault`: something breaks in a test pool that a daemon serves.
 
+use forebay_command::{Failure, output};
 use forebay_serve::Request;
 
 use crate::arguments::{Fault, FaultOptions};
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::output;
 
 /// Makes the daemon break it.
 pub fn run(options: &FaultOptions) -> Result<(), Failure> {

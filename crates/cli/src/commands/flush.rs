@@ -1,12 +1,11 @@
 //! `forebay flush`: everything dirty goes to its backing, through the daemon or, on an idle pool, here.
 
 use forebay::{Backing, Pool};
+use forebay_command::{Failure, output, progress};
 use forebay_serve::{Client, Request, control_path};
 use serde_json::json;
 
 use crate::arguments::FlushOptions;
-use forebay_command::Failure;
-use forebay_command::{output, progress};
 
 /// Drains the pool, or one disk of it.
 pub fn run(options: &FlushOptions) -> Result<(), Failure> {

@@ -11,13 +11,12 @@ use forebay::marks::{
     utc,
 };
 use forebay::{BackingIdentity, MarkFiles, MarkPlace, Pool};
+use forebay_command::{Failure, Trust, json_path, output};
 use forebay_files::VOLUME_PREFIX;
 use serde_json::{Value, json};
 
 use crate::arguments::InfoOptions;
 use crate::{idle_pool, pool_report};
-use forebay_command::{Failure, Trust};
-use forebay_command::{json_path, output};
 
 /// Shows the pool, or the backing.
 pub fn run(options: &InfoOptions) -> Result<(), Failure> {

@@ -9,7 +9,6 @@ pub mod detach;
 pub mod fault;
 pub mod flush;
 pub mod info;
-pub mod lab;
 mod obstacles;
 pub mod recover;
 pub mod resize;

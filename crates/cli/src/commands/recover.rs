@@ -6,14 +6,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use forebay::{Pool, RuntimeOptions};
+use forebay_command::{Failure, json_path, output};
 use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, Marking, VOLUME_PREFIX};
 use serde_json::{Value, json};
 
 use crate::arguments::RecoverOptions;
 use crate::commands::run::{owner_mark, remove_owner_mark};
 use crate::{idle_pool, pool_report};
-use forebay_command::Failure;
-use forebay_command::{json_path, output};
 
 /// Recovers the pool, or says what that would find.
 pub fn run(options: &RecoverOptions) -> Result<(), Failure> {

@@ -4,14 +4,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use forebay::{DrainProgress, Pool};
+use forebay_command::progress::DrainBar;
+use forebay_command::{Failure, output, progress};
 use forebay_serve::Request;
 use serde_json::json;
 
 use crate::arguments::ResizeOptions;
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::progress::DrainBar;
-use forebay_command::{output, progress};
 
 /// Grows what was named.
 pub fn run(options: &ResizeOptions) -> Result<(), Failure> {

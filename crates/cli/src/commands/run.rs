@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
 use forebay::RuntimeOptions;
+use forebay_command::{Failure, output};
 use forebay_files::{FileBuffer, FileBufferOptions, Marking};
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -16,8 +17,6 @@ use signal_hook::iterator::Signals;
 use crate::arguments::RunOptions;
 use crate::commands::obstacles;
 use crate::commands::tally::Tally;
-use forebay_command::Failure;
-use forebay_command::output;
 
 const LIBRARY: &str = "libforebay_preload.so";
 /// As in shells.

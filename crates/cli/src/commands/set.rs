@@ -1,11 +1,10 @@
 //! `forebay set`: settings of a running daemon.
 
+use forebay_command::{Failure, output};
 use forebay_serve::Request;
 
 use crate::arguments::SetOptions;
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::output;
 
 /// Changes what was named, and shows what is in force.
 pub fn run(options: &SetOptions) -> Result<(), Failure> {

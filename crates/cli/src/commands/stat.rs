@@ -1,11 +1,10 @@
 //! `forebay stat`: the counters of a running daemon.
 
+use forebay_command::{Failure, output};
 use forebay_serve::Request;
 
 use crate::arguments::DaemonArgument;
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::output;
 
 /// Asks the daemon that serves the pool.
 pub fn run(options: &DaemonArgument) -> Result<(), Failure> {

@@ -11,16 +11,13 @@ pub use tunables::{Replacement, Switch, Tunables, Verify};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use forebay_command::{LogFormat, LogLevel};
-use forebay_lab::engines::EngineName;
+use forebay_command::disks::{DiskSettings, UblkNumber};
+use forebay_command::{Failure, LogFormat, LogLevel, size};
 use forebay_serve::control_path;
 use forebay_serve::nbd::NbdAddress;
 use serde::Deserialize;
 
-use forebay_command::Failure;
-use forebay_command::size;
-pub use values::UblkNumber;
-use values::{addresses, engine_name, one_or_many, size_or_number};
+use values::{addresses, one_or_many, size_or_number};
 
 /// The longest config file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -46,11 +43,6 @@ pub struct Settings {
     /// Take a pool that another user owns, may write or may swap; it decides what is written to which file.
     #[arg(long)]
     pub trust_owner: bool,
-    /// Whose cache it is: forebay, or one of the published designs classic, ubj, tinca, spindle
-    /// [default: forebay].
-    #[arg(long, value_name = "NAME")]
-    #[serde(deserialize_with = "engine_name")]
-    pub engine: Option<EngineName>,
     /// The image file or block device behind the disk.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
@@ -148,30 +140,7 @@ pub struct Settings {
     pub compare_writes: Option<Switch>,
     /// Further disks; only a file has them.
     #[arg(skip)]
-    pub volume: Vec<VolumeSettings>,
-}
-
-/// One disk: a `[[volume]]` of the config file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct VolumeSettings {
-    /// The image file or block device behind it.
-    pub backing: PathBuf,
-    /// What it is called.
-    pub name: Option<String>,
-    /// Where it is mounted.
-    pub fuse: Option<PathBuf>,
-    /// Which block device of this host's kernel it is.
-    pub ublk: Option<UblkNumber>,
-    /// The socket at which a virtual machine can have it.
-    pub vhost_user: Option<PathBuf>,
-}
-
-impl VolumeSettings {
-    /// Whether it can be reached by itself, NBD apart.
-    pub fn has_front_end(&self) -> bool {
-        self.fuse.is_some() || self.ublk.is_some() || self.vhost_user.is_some()
-    }
+    pub volume: Vec<DiskSettings>,
 }
 
 impl Settings {
@@ -296,7 +265,6 @@ impl Settings {
         Settings {
             pool: list(self.pool, file.pool),
             trust_owner: self.trust_owner || file.trust_owner,
-            engine: self.engine.or(file.engine),
             backing: self.backing.or(file.backing),
             name: self.name.or(file.name),
             fuse: self.fuse.or(file.fuse),
@@ -332,11 +300,6 @@ impl Settings {
         }
     }
 
-    /// The published design that is asked for; none for Forebay's own engine.
-    pub fn design(&self) -> Option<EngineName> {
-        self.engine.filter(|engine| *engine != EngineName::Forebay)
-    }
-
     /// Those of them that can be changed later.
     pub fn tunables(&self) -> Tunables {
         Tunables {
@@ -370,9 +333,9 @@ impl Settings {
     /// Every disk: the one of the flags, or of the keys outside of tables, first.
     ///
     /// Errors: a name or a mount without a disk.
-    pub fn volumes(&self) -> Result<Vec<VolumeSettings>, Failure> {
+    pub fn volumes(&self) -> Result<Vec<DiskSettings>, Failure> {
         let first = match &self.backing {
-            Some(backing) => Some(VolumeSettings {
+            Some(backing) => Some(DiskSettings {
                 backing: backing.clone(),
                 name: self.name.clone(),
                 fuse: self.fuse.clone(),

@@ -1,10 +1,9 @@
 //! Settings that can be changed while the daemon runs: flags of `set`, parameters of a request.
 
 use clap::{Args, ValueEnum};
+use forebay_command::size;
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde::Deserialize;
-
-use forebay_command::size;
 
 /// When a read compares the data with its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]

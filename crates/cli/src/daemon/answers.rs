@@ -6,15 +6,15 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
+use forebay_command::disks::{DiskSettings, lock};
+use forebay_command::{Failure, disks, progress};
 use forebay_serve::control::{Handler, Progress};
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::report;
-use super::service::{AttachError, Service, lock};
-use super::store::Core;
-use crate::config::{Replacement, Tunables, Verify, VolumeSettings};
-use forebay_command::{Failure, progress};
+use super::service::{AttachError, Service};
+use crate::config::{Replacement, Tunables, Verify};
 
 /// How often a wait checks that the client is still there.
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
@@ -60,7 +60,7 @@ fn answer(
         }
         "front-ends" => {
             request.knows_only(&[])?;
-            Ok(json!({"front_ends": report::front_ends(service)}))
+            Ok(json!({"front_ends": disks::report::front_ends(&service.disks)}))
         }
         "attach" => attach(service, request),
         "detach" => super::detach::detach(service, request, progress),
@@ -96,16 +96,15 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
         "accept_stale",
     ])?;
     let ublk = request.text("ublk")?.map(str::parse).transpose();
-    let settings = VolumeSettings {
+    let settings = DiskSettings {
         backing: PathBuf::from(request.required_text("backing")?),
         name: request.text("name")?.map(str::to_owned),
         fuse: request.text("fuse")?.map(PathBuf::from),
         ublk: ublk.map_err(|message| Refusal::new(RefusalKind::Invalid, message))?,
         vhost_user: request.text("vhost_user")?.map(PathBuf::from),
     };
-    service.store.pool()?;
     let _changing = service.change()?;
-    let has_nbd = !lock(&service.servers).is_empty();
+    let has_nbd = !lock(&service.disks.servers).is_empty();
     if !settings.has_front_end() && !has_nbd {
         return Err(Refusal::new(
             RefusalKind::Invalid,
@@ -139,16 +138,12 @@ fn flush(
 ) -> Result<Value, Refusal> {
     request.knows_only(&["volume"])?;
     let served = match request.text("volume")? {
-        Some(name) => vec![service.find(name)?],
-        None => service.served(),
+        Some(name) => vec![service.disks.find(name)?],
+        None => service.disks.served(),
     };
     for served in served {
         let mut watcher = |drain: &DrainProgress| watch(progress, drain);
-        let flushed = match &served.core {
-            Core::Volume(volume) => volume.flush_watched(&mut watcher),
-            // In one go: there is nothing to watch, and nothing to call off.
-            Core::Engine(_, engine) => engine.flush(),
-        };
+        let flushed = served.behind.volume.flush_watched(&mut watcher);
         flushed.map_err(core_refusal)?;
     }
     Ok(json!({"flushed": true}))
@@ -224,20 +219,18 @@ pub fn replacement_policy(replacement: Replacement) -> ReplacementPolicy {
 
 fn set(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     let tunables = Tunables::of_request(request)?;
-    let pool = service.store.pool()?;
     let _changing = service.change()?;
-    tune(pool, &tunables)?;
-    Ok(report::settings(pool))
+    tune(&service.pool, &tunables)?;
+    Ok(report::settings(&service.pool))
 }
 
 fn grow_volume(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     request.knows_only(&["volume"])?;
-    let pool = service.store.pool()?;
     let _changing = service.change()?;
-    let served = service.find(request.required_text("volume")?)?;
-    let volume = served.core.volume()?;
+    let served = service.disks.find(request.required_text("volume")?)?;
+    let volume = &served.behind.volume;
     let before_bytes = volume.size_bytes();
-    let size_bytes = pool.grow_volume(volume).map_err(core_refusal)?;
+    let size_bytes = service.pool.grow_volume(volume).map_err(core_refusal)?;
     Ok(json!({
         "volume": served.name,
         "size_bytes": size_bytes,
@@ -267,8 +260,6 @@ fn sample(
             rest(progress, Duration::from_millis(interval))?;
         }
         let service = service.upgrade().ok_or_else(is_ending)?;
-        // What a screen shows of a pool has no meaning for a published design.
-        service.store.pool()?;
         let sample = sampler.sample(&service);
         drop(service);
         progress.report(sample)?;

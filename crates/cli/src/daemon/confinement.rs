@@ -10,13 +10,13 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use forebay_command::Failure;
 use landlock::{
     ABI, Access, AccessFs, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
     path_beneath_rules,
 };
 
 use super::every_thread;
-use forebay_command::Failure;
 
 /// What is forbidden everywhere else, as far as the kernel knows it; the same for every kernel that does.
 const KNOWN: ABI = ABI::V5;

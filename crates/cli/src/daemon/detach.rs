@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay::DrainProgress;
+use forebay_command::disks::{FrontEnds, UblkNumber};
+use forebay_command::json_path;
 use forebay_serve::control::Progress;
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::answers::{core_refusal, refusal, watch};
-use super::service::{FrontEnds, Served, Service};
-use crate::config::UblkNumber;
-use forebay_command::json_path;
+use super::service::{Served, Service};
 
 /// How long the requests of a removed export may take before their connection is cut.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ impl Closed {
             ublk: self.ublk,
             vhost_user: self.vhost_user.as_deref(),
         };
-        if let Err(error) = service.open_front_ends(served, &front_ends) {
+        if let Err(error) = service.disks.open_front_ends(served, &front_ends) {
             let note = format!("; its front ends stay closed: {error}");
             refusal.message.push_str(&note);
         }
@@ -54,7 +54,7 @@ pub(super) fn detach(
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
     request.knows_only(&["volume", "discard_unwritten"])?;
-    let pool = service.store.pool()?;
+    let pool = &service.pool;
     let _changing = service.change()?;
     if request.flag("discard_unwritten")?.unwrap_or(false) {
         let image = Path::new(request.required_text("volume")?);
@@ -62,18 +62,18 @@ pub(super) fn detach(
         tracing::warn!(image = %image.display(), blocks = %discarded["discarded_blocks"], "a lost disk was given up");
         return Ok(discarded);
     }
-    let served = service.find(request.required_text("volume")?)?;
+    let served = service.disks.find(request.required_text("volume")?)?;
     refuse_used(service, &served)?;
     // While it is served: this takes the time, and can be called off.
-    let volume = served.core.volume()?;
+    let volume = &served.behind.volume;
     let mut watcher = |drain: &DrainProgress| watch(progress, drain);
     volume.flush_watched(&mut watcher).map_err(core_refusal)?;
     let closed = close_front_ends(service, &served)?;
-    service.forget(&served);
+    service.disks.forget(&served);
     let detached = pool.detach_watched(volume.clone(), &mut watcher);
     if let Err(error) = detached {
         let refusal = closed.reopen(service, &served, core_refusal(error));
-        service.remember(Arc::clone(&served));
+        service.disks.add(Arc::clone(&served));
         return Err(refusal);
     }
     let result = json!({"detached": served.name});
@@ -87,16 +87,17 @@ fn close_front_ends(service: &Service, served: &Arc<Served>) -> Result<Closed, R
         ..Closed::default()
     };
     service
+        .disks
         .exports
         .remove_and_wait(&served.name, EXPORT_DEADLINE);
-    let socket = service.vhost.path_of(&served.name);
-    if !service.vhost.close_unused(&served.name) {
+    let socket = service.disks.vhost.path_of(&served.name);
+    if !service.disks.vhost.close_unused(&served.name) {
         return Err(closed.reopen(service, served, has_guest(served)));
     }
     closed.vhost_user = socket;
-    let number = service.ublk.number_of(&served.name);
+    let number = service.disks.ublk.number_of(&served.name);
     let removed = refuse_open(service, served)
-        .and_then(|()| service.ublk.remove(&served.name).map_err(refusal));
+        .and_then(|()| service.disks.ublk.remove(&served.name).map_err(refusal));
     if let Err(refusal) = removed {
         return Err(closed.reopen(service, served, refusal));
     }
@@ -107,7 +108,7 @@ fn close_front_ends(service: &Service, served: &Arc<Served>) -> Result<Closed, R
 /// Where it was mounted, if it was.
 fn unmount(service: &Service, served: &Served) -> Result<Option<PathBuf>, Refusal> {
     let mounted_on = served.mounted_on();
-    let unmounted = service.unmount(served, false);
+    let unmounted = service.disks.unmount(served, false);
     unmounted.map_err(|error| match error.kind() {
         io::ErrorKind::ResourceBusy => in_use(format!(
             "{} is mounted and in use; unmount what is on it and detach its loop device",
@@ -130,13 +131,13 @@ fn has_guest(served: &Served) -> Refusal {
 }
 
 fn refuse_used(service: &Service, served: &Served) -> Result<(), Refusal> {
-    if let Some(connections @ 1..) = service.exports.connections(&served.name) {
+    if let Some(connections @ 1..) = service.disks.exports.connections(&served.name) {
         return Err(in_use(format!(
             "{} has {connections} NBD connections; disconnect them first",
             served.name
         )));
     }
-    if service.vhost.is_in_use(&served.name) {
+    if service.disks.vhost.is_in_use(&served.name) {
         return Err(has_guest(served));
     }
     refuse_open(service, served)
@@ -144,8 +145,8 @@ fn refuse_used(service: &Service, served: &Served) -> Result<(), Refusal> {
 
 /// Refuses where the disk's block device is open.
 fn refuse_open(service: &Service, served: &Served) -> Result<(), Refusal> {
-    if let Some(path) = service.ublk.path_of(&served.name)
-        && service.ublk.is_in_use(&served.name)
+    if let Some(path) = service.disks.ublk.path_of(&served.name)
+        && service.disks.ublk.is_in_use(&served.name)
     {
         return Err(in_use(format!(
             "{} is in use as {}; unmount what is on it",

@@ -22,15 +22,15 @@ fn attempts(met: Vec<(&'static str, Option<i32>)>) -> Value {
 /// Breaks what the request names.
 pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     let invalid = |message: &str| Refusal::new(RefusalKind::Invalid, message);
-    let pool = service.store.pool()?;
+    let pool = &service.pool;
     if !pool.is_test() {
         return Err(invalid(
             "this pool holds real data; faults are for pools made with forebay create --test",
         ));
     }
-    let served = service.find(request.required_text("volume")?)?;
+    let served = service.disks.find(request.required_text("volume")?)?;
     let faults = || {
-        let faults = served.faults.as_ref();
+        let faults = served.behind.faults.as_ref();
         faults.ok_or_else(|| invalid("this disk was attached without faults"))
     };
     match request.required_text("fault")? {
@@ -40,7 +40,7 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
                 .number("block")?
                 .ok_or_else(|| invalid("flip-bit needs \"block\", a number"))?;
             let bit = request.number("bit")?.unwrap_or(0);
-            let volume = served.core.volume()?;
+            let volume = &served.behind.volume;
             pool.flip_bit(volume, block, bit)
                 .map_err(|error| invalid(&error.to_string()))?;
             Ok(json!({"flipped": {"volume": served.name, "block": block, "bit": bit}}))

@@ -15,44 +15,28 @@ mod privileges;
 mod report;
 mod sandbox;
 mod service;
-mod store;
-mod ublk;
 pub mod unmounter;
-mod vhost;
 mod watch;
 
-use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use forebay::{Pool, RuntimeOptions};
-use forebay_serve::nbd::{NbdAddress, NbdOptions, NbdServer, TlsFiles};
-use forebay_serve::{BlockDevice, ControlServer, DiskOptions, control_path};
+use forebay_command::disks::{self, DiskSettings, Disks, VhostFrontEnds};
+use forebay_command::end::{self, SHUTDOWN_DEADLINE};
+use forebay_command::notify::Notifier;
+use forebay_command::{Failure, start};
+use forebay_serve::nbd::{NbdOptions, TlsFiles};
+use forebay_serve::{ControlServer, DiskOptions, control_path};
 
 use crate::arguments::ServeOptions;
-use crate::config::{Settings, Switch, VolumeSettings};
-use crate::engine_region;
+use crate::config::{Settings, Switch};
 use answers::Answers;
 use confinement::Confinement;
-use forebay_command::Failure;
-use forebay_command::end::{Event, LastResort};
-use forebay_command::notify::Notifier;
-use forebay_command::{end, output, start};
 use privileges::Target;
-use service::{Service, lock};
-use store::Store;
+use service::Service;
 use unmounter::Unmounter;
-use vhost::VhostFrontEnds;
-
-/// How often a daemon that was told to end looks whether its disks are still in use.
-const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(200);
-
-/// How long ending may take by default.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(30);
-
-/// How much longer than the deadline the pool may take to close before the process just ends.
-const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Serves until told to stop.
 pub fn run(options: &ServeOptions) -> Result<(), Failure> {
@@ -64,7 +48,7 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
     notifier.send("STATUS=Opening the pool");
 
     let (sender, events) = channel();
-    let store = open_store(&settings, options.accept_stale)?;
+    let pool = open_pool(&settings)?;
     let disk_options = DiskOptions {
         threads: usize::from(settings.threads.unwrap_or(8)),
         allow_other: settings.allow_other,
@@ -75,8 +59,8 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         [] => None,
         paths => Some(Confinement::to(paths)?),
     };
-    let service = Service::new(store, disk_options, vhost, sender.clone(), confinement);
-    let service = Arc::new(service);
+    let disks = Disks::new(disk_options, vhost, sender.clone());
+    let service = Arc::new(Service::new(pool, disks, confinement));
     end::forward_signals(sender)?;
     let control = control_path(&settings.pool[0]);
     let answers = Arc::new(Answers(Arc::downgrade(&service)));
@@ -86,14 +70,13 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         give_up_root(&service, target)?;
     }
     enter_sandbox(&service, &settings)?;
-    announce(&service);
+    service.disks.announce();
     notifier.send("READY=1\nSTATUS=Serving");
     let watch = watch::start({
         let service = Arc::downgrade(&service);
         move || {
             let service = service.upgrade()?;
-            let pool = service.store.pool().ok()?;
-            Some(pool.stats().volumes)
+            Some(service.pool.stats().volumes)
         }
     });
     notifier.watch({
@@ -101,14 +84,14 @@ pub fn run(options: &ServeOptions) -> Result<(), Failure> {
         move || {
             service
                 .upgrade()
-                .is_some_and(|service| !service.store.is_poisoned())
+                .is_some_and(|service| !service.pool.stats().poisoned)
         }
     });
 
     let deadline = settings
         .shutdown_deadline
         .map_or(SHUTDOWN_DEADLINE, Duration::from_secs);
-    let ended = serve_until_end(&service, &events, &notifier, deadline);
+    let ended = disks::serve_until_end(&service.disks, &events, &notifier, deadline);
     drop(control_server);
     // It may be looking at the pool, which is closed when no thread does.
     drop(watch);
@@ -126,9 +109,6 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
     if settings.pool.is_empty() {
         return refuse("no pool to serve; name its members with --pool");
     }
-    if let Some(name) = settings.design() {
-        store::check_design_settings(name, &settings)?;
-    }
     let volumes = settings.volumes()?;
     let has_ublk = volumes.iter().any(|volume| volume.ublk.is_some());
     if has_ublk && !settings.allow_backing.is_empty() {
@@ -143,7 +123,7 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
              removed; leave one of the two out",
         );
     }
-    if !volumes.iter().any(VolumeSettings::has_front_end) && settings.nbd.is_empty() {
+    if !volumes.iter().any(DiskSettings::has_front_end) && settings.nbd.is_empty() {
         return refuse(
             "nobody could reach a disk; open a front end with --fuse, --nbd, --vhost-user or --ublk",
         );
@@ -180,17 +160,13 @@ fn tls_files(settings: &Settings) -> Result<Option<TlsFiles>, Failure> {
     }
 }
 
-/// Opens what the disks live in, and recovers it.
-fn open_store(settings: &Settings, accepts_stale: bool) -> Result<Store, Failure> {
-    if let Some(name) = settings.design() {
-        return Store::open_design(name, settings, accepts_stale);
-    }
-    let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)
-        .map_err(|error| engine_region::explain(error, &settings.pool[0], settings.trust_owner))?;
+/// Opens the pool, and recovers it.
+fn open_pool(settings: &Settings) -> Result<Pool, Failure> {
+    let pool = Pool::open_with(&settings.pool, runtime_options(settings)?)?;
     if let Some(bytes_per_s) = settings.flush_rate {
         pool.set_flush_rate_limit(bytes_per_s);
     }
-    Ok(Store::Pool(Arc::new(pool)))
+    Ok(pool)
 }
 
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
@@ -237,8 +213,7 @@ fn open_everything(
     for volume in settings.volumes()? {
         service.attach(&volume, accepts_stale)?;
     }
-    let pool = service.store.pool().ok();
-    for volume in pool.map(|pool| pool.stats().volumes).into_iter().flatten() {
+    for volume in service.pool.stats().volumes {
         if !volume.attached {
             tracing::warn!(
                 backing = %volume.path.display(),
@@ -257,16 +232,7 @@ fn open_everything(
         memory_max: settings.nbd_memory.unwrap_or(default.memory_max),
         ..default
     };
-    for address in &settings.nbd {
-        let exports = Arc::clone(&service.exports);
-        let server = NbdServer::start(exports, address, options.clone())
-            .map_err(|error| Failure::Failed(error.to_string()))?;
-        if let NbdAddress::Tcp { .. } = address {
-            tracing::info!(address = %server.address(), tls = options.tls.is_some(), "listening on TCP");
-        }
-        lock(&service.servers).push(server);
-    }
-    Ok(())
+    service.disks.listen(&settings.nbd, &options)
 }
 
 /// Unless it is off; where a disk is mounted by another user than root, it can only be off.
@@ -280,7 +246,7 @@ fn enter_sandbox(service: &Service, settings: &Settings) -> Result<(), Failure> 
         start_unmounter(service)?;
     }
     let has_unmounter = settings.user.is_some() || !settings.allow_backing.is_empty();
-    if !sandbox::can_be_entered(service.has_mounts(), has_unmounter) {
+    if !sandbox::can_be_entered(service.disks.has_mounts(), has_unmounter) {
         tracing::info!(
             "no sandbox: a disk that another user than root has mounted needs fusermount3 to unmount"
         );
@@ -308,12 +274,13 @@ fn confine(service: &Service, settings: &Settings) -> Result<(), Failure> {
 
 fn start_unmounter(service: &Service) -> Result<(), Failure> {
     let mounts: Vec<_> = service
+        .disks
         .served()
         .iter()
         .filter_map(|served| served.mount_identity())
         .collect();
     if !mounts.is_empty() {
-        service.use_unmounter(Unmounter::start(mounts)?);
+        service.disks.use_unmounter(Unmounter::start(mounts)?);
     }
     Ok(())
 }
@@ -323,185 +290,12 @@ fn give_up_root(service: &Service, target: &Target) -> Result<(), Failure> {
     target.assume()
 }
 
-/// Says where each disk is, for a script that waits for it, then that all of it is ready.
-fn announce(service: &Service) {
-    for served in service.served() {
-        let size_bytes = served.disk.size_bytes();
-        if let Some(directory) = served.mounted_on() {
-            let path = directory.join("disk");
-            output::line(&format!("serving {} ({size_bytes} bytes)", path.display()));
-        }
-        if let Some(path) = service.ublk.path_of(&served.name) {
-            output::line(&format!("serving {} ({size_bytes} bytes)", path.display()));
-        }
-        if let Some(path) = service.vhost.path_of(&served.name) {
-            output::line(&format!(
-                "serving {} over vhost-user at {} ({size_bytes} bytes)",
-                served.name,
-                path.display()
-            ));
-        }
-        for server in lock(&service.servers).iter() {
-            output::line(&format!(
-                "serving {} over NBD at {} ({size_bytes} bytes)",
-                served.name,
-                server.address()
-            ));
-        }
-    }
-    output::line("ready");
-}
-
-/// Returns when the last front end is closed. The first signal closes them, and goes on trying until
-/// none is in use; the second, or the deadline, forces the end.
-fn serve_until_end(
-    service: &Arc<Service>,
-    events: &Receiver<Event>,
-    notifier: &Notifier,
-    deadline: Duration,
-) -> Result<(), Failure> {
-    // The service holds a sender, so that this waits for as long as it takes.
-    while let Ok(Event::Unmounted(number)) = events.recv() {
-        if let Some(name) = service.was_unmounted(number) {
-            tracing::info!(volume = name, "unmounted by somebody else");
-            if !service.has_front_ends() {
-                tracing::info!("the last front end is closed: ending");
-                return Ok(());
-            }
-        }
-    }
-    notifier.send("STOPPING=1\nSTATUS=Waiting for requests and for disks in use");
-    tracing::info!(
-        deadline_s = deadline.as_secs(),
-        "told to end: closing the front ends"
-    );
-    let before_end = {
-        let service = Arc::downgrade(service);
-        move || {
-            if let Some(service) = service.upgrade() {
-                close_front_ends_by_force(&service);
-            }
-        }
-    };
-    let last_resort = LastResort::after(deadline + CLOSE_GRACE, before_end)?;
-    let drained = close_front_ends(service, events, Instant::now() + deadline);
-    // From here on only the pool is left to close; the last resort stays armed in case that hangs.
-    std::mem::forget(last_resort);
-    drained
-}
-
-fn close_front_ends(
-    service: &Arc<Service>,
-    events: &Receiver<Event>,
-    deadline: Instant,
-) -> Result<(), Failure> {
-    let servers = std::mem::take(&mut *lock(&service.servers));
-    // All at once: none may let clients in while another one waits for its own.
-    servers.iter().for_each(NbdServer::begin_drain);
-    service.vhost.begin_drain();
-    let mut signals = 1;
-    let mut waits = 0;
-    loop {
-        let mut in_use = unmount_all(service);
-        in_use.extend(service.ublk.remove_unused());
-        in_use.extend(service.vhost.remove_unused());
-        if !servers.iter().all(NbdServer::is_drained) {
-            in_use.push("NBD connections".to_owned());
-        }
-        if in_use.is_empty() {
-            return Ok(());
-        }
-        if signals > 1 || Instant::now() >= deadline {
-            insist(service, servers);
-            return Err(Failure::Forced(format!(
-                "ended while in use: {}; whoever uses it gets errors from now on unless it waits, and \
-                 nothing acknowledged is lost",
-                in_use.join(", ")
-            )));
-        }
-        // Not at once: most are closed before the next look.
-        if waits == 1 {
-            tracing::warn!(
-                disks = in_use.join(", "),
-                "in use, and served until they are not; unmount what is on them and detach their \
-                 loop devices, or signal again to end at once"
-            );
-        }
-        let left = deadline.saturating_duration_since(Instant::now());
-        match events.recv_timeout(left.min(UNMOUNT_RETRY_INTERVAL)) {
-            Ok(Event::Signal) => signals += 1,
-            Ok(Event::Unmounted(number)) => {
-                service.was_unmounted(number);
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => waits += 1,
-        }
-    }
-}
-
-/// Unmounts what is not in use; returns what is still there, and why if that is unusual.
-fn unmount_all(service: &Service) -> Vec<String> {
-    let mut in_use = Vec::new();
-    for served in service.served() {
-        let path = served.mounted_on().unwrap_or_default().join("disk");
-        let path = path.display();
-        match service.unmount(&served, false) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                in_use.push(path.to_string());
-            }
-            // Its end arrives as an event, at once unless it was detached while open.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                in_use.push(format!("{path} (unmounted by somebody else, still open)"));
-            }
-            Err(error) => in_use.push(format!("{path} ({error})")),
-        }
-    }
-    in_use
-}
-
-/// Closes what is still open, in use or not.
-fn insist(service: &Service, servers: Vec<NbdServer>) {
-    servers.iter().for_each(NbdServer::cut);
-    service.vhost.cut();
-    close_front_ends_by_force(service);
-    let until = Instant::now() + CLOSE_GRACE;
-    let is_over = || {
-        let has_guests = !service.vhost.remove_unused().is_empty();
-        servers.iter().all(NbdServer::is_drained) && !has_guests
-    };
-    while !is_over() {
-        if Instant::now() >= until {
-            // Dropping them would wait longer for requests that a backing does not answer; the
-            // process ends and takes them along.
-            std::mem::forget(servers);
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn close_front_ends_by_force(service: &Service) {
-    for served in service.served() {
-        if let Err(error) = service.unmount(&served, true) {
-            tracing::error!(volume = served.name, %error, "not unmounted");
-        }
-    }
-}
-
 /// Closes the pool if it is no longer in use; otherwise its next opening recovers it.
 fn close(service: Arc<Service>) {
-    let Some(service) = Arc::into_inner(service) else {
+    let Some(pool) = Arc::into_inner(service).and_then(Service::into_pool) else {
         return;
     };
-    let ended = match service.into_store() {
-        // What a design committed is in its region; its next opening finds it.
-        Store::Design(design) => design.end(),
-        Store::Pool(pool) => match Arc::into_inner(pool) {
-            Some(pool) => pool.close().map_err(Failure::from),
-            None => Ok(()),
-        },
-    };
-    if let Err(error) = ended {
+    if let Err(error) = pool.close() {
         tracing::error!(%error, "the pool was not closed in order; its next opening recovers it");
     }
 }

@@ -9,16 +9,15 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use forebay::RuntimeOptions;
+use forebay_command::end::{self, Event, RETRY_INTERVAL, SHUTDOWN_DEADLINE};
+use forebay_command::notify::Notifier;
+use forebay_command::{Failure, output, start};
 use forebay_files::{FileBufferOptions, Marking};
 use forebay_mount::{FileMount, MountOptions};
 
-use super::{SHUTDOWN_DEADLINE, UNMOUNT_RETRY_INTERVAL, sandbox, watch};
+use super::{sandbox, watch};
 use crate::arguments::MountArguments;
 use crate::config::Switch;
-use forebay_command::Failure;
-use forebay_command::end::{self, Event};
-use forebay_command::notify::Notifier;
-use forebay_command::{output, start};
 
 /// The number that the mount's end is told with; there is one mount.
 const THE_MOUNT: u64 = 0;
@@ -110,7 +109,7 @@ fn serve_until_end(
             Some(deadline) => {
                 let deadline: Instant = deadline;
                 let left = deadline.saturating_duration_since(Instant::now());
-                events.recv_timeout(left.min(UNMOUNT_RETRY_INTERVAL))
+                events.recv_timeout(left.min(RETRY_INTERVAL))
             }
         };
         match event {

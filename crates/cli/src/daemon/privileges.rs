@@ -5,9 +5,8 @@
 
 use std::ffi::CString;
 
-use nix::unistd::{Uid, User, getuid, initgroups, setresgid, setresuid, setuid};
-
 use forebay_command::Failure;
+use nix::unistd::{Uid, User, getuid, initgroups, setresgid, setresuid, setuid};
 
 /// The user to become, looked up while the system's tables are surely readable.
 #[derive(Debug)]

@@ -7,10 +7,9 @@
 
 use std::collections::BTreeMap;
 
+use forebay_command::Failure;
 use libc::c_long;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter_all_threads};
-
-use forebay_command::Failure;
 
 /// Forbidden to every daemon.
 const FORBIDDEN: &[c_long] = &[

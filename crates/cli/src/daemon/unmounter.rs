@@ -10,11 +10,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forebay_command::Failure;
+use forebay_command::disks::Unmount;
 use forebay_serve::mount_point::{self, MountIdentity};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::UnmounterOptions;
-use forebay_command::Failure;
 
 /// The process, on the daemon's side. It ends by itself when this is dropped.
 #[derive(Debug)]
@@ -58,12 +59,6 @@ impl Unmounter {
         })
     }
 
-    /// Unmounts, if this is one of its mounts; `None` if it is not.
-    pub fn unmount(&self, mount: &MountIdentity, lazily: bool) -> Option<io::Result<()>> {
-        let number = self.mounts.iter().position(|known| known == mount)?;
-        Some(self.ask(number, lazily))
-    }
-
     fn ask(&self, number: usize, lazily: bool) -> io::Result<()> {
         let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         let requests = pipes.requests.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -78,6 +73,13 @@ impl Unmounter {
             "" => Err(io::Error::other("the process that unmounts has ended")),
             error => Err(io::Error::other(error.to_owned())),
         }
+    }
+}
+
+impl Unmount for Unmounter {
+    fn unmount(&self, mount: &MountIdentity, lazily: bool) -> Option<io::Result<()>> {
+        let number = self.mounts.iter().position(|known| known == mount)?;
+        Some(self.ask(number, lazily))
     }
 }
 

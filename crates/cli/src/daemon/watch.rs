@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use forebay::VolumeStats;
-
 use forebay_command::plain::{plain, plain_path};
 
 /// How often the volumes are polled.

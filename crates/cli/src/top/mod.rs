@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
+use forebay_command::plain::plain_path;
+use forebay_command::{Failure, output};
 use forebay_serve::Request;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
@@ -20,9 +22,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::TopOptions;
 use crate::control;
-use forebay_command::Failure;
-use forebay_command::output;
-use forebay_command::plain::plain_path;
 use sample::Screen;
 
 /// How long a wait for a key may delay the next sample, or the end.

@@ -1,9 +1,8 @@
 //! What the screen shows, out of two samples of the daemon: rates from the counters' differences,
 //! everything else from the later one.
 
-use serde_json::{Value, json};
-
 use forebay_command::plain::plain;
+use serde_json::{Value, json};
 
 /// Requests of one kind in the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,5 +1,7 @@
 //! The screen of `forebay top`, drawn into whatever room there is; 80 x 24 shows everything.
 
+use forebay_command::size;
+
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -7,7 +9,6 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::sample::{Disk, Kind, Screen};
-use forebay_command::size;
 
 const LABEL: Style = Style::new().fg(Color::Cyan);
 const STRONG: Style = Style::new().add_modifier(Modifier::BOLD);

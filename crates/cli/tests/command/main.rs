@@ -3,11 +3,10 @@
 mod changes;
 mod config;
 mod daemon;
-mod designs;
 mod ending;
 mod idle;
-mod lab;
 mod limits;
+mod load;
 mod log;
 mod marks;
 mod marks_of_files;
@@ -24,3 +23,6 @@ mod test_env;
 mod top;
 mod ublk;
 mod vhost;
+
+/// The program that is tested; test_env is another program's too.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_forebay");

@@ -248,44 +248,6 @@ fn serve_took_another_pools_file_for_a_disk() {
 }
 
 #[test]
-fn a_published_design_is_refused_and_accepted_as_a_pool_is() {
-    let env = TestEnv::new();
-    let create = [
-        "create",
-        "POOL",
-        "--size",
-        "8M",
-        "--engine",
-        "tinca",
-        "--backing",
-        "BACKING",
-    ];
-    assert_eq!(env.run(&create).code, 0);
-    let serve = [&SERVE[..], &["--engine", "tinca"]].concat();
-    let daemon = env.serve_with(&serve[1..]);
-    daemon.signal(Signal::KILL);
-    daemon.wait();
-    std::fs::rename(env.path("pool"), env.path("old")).unwrap();
-    stale(&env.run(&create));
-    assert!(!env.path("pool").exists(), "nothing was made");
-    let created = env.run(&[&create[..], &["--accept-stale"]].concat());
-    assert_eq!(created.code, 0, "{}", created.stderr);
-    std::fs::rename(env.path("old"), env.path("pool")).unwrap();
-    stale(&env.run(&serve));
-    // A pool of ours is told the same.
-    std::fs::remove_file(env.path("pool")).unwrap();
-    create_if_missing(&env);
-    stale(&env.run(&SERVE));
-    std::fs::remove_file(env.path("pool")).unwrap();
-    assert_eq!(
-        env.run(&[&create[..], &["--accept-stale"]].concat()).code,
-        0
-    );
-    env.serve_with(&serve[1..]).end();
-    assert_eq!(info(&env).1, "whole", "its end had nothing to leave behind");
-}
-
-#[test]
 fn a_devices_mark_lies_in_the_folder_of_marks() {
     let env = TestEnv::with_pool();
     let image = env.path("disk.img");

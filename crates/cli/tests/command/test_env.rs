@@ -71,7 +71,7 @@ impl TestEnv {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+        let mut command = Command::new(crate::PROGRAM);
         command.args(arguments.iter().map(|argument| self.argument(argument)));
         command.stdin(Stdio::null());
         // Marks of pools of files, and of devices.

@@ -166,7 +166,7 @@ pub fn select(names: &[String]) -> Result<Vec<Figure>> {
     for name in names {
         if !figures.iter().any(|figure| figure.is_asked(name)) {
             return Err(Error::Options(format!(
-                "there is no figure {name}; forebay lab list names them all"
+                "there is no figure {name}; forebay-lab list names them all"
             )));
         }
     }

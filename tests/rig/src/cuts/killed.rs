@@ -35,6 +35,7 @@ pub struct Place<'a> {
     pool: PathBuf,
     backing: PathBuf,
     socket: PathBuf,
+    is_pool: bool,
     settings: Vec<String>,
 }
 
@@ -61,16 +62,20 @@ impl Place<'_> {
         rng: &mut Rng,
     ) -> Result<Place<'a>> {
         let folder = scratch.new_folder("killed")?;
-        let daemon = Daemon {
+        let mut daemon = Daemon {
             forebay,
             log: folder.join("log"),
         };
+        if engine != EngineName::Forebay {
+            daemon = daemon.of_designs();
+        }
         let place = Place {
             scratch,
             daemon,
             pool: folder.join("pool"),
             backing: folder.join("backing"),
             socket: folder.join("socket"),
+            is_pool: engine == EngineName::Forebay,
             settings: match engine {
                 EngineName::Forebay => settings(rng),
                 design => vec!["--engine".into(), design.to_string()],
@@ -96,7 +101,7 @@ impl Place<'_> {
     /// It does not get ready.
     pub fn serve(&self) -> Result<Server> {
         let mut arguments: Vec<&OsStr> = vec![
-            "--pool".as_ref(),
+            if self.is_pool { "--pool" } else { "--memory" }.as_ref(),
             self.pool.as_os_str(),
             "--backing".as_ref(),
             self.backing.as_os_str(),

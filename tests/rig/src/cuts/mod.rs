@@ -33,7 +33,7 @@ const IDLE_TIME: Duration = Duration::from_secs(30);
   forebay-rig cuts --forebay target/checked/forebay --quick
   forebay-rig cuts --seed 7 --round 12")]
 pub struct Arguments {
-    /// The command to test.
+    /// The command to test; forebay-lab, which serves the published designs, lies beside it.
     #[arg(long, default_value = "target/release/forebay")]
     pub forebay: PathBuf,
     /// A few rounds of every kind, in a minute; no report is written.

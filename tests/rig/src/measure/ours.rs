@@ -52,7 +52,7 @@ impl Ours {
     ) -> Result<Ours> {
         let pool = folder.join("pool");
         daemon.create_pool(&pool, pool_bytes)?;
-        Ours::serve(daemon, pool, backing, front_end, more)
+        Ours::serve(daemon, ("--pool", pool), backing, front_end, more)
     }
 
     /// The same with a published design in the place of ours.
@@ -68,13 +68,14 @@ impl Ours {
         front_end: &FrontEnd,
     ) -> Result<Ours> {
         let region = folder.join("region");
+        let daemon = daemon.of_designs();
         daemon.create_design(engine, &region, region_bytes, backing)?;
-        Ours::serve(daemon, region, backing, front_end, &["--engine", engine])
+        Ours::serve(&daemon, ("--memory", region), backing, front_end, &[])
     }
 
     fn serve(
         daemon: &Daemon,
-        pool: PathBuf,
+        (kind, pool): (&str, PathBuf),
         backing: &Path,
         front_end: &FrontEnd,
         more: &[&str],
@@ -87,7 +88,7 @@ impl Ours {
         // Each begins with a pool of its own; what the one before left in its own is not missed.
         arguments.push("--accept-stale".into());
         for (flag, value) in [
-            ("--pool", pool.as_os_str()),
+            (kind, pool.as_os_str()),
             ("--backing", backing.as_os_str()),
             ("--name", NAME.as_ref()),
             (flag, place.as_os_str()),

@@ -257,7 +257,7 @@ impl Bench {
     }
 
     /// Bytes of fast memory for each byte of the application's, blocks of the disk for each block of its;
-    /// none where the daemon has no such switches or engines.
+    /// none where the daemon has no such switches, or no designs.
     fn measure(&mut self, work: Work, mode: Mode, cache: Cache) -> Result<Option<(f64, f64)>> {
         match cache {
             Cache::Ours(switches, _) if !self.can_switch(switches) => return Ok(None),
@@ -400,11 +400,10 @@ impl Bench {
     }
 }
 
-/// Serves the designs to the guest, each over a disk of its own that joins `disks`; a daemon from before
-/// it had engines serves none.
+/// Serves the designs to the guest, each over a disk of its own that joins `disks`; beside a `forebay` of
+/// another build that has no `forebay-lab` there are none.
 fn start_designs(scratch: &Scratch, daemon: &Daemon, disks: &mut Vec<Disk>) -> Result<Vec<Ours>> {
-    let help = daemon.run(&mut daemon.command(&["serve", "--help"]))?;
-    if !help.contains("--engine") {
+    if !daemon.of_designs().forebay.exists() {
         return Ok(Vec::new());
     }
     let start = |name: &str| {

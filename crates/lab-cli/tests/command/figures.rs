@@ -1,4 +1,4 @@
-//! The lab's command: what it lists, measures, writes, and leaves behind.
+//! The figures: what the command lists, measures, writes, and leaves behind.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -15,10 +15,9 @@ struct Ran {
     stderr: String,
 }
 
-/// Runs `forebay lab`, with regions in `directory`.
+/// Runs `forebay-lab`.
 fn lab(arguments: &[&str]) -> Ran {
-    let output = Command::new(env!("CARGO_BIN_EXE_forebay"))
-        .arg("lab")
+    let output = Command::new(crate::PROGRAM)
         .args(arguments)
         .output()
         .unwrap();
@@ -138,8 +137,8 @@ fn what_is_asked_wrongly_is_refused() {
 fn ctrl_c_ends_it_and_leaves_nothing() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
     let out = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_forebay"))
-        .args(["lab", "run", "all", "--quick", "--directory"])
+    let mut child = Command::new(crate::PROGRAM)
+        .args(["run", "all", "--quick", "--directory"])
         .arg(memory.path())
         .arg("--out")
         .arg(out.path())

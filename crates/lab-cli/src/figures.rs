@@ -1,4 +1,4 @@
-//! `forebay lab`: the papers' caches beside Forebay, and the papers' figures over them.
+//! `forebay-lab list`, `run` and `trace`: the papers' figures over their caches and ours.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use forebay_lab::experiments::{
     Cell, Laboratory, Scope, TraceRun, counts_cells, counts_rows, in_order,
 };
 use forebay_lab::figures::{self, Figure, FigureResult, Plan, Report};
-use forebay_lab::workload::{Scale, Trace, TraceOptions};
+use forebay_lab::workload::{self, Scale, Trace};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::arguments::{LabCommand, LabListOptions, LabOptions, LabRunOptions, LabTraceOptions};
+use crate::arguments::{ListOptions, RunOptions, TraceOptions};
 use forebay_command::Failure;
 use forebay_command::{output, progress};
 
@@ -23,19 +23,8 @@ const COUNTS: &str = "counts";
 /// Where the report goes by default.
 const OUT: &str = "forebay-lab";
 
-/// Runs the lab's subcommand.
-pub fn run(options: &LabOptions) -> Result<(), Failure> {
-    match &options.command {
-        LabCommand::List(options) => {
-            list(options);
-            Ok(())
-        }
-        LabCommand::Run(options) => measure(options),
-        LabCommand::Trace(options) => replay(options),
-    }
-}
-
-fn list(options: &LabListOptions) {
+/// Names every figure.
+pub fn list(options: &ListOptions) {
     let figures = figures::all();
     if options.json {
         let list: Vec<Value> = figures
@@ -54,7 +43,7 @@ fn list(options: &LabListOptions) {
     ));
 }
 
-fn scope(options: &LabRunOptions) -> Scope {
+fn scope(options: &RunOptions) -> Scope {
     let mut scope = match options.quick {
         true => Scope::quick(options.seed),
         false => Scope::full(options.seed),
@@ -73,7 +62,8 @@ fn choose(scope: &mut Scope, engines: &[EngineName]) {
     }
 }
 
-fn measure(options: &LabRunOptions) -> Result<(), Failure> {
+/// Measures figures and writes the report.
+pub fn measure(options: &RunOptions) -> Result<(), Failure> {
     let has_counts = options
         .figures
         .iter()
@@ -124,13 +114,13 @@ fn measure(options: &LabRunOptions) -> Result<(), Failure> {
 }
 
 /// Replays a trace and prints a row for each engine.
-fn replay(options: &LabTraceOptions) -> Result<(), Failure> {
+pub fn replay(options: &TraceOptions) -> Result<(), Failure> {
     let trace = Trace::open(
         &options.file,
-        &TraceOptions {
+        &workload::TraceOptions {
             device: options.device.clone(),
             requests_max: options.requests.unwrap_or(u64::MAX),
-            ..TraceOptions::default()
+            ..workload::TraceOptions::default()
         },
     );
     // The failure is not one of a foreign or damaged pool.
@@ -189,7 +179,7 @@ fn measure_cells(
 }
 
 /// Writes the files and prints the outcome.
-fn print(options: &LabRunOptions, report: &Report<'_>) -> Result<(), Failure> {
+fn print(options: &RunOptions, report: &Report<'_>) -> Result<(), Failure> {
     let out = match (&options.out, options.json) {
         (Some(out), _) => Some(out.as_path()),
         (None, true) => None,

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex};
 use forebay_serve::{VhostUserOptions, VhostUserServer, VhostUserStats};
 use serde_json::{Value, json};
 
-use super::service::{Served, lock};
-use forebay_command::Failure;
-use forebay_command::json_path;
+use super::{Served, lock};
+use crate::{Failure, json_path};
 
 /// Every queue is a thread while a guest uses it; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;
@@ -38,7 +37,7 @@ impl VhostFrontEnds {
     /// Offers a disk at a socket.
     ///
     /// Errors: the socket cannot be made there.
-    pub fn open(&self, served: &Served, socket: &Path) -> Result<(), Failure> {
+    pub fn open<T>(&self, served: &Served<T>, socket: &Path) -> Result<(), Failure> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let options = VhostUserOptions {
             queues: self.queues.unwrap_or(processors.min(QUEUES_MAX) as u16),

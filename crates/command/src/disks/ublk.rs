@@ -10,17 +10,11 @@ use std::sync::{Arc, Mutex};
 use forebay_serve::ublk::{UblkOptions, UblkServer};
 use serde_json::{Value, json};
 
-use super::service::{Served, lock};
-use super::store::{Core, Store};
-use crate::config::UblkNumber;
-use forebay_command::Failure;
-use forebay_command::json_path;
+use super::{Served, UblkNumber, lock};
+use crate::{Failure, json_path};
 
 /// Every queue is a thread; more than a few do not make a memory faster.
 const QUEUES_MAX: usize = 4;
-
-/// Of a device that no later daemon takes over.
-const NO_IDENTITY: u64 = 0;
 
 /// The block devices, each with its disk's name.
 #[derive(Default)]
@@ -34,16 +28,12 @@ impl UblkFrontEnds {
     /// daemon left behind.
     ///
     /// Errors: no ublk here, or what the driver says.
-    pub fn open(&self, store: &Store, served: &Served, number: UblkNumber) -> Result<(), Failure> {
+    pub fn open<T>(&self, served: &Served<T>, number: UblkNumber) -> Result<(), Failure> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let options = UblkOptions {
             number: number.0,
             queues: processors.min(QUEUES_MAX) as u16,
-            identity: match (store, &served.core) {
-                (Store::Pool(pool), Core::Volume(volume)) => identity(&pool.uuid(), volume.id()),
-                // A design's region has no name of its own: what an earlier daemon left is not known.
-                _ => NO_IDENTITY,
-            },
+            identity: served.ublk_identity,
         };
         let server = UblkServer::start(Arc::clone(&served.disk) as _, &options)
             .map_err(|error| Failure::Failed(format!("{}: {error}", served.name)))?;
@@ -134,37 +124,5 @@ impl UblkFrontEnds {
             json_path::with(front_end, "address", server.path())
         };
         front_ends.iter().map(describe).collect()
-    }
-}
-
-/// What tells this disk from every other in the driver's memory: never 0, which is no identity.
-/// Pools have random identifiers.
-fn identity(pool: &[u8; 16], volume: u32) -> u64 {
-    // An odd factor loses nothing: different volumes of a pool stay different.
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let (halves, _) = pool.as_chunks::<8>();
-    let mix = |mixed: u64, half: &[u8; 8]| {
-        mixed.rotate_left(29).wrapping_mul(FACTOR) ^ u64::from_le_bytes(*half)
-    };
-    let mixed = halves.iter().fold(0, mix);
-    mixed
-        .wrapping_add((u64::from(volume) + 1).wrapping_mul(FACTOR))
-        .max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn disks_are_told_apart() {
-        let pools = [[1; 16], [2; 16], *b"0123456789abcdef"];
-        let mut seen = std::collections::BTreeSet::new();
-        for pool in &pools {
-            for volume in 0..64 {
-                assert!(seen.insert(identity(pool, volume)));
-                assert_eq!(identity(pool, volume), identity(pool, volume));
-            }
-        }
     }
 }

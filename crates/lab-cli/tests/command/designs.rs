@@ -1,14 +1,16 @@
-//! The published designs behind the daemon: made, served through every front end, killed, recovered, and
-//! what they are refused.
+//! The published designs as disks: made, served through every front end, killed, recovered, and what is
+//! refused.
 
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use forebay::{Pool, PoolOptions};
+use forebay_serve::{Client, Request, control_path};
 use rustix::process::Signal;
 
-use crate::ending::{load, verify, wait_for};
-use crate::nbd::Client;
+use crate::load::{load, verify, wait_for};
+use crate::nbd;
 use crate::test_env::{DISK_BYTES, Daemon, TestEnv, skips_without_fuse};
 
 const DESIGNS: [&str; 4] = ["classic", "ubj", "tinca", "spindle"];
@@ -29,8 +31,9 @@ fn create(env: &TestEnv, design: &str) {
     assert!(made["slots"].as_u64().unwrap() > 1000, "{made}");
 }
 
+/// A daemon that exports the disk to NBD clients.
 fn serve(env: &TestEnv, design: &str) -> Daemon {
-    env.serve_nbd(&["--engine", design])
+    serve_with(env, design, &["--nbd", "NBD"])
 }
 
 fn kill(daemon: Daemon) {
@@ -46,7 +49,7 @@ fn each_design_serves_and_keeps_what_it_acknowledged() {
         let mode = std::fs::metadata(env.path("pool")).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600, "{design}");
         let daemon = serve(&env, design);
-        let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+        let mut client = nbd::Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
         let content = [design.as_bytes(), &[7; 9000]].concat();
         client.write(4090, &content).unwrap();
         let stat = env.ask(&["stat", "POOL"]);
@@ -62,7 +65,7 @@ fn each_design_serves_and_keeps_what_it_acknowledged() {
         kill(daemon);
 
         let daemon = serve(&env, design);
-        let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+        let mut client = nbd::Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
         assert_eq!(client.read(4090, content.len()).unwrap(), content);
         env.ask(&["flush", "POOL"]);
         let mut found = vec![0; content.len()];
@@ -73,7 +76,7 @@ fn each_design_serves_and_keeps_what_it_acknowledged() {
         drop(client);
         daemon.end();
         let daemon = serve(&env, design);
-        let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
+        let mut client = nbd::Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
         assert_eq!(client.read(4090, content.len()).unwrap(), content);
         drop(client);
         daemon.end();
@@ -128,93 +131,136 @@ fn a_design_is_mounted_and_offered_to_guests_as_well() {
 }
 
 fn serve_with(env: &TestEnv, design: &str, more: &[&str]) -> Daemon {
-    let all = ["--pool", "POOL", "--backing", "BACKING", "--engine", design];
-    env.serve_with(&[&all, more].concat())
-}
-
-#[test]
-fn what_belongs_to_the_engine_forebay_is_refused_by_name() {
-    let env = TestEnv::new();
-    create(&env, "classic");
-    let daemon = serve(&env, "classic");
-    env.make_image("second.img");
-    for command in [
-        &["attach", "POOL", "--backing", "./second.img"][..],
-        &["detach", "POOL", "disk.img"],
-        &["set", "POOL", "--dirty-low", "10"],
-        &["resize", "POOL", "--volume", "disk.img"],
-        &["fault", "POOL", "flip-bit", "disk.img", "--block", "1"],
-        &["top", "POOL", "--once"],
-    ] {
-        let refused = env.run(command);
-        assert_eq!(refused.code, 2, "{command:?}: {}", refused.stderr);
-        let says =
-            refused.stderr.contains("the engine classic") && refused.stderr.contains("forebay");
-        assert!(says, "{command:?}: {}", refused.stderr);
-    }
-    let second = env.run(&[
-        "serve",
-        "--pool",
+    let all = [
+        "--memory",
         "POOL",
         "--backing",
         "BACKING",
         "--engine",
-        "classic",
+        design,
+    ];
+    env.serve_with(&[&all, more].concat())
+}
+
+#[test]
+fn what_an_engine_does_not_know_is_refused_by_name() {
+    let env = TestEnv::new();
+    create(&env, "classic");
+    let daemon = serve(&env, "classic");
+    let control = control_path(&env.path("pool"));
+    for command in ["attach", "detach", "set", "grow-volume", "fault", "sample"] {
+        let mut client = Client::connect(&control).unwrap().unwrap();
+        let refused = client.request(&Request::new(command), |_| true);
+        let refused = refused.unwrap_err().to_string();
+        let says = refused.contains("the engine classic") && refused.contains(command);
+        assert!(says, "{command}: {refused}");
+    }
+    let serve = [
+        "serve",
+        "--memory",
+        "POOL",
+        "--backing",
+        "BACKING",
         "--nbd",
         "NBD",
-    ]);
+    ];
+    let second = env.run(&serve);
     assert_eq!(second.code, 4, "{}", second.stderr);
+    daemon.end();
+    assert_eq!(env.run(&["stat", "POOL"]).code, 5);
+}
+
+#[test]
+fn which_design_a_memory_holds_is_found_and_need_not_be_named() {
+    let env = TestEnv::new();
+    create(&env, "ubj");
+    let arguments = ["--memory", "POOL", "--backing", "BACKING", "--nbd", "NBD"];
+    let daemon = env.serve_with(&[&arguments[..], &["--name", "named"]].concat());
+    let stat = env.ask(&["stat", "POOL"]);
+    assert_eq!(stat["engine"], "ubj");
+    assert_eq!(stat["volumes"][0]["name"], "named");
     daemon.end();
 }
 
 #[test]
-fn another_engine_another_disk_or_a_pool_is_refused() {
+fn another_engine_or_another_disk_is_refused() {
     let env = TestEnv::new();
     create(&env, "classic");
     let image = std::fs::File::create(env.path("larger.img")).unwrap();
     image.set_len(2 * DISK_BYTES).unwrap();
     env.make_image("same-size.img");
-    let serve = ["serve", "--pool", "POOL", "--nbd", "NBD"];
+    let serve = ["serve", "--memory", "POOL", "--nbd", "NBD"];
     for (more, says) in [
         (
             &["--backing", "BACKING", "--engine", "ubj"][..],
             "a cache of the engine classic, not of ubj",
         ),
-        (&["--backing", "BACKING"], "--engine classic"),
         (
             &["--backing", "./larger.img", "--engine", "classic"],
             "a cache of a disk of 16777216 bytes",
         ),
-        (
-            &["--backing", "./same-size.img", "--engine", "classic"],
-            "a cache of another disk",
-        ),
+        (&["--backing", "./same-size.img"], "a cache of another disk"),
     ] {
         let refused = env.run(&[&serve[..], more].concat());
         assert_eq!(refused.code, 3, "{more:?}: {}", refused.stderr);
         let says = refused.stderr.contains(says);
         assert!(says, "{}", refused.stderr);
     }
-    for command in ["info", "check"] {
-        let refused = env.run(&[command, "POOL"]);
-        assert_eq!(refused.code, 3, "{}", refused.stderr);
-        let says = refused.stderr.contains("--engine classic");
-        assert!(says, "{}", refused.stderr);
-    }
-    let pool = TestEnv::with_pool();
-    let refused =
-        pool.run(&[&serve[..], &["--backing", "BACKING", "--engine", "classic"]].concat());
+    std::fs::write(env.path("pool"), [7; 65536]).unwrap();
+    let refused = env.run(&[&serve[..], &["--backing", "BACKING"]].concat());
     assert_eq!(refused.code, 3, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("forebay-lab create"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]
-fn arguments_that_make_no_sense_for_a_design_are_refused() {
+fn a_pool_of_forebay_is_never_overwritten_nor_taken_for_a_cache() {
+    let env = TestEnv::new();
+    let options = PoolOptions::new(env.path("pool"), 8 << 20);
+    Pool::create(&options).unwrap().close().unwrap();
+    let before = std::fs::read(env.path("pool")).unwrap();
+    let create = ["create", "POOL", "--size", "8M", "--engine", "tinca"];
+    let create = [&create[..], &["--backing", "BACKING"]].concat();
+    let forced = [&create[..], &["--force", "--accept-stale"]].concat();
+    let serve = [
+        "serve",
+        "--memory",
+        "POOL",
+        "--backing",
+        "BACKING",
+        "--nbd",
+        "NBD",
+    ];
+    let named = [&serve[..], &["--engine", "tinca", "--accept-stale"]].concat();
+    for command in [&create[..], &forced, &serve, &named] {
+        let refused = env.run(command);
+        assert_eq!(refused.code, 3, "{command:?}: {}", refused.stderr);
+        let says = refused.stderr.contains("a pool of Forebay") && refused.stderr.contains("/pool");
+        assert!(says, "{command:?}: {}", refused.stderr);
+        assert!(
+            std::fs::read(env.path("pool")).unwrap() == before,
+            "{command:?}"
+        );
+    }
+    // While it is in use as well.
+    let pool = Pool::open(&[env.path("pool")]).unwrap();
+    let refused = env.run(&forced);
+    assert_eq!(refused.code, 3, "{}", refused.stderr);
+    pool.close().unwrap();
+    Pool::open(&[env.path("pool")]).unwrap().close().unwrap();
+}
+
+#[test]
+fn arguments_that_make_no_sense_are_refused() {
     let env = TestEnv::new();
     let image = std::fs::File::create(env.path("odd.img")).unwrap();
     image.set_len(DISK_BYTES + 512).unwrap();
     let create = ["create", "POOL", "--size", "8M"];
-    let serve = ["serve", "--pool", "POOL", "--nbd", "NBD"];
-    let tinca = ["--engine", "classic", "--backing", "BACKING"];
+    let serve = ["serve", "--memory", "POOL"];
+    let classic = ["--engine", "classic", "--backing", "BACKING"];
     let odd = ["--engine", "classic", "--backing", "./odd.img"];
     for (command, code, part) in [
         (
@@ -225,31 +271,21 @@ fn arguments_that_make_no_sense_for_a_design_are_refused() {
         (
             [&create[..], &["--backing", "BACKING"]].concat(),
             2,
-            "--backing",
+            "--engine",
         ),
         (
             [&create[..], &["--engine", "abacus"]].concat(),
             2,
             "spindle",
         ),
-        ([&create[..], &tinca, &["--strict"]].concat(), 2, "--strict"),
-        ([&create[..], &tinca, &["--test"]].concat(), 2, "--test"),
+        (
+            [&create[..], &["--engine", "forebay"]].concat(),
+            2,
+            "the command forebay",
+        ),
         ([&create[..], &odd].concat(), 1, "whole blocks"),
-        (
-            [&serve[..], &["--engine", "classic"]].concat(),
-            2,
-            "--backing",
-        ),
-        (
-            [&serve[..], &tinca, &["--dirty-low", "9"]].concat(),
-            2,
-            "--dirty-low",
-        ),
-        (
-            [&serve[..], &tinca, &["--pool", "./two"]].concat(),
-            2,
-            "--pool",
-        ),
+        ([&serve[..], &["--nbd", "NBD"]].concat(), 2, "--backing"),
+        ([&serve[..], &classic].concat(), 2, "--nbd"),
     ] {
         let refused = env.run(&command);
         assert_eq!(refused.code, code, "{command:?}: {}", refused.stderr);
@@ -260,10 +296,12 @@ fn arguments_that_make_no_sense_for_a_design_are_refused() {
         );
     }
     assert!(!env.path("pool").exists());
-    std::fs::write(env.path("pool"), "somebody's letters").unwrap();
-    let refused = env.run(&[&create[..], &tinca].concat());
+    std::fs::write(env.path("pool"), "private letters").unwrap();
+    let refused = env.run(&[&create[..], &classic].concat());
     assert_eq!(refused.code, 3, "{}", refused.stderr);
     assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
     let letters = std::fs::read(env.path("pool")).unwrap();
-    assert_eq!(letters, b"somebody's letters");
+    assert_eq!(letters, b"private letters");
+    let forced = env.run(&[&create[..], &classic, &["--force"]].concat());
+    assert_eq!(forced.code, 0, "{}", forced.stderr);
 }

@@ -1,15 +1,13 @@
-//! The region of a published design, made with `forebay create --engine` and served with
-//! `forebay serve --engine`: how both go about it.
+//! The region that a published design has for its memory: made, opened, and left in order. A pool of Forebay
+//! is never taken for one, nor overwritten.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use forebay::{Backing, MediaKind, Region};
+use forebay_command::{Failure, Trust};
 use forebay_lab::Engine;
 use forebay_lab::engines::{self, EngineName, EngineOptions, JournalMode};
-
-use forebay_command::Failure;
-use forebay_command::Trust;
 
 /// What the designs are served with.
 fn options(accept_stale: bool) -> EngineOptions {
@@ -22,7 +20,7 @@ fn options(accept_stale: bool) -> EngineOptions {
 }
 
 /// Makes an empty cache of the disk behind `backing` on a new region of `size_bytes`. What exists
-/// there is overwritten with `force` only.
+/// there is overwritten with `force` only, and a pool of Forebay not even then.
 ///
 /// Errors: something is there already; the sizes do not fit; no room. A file that was made for it is
 /// removed again.
@@ -34,6 +32,11 @@ pub fn create(
     backing: &Path,
     accepts_stale: bool,
 ) -> Result<(Box<dyn Engine>, MediaKind), Failure> {
+    refuse_pool(
+        region,
+        trust,
+        "name another file for the engine's memory; if the pool is not needed any more, remove it first",
+    )?;
     let backing = open_backing(backing)?;
     if !accepts_stale {
         // Before a file that `force` replaces is gone.
@@ -52,21 +55,59 @@ pub fn create(
     Ok((engine, kind))
 }
 
-/// Opens the cache that a region holds, and recovers it; also says where the disk behind it is.
+/// A cache that is open.
+pub struct Opened {
+    /// Which design it is.
+    pub name: EngineName,
+    /// The cache.
+    pub engine: Arc<dyn Engine>,
+    /// Where the disk behind it is.
+    pub backing: PathBuf,
+}
+
+/// Opens the cache that a region holds, of the design `name` if one is asked for, and recovers it.
 ///
 /// Errors: the region holds something else, or the cache of another disk; it is in use.
 pub fn open(
-    name: EngineName,
-    (region, trust): (&Path, Trust),
+    name: Option<EngineName>,
+    (path, trust): (&Path, Trust),
     backing: &Path,
     accepts_stale: bool,
-) -> Result<(Arc<dyn Engine>, PathBuf), Failure> {
+) -> Result<Opened, Failure> {
+    refuse_pool(
+        path,
+        trust,
+        "serve it with forebay serve; forebay-lab create makes the memory of an engine",
+    )?;
     // The region first: where both are in use, its error names the process that serves them.
-    let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
-    let backing = open_backing(backing)?;
-    let path = backing.identity().path;
-    let engine = engines::open(name, region, backing, &options(accepts_stale))?;
-    Ok((engine.into(), path))
+    let region = Region::open(path, &trust.region()).map_err(forebay::Error::from)?;
+    let name = name.or_else(|| engines::found_on(&region)).ok_or_else(|| {
+        Failure::Damaged(format!(
+            "{}: it is no cache of a published design; make one with forebay-lab create",
+            path.display()
+        ))
+    })?;
+    let disk = open_backing(backing)?;
+    let backing = disk.identity().path;
+    let engine = engines::open(name, region, disk, &options(accepts_stale))?.into();
+    Ok(Opened {
+        name,
+        engine,
+        backing,
+    })
+}
+
+/// Errors: a pool of Forebay is there, which is left as it is; `todo` says what to do instead.
+fn refuse_pool(path: &Path, trust: Trust, todo: &str) -> Result<(), Failure> {
+    // What cannot be looked at is refused by what comes next.
+    let found = Region::open_read_only_with(path, &trust.region()).ok();
+    match found.as_ref().is_some_and(forebay::holds_pool) {
+        true => Err(Failure::Damaged(format!(
+            "{}: it is a pool of Forebay; {todo}",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// The daemon ends, and nothing is dirty in the design on `region`: the disk is whole, and says so.
@@ -75,23 +116,6 @@ pub fn open(
 pub fn end((region, trust): (&Path, Trust), backing: &Path) -> Result<(), Failure> {
     let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
     Ok(engines::end(&region, &open_backing(backing)?)?)
-}
-
-/// Why a pool could not be opened, in better words where the published designs explain it: what `path`
-/// holds is one of theirs.
-pub fn explain(error: forebay::Error, path: &Path, trust_owner: bool) -> Failure {
-    let is_refused = matches!(error, forebay::Error::Refused { .. });
-    let region = is_refused
-        .then(|| Region::open_read_only_with(path, &Trust { trust_owner }.region()).ok())
-        .flatten();
-    match region.as_ref().and_then(engines::found_on) {
-        Some(design) => Failure::Damaged(format!(
-            "{}: it is no pool but a cache of the engine {design}; serve it with `forebay serve --engine \
-             {design}`",
-            path.display()
-        )),
-        None => error.into(),
-    }
 }
 
 /// The disk behind.
@@ -103,7 +127,7 @@ fn open_backing(path: &Path) -> Result<Backing, Failure> {
     if size_bytes == 0 || !size_bytes.is_multiple_of(block_bytes) {
         return Err(Failure::Failed(format!(
             "{} has {size_bytes} bytes, and the published designs cache whole blocks of \
-             {block_bytes} only; give it whole ones with truncate, or use the engine forebay",
+             {block_bytes} only; give it whole ones with truncate",
             path.display()
         )));
     }

@@ -1,0 +1,288 @@
+//! The command line of `forebay-lab`: every option, with examples.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use forebay_command::disks::DiskSettings;
+use forebay_command::{LogFormat, LogLevel, Trust, failure, size};
+use forebay_lab::disk::DiskKind;
+use forebay_lab::engines::EngineName;
+use forebay_serve::nbd::NbdAddress;
+
+/// The published NVM caches beside Forebay: their figures measured again, and each of them served as a disk.
+#[derive(Debug, Parser)]
+#[command(name = "forebay-lab", version, after_help = after_help())]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+fn after_help() -> String {
+    let codes: Vec<String> = failure::EXIT_CODES
+        .iter()
+        .map(|(code, meaning)| format!("  {code}  {meaning}"))
+        .collect();
+    format!(
+        "Exit codes:
+{}
+
+Examples, a figure of a paper, and a paper's cache under an ext4 of your own:
+  forebay-lab list
+  forebay-lab run tinca-7 --quick --out report
+  forebay-lab create /dev/shm/forebay/tinca --size 256M --engine tinca --backing disk.img
+  forebay-lab serve --memory /dev/shm/forebay/tinca --backing disk.img --fuse /mnt/forebay",
+        codes.join("\n")
+    )
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Name every figure and what it shows.
+    List(ListOptions),
+    /// Measure figures, or the counts of every engine and workload.
+    Run(RunOptions),
+    /// Replay a block trace of a real machine on the engines.
+    Trace(TraceOptions),
+    /// Make the cache of a published design, for one disk.
+    Create(CreateOptions),
+    /// Serve that disk over NBD, FUSE or vhost-user until told to stop.
+    Serve(Box<ServeOptions>),
+    /// Ask a running forebay-lab serve for its counters.
+    Stat(AskOptions),
+    /// Have it write everything dirty back to the disk and sync it.
+    Flush(AskOptions),
+    /// Print the completions of a shell.
+    Completions(CompletionsOptions),
+    /// Write the man pages.
+    #[command(hide = true)]
+    Man(ManOptions),
+}
+
+/// A cache to make.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  truncate -s 1G disk.img
+  forebay-lab create /dev/shm/forebay/tinca --size 256M --engine tinca --backing disk.img
+
+The engines are classic, ubj, tinca and spindle. A pool of Forebay is never overwritten.")]
+pub struct CreateOptions {
+    /// The file or device that is to be its memory.
+    pub memory: PathBuf,
+    /// Size of the memory, like 512M or 1G.
+    #[arg(long, value_parser = size::parse)]
+    pub size: u64,
+    /// Which published design.
+    #[arg(long, value_name = "NAME", value_parser = design)]
+    pub engine: EngineName,
+    /// The image file or block device whose blocks it will hold, for good.
+    #[arg(long, value_name = "PATH")]
+    pub backing: PathBuf,
+    /// Overwrite what is there, unless it is a pool of Forebay.
+    #[arg(long)]
+    pub force: bool,
+    /// Go on although the mark says that the newest data of the disk is elsewhere: what that cache had is
+    /// given up.
+    #[arg(long)]
+    pub accept_stale: bool,
+    /// Whose memory is taken.
+    #[command(flatten)]
+    pub trust: Trust,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A cache to serve.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab create /dev/shm/forebay/tinca --size 256M --engine tinca --backing disk.img
+  forebay-lab serve --memory /dev/shm/forebay/tinca --backing disk.img --nbd unix:/run/tinca.nbd
+
+It may be killed at any time; the next one recovers. The first SIGTERM, SIGHUP or Ctrl-C ends it in order, \
+and waits for a disk that is in use until the deadline; the second ends at once. What is dirty stays in the \
+memory, and forebay-lab flush writes it back.")]
+pub struct ServeOptions {
+    /// The file or device that forebay-lab create has made.
+    #[arg(long, value_name = "PATH")]
+    pub memory: PathBuf,
+    /// Which design it has to hold [default: the one that it holds].
+    #[arg(long, value_name = "NAME", value_parser = design)]
+    pub engine: Option<EngineName>,
+    /// The disk.
+    #[command(flatten)]
+    pub disk: DiskSettings,
+    /// Listen for NBD clients: unix:PATH or tcp:HOST:PORT. May be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    pub nbd: Vec<NbdAddress>,
+    /// Queues of the disk over vhost-user [default: one for each processor, up to 4].
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub vhost_user_queues: Option<u16>,
+    /// Threads that serve requests of a FUSE disk.
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+    /// Go on although the mark says that the newest data of the disk is elsewhere: what that cache had is
+    /// given up.
+    #[arg(long)]
+    pub accept_stale: bool,
+    /// Whose memory is taken.
+    #[command(flatten)]
+    pub trust: Trust,
+    /// Seconds that ending may take before it is done at once [default: 30].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
+    pub shutdown_deadline: Option<u64>,
+    /// How log lines on standard error look [default: text].
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+    /// What is worth a log line [default: info].
+    #[arg(long, value_enum)]
+    pub log_level: Option<LogLevel>,
+}
+
+/// A cache that is served.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab stat /dev/shm/forebay/tinca --json
+  forebay-lab flush /dev/shm/forebay/tinca")]
+pub struct AskOptions {
+    /// Its memory.
+    pub memory: PathBuf,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which shell.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab completions bash > /etc/bash_completion.d/forebay-lab")]
+pub struct CompletionsOptions {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Where the man pages go.
+#[derive(Debug, Args)]
+pub struct ManOptions {
+    /// The directory; it is made where it is missing.
+    pub directory: PathBuf,
+}
+
+/// The name of an engine that is not Forebay's own.
+fn design(text: &str) -> Result<EngineName, String> {
+    match text.parse() {
+        Ok(EngineName::Forebay) => {
+            Err("a pool of Forebay is made and served by the command forebay".into())
+        }
+        Ok(name) => Ok(name),
+        Err(_) => Err(format!(
+            "there is no design {text}; there are classic, ubj, tinca and spindle"
+        )),
+    }
+}
+
+/// How to list.
+#[derive(Debug, Args)]
+pub struct ListOptions {
+    /// Print one JSON list.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to measure.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A figure is named like tinca-7a; tinca-7 is its three panels, tinca all of that paper,
+all everything. counts is a row for each engine and workload.
+
+Examples:
+  forebay-lab run all --quick --out report
+  forebay-lab run spindle-5a --engines tinca,spindle,forebay
+  forebay-lab run counts --quick --json"
+)]
+pub struct RunOptions {
+    /// Figures by name or by the beginning of it, all, or counts.
+    #[arg(required = true, value_name = "FIGURE")]
+    pub figures: Vec<String>,
+    /// Smaller sizes, fewer places, shorter times.
+    #[arg(long)]
+    pub quick: bool,
+    /// Print JSON and nothing else; files are then written only with --out.
+    #[arg(long)]
+    pub json: bool,
+    /// Where lab.html, lab.json and lab.csv are written.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Only these engines, like tinca,spindle,forebay.
+    #[arg(long, value_delimiter = ',', value_name = "ENGINE")]
+    pub engines: Vec<EngineName>,
+    /// The same seed makes the same work.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Divide the papers' sizes by this instead.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16384))]
+    pub scale: Option<u32>,
+    /// Where the memory to measure is made; nothing stays there.
+    #[arg(long, default_value = "/dev/shm")]
+    pub directory: PathBuf,
+}
+
+/// What to replay.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The file is what blkparse prints, or CSV: with a heading that names op, offset_bytes and
+length_bytes, or as the traces of MSR Cambridge. What is written is fresh bytes.
+
+Examples:
+  forebay-lab trace requests.csv --engines tinca,forebay
+  blkparse -i sda > sda.txt && forebay-lab trace sda.txt --size 256M --disk hdd"
+)]
+pub struct TraceOptions {
+    /// The trace.
+    pub file: PathBuf,
+    /// Only these engines, like tinca,spindle,forebay.
+    #[arg(long, value_delimiter = ',', value_name = "ENGINE")]
+    pub engines: Vec<EngineName>,
+    /// Size of the cache.
+    #[arg(long, default_value = "64M", value_parser = size::parse)]
+    pub size: u64,
+    /// The disk to imitate: ssd, hdd or none.
+    #[arg(long, default_value = "ssd", value_parser = disk_kind)]
+    pub disk: DiskKind,
+    /// Requests in a hundred that fill the cache first and are not measured.
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u8).range(0..=99))]
+    pub warm_up: u8,
+    /// The device to take of the trace, as it is written there; the first request's if not said.
+    #[arg(long)]
+    pub device: Option<String>,
+    /// Take so many requests at most.
+    #[arg(long, value_name = "NUMBER")]
+    pub requests: Option<u64>,
+    /// The same seed writes the same bytes.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the memory to measure is made; nothing stays there.
+    #[arg(long, default_value = "/dev/shm")]
+    pub directory: PathBuf,
+    /// Print one JSON list and nothing else.
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn disk_kind(text: &str) -> Result<DiskKind, String> {
+    let kinds = [DiskKind::Ssd, DiskKind::Hdd, DiskKind::None];
+    let found = kinds.into_iter().find(|kind| kind.as_str() == text);
+    found.ok_or_else(|| format!("there is no disk {text}; there are ssd, hdd and none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+}
