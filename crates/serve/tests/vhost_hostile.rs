@@ -370,7 +370,10 @@ fn one_queue_outside_of_the_memory_does_not_keep_others_from_running() {
 
 /// Sends a message with a descriptor and says what comes back before the connection ends.
 fn send_with(socket: &Path, message: &[u8], descriptor: impl AsFd) -> Vec<u8> {
-    let mut stream = UnixStream::connect(socket).unwrap();
+    send_more_with(UnixStream::connect(socket).unwrap(), message, descriptor)
+}
+
+fn send_more_with(mut stream: UnixStream, message: &[u8], descriptor: impl AsFd) -> Vec<u8> {
     let mut space = [std::mem::MaybeUninit::uninit(); 64];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = [descriptor.as_fd()];
@@ -381,6 +384,37 @@ fn send_with(socket: &Path, message: &[u8], descriptor: impl AsFd) -> Vec<u8> {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     answer
+}
+
+/// As User Mode Linux 6.1 does, which always sends room for two regions.
+#[test]
+fn memory_with_room_for_more_regions_than_there_are_is_taken() {
+    let rig = rig();
+    let guest = Guest::shake_hands(&rig.socket(), 1, u64::MAX);
+    let (region, file) = (guest.region_info(), guest.file.try_clone().unwrap());
+    drop(guest);
+    rig.wait_for_no_client();
+    let needs_reply = 1 | 8;
+    let mut stream = UnixStream::connect(rig.socket()).unwrap();
+    let mut acknowledged = [16, 1, 8].map(u32::to_ne_bytes).concat();
+    acknowledged.extend((1_u64 << 3).to_ne_bytes());
+    stream.write_all(&acknowledged).unwrap();
+    let mut table = [5, needs_reply, 8 + 2 * 32, 1, 0]
+        .map(u32::to_ne_bytes)
+        .concat();
+    let numbers = [
+        region.guest_phys_addr,
+        region.memory_size,
+        region.userspace_addr,
+        region.mmap_offset,
+    ];
+    table.extend(numbers.map(u64::to_ne_bytes).concat());
+    table.extend([0; 32]);
+    let answer = send_more_with(stream, &table, file);
+    let mut accepted = [5, 1 | 4, 8].map(u32::to_ne_bytes).concat();
+    accepted.extend([0; 8]);
+    assert_eq!(answer, accepted);
+    assert_serves(&rig);
 }
 
 #[test]
@@ -407,7 +441,7 @@ fn what_is_always_readable_is_no_kick() {
 
 /// Other guests, other disks and the daemon go on; the disk is as it was before the write.
 #[test]
-fn a_guest_whose_memory_file_shrinks_is_dropped_and_nobody_else_is() {
+fn a_guest_whose_memory_file_shrinks_is_dropped_and_no_other_is() {
     let (rig, other) = (rig(), rig());
     let mut neighbour = other.guest();
     let before = rig.content();

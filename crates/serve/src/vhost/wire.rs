@@ -1,7 +1,7 @@
 //! Messages on the socket: a header, a short payload, sometimes file descriptors.
 //!
 //! Guarantees: a length above [`PAYLOAD_BYTES_MAX`] is refused; descriptors that came with an
-//! unknown message are closed.
+//! unknown message are closed. Why it is not the `vhost` crate's: `docs/inside/front-ends.md`.
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
