@@ -12,7 +12,7 @@ pub mod server;
 use std::path::{Path, PathBuf};
 
 pub use client::{Client, ClientError};
-pub use protocol::{PROTOCOL_VERSION, Refusal, RefusalKind, Reply, Request};
+pub use protocol::{PROTOCOL_VERSION, Parameters, Refusal, RefusalKind, Reply, Request};
 pub use server::{ControlServer, Handler, Progress, bind_private_for};
 
 /// Where the daemon that serves the pool with this first member listens.

@@ -6,7 +6,9 @@
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 /// The version that this side speaks; a request of another one is refused with a message.
 pub const PROTOCOL_VERSION: u64 = 1;
@@ -17,6 +19,13 @@ pub const REQUEST_BYTES_MAX: u64 = 64 << 10;
 /// The longest answer: some hundred numbers for each of a pool's volumes.
 pub const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
+/// The parameters of a command, as both sides have them. They serialize as an object, and refuse
+/// unknown fields, so that a misspelt one is not silently ignored.
+pub trait Parameters: Serialize + DeserializeOwned {
+    /// The command's name.
+    const COMMAND: &'static str;
+}
+
 /// What a command asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -26,6 +35,27 @@ pub struct Request {
     pub parameters: Map<String, Value>,
 }
 
+/// A request as it is on the wire.
+#[derive(Serialize, Deserialize)]
+struct RequestLine {
+    #[serde(default = "own_version")]
+    version: Value,
+    #[serde(default)]
+    command: Value,
+    #[serde(flatten)]
+    parameters: Map<String, Value>,
+}
+
+fn own_version() -> Value {
+    PROTOCOL_VERSION.into()
+}
+
+/// A line: the value and a newline.
+fn line_of(value: &impl Serialize) -> String {
+    let line = serde_json::to_string(value).expect("its keys are texts");
+    line + "\n"
+}
+
 impl Request {
     /// A request without parameters.
     pub fn new(command: &str) -> Self {
@@ -33,6 +63,16 @@ impl Request {
             command: command.to_owned(),
             parameters: Map::new(),
         }
+    }
+
+    /// A request with a command's parameters.
+    pub fn of<P: Parameters>(parameters: &P) -> Self {
+        let mut request = Request::new(P::COMMAND);
+        match serde_json::to_value(parameters) {
+            Ok(Value::Object(fields)) => request.parameters = fields,
+            other => unreachable!("parameters are an object of texts and numbers: {other:?}"),
+        }
+        request
     }
 
     /// Adds a parameter; `null` is the same as none.
@@ -47,10 +87,11 @@ impl Request {
 
     /// The line, its newline included.
     pub fn to_line(&self) -> String {
-        let mut fields = self.parameters.clone();
-        fields.insert("version".into(), PROTOCOL_VERSION.into());
-        fields.insert("command".into(), self.command.clone().into());
-        format!("{}\n", Value::Object(fields))
+        line_of(&RequestLine {
+            version: own_version(),
+            command: self.command.clone().into(),
+            parameters: self.parameters.clone(),
+        })
     }
 
     /// Reads a line.
@@ -58,28 +99,22 @@ impl Request {
     /// Errors: not a JSON object, another version, no command.
     pub fn parse(line: &[u8]) -> Result<Self, Refusal> {
         let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
-        let value: Value = serde_json::from_slice(line)
-            .map_err(|error| malformed(format!("the request is not a line of JSON: {error}")))?;
-        let Value::Object(mut parameters) = value else {
-            return Err(malformed("the request is not a JSON object".into()));
-        };
-        match parameters.remove("version") {
-            None => {}
-            Some(version) if version == PROTOCOL_VERSION => {}
-            Some(version) => {
-                return Err(Refusal::new(
-                    RefusalKind::Version,
-                    format!(
-                        "the daemon speaks version {PROTOCOL_VERSION} of the protocol, the request \
-                         version {version}; use the command that came with the daemon"
-                    ),
-                ));
-            }
+        let line: RequestLine = serde_json::from_slice(line)
+            .map_err(|error| malformed(format!("the request is not a JSON object: {error}")))?;
+        if line.version != PROTOCOL_VERSION {
+            return Err(Refusal::new(
+                RefusalKind::Version,
+                format!(
+                    "the daemon speaks version {PROTOCOL_VERSION} of the protocol, the request \
+                     version {}; use the command that came with the daemon",
+                    line.version
+                ),
+            ));
         }
-        match parameters.remove("command") {
-            Some(Value::String(command)) => Ok(Request {
+        match line.command {
+            Value::String(command) => Ok(Request {
                 command,
-                parameters,
+                parameters: line.parameters,
             }),
             _ => Err(malformed("the request has no \"command\"".into())),
         }
@@ -154,10 +189,27 @@ impl Request {
             })
         })
     }
+
+    /// The parameters, where this is the command `P`.
+    ///
+    /// Errors: one is missing, unknown, of another type or out of range.
+    pub fn parameters<P: Parameters>(&self) -> Result<P, Refusal> {
+        debug_assert_eq!(self.command, P::COMMAND);
+        let fields = Value::Object(self.parameters.clone());
+        serde_path_to_error::deserialize(fields).map_err(|error| {
+            let (path, command) = (error.path().to_string(), &self.command);
+            let place = match path.as_str() {
+                "." => command.clone(),
+                path => format!("\"{path}\" of {command}"),
+            };
+            Refusal::new(RefusalKind::Invalid, format!("{place}: {}", error.inner()))
+        })
+    }
 }
 
 /// Why the daemon did not do it, for a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum RefusalKind {
     /// The line is no request.
     Malformed,
@@ -177,35 +229,9 @@ pub enum RefusalKind {
     Cancelled,
     /// A backing's newest data is in another pool.
     Stale,
-    /// It was tried and failed.
+    /// It was tried and failed; or a kind that this side does not know.
+    #[serde(other)]
     Failed,
-}
-
-impl RefusalKind {
-    const ALL: [(RefusalKind, &str); 10] = [
-        (RefusalKind::Malformed, "malformed"),
-        (RefusalKind::Version, "version"),
-        (RefusalKind::UnknownCommand, "unknown-command"),
-        (RefusalKind::Invalid, "invalid"),
-        (RefusalKind::NotFound, "not-found"),
-        (RefusalKind::InUse, "in-use"),
-        (RefusalKind::Busy, "busy"),
-        (RefusalKind::Cancelled, "cancelled"),
-        (RefusalKind::Stale, "stale"),
-        (RefusalKind::Failed, "failed"),
-    ];
-
-    /// The name on the wire.
-    pub fn name(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(kind, _)| *kind == self);
-        found.map_or("failed", |(_, name)| name)
-    }
-
-    /// The kind of that name; what is not known failed.
-    pub fn of_name(name: &str) -> Self {
-        let found = Self::ALL.iter().find(|(_, known)| *known == name);
-        found.map_or(RefusalKind::Failed, |(kind, _)| *kind)
-    }
 }
 
 /// Why the daemon did not do it.
@@ -249,42 +275,57 @@ pub enum Reply {
     Refused(Refusal),
 }
 
+/// A reply as it is on the wire.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ReplyLine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<RefusalKind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ok: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    progress: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<u64>,
+}
+
+/// A field that is there, be it `null`.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
 impl Reply {
     /// The line, its newline included.
     pub fn to_line(&self) -> String {
-        let value = match self {
-            Reply::Progress(progress) => json!({"progress": progress}),
-            Reply::Done(result) => json!({"ok": true, "result": result}),
-            Reply::Refused(refusal) => json!({
-                "ok": false,
-                "version": PROTOCOL_VERSION,
-                "kind": refusal.kind.name(),
-                "error": refusal.message,
-            }),
-        };
-        format!("{value}\n")
+        let mut line = ReplyLine::default();
+        match self.clone() {
+            Reply::Progress(progress) => line.progress = Some(progress),
+            Reply::Done(result) => (line.ok, line.result) = (Some(true), Some(result)),
+            Reply::Refused(refusal) => {
+                (line.ok, line.version) = (Some(false), Some(PROTOCOL_VERSION));
+                (line.kind, line.error) = (Some(refusal.kind), Some(refusal.message));
+            }
+        }
+        line_of(&line)
     }
 
     /// Reads a line.
     ///
     /// Errors: it is not an answer of this protocol.
     pub fn parse(line: &[u8]) -> io::Result<Self> {
-        let mut value: Value = serde_json::from_slice(line)?;
-        if let Some(progress) = value.get_mut("progress") {
-            return Ok(Reply::Progress(progress.take()));
-        }
-        match value.get("ok").and_then(Value::as_bool) {
-            Some(true) => Ok(Reply::Done(
-                value.get_mut("result").map(Value::take).unwrap_or_default(),
-            )),
-            Some(false) => {
-                let text = |name| value.get(name).and_then(Value::as_str);
-                Ok(Reply::Refused(Refusal::new(
-                    RefusalKind::of_name(text("kind").unwrap_or_default()),
-                    text("error").unwrap_or("no reason given"),
-                )))
-            }
-            None => Err(io::Error::new(
+        let line: ReplyLine = serde_json::from_slice(line)?;
+        match (line.progress, line.ok) {
+            (Some(progress), _) => Ok(Reply::Progress(progress)),
+            (None, Some(true)) => Ok(Reply::Done(line.result.unwrap_or_default())),
+            (None, Some(false)) => Ok(Reply::Refused(Refusal {
+                kind: line.kind.unwrap_or(RefusalKind::Failed),
+                message: line.error.unwrap_or_else(|| "no reason given".into()),
+            })),
+            (None, None) => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
                 "the answer says neither ok nor progress; is it a Forebay daemon?",
             )),
@@ -320,23 +361,48 @@ pub fn read_line(reader: &mut impl BufRead, bytes_max: u64) -> io::Result<Option
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Attach {
+        backing: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        fuse: Option<String>,
+        threads: u64,
+    }
+
+    impl Parameters for Attach {
+        const COMMAND: &'static str = "attach";
+    }
 
     #[test]
     fn requests_come_back_as_they_went() {
-        let request = Request::new("attach")
-            .with("backing", "/srv/disk.img")
-            .with("fuse", None::<String>)
-            .with("threads", 4);
+        let attach = Attach {
+            backing: "/srv/disk.img".into(),
+            fuse: None,
+            threads: 4,
+        };
+        let request = Request::of(&attach);
         let line = request.to_line();
-        assert_eq!(Request::parse(line.as_bytes()), Ok(request.clone()));
-        assert_eq!(request.text("fuse"), Ok(None));
-        assert_eq!(request.number("threads"), Ok(Some(4)));
         assert_eq!(
-            request.number("backing").unwrap_err().kind,
-            RefusalKind::Invalid
+            line,
+            "{\"version\":1,\"command\":\"attach\",\"backing\":\"/srv/disk.img\",\"threads\":4}\n"
         );
-        let refusal = request.knows_only(&["backing", "fuse"]).unwrap_err();
-        assert!(refusal.message.contains("threads"), "{refusal}");
+        assert_eq!(Request::parse(line.as_bytes()), Ok(request.clone()));
+        assert_eq!(request.parameters(), Ok(attach));
+        for (wrong, expected) in [
+            (
+                request.clone().with("threads", "four"),
+                "\"threads\" of attach",
+            ),
+            (request.clone().with("thread", 4), "`thread`"),
+            (Request::new("attach").with("threads", 4), "`backing`"),
+        ] {
+            let refusal = wrong.parameters::<Attach>().unwrap_err();
+            assert_eq!(refusal.kind, RefusalKind::Invalid);
+            assert!(refusal.message.contains(expected), "{refusal}");
+        }
     }
 
     #[test]
@@ -344,19 +410,28 @@ mod tests {
         for reply in [
             Reply::Progress(json!({"dirty_blocks": 7})),
             Reply::Done(json!({"flushed": true})),
-            Reply::Refused(Refusal::new(RefusalKind::InUse, "somebody reads it")),
+            Reply::Refused(Refusal::new(RefusalKind::InUse, "it is mounted")),
         ] {
             assert_eq!(Reply::parse(reply.to_line().as_bytes()).unwrap(), reply);
         }
-        for (kind, name) in RefusalKind::ALL {
-            assert_eq!(RefusalKind::of_name(name), kind);
-            assert_eq!(kind.name(), name);
-        }
+        let refused = Reply::Refused(Refusal::new(RefusalKind::NotFound, "no"));
+        assert_eq!(
+            refused.to_line(),
+            "{\"error\":\"no\",\"kind\":\"not-found\",\"ok\":false,\"version\":1}\n"
+        );
+        assert_eq!(
+            Reply::Done(json!({})).to_line(),
+            "{\"ok\":true,\"result\":{}}\n"
+        );
+        let later = Reply::parse(b"{\"ok\": false, \"kind\": \"of-version-2\"}").unwrap();
+        assert!(matches!(later, Reply::Refused(refusal) if refusal.kind == RefusalKind::Failed));
     }
 
     #[test]
     fn another_version_is_refused_and_none_is_ours() {
         let refusal = Request::parse(b"{\"version\": 9, \"command\": \"stat\"}").unwrap_err();
+        assert_eq!(refusal.kind, RefusalKind::Version);
+        let refusal = Request::parse(b"{\"version\": null}").unwrap_err();
         assert_eq!(refusal.kind, RefusalKind::Version);
         assert!(Request::parse(b"{\"command\": \"stat\"}").is_ok());
     }

@@ -331,7 +331,7 @@ mod tests {
             match request.command.as_str() {
                 "stat" => Ok(json!({"reads": 7})),
                 "count" => {
-                    for step in 0..request.number("to")?.unwrap_or(3) {
+                    for step in 0..request.parameters["to"].as_u64().unwrap() {
                         progress.report(json!({"step": step}))?;
                     }
                     Ok(json!({}))
