@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_side_file_is_nobodys() {
+    fn a_new_side_file_names_no_pool() {
         let side = Backing::memory(SIDE_BYTES);
         assert_eq!(read_owner(&side).expect("read"), [0; 16]);
         write_owner(&side, &[7; 16]).expect("write");

@@ -11,7 +11,7 @@ use crate::metadata::FileId;
 /// Names, seen from the data.
 pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     /// The file's id, the one it has already or a new one (see [`crate::metadata::FileIds`]). When this
-    /// returns, recovery can find the file by it, until [`Naming::settled`].
+    /// returns, recovery can find the file by it, until [`Naming::left_pool`].
     ///
     /// # Errors
     /// The pool's; `ENOENT` if the inode has no name left.
@@ -22,7 +22,7 @@ pub(crate) trait Naming: Send + Sync + std::fmt::Debug {
     fn is_new(&self, descriptor: BorrowedFd<'_>) -> bool;
 
     /// The pool has nothing of this file any more: neither data nor a size.
-    fn settled(&self, id: FileId);
+    fn left_pool(&self, id: FileId);
 }
 
 /// What recovery of the names tells of a file that has data in the pool.

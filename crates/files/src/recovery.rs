@@ -389,7 +389,7 @@ fn gone(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::NotFound,
         format!(
-            "{name}: the pool has acknowledged data of this file, but it is gone and nobody removed it \
+            "{name}: the pool has acknowledged data of this file, but it is gone, and was not removed \
              through Forebay; put it back under this name, or {SAVE_LOST}"
         ),
     )
@@ -450,7 +450,7 @@ fn save_to(lost_and_found: &Path, id: FileId) -> io::Result<(PathBuf, OwnedFd)> 
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
             format!(
-                "{}: somebody else's file is there; move it away",
+                "{}: a file that is not ours is there; move it away",
                 path.display()
             ),
         ));

@@ -234,7 +234,7 @@ fn a_write_behind_what_the_backing_can_hold_is_refused() {
 }
 
 #[test]
-fn saved_data_is_for_its_owner_only_and_in_nobody_elses_file() {
+fn saved_data_is_for_its_owner_only_and_in_no_other_users_file() {
     let place = tempfile::tempdir().expect("a directory");
     let pool = place.path().join("pool");
     let (path, _) = save_to(&pool, FileId(7)).expect("save");

@@ -1,7 +1,7 @@
 //! The files that the buffer knows: open ones, and closed ones that the pool has something of.
 //!
 //! A closed file stays known, with its descriptor, until there are many: then the ones closed longest
-//! ago are settled.
+//! ago are drained and leave the pool.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -237,13 +237,13 @@ impl Registry {
         oldest
     }
 
-    /// Settles files that were closed, and forgets those that were not opened meanwhile.
+    /// Drains files that were closed, and forgets those that were not opened meanwhile.
     fn let_go(&self, oldest: Vec<Closed>) {
         for closed in oldest {
             // Where the backing fails the file stays known, and with it what the pool has of it.
-            let settled = closed.content.settle();
+            let drained = closed.content.drain_and_leave();
             let mut files = self.lock();
-            if settled.is_err() {
+            if drained.is_err() {
                 files.closed.push_back((closed.identity, closed.closing));
                 continue;
             }

@@ -5,7 +5,7 @@
 //! synced may be in the backing alone. That must not undo a cut. The row says where
 //! and in which epoch; the backing is cut before anything else is done with it, unless the side file
 //! says that this cut is durable there (`cuts`). While a cut is not known to be durable, the row of the
-//! next one tells of both: which of them recovery repeats depends on what had been settled by then.
+//! next one tells of both: which of them recovery repeats depends on what was durable by then.
 
 use std::collections::BTreeSet;
 use std::io;

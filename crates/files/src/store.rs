@@ -187,7 +187,7 @@ impl VirtualStore {
                 };
             };
             while !target.write_back(part * self.segment_bytes + within, bytes)? {
-                self.settle_cut(&target)?;
+                self.make_cut_durable(&target)?;
             }
             self.touch(&target);
             Ok(())
@@ -195,7 +195,7 @@ impl VirtualStore {
     }
 
     /// Makes the file's cut durable, and known to be: from then on recovery does not cut it again.
-    pub(crate) fn settle_cut(&self, target: &Target) -> io::Result<()> {
+    pub(crate) fn make_cut_durable(&self, target: &Target) -> io::Result<()> {
         let Some(cut) = target.cut() else {
             return Ok(());
         };

@@ -128,7 +128,7 @@ impl Target {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if let Some(cut) = cut {
-            // While one is not settled nothing is written to the file, so the shorter one counts.
+            // While one is not durable nothing is written to the file, so the shorter one counts.
             let pending = self.cut().map_or(u64::MAX, |pending| pending.size_bytes);
             self.set_cut(Cut {
                 size_bytes: cut.size_bytes.min(pending),
@@ -168,9 +168,9 @@ impl Target {
     }
 
     /// This very cut is durable, or the row that tells of it is gone.
-    pub(crate) fn forget_cut(&self, settled: Cut) {
+    pub(crate) fn forget_cut(&self, durable: Cut) {
         let mut cut = self.lock_cut();
-        if *cut == Some(settled) {
+        if *cut == Some(durable) {
             *cut = None;
             self.has_cut.store(false, Ordering::Release);
         }
@@ -180,7 +180,7 @@ impl Target {
         self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes blocks of the pool, as far as the file reaches. False if a cut must be settled first.
+    /// Writes blocks of the pool, as far as the file reaches. False if a cut must be made durable first.
     pub(crate) fn write_back(&self, offset: u64, bytes: &[u8]) -> io::Result<bool> {
         let file = self
             .descriptor

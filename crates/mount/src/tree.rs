@@ -358,14 +358,14 @@ impl Tree {
     pub fn unlink(&self, parent: INodeNo, name: &OsStr) -> io::Result<()> {
         let losing = self.expect_loss(parent, name)?;
         let result = self.in_directory(parent, |directory| directory.unlink(name));
-        self.settle_loss(losing);
+        self.unpin_if_linked(losing);
         result
     }
 
     pub fn remove_directory(&self, parent: INodeNo, name: &OsStr) -> io::Result<()> {
         let losing = self.expect_loss(parent, name)?;
         let result = self.in_directory(parent, |directory| directory.remove_directory(name));
-        self.settle_loss(losing);
+        self.unpin_if_linked(losing);
         result
     }
 
@@ -382,7 +382,7 @@ impl Tree {
         let result = self.in_directory(parent, |directory| {
             directory.rename(name, to.directory(&self.buffer)?, new_name, flags)
         });
-        self.settle_loss(losing);
+        self.unpin_if_linked(losing);
         result
     }
 
@@ -405,7 +405,7 @@ impl Tree {
     }
 
     /// After the name went, or did not.
-    fn settle_loss(&self, losing: Option<Losing>) {
+    fn unpin_if_linked(&self, losing: Option<Losing>) {
         if let Some(Losing { inode, path_fd }) = losing {
             let stat = rustix::fs::fstat(path_fd.descriptor());
             if stat.is_ok_and(|stat| stat.st_nlink > 0) {

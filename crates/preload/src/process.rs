@@ -251,7 +251,7 @@ impl Process {
         lock(&self.folders).clear();
         let counters = buffer.counters();
         if self.syncs.load(Ordering::Relaxed) > 0 {
-            tally::judge(counters.fences.saturating_sub(fences_before));
+            tally::note_use(counters.fences.saturating_sub(fences_before));
         }
         let log = &self.settings.log;
         let is_empty = all_back && buffer.sync_backing().is_ok();
@@ -352,7 +352,7 @@ impl Process {
     ///
     /// # Errors
     /// The sync's.
-    pub fn settle_folder(
+    pub fn sync_folder_if_needed(
         &self,
         identity: FileIdentity,
         sync: impl FnOnce() -> io::Result<()>,

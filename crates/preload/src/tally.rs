@@ -85,7 +85,7 @@ pub fn reluctance() -> u64 {
 }
 
 /// A process closes the pool that it opened: the next one opens it later if it was little used.
-pub fn judge(fences: u64) {
+pub fn note_use(fences: u64) {
     if let Some(word) = word(Count::Reluctance) {
         let before = word.load(Ordering::Relaxed);
         let next = match fences < WORTH_FENCES {

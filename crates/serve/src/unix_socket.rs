@@ -87,7 +87,7 @@ fn make_way(path: &Path) -> io::Result<()> {
         // AGAIN: so many wait there already that this one would have to wait, too.
         Ok(()) | Err(Errno::AGAIN) => refuse(
             io::ErrorKind::AddrInUse,
-            "is taken: somebody listens on it; name another path, or end them",
+            "is taken: a process listens on it; name another path, or end that process",
         ),
         Err(errno) => refuse(
             io::ErrorKind::AddrInUse,

@@ -120,9 +120,9 @@ fn write_until_it_fails(path: PathBuf, offset: u64) -> (Receiver<()>, Receiver<s
 }
 
 #[test]
-fn nobody_hangs_on_a_killed_daemon_and_the_next_one_serves() {
+fn no_program_hangs_on_a_killed_daemon_and_the_next_one_serves() {
     if let Some(why) = no_loop() {
-        return skip("nobody_hangs_on_a_killed_daemon", why);
+        return skip("no_program_hangs_on_a_killed_daemon", why);
     }
     let directory = tempfile::tempdir().unwrap();
     let (mut victim, disk) = start_victim(directory.path());

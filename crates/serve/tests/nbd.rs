@@ -243,7 +243,7 @@ fn the_socket_is_private_replaced_when_dead_and_removed_at_the_end() {
         start()
             .unwrap_err()
             .to_string()
-            .contains("somebody listens")
+            .contains("a process listens")
     );
     drop(server);
     assert!(!path.exists());
@@ -275,7 +275,7 @@ fn the_socket_is_private_replaced_when_dead_and_removed_at_the_end() {
         start()
             .unwrap_err()
             .to_string()
-            .contains("somebody listens")
+            .contains("a process listens")
     );
 }
 
@@ -473,7 +473,7 @@ fn long_requests_beyond_the_memory_wait_and_short_ones_do_not() {
 }
 
 #[test]
-fn an_end_does_not_wait_for_what_is_long_and_for_nobody() {
+fn an_end_does_not_wait_for_what_is_long_and_for_no_client() {
     for command in [CACHE, WRITE_ZEROES] {
         let device = SlowDevice::new();
         let rig = Rig::new(device.clone(), NbdOptions::default());
@@ -521,6 +521,10 @@ fn a_removed_export_answers_what_was_asked_and_ends() {
     });
     assert_eq!(client.reply(0).unwrap().cookie, 9);
     assert!(client.is_closed());
-    assert_eq!(Arc::strong_count(&device), 1, "nobody holds the device");
+    assert_eq!(
+        Arc::strong_count(&device),
+        1,
+        "no connection holds the device"
+    );
     assert!(rig.client().go("disk").is_err());
 }

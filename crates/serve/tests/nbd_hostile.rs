@@ -99,7 +99,7 @@ fn a_write_that_broke_off_is_never_applied() {
 }
 
 #[test]
-fn a_client_that_goes_without_its_replies_harms_nobody() {
+fn a_client_that_goes_without_its_replies_harms_no_other() {
     let rig = Rig::memory(64 * MIB);
     for _ in 0..20 {
         let mut client = rig.open();
@@ -290,7 +290,7 @@ fn one_process_does_not_take_the_places_of_all_the_others() {
 }
 
 #[test]
-fn sixty_four_idle_clients_do_not_shut_everybody_else_out() {
+fn sixty_four_idle_clients_do_not_shut_others_out() {
     let options = NbdOptions {
         peer_connections_max: Some(65),
         silence: Duration::from_millis(100),

@@ -365,7 +365,7 @@ fn the_socket_is_the_owners_and_goes_with_the_server() {
     assert_eq!(mode & 0o777, 0o600);
     let taken = VhostUserServer::start(rig.device.clone(), &rig.socket(), Default::default());
     let message = taken.unwrap_err().to_string();
-    assert!(message.contains("somebody listens on it"), "{message}");
+    assert!(message.contains("a process listens on it"), "{message}");
     let mut guest = rig.guest();
     assert_eq!(guest.ask(WRITE, 0, &[5; 512], 0).0, OK);
     rig.server = None;
@@ -379,7 +379,7 @@ fn an_end_waits_for_the_guest_as_long_as_it_may() {
     let mut guest = rig.guest();
     rig.server().begin_drain();
     assert!(!rig.server().is_drained());
-    assert!(!rig.socket().exists(), "nobody can connect any more");
+    assert!(!rig.socket().exists(), "no client can connect any more");
     assert_eq!(guest.ask(WRITE, 0, &[5; 512], 0).0, OK);
     assert!(!rig.server().drain(Duration::from_millis(20)), "it stayed");
     wait_until("it is cut off", || rig.server().is_drained());

@@ -10,11 +10,11 @@
 //! * the backing's file is never longer than ours, so what it gains reads as zeroes;
 //! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
 
+mod give_back;
 mod pooled;
 mod read;
 mod resize;
 mod room;
-mod settle;
 mod sync;
 mod write;
 

@@ -67,7 +67,7 @@ impl Content {
         let identity = self.target.identity();
         let id = shared.naming.introduce(descriptor.as_fd(), identity)?;
         let Some(number) = shared.sizes.take() else {
-            shared.naming.settled(id);
+            shared.naming.left_pool(id);
             return Ok(None);
         };
         let size_bytes = self.target.size_bytes();
@@ -83,7 +83,7 @@ impl Content {
         let written = written.and_then(|()| transaction.commit().map_err(from_pool));
         if let Err(error) = written {
             shared.sizes.give(number);
-            shared.naming.settled(id);
+            shared.naming.left_pool(id);
             return Err(error);
         }
         Ok(Some(Pooled {
@@ -173,7 +173,7 @@ impl Content {
             shared.store.unmap(*segment);
             shared.segments.give(*segment);
         }
-        shared.naming.settled(pooled.id);
+        shared.naming.left_pool(pooled.id);
         state.pooled = None;
         self.give_room_back(state);
         if std::mem::take(&mut state.is_handed_over) {

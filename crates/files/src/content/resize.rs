@@ -102,7 +102,7 @@ impl Content {
             id: pooled.id,
             size_bytes,
             cut: told(cut),
-            // It may be settled at any moment from here on, and be written behind.
+            // It may become durable at any moment from here on, and be written behind.
             earlier_cut: self.target.cut().map(told).unwrap_or_default(),
             handed_over: PageCache::NONE,
         };

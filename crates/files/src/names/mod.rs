@@ -141,10 +141,10 @@ impl<S: NameSpace> Names<S> {
     pub(crate) fn begin(&self) -> io::Result<()> {
         let seen = self.space.seen(&self.space.root())?;
         let now_ns = self.space.now_ns();
-        let settled_ns = self.space.settled_ns();
+        let durable_before_ns = self.space.durable_before_ns();
         let (has_changes, synced_ns) = {
             let inner = self.lock();
-            (inner.has_changes, inner.synced_ns.max(settled_ns))
+            (inner.has_changes, inner.synced_ns.max(durable_before_ns))
         };
         if has_changes {
             self.sync_for_trim()?;

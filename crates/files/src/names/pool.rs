@@ -60,7 +60,7 @@ impl Naming for Arc<RealNames> {
         RealSpace::seen_of(descriptor).is_ok_and(|seen| self.has_made(&seen.identity))
     }
 
-    fn settled(&self, id: FileId) {
+    fn left_pool(&self, id: FileId) {
         self.release(id);
     }
 }

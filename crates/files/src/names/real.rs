@@ -450,7 +450,7 @@ impl NameSpace for RealSpace {
     }
 
     /// When the machine started: what is older was read from the disk.
-    fn settled_ns(&self) -> i128 {
+    fn durable_before_ns(&self) -> i128 {
         self.now_ns() - clock_ns(ClockId::Boottime)
     }
 

@@ -166,7 +166,7 @@ pub(crate) trait NameSpace {
     /// Makes everything durable.
     fn sync_all(&self) -> io::Result<()>;
     /// What was made before this moment is durable even without a sync.
-    fn settled_ns(&self) -> i128;
+    fn durable_before_ns(&self) -> i128;
     /// The clock that inodes' times are taken from, in nanoseconds since 1970.
     fn now_ns(&self) -> i128;
 }

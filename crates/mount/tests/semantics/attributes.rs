@@ -204,8 +204,8 @@ fn a_program_that_was_written_to_has_no_set_user_id_bit_when_it_runs() {
     let Some(place) = Mounted::new("set_user_id_run") else {
         return;
     };
-    let everybody = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(place.data("").parent().unwrap(), everybody).unwrap();
+    let readable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(place.data("").parent().unwrap(), readable).unwrap();
     let path = place.path("program");
     fs::copy("/usr/bin/id", &path).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4777)).unwrap();

@@ -32,7 +32,7 @@ fn a_mount_in_use_is_busy_until_it_is_not() {
 }
 
 #[test]
-fn somebody_else_may_unmount() {
+fn another_process_may_unmount() {
     let Some(mut place) = Mounted::new("somebody_else") else {
         return;
     };

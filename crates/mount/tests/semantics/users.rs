@@ -33,17 +33,17 @@ fn open_to_all(mounted: &Mounted) {
 }
 
 #[test]
-fn one_users_open_files_took_all_descriptors_from_everybody() {
+fn one_users_open_files_took_all_descriptors_from_the_others() {
     let options = MountOptions {
         open_files_per_user: Some(3),
         ..MountOptions::default()
     };
-    let name = "one_users_open_files_took_all_descriptors_from_everybody";
+    let name = "one_users_open_files_took_all_descriptors_from_the_others";
     let Some(mounted) = Mounted::with(name, &options) else {
         return;
     };
     open_to_all(&mounted);
-    fs::write(mounted.path("file"), b"everybody's").unwrap();
+    fs::write(mounted.path("file"), b"shared").unwrap();
     let path = mounted.path("file");
     let open = || File::open(&path);
     let held: Vec<File> = as_user(ONE, || (0..3).map(|_| open().unwrap()).collect());
@@ -139,8 +139,8 @@ impl Drop for Reserved {
 }
 
 #[test]
-fn everybody_wrote_with_roots_right_to_reserved_blocks() {
-    let name = "everybody_wrote_with_roots_right_to_reserved_blocks";
+fn every_user_wrote_with_roots_right_to_reserved_blocks() {
+    let name = "every_user_wrote_with_roots_right_to_reserved_blocks";
     let mut disk = None;
     let mounted = Mounted::prepared(name, &MountOptions::default(), |data| {
         disk = Reserved::mount(data);

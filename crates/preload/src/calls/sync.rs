@@ -78,7 +78,7 @@ fn sync_folder(fd: c_int) -> Option<io::Result<()>> {
             device: stat.st_dev,
             inode: stat.st_ino,
         };
-        process.settle_folder(identity, || Ok(rustix::fs::fsync(fd)?))?;
+        process.sync_folder_if_needed(identity, || Ok(rustix::fs::fsync(fd)?))?;
         buffer.directory(descriptors::duplicate_high(fd)?)?.sync()
     }))
 }

@@ -156,7 +156,7 @@ fn bind_inside(
     if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("somebody replaced {}", directory.display()),
+            format!("another process replaced {}", directory.display()),
         ));
     }
     let short = inside(&handle);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_arrives_in_order_and_whoever_leaves_calls_it_off() {
+    fn progress_arrives_in_order_and_a_client_that_leaves_calls_it_off() {
         let directory = tempfile::tempdir().unwrap();
         let path = control_path(&directory.path().join("pool"));
         let _server = echo_server(&path);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_somebody_put_in_its_place_is_left_alone() {
+    fn a_socket_that_was_put_in_its_place_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = control_path(&directory.path().join("pool"));
         let server = echo_server(&path);
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_left_by_a_killed_daemon_is_nobody_and_is_replaced() {
+    fn a_socket_left_by_a_killed_daemon_answers_nothing_and_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = control_path(&directory.path().join("pool"));
         drop(UnixListener::bind(&path).unwrap());
@@ -515,7 +515,7 @@ mod tests {
         let mut refusals = 0;
         while ask(&path, "stat").is_err() {
             refusals += 1;
-            assert!(refusals < 3000, "nobody makes way");
+            assert!(refusals < 3000, "none makes way");
             std::thread::sleep(Duration::from_millis(1));
         }
         let is_gone = |stream: &&UnixStream| has_hung_up(stream);

@@ -216,7 +216,7 @@ where
     fn handle(&mut self, request: &Request) -> GoesOn {
         let connection = self.connection;
         connection.negotiated.link.note_request();
-        match request.judge(connection.rights) {
+        match request.classify(connection.rights) {
             Ok(Operation::Disconnect) => false,
             Ok(operation) if self.is_quick(request, operation) => {
                 self.handle_now(request, operation)

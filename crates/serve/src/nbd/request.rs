@@ -82,7 +82,7 @@ impl Request {
     }
 
     /// What the request asks for, or why it is refused.
-    pub(crate) fn judge(&self, rights: Rights) -> Result<Operation, Refusal> {
+    pub(crate) fn classify(&self, rights: Rights) -> Result<Operation, Refusal> {
         let operation = match self.command {
             command::READ => Operation::Read,
             command::WRITE => Operation::Write,
@@ -109,12 +109,12 @@ impl Request {
                 ));
             }
         };
-        self.judge_flags(operation, rights)?;
-        self.judge_range(operation, rights.size_bytes)?;
+        self.check_flags(operation, rights)?;
+        self.check_range(operation, rights.size_bytes)?;
         Ok(operation)
     }
 
-    fn judge_flags(&self, operation: Operation, rights: Rights) -> Result<(), Refusal> {
+    fn check_flags(&self, operation: Operation, rights: Rights) -> Result<(), Refusal> {
         // Clients are known to set FUA on everything, and it harms nothing.
         let allowed = command_flag::FUA
             | match operation {
@@ -142,7 +142,7 @@ impl Request {
         Ok(())
     }
 
-    fn judge_range(&self, operation: Operation, size_bytes: u64) -> Result<(), Refusal> {
+    fn check_range(&self, operation: Operation, size_bytes: u64) -> Result<(), Refusal> {
         let has_data = matches!(operation, Operation::Read | Operation::Write);
         if operation == Operation::Flush {
             // Offset and length are reserved; what stands there is no reason to keep data unflushed.
@@ -222,14 +222,14 @@ mod tests {
                 (u64::MAX, 0),
             ] {
                 let refused = request(command, 0, offset, length)
-                    .judge(RIGHTS)
+                    .classify(RIGHTS)
                     .unwrap_err();
                 assert_eq!(refused.errno, number, "command {command} at {offset}");
             }
             if command != 7 {
-                request(command, 0, 1 << 20, 0).judge(RIGHTS).unwrap();
+                request(command, 0, 1 << 20, 0).classify(RIGHTS).unwrap();
             }
-            request(command, 0, 0, 1 << 20).judge(RIGHTS).unwrap();
+            request(command, 0, 0, 1 << 20).classify(RIGHTS).unwrap();
         }
     }
 
@@ -250,11 +250,13 @@ mod tests {
             (1, 1 << 5, 1, 22),
             (7, 0, 0, 22),
         ] {
-            let refused = request(command, flags, 0, length).judge(huge).unwrap_err();
+            let refused = request(command, flags, 0, length)
+                .classify(huge)
+                .unwrap_err();
             assert_eq!(refused.errno, number, "command {command} flags {flags}");
         }
         for command in [4, 5, 6, 7] {
-            request(command, 1, 0, u32::MAX).judge(huge).unwrap();
+            request(command, 1, 0, u32::MAX).classify(huge).unwrap();
         }
     }
 }

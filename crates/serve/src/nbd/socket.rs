@@ -178,7 +178,7 @@ impl Listener {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!(
-                    "{} is not loopback, and without TLS anybody who reaches it could read and \
+                    "{} is not loopback, and without TLS every client that reaches it could read and \
                      write the disk; listen on 127.0.0.1 or ::1, or configure TLS",
                     open.ip()
                 ),

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_that_everybody_may_read_is_noticed() {
+    fn a_key_that_every_user_may_read_is_noticed() {
         let key = tempfile::NamedTempFile::new().unwrap();
         for (mode, found) in [
             (0o600, None),

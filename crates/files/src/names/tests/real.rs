@@ -257,7 +257,7 @@ fn others_files_are_left_alone_and_told_of() {
     create(&names, &place, "", "made");
     fs::remove_file(place.path("ours")).unwrap();
     fs::rename(place.path("made"), place.path("elsewhere")).unwrap();
-    fs::write(place.path("made"), "somebody else's").unwrap();
+    fs::write(place.path("made"), "another's").unwrap();
 
     let names = place.names();
     let found = names.recover(&HashSet::new()).unwrap();
@@ -270,7 +270,7 @@ fn others_files_are_left_alone_and_told_of() {
     );
     assert!(matches!(found.outcome(ours), Outcome::Missing(_)));
     assert_eq!(found.outcome(kept), Outcome::There);
-    assert_eq!(fs::read(place.path("made")).unwrap(), b"somebody else's");
+    assert_eq!(fs::read(place.path("made")).unwrap(), b"another's");
     assert_eq!(place.tree(), ["elsewhere", "kept", "made"]);
 }
 
@@ -452,7 +452,7 @@ fn a_checkpoint_that_an_operation_overtakes_keeps_what_is_held() {
             .remove(&root, os(&format!("file-{round}")), false)
             .unwrap();
     }
-    assert!(names.lock().next_log.is_none(), "somebody found no room");
+    assert!(names.lock().next_log.is_none(), "a caller found no room");
     let now_ns = i128::MAX;
     names.lock().switch_log(Ok(()), now_ns).unwrap();
     create(&names, &place, "", "last");
@@ -471,7 +471,7 @@ fn a_log_that_is_half_full_is_begun_anew_in_the_background() {
     for round in 0..100_000 {
         create(&names, &place, "", &format!("file-{round}"));
         let (used, all) = names.lock().log.fill();
-        assert!(used <= all * 3 / 4, "nobody begins a new log");
+        assert!(used <= all * 3 / 4, "no new log is begun");
         if used > all / 2 {
             while names.lock().log.fill().0 == used {
                 std::thread::yield_now();

@@ -300,7 +300,7 @@ pub(crate) struct Disk {
     changes: Vec<(Change, BTreeSet<u64>)>,
     next: u64,
     /// Everything that was made before is durable.
-    settled: u64,
+    durable_before: u64,
     /// How often it was mounted: after each crash once more.
     mounted: u64,
     /// Inodes can be found by what they are.
@@ -314,7 +314,7 @@ impl Disk {
             durable: Tree::new(),
             changes: Vec::new(),
             next: ROOT + 1,
-            settled: 0,
+            durable_before: 0,
             mounted: 0,
             can_seek: true,
         }
@@ -348,7 +348,7 @@ impl Disk {
             tree,
             changes: Vec::new(),
             next: self.next,
-            settled: self.next + 1,
+            durable_before: self.next + 1,
             mounted: self.mounted + 1,
             can_seek: self.can_seek,
         };
@@ -357,7 +357,7 @@ impl Disk {
     fn sync(&mut self) {
         self.durable = self.tree.clone();
         self.changes.clear();
-        self.settled = self.next + 1;
+        self.durable_before = self.next + 1;
     }
 
     fn change(&mut self, change: Change) -> io::Result<()> {
@@ -534,8 +534,8 @@ impl NameSpace for ModelSpace {
         Ok(())
     }
 
-    fn settled_ns(&self) -> i128 {
-        i128::from(self.disk.lock().unwrap().settled)
+    fn durable_before_ns(&self) -> i128 {
+        i128::from(self.disk.lock().unwrap().durable_before)
     }
 
     fn now_ns(&self) -> i128 {

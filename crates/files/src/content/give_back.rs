@@ -28,7 +28,7 @@ impl Content {
             if !state.is_handed_over {
                 self.lengthen_backing()?;
             }
-            self.shared.store.settle_cut(&self.target)?;
+            self.shared.store.make_cut_durable(&self.target)?;
         }
         self.sync_backing_locked(state)
     }
@@ -44,16 +44,16 @@ impl Content {
 
     /// From now on every call goes straight to the backing, which has everything, and the pool knows
     /// nothing of the file any more that recovery could write over what others do to it.
-    pub(crate) fn suspend(&self, who: Suspender) -> io::Result<()> {
+    pub(crate) fn suspend(&self, suspender: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
         if state.pooled.is_some()
-            && let Err(error) = self.give(&mut state, who)
+            && let Err(error) = self.give(&mut state, suspender)
         {
             // If this fails too, the next write does it.
             drop(self.take_back(&mut state));
             return Err(error);
         }
-        match who {
+        match suspender {
             Suspender::Caller => state.suspended.is_asked = true,
             Suspender::Operation => state.suspended.lent += 1,
             Suspender::End => state.suspended.is_over = true,
@@ -65,8 +65,8 @@ impl Content {
 
     /// Drains the file and leaves the pool. A suspension for others brings the page cache up to date
     /// first: they may not wait for the disk for ever, and what they read then is right all the same.
-    fn give(&self, state: &mut State, who: Suspender) -> io::Result<()> {
-        if who == Suspender::Caller {
+    fn give(&self, state: &mut State, suspender: Suspender) -> io::Result<()> {
+        if suspender == Suspender::Caller {
             self.hand_over(state)?;
         }
         self.drain_locked(state)?;
@@ -132,10 +132,10 @@ impl Content {
     }
 
     /// Ends a suspension. If it was the last one, no other process uses the file any more.
-    pub(crate) fn resume(&self, who: Suspender) -> io::Result<()> {
+    pub(crate) fn resume(&self, suspender: Suspender) -> io::Result<()> {
         let mut state = self.write_state();
         let suspended = &mut state.suspended;
-        match who {
+        match suspender {
             Suspender::Caller => suspended.is_asked = false,
             Suspender::Operation => suspended.lent -= 1,
             Suspender::End => unreachable!("a buffer's end is for good"),
@@ -172,7 +172,7 @@ impl Content {
 
     /// Drains the file and makes the pool forget it, so that nothing is left of it but what the backing
     /// has.
-    pub(crate) fn settle(&self) -> io::Result<()> {
+    pub(crate) fn drain_and_leave(&self) -> io::Result<()> {
         let mut state = self.write_state();
         if state.pooled.is_none() {
             return Ok(());
