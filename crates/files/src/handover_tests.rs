@@ -118,23 +118,31 @@ fn who_does_not_wait_for_the_disk_reads_what_was_written_all_the_same() {
     assert!(fs::read(rig.path("file")).expect("read") == expected);
 }
 
-/// The file after a crash before the disk had it, with what another wrote to it meanwhile: the first 10
-/// bytes, and the size.
-fn crashed(mounting_of_recovery: u64) -> Vec<u8> {
+/// The pool and the files of a process that was killed at the first sync of a handing over, when others
+/// had done something.
+fn killed_while_handing_over(others: impl FnOnce(&Rig) + 'static) -> Rig {
     let rig = Rc::new(Rig::new(POOL_BYTES));
     let file = pooled(&rig);
     let image = Rc::new(RefCell::new(Vec::new()));
     let (there, into) = (rig.clone(), image.clone());
-    let others_write = move || {
+    let at_sync = move || {
         *into.borrow_mut() = there.durable();
-        let other = File::from(open_file(&there.path("file")));
+        others(&there);
+    };
+    watched(1, at_sync, || file.suspend().expect("suspend"));
+    drop(file);
+    let rig = Rc::try_unwrap(rig).ok().expect("the watcher is gone");
+    rig.with_pool(&image.take())
+}
+
+/// The file after a crash before the disk had it, with what another wrote to it meanwhile: the first 10
+/// bytes, and the size.
+fn crashed(mounting_of_recovery: u64) -> Vec<u8> {
+    let rig = killed_while_handing_over(|rig| {
+        let other = File::from(open_file(&rig.path("file")));
         other.write_all_at(b"other", 0).expect("write");
         other.set_len(9000).expect("cut");
-    };
-    watched(1, others_write, || file.suspend().expect("suspend"));
-    drop(file);
-    let rig = Rc::try_unwrap(rig).ok().expect("nobody else has it");
-    let rig = rig.with_pool(&image.take());
+    });
     let nothing = || {};
     let buffer = watched(mounting_of_recovery, nothing, || rig.open().expect("open"));
     assert_eq!(buffer.recovery().files, 1);
@@ -170,15 +178,7 @@ fn a_sync_that_fails_after_the_handing_over_loses_nothing() {
 
 #[test]
 fn a_sync_that_fails_at_recovery_loses_nothing_of_a_file_that_was_handed_over() {
-    let rig = Rc::new(Rig::new(POOL_BYTES));
-    let file = pooled(&rig);
-    let image = Rc::new(RefCell::new(Vec::new()));
-    let (there, into) = (rig.clone(), image.clone());
-    let look = move || *into.borrow_mut() = there.durable();
-    watched(1, look, || file.suspend().expect("suspend"));
-    drop(file);
-    let rig = Rc::try_unwrap(rig).ok().expect("nobody else has it");
-    let rig = rig.with_pool(&image.take());
+    let rig = killed_while_handing_over(|_| ());
     let recovered = observed(1, true, drop_pages(rig.path("file")), || rig.open());
     recovered.expect("open").close().expect("close");
     assert!(fs::read(rig.path("file")).expect("read") == [line(b'a'), line(b'b')].concat());
@@ -187,15 +187,7 @@ fn a_sync_that_fails_at_recovery_loses_nothing_of_a_file_that_was_handed_over() 
 /// The process was killed after the kernel had told it, and only it, that a sync had failed.
 #[test]
 fn a_sync_that_failed_before_a_kill_is_not_forgotten_with_the_process_that_was_told() {
-    let rig = Rc::new(Rig::new(POOL_BYTES));
-    let file = pooled(&rig);
-    let image = Rc::new(RefCell::new(Vec::new()));
-    let (there, into) = (rig.clone(), image.clone());
-    let look = move || *into.borrow_mut() = there.durable();
-    watched(1, look, || file.suspend().expect("suspend"));
-    drop(file);
-    let rig = Rc::try_unwrap(rig).ok().expect("nobody else has it");
-    let rig = rig.with_pool(&image.take());
+    let rig = killed_while_handing_over(|_| ());
     let redirtied = Rc::new(RefCell::new(Vec::new()));
     set_observer(Some(Rc::new(Watcher {
         mounting: 1,
