@@ -1,4 +1,4 @@
-# One door for people and for CI: every recipe installs what it needs first, after saying so.
+# The commands for people and for CI: every recipe says what it needs and installs it first.
 .DEFAULT_GOAL := help
 .PHONY: help run test bench bench-apps lab crash soak torture rig rig-grid lint fuzz loom tsan build man clean
 
