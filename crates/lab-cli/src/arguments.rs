@@ -30,8 +30,10 @@ fn after_help() -> String {
 Examples, a figure of a paper, and a paper's cache under an ext4 of your own:
   forebay-lab list
   forebay-lab run tinca-7 --quick --out report
+  truncate -s 1G disk.img
   forebay-lab create /dev/shm/forebay/tinca --size 256M --engine tinca --backing disk.img
-  forebay-lab serve --memory /dev/shm/forebay/tinca --backing disk.img --fuse /mnt/forebay",
+  forebay-lab serve --memory /dev/shm/forebay/tinca --backing disk.img --fuse /mnt/forebay
+  losetup --find --show /mnt/forebay/disk",
         codes.join("\n")
     )
 }
@@ -184,6 +186,8 @@ fn design(text: &str) -> Result<EngineName, String> {
 
 /// How to list.
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  forebay-lab list --json")]
 pub struct ListOptions {
     /// Print one JSON list.
     #[arg(long)]

@@ -7,6 +7,7 @@ mod load;
 mod marks;
 #[path = "../../../cli/tests/command/nbd.rs"]
 mod nbd;
+mod pages;
 #[path = "../../../cli/tests/command/test_env.rs"]
 #[allow(dead_code, reason = "what only the tests of forebay need")]
 mod test_env;
