@@ -126,7 +126,7 @@ pub struct AttachOptions {
   forebay detach /dev/shm/forebay/pool /srv/lost.img --discard-unwritten
 
 What is dirty goes to the backing first, with progress; Ctrl-C leaves the disk served. A disk that \
-somebody uses is refused (exit code 4).
+is in use is refused (exit code 4).
 
 A disk that is not served because its image is lost is given up with --discard-unwritten: what was written to \
 it and is not in the image is gone for good. It is named by the path of the image, as forebay info POOL \
@@ -233,7 +233,7 @@ pub struct SetOptions {
   forebay resize /dev/shm/forebay/pool --size 2G
   truncate -s 20G disk.img && forebay resize /dev/shm/forebay/pool --volume disk.img
 
-A pool grows while nobody serves it; what is dirty goes to the backings first. A disk grows while it \
+A pool grows while no process serves it; what is dirty goes to the backings first. A disk grows while it \
 is served, to the size that its backing has now. Nothing shrinks.")]
 pub struct ResizeOptions {
     /// Members of the pool, the first one first.

@@ -108,7 +108,7 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
     if !settings.has_front_end() && !has_nbd {
         return Err(Refusal::new(
             RefusalKind::Invalid,
-            "the daemon listens for no NBD clients, so that nobody could reach the disk; name a \
+            "the daemon listens for no NBD clients, so that no program could reach the disk; name a \
              directory with --fuse or a socket with --vhost-user, or ask for --ublk",
         ));
     }

@@ -125,14 +125,14 @@ fn read_settings(options: &ServeOptions) -> Result<Settings, Failure> {
     }
     if !volumes.iter().any(DiskSettings::has_front_end) && settings.nbd.is_empty() {
         return refuse(
-            "nobody could reach a disk; open a front end with --fuse, --nbd, --vhost-user or --ublk",
+            "no program could reach a disk; open a front end with --fuse, --nbd, --vhost-user or --ublk",
         );
     }
     if settings.nbd.is_empty()
         && let Some(volume) = volumes.iter().find(|volume| !volume.has_front_end())
     {
         return Err(Failure::Arguments(format!(
-            "nobody could reach {}; give it a front end with --fuse, --nbd, --vhost-user or --ublk",
+            "no program could reach {}; give it a front end with --fuse, --nbd, --vhost-user or --ublk",
             volume.backing.display()
         )));
     }

@@ -139,7 +139,7 @@ fn serve_until_end(
                         mount = %mount.directory().display(),
                         %error,
                         "in use, and served until it is not; close what is open there (fuser -vm \
-                         shows who), or signal again to end at once"
+                         shows them), or signal again to end at once"
                     );
                 }
                 waits += 1;
@@ -168,7 +168,7 @@ fn insist(mount: FileMount, in_use: &io::Error) -> Result<(), Failure> {
         tracing::error!(%error, "the directory is not up to date; what it lacks is in the pool");
     }
     Err(Failure::Forced(format!(
-        "ended while {} was in use ({in_use}); whoever uses it gets errors from now on, and nothing \
+        "ended while {} was in use ({in_use}); what uses it gets errors from now on, and nothing \
          acknowledged is lost",
         directory.display()
     )))

@@ -107,7 +107,7 @@ pub fn try_forbidden() -> Vec<(&'static str, Option<i32>)> {
     let number = |result: Result<(), nix::Error>| result.err().map(|error| error as i32);
     let program = std::process::Command::new("/bin/true").spawn();
     let started = program.and_then(|mut child| child.wait().map(drop));
-    let nobody = nix::unistd::Pid::from_raw(i32::MAX);
+    let no_process = nix::unistd::Pid::from_raw(i32::MAX);
     let nothing = std::fs::File::open("/dev/null");
     let module = nothing.map_err(|_| nix::Error::EIO).and_then(|file| {
         let flags = nix::kmod::ModuleInitFlags::empty();
@@ -118,7 +118,7 @@ pub fn try_forbidden() -> Vec<(&'static str, Option<i32>)> {
             "execve",
             started.err().and_then(|error| error.raw_os_error()),
         ),
-        ("ptrace", number(nix::sys::ptrace::attach(nobody))),
+        ("ptrace", number(nix::sys::ptrace::attach(no_process))),
         ("finit_module", number(module)),
         (
             "setns",

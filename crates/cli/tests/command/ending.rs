@@ -224,7 +224,7 @@ fn an_unmount_by_somebody_else_around_the_signal_is_an_orderly_end() {
     let disk = env.open_disk();
     assert!(system("umount", &["-l"], &env.path("mount")));
     daemon.signal(Signal::TERM);
-    while !env.log().contains("unmounted by somebody else") {
+    while !env.log().contains("unmounted by another process") {
         std::thread::yield_now();
     }
     std::os::unix::fs::FileExt::write_all_at(&disk, &[9; 4096], 0).unwrap();

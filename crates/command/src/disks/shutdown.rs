@@ -27,7 +27,7 @@ pub fn serve_until_end<T: Send + Sync + 'static>(
     // The disks hold a sender, so that this waits for as long as it takes.
     while let Ok(Event::Unmounted(number)) = events.recv() {
         if let Some(name) = disks.was_unmounted(number) {
-            tracing::info!(volume = name, "unmounted by somebody else");
+            tracing::info!(volume = name, "unmounted by another process");
             if !disks.has_front_ends() {
                 tracing::info!("the last front end is closed: ending");
                 return Ok(());
@@ -78,7 +78,7 @@ fn close_front_ends<T>(
         if signals > 1 || Instant::now() >= deadline {
             insist(disks, servers);
             return Err(Failure::Forced(format!(
-                "ended while in use: {}; whoever uses it gets errors from now on unless it waits, and \
+                "ended while in use: {}; what uses it gets errors from now on unless it waits, and \
                  nothing acknowledged is lost",
                 in_use.join(", ")
             )));
@@ -115,7 +115,7 @@ fn unmount_all<T>(disks: &Disks<T>) -> Vec<String> {
             }
             // Its end arrives as an event, at once unless it was detached while open.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                in_use.push(format!("{path} (unmounted by somebody else, still open)"));
+                in_use.push(format!("{path} (unmounted by another process, still open)"));
             }
             Err(error) => in_use.push(format!("{path} ({error})")),
         }

@@ -108,7 +108,7 @@ fn a_block_on_a_bad_page_is_an_error_and_never_other_bytes() {
         }
         for block in case.disk.bytes().chunks(BLOCK).take(DISK_BLOCKS as usize) {
             let is_known = block == [1; BLOCK] || block == [2; BLOCK];
-            assert!(is_known, "{name} wrote to the disk what nobody wrote");
+            assert!(is_known, "{name} wrote to the disk what was never written");
         }
     }
 }

@@ -110,12 +110,12 @@ impl Cell {
         match self {
             Cell::Work(cell) => cell.name(),
             Cell::Blocks(BlockCell { contender, job }) => {
-                let who = match contender {
+                let subject = match contender {
                     Contender::Raw => "raw memory".to_owned(),
                     Contender::Engine(engine) => engine.to_string(),
                 };
                 format!(
-                    "{who}, {} threads, {} KiB, {} % writes",
+                    "{subject}, {} threads, {} KiB, {} % writes",
                     job.threads,
                     job.request_bytes >> 10,
                     job.write_percent
