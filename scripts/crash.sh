@@ -11,7 +11,7 @@ mkdir -p target/crash
 rm -f "$REPORT"
 
 check() {
-    cargo run --release -j"$JOBS" --quiet -p forebay-check -- "$@" --report "$REPORT"
+    cargo run --release -j"$JOBS" --quiet -p forebay-verify -- crash "$@" --report "$REPORT"
 }
 
 check run --images "${IMAGES:-2000000}" --seconds "${SECONDS_MAX:-3600}"
@@ -21,5 +21,5 @@ for engine in classic ubj tinca spindle; do
 done
 check files --images "${FILES_IMAGES:-100000}" --seconds "${SECONDS_MAX:-3600}"
 check printed
-cargo run --release -j"$JOBS" --quiet -p forebay-check -- trace
+cargo run --release -j"$JOBS" --quiet -p forebay-verify -- crash trace
 cargo run --release -j"$JOBS" --quiet -p forebay-check --features mutants -- mutants --report "$REPORT"

@@ -10,6 +10,6 @@ cd "$(dirname "$0")/.."
 readonly PROFILE=${PROFILE:-release}
 readonly PROGRAMS=${CARGO_TARGET_DIR:-target}/$PROFILE
 
-cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig
+cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-rig -p forebay-verify
 # Replaces the shell, so that Ctrl-C and the exit code are the program's own.
-exec "$PROGRAMS/forebay-rig-measure" grid --forebay "$PROGRAMS/forebay" "$@"
+exec "$PROGRAMS/forebay-verify" power grid --forebay "$PROGRAMS/forebay" "$@"

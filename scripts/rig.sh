@@ -29,35 +29,35 @@ done
 
 # BUILT=1 is told by `make test`, which builds everything at once.
 if [ -z "${BUILT:-}" ]; then
-    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-lab-cli -p forebay-rig
+    cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-cli -p forebay-lab-cli -p forebay-rig -p forebay-verify
 fi
 status=0
-"$PROGRAMS/forebay-rig" cuts --forebay "$PROGRAMS/forebay" "${cuts[@]}" || status=$?
+"$PROGRAMS/forebay-verify" power cuts --forebay "$PROGRAMS/forebay" "${cuts[@]}" || status=$?
 if [ "$status" -eq 0 ]; then
     # Pages of databases: in short those that need no guest and no database.
     torn=(--only loop --quick)
     ! $is_full || torn=()
-    "$PROGRAMS/forebay-rig" torn "${torn[@]}" || status=$?
+    "$PROGRAMS/forebay-verify" power torn "${torn[@]}" || status=$?
 fi
 if [ "$status" -eq 0 ]; then
     failing=()
     $is_full || failing=(--report target/rig/quick.json)
-    "$PROGRAMS/forebay-rig" failing-disk "${failing[@]}" || status=$?
+    "$PROGRAMS/forebay-verify" power failing-disk "${failing[@]}" || status=$?
 fi
 if ! $is_full && [ "$status" -eq 0 ]; then
     # Counts, so they hold on any machine: what ext4 with its data in the journal costs the pool, and
     # what it costs the published designs.
-    "$PROGRAMS/forebay-rig-measure" writes --quick --check \
+    "$PROGRAMS/forebay-verify" power writes --quick --check \
         --only journal_on --only journal_classic --only journal_tinca \
         --forebay "$PROGRAMS/forebay" --report target/rig/quick.json || status=$?
 fi
 if $is_measuring && [ "$status" -eq 0 ]; then
-    "$PROGRAMS/forebay-rig-measure" ratios --forebay "$PROGRAMS/forebay" || status=$?
-    "$PROGRAMS/forebay-rig-measure" writes --check --forebay "$PROGRAMS/forebay" || status=$?
+    "$PROGRAMS/forebay-verify" power ratios --forebay "$PROGRAMS/forebay" || status=$?
+    "$PROGRAMS/forebay-verify" power writes --check --forebay "$PROGRAMS/forebay" || status=$?
 fi
 if $is_full && [ "$status" -eq 0 ]; then
-    # Last: it leaves a program with a fault in it behind.
+    # A program of its own, with a fault in it.
     cargo build --quiet --profile "$PROFILE" -j"${JOBS:-2}" -p forebay-rig --features mutants
-    "$PROGRAMS/forebay-rig" cuts || status=$?
+    "$PROGRAMS/forebay-rig-mutants" cuts --forebay "$PROGRAMS/forebay" || status=$?
 fi
 exit "$status"

@@ -75,15 +75,13 @@ step() {
     note "$name" "$status" "$((SECONDS - start))" "$budget"
 }
 
-check() { "$LOGS/forebay-check" "$@"; }
+check() { "$PROGRAMS/forebay-verify" crash "$@"; }
 
-# The checker with faults in it is kept under a name of its own, and what is built last has none.
+# The checker with faults in it is a program of its own, and what is built last has none.
 build_all() {
-    cargo build --profile "$PROFILE" -j"$JOBS" --workspace --bin forebay-check \
+    cargo build --profile "$PROFILE" -j"$JOBS" --workspace --bin forebay-check-mutants \
         --features forebay-check/mutants &&
-        cp "$PROGRAMS/forebay-check" "$LOGS/forebay-check-mutants" &&
-        cargo build --profile "$PROFILE" -j"$JOBS" --workspace --all-targets &&
-        cp "$PROGRAMS/forebay-check" "$LOGS/forebay-check"
+        cargo build --profile "$PROFILE" -j"$JOBS" --workspace --all-targets
 }
 
 # Kills, power cuts and load: programs that mostly wait for each other.
@@ -111,7 +109,7 @@ tests_and_images() {
 mutants_and_inputs() {
     step fuzz 270 scripts/fuzz.sh --quick
     step loom 180 scripts/loom.sh
-    step mutants 420 "$LOGS/forebay-check-mutants" mutants --seeds 1
+    step mutants 420 "$PROGRAMS/forebay-check-mutants" mutants --seeds 1
 }
 
 # Ctrl-C reaches this shell only: each row is a process group of its own, which ends with all it runs.

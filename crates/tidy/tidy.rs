@@ -78,9 +78,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "forebay",
             "forebay-apps",
+            "forebay-check",
             "forebay-files",
             "forebay-harness",
             "forebay-pmem",
+            "forebay-rig",
             "forebay-soak",
             "forebay-torture",
         ],

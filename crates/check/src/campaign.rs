@@ -6,7 +6,7 @@ use crate::lost;
 use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
 use crate::trace::Tracing;
-use forebay_harness::{Row, rows};
+use forebay_harness::{Result, Row, check_interrupt, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::HashSet;
 use std::path::Path;
@@ -172,13 +172,13 @@ impl Campaign<'_> {
         &'a self,
         explorer: &mut Explorer<'a, &'a Self>,
         scenario: &Scenario,
-    ) -> Result<u64, Violation> {
+    ) -> std::result::Result<u64, Violation> {
         self.scenarios.fetch_add(1, Ordering::Relaxed);
         explorer.run(scenario)
     }
 
     /// A round of the corners.
-    fn corners(&self, templates: &mut Templates, seed: u64) -> Result<(), Violation> {
+    fn corners(&self, templates: &mut Templates, seed: u64) -> std::result::Result<(), Violation> {
         let directed = (0..Focus::DIRECTED_SCENARIOS)
             .map(|corner| Scenario::Directed(seed * Focus::DIRECTED_SCENARIOS + corner));
         let focused = (0..Focus::ROUND_SCENARIOS)
@@ -199,7 +199,7 @@ impl Campaign<'_> {
         &'a self,
         explorer: &mut Explorer<'a, &'a Self>,
         turn: u64,
-    ) -> Result<(), Violation> {
+    ) -> std::result::Result<(), Violation> {
         let script = turn as usize % self.limits.subject.systematic_scripts();
         let mut rng = fastrand::Rng::with_seed(turn);
         for first in 0..2 {
@@ -227,6 +227,7 @@ impl Campaign<'_> {
             && self.distinct.load(Ordering::Relaxed) < self.limits.images
             && self.recovered.load(Ordering::Relaxed) < self.limits.recoveries
             && self.started.elapsed() < self.limits.time
+            && check_interrupt().is_ok()
     }
 }
 
@@ -266,12 +267,11 @@ pub fn stay_on_one_processor(worker: usize) {
 
 /// Writes `rows` into the report, if there is to be one. Others that are there stay, unless they are of
 /// another commit.
-pub fn merge(report: Option<&Path>, rows: &[Row]) -> Result<(), String> {
-    let merged = report.map(|path| rows::merge(path, rows));
-    merged
-        .transpose()
-        .map(drop)
-        .map_err(|error| error.to_string())
+pub fn merge(report: Option<&Path>, rows: &[Row]) -> Result<()> {
+    if let Some(path) = report {
+        rows::merge(path, rows)?;
+    }
+    Ok(())
 }
 
 /// A bar on a terminal, nothing elsewhere.
@@ -287,16 +287,17 @@ pub fn progress_bar(length: u64, what: &str) -> ProgressBar {
 }
 
 /// Recovers and judges images until there are enough; true if nothing is violated.
-pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool, String> {
+pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
     hush_panics();
     let bar = progress_bar(limits.images, "crash images");
     let started = Instant::now();
     let outcome = run(limits, &bar);
     bar.finish_and_clear();
+    check_interrupt()?;
     for violation in &outcome.violations {
         let Violation { scenario, text } = violation;
         let flags = limits.subject.flags();
-        println!("VIOLATION: {text}\n  replay with: forebay-check replay{flags} {scenario}");
+        println!("VIOLATION: {text}\n  replay with: forebay-verify crash replay{flags} {scenario}");
     }
     println!(
         "{} distinct crash images ({} after a kill) recovered and judged in {:.1} s ({} recoveries, {} scenarios), {} violations",
@@ -336,11 +337,7 @@ pub fn is_violated(subject: Subject, scenario: &Scenario) -> bool {
 }
 
 /// Runs scenarios again; true if nothing is violated.
-pub fn replay_command(
-    subject: Subject,
-    scenarios: &[Scenario],
-    quiet: bool,
-) -> Result<bool, String> {
+pub fn replay_command(subject: Subject, scenarios: &[Scenario], quiet: bool) -> Result<bool> {
     if quiet {
         hush_panics();
     }

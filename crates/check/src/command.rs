@@ -8,6 +8,9 @@ use crate::search;
 use crate::subject::Subject;
 use crate::trace;
 use clap::{Args, Subcommand};
+use forebay_harness::Result;
+#[cfg(not(feature = "mutants"))]
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -89,6 +92,15 @@ enum Command {
     /// Switches each known fault on in turn and searches until it is noticed
     #[cfg(feature = "mutants")]
     Mutants(Search),
+    /// Switches each known fault on in turn and searches until it is noticed: the program
+    /// forebay-check-mutants
+    #[cfg(not(feature = "mutants"))]
+    #[command(disable_help_flag = true)]
+    Mutants {
+        /// As that program takes them; --help lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// The part of that in a process of its own: one fault, from one seed
     #[cfg(feature = "mutants")]
     #[command(hide = true)]
@@ -126,17 +138,25 @@ enum Command {
     },
 }
 
+impl Arguments {
+    /// Whether it is about mutants, which only the program forebay-check-mutants has.
+    #[must_use]
+    pub fn is_of_mutants(&self) -> bool {
+        matches!(self.command, Command::Mutants { .. })
+    }
+}
+
 impl Choice {
-    fn subject(&self) -> Result<Subject, String> {
+    fn subject(&self) -> Result<Subject> {
         match self.as_printed {
-            true => self.engine.printed(),
+            true => Ok(self.engine.printed()?),
             false => Ok(self.engine),
         }
     }
 }
 
 impl Extent {
-    fn run(&self, subject: Subject) -> Result<bool, String> {
+    fn run(&self, subject: Subject) -> Result<bool> {
         let usual = if subject == Subject::Files {
             20_000
         } else {
@@ -171,7 +191,7 @@ impl Search {
 ///
 /// # Errors
 /// It could not be done.
-pub fn run(arguments: &Arguments) -> Result<bool, String> {
+pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Run { choice, extent } => extent.run(choice.subject()?),
         Command::Files(extent) => extent.run(Subject::Files),
@@ -183,6 +203,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
             let processes = search.threads.unwrap_or_else(campaign::default_threads);
             mutants::command(&search.search(), processes, search.report.as_deref())
         }
+        #[cfg(not(feature = "mutants"))]
+        Command::Mutants { arguments } => run_mutants(arguments),
         #[cfg(feature = "mutants")]
         Command::Hunt { name, seed, images } => mutants::hunt_command(name, *seed, *images),
         Command::Trace {
@@ -203,4 +225,18 @@ pub fn run(arguments: &Arguments) -> Result<bool, String> {
             campaign::replay_command(subject, scenarios, *quiet)
         }
     }
+}
+
+/// In the place of this process: what is linked here has no faults.
+#[cfg(not(feature = "mutants"))]
+fn run_mutants(arguments: &[OsString]) -> Result<bool> {
+    use std::os::unix::process::CommandExt;
+    let program = std::env::current_exe()?.with_file_name("forebay-check-mutants");
+    let mut command = std::process::Command::new(&program);
+    let error = command.arg("mutants").args(arguments).exec();
+    let program = program.display();
+    Err(
+        format!("{program}: {error}; cargo build -p forebay-check --features mutants makes it")
+            .into(),
+    )
 }

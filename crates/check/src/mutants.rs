@@ -4,6 +4,7 @@
 use crate::campaign::{self, Limits};
 use crate::search::{Hunt, Search, check_sound, hunt, tell, write_counts};
 use crate::subject::Subject;
+use forebay_harness::Result;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,9 +51,9 @@ impl Fault {
         }
     }
 
-    fn named(name: &str) -> Result<Fault, String> {
+    fn named(name: &str) -> Result<Fault> {
         let found = Fault::all().find(|fault| fault.name() == name);
-        found.ok_or_else(|| format!("there is no mutant {name}"))
+        found.ok_or_else(|| format!("there is no mutant {name}").into())
     }
 }
 
@@ -78,14 +79,14 @@ fn set(fault: Option<Fault>) {
 }
 
 /// Switches the named fault on and returns what it belongs to, or all off and returns `subject`.
-pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject, String> {
+pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject> {
     let fault = name.map(Fault::named).transpose()?;
     set(fault);
     Ok(fault.map_or(subject, Fault::subject))
 }
 
 /// Searches for all of them: true if every fault was noticed from each seed.
-pub fn command(search: &Search, processes: usize, report: Option<&Path>) -> Result<bool, String> {
+pub fn command(search: &Search, processes: usize, report: Option<&Path>) -> Result<bool> {
     campaign::hush_panics();
     let faults: Vec<Fault> = Fault::all()
         .filter(|fault| search.wants(&fault.name()))
@@ -109,7 +110,7 @@ fn hunt_all(
     search: &Search,
     processes: usize,
     faults: &[Fault],
-) -> Result<Vec<(String, bool, u64)>, String> {
+) -> Result<Vec<(String, bool, u64)>> {
     let jobs = faults.len() * search.seeds.len();
     let next = AtomicUsize::new(0);
     let hunts: Vec<Mutex<Vec<Option<Hunt>>>> = faults
@@ -117,7 +118,7 @@ fn hunt_all(
         .map(|_| Mutex::new(vec![None; search.seeds.len()]))
         .collect();
     let found = Mutex::new(vec![None; faults.len()]);
-    let work = |worker: usize| -> Result<(), String> {
+    let work = |worker: usize| -> Result<()> {
         // What this thread starts inherits it.
         campaign::stay_on_one_processor(worker);
         loop {
@@ -145,14 +146,14 @@ fn hunt_all(
             .map(|worker| scope.spawn(move || work(worker)))
             .collect();
         let mut ends = workers.into_iter().map(|worker| worker.join());
-        ends.try_for_each(|end| end.unwrap_or_else(|_| Err(String::from("a worker died"))))
+        ends.try_for_each(|end| end.unwrap_or_else(|_| Err("a worker died".into())))
     })?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(found.into_iter().flatten().collect())
 }
 
 /// One fault from one seed, by another process of this program.
-fn hunt_apart(name: &str, seed: u64, images: u64) -> Result<Hunt, String> {
+fn hunt_apart(name: &str, seed: u64, images: u64) -> Result<Hunt> {
     let failed = |what: &str| format!("the search for {name} from seed {seed}: {what}");
     let program = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
     let output = Command::new(program)
@@ -177,7 +178,7 @@ fn switch(is_on: bool) {
 }
 
 /// Searches for one fault: says how many images it took, and what shows the fault if it was noticed.
-pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool, String> {
+pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool> {
     campaign::hush_panics();
     let fault = Fault::named(name)?;
     HUNTED.get_or_init(|| fault);

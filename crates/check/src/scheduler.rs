@@ -266,7 +266,7 @@ impl Scheduler {
     /// A thread that sleeps in a lock cannot be unwound.
     fn give_up(&self, actor: usize, running: usize) -> ! {
         eprintln!(
-            "forebay-check: {}: actor {running} has not come to a point for {} s while actor \
+            "crash: {}: actor {running} has not come to a point for {} s while actor \
              {actor} waits; does it sleep in a lock that is no yield point?",
             self.name,
             TURN_MAX.as_secs()

@@ -6,7 +6,7 @@
 
 use crate::campaign::{self, Limits};
 use crate::subject::Subject;
-use forebay_harness::Row;
+use forebay_harness::{Result, Row, check_interrupt};
 use forebay_lab::engines::EngineName;
 use std::path::Path;
 use std::time::Duration;
@@ -101,7 +101,7 @@ pub fn write_counts(
     report: Option<&Path>,
     (kind, unit): (&str, &str),
     found: &[(String, bool, u64)],
-) -> Result<(), String> {
+) -> Result<()> {
     let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
     let count = |name: String, value: usize| Row::new(name, value as f64, unit);
     let mut rows = vec![
@@ -120,7 +120,7 @@ const SOUND_IMAGES: u64 = 1_000;
 const SOUND_IMAGES_OF_FILES: u64 = 300;
 
 /// The error says what is wrong with something that has no fault switched on.
-pub fn check_sound(limits: &Limits) -> Result<(), String> {
+pub fn check_sound(limits: &Limits) -> Result<()> {
     let limits = Limits {
         images: match limits.subject {
             Subject::Files => SOUND_IMAGES_OF_FILES,
@@ -131,17 +131,18 @@ pub fn check_sound(limits: &Limits) -> Result<(), String> {
     let outcome = campaign::run(&limits, &indicatif::ProgressBar::hidden());
     match outcome.violations.first() {
         Some(violation) => Err(format!(
-            "violated without any fault: {}; replay with: forebay-check replay{} {}",
+            "violated without any fault: {}; replay with: forebay-verify crash replay{} {}",
             violation.text,
             limits.subject.flags(),
             violation.scenario
-        )),
+        )
+        .into()),
         None => Ok(()),
     }
 }
 
 /// Searches the printed protocols: true if every one of them was seen losing data.
-pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool, String> {
+pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool> {
     campaign::hush_panics();
     let names = PRINTED_LOSES
         .into_iter()
@@ -151,6 +152,7 @@ pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool, S
         check_sound(&search.limits(Subject::engine(name, false), search.seeds[0]))?;
         let printed = |seed: &u64| hunt(&search.limits(Subject::engine(name, true), *seed));
         let hunts: Vec<Hunt> = search.seeds.iter().map(printed).collect();
+        check_interrupt()?;
         let is_caught = tell(&format!("{name} as printed"), &search.seeds, &hunts);
         let images = hunts.iter().map(|hunt| hunt.images).max();
         found.push((name.to_string(), is_caught, images.unwrap_or(0)));

@@ -6,6 +6,7 @@ use crate::explore::Explorer;
 use crate::judge::Fold;
 use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
+use forebay_harness::{Result, check_interrupt};
 use forebay_pmem::shadow::{ShadowEvent, ShadowEventKind};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -58,7 +59,7 @@ impl Digest {
 }
 
 /// The number of the scenarios from `first` on that stand on one line.
-fn line(templates: &mut Templates, first: u64) -> Result<u64, String> {
+fn line(templates: &mut Templates, first: u64) -> std::result::Result<u64, String> {
     let mut fold = Fold::default();
     for seed in first..first + SEEDS_PER_LINE {
         let mut explorer = Explorer::new(Subject::Pool, templates, NoTally, Tracing::Digest);
@@ -71,7 +72,7 @@ fn line(templates: &mut Templates, first: u64) -> Result<u64, String> {
 }
 
 /// The numbers of the first `seeds` scenarios, a line for each hundred.
-fn lines(seeds: u64) -> Result<Vec<u64>, String> {
+fn lines(seeds: u64) -> Result<Vec<u64>> {
     let count = seeds.div_ceil(SEEDS_PER_LINE) as usize;
     let bar = progress_bar(count as u64 * SEEDS_PER_LINE, "scenarios");
     let next = AtomicUsize::new(0);
@@ -80,7 +81,7 @@ fn lines(seeds: u64) -> Result<Vec<u64>, String> {
         let mut templates = Templates::default();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
+            if number >= count || check_interrupt().is_err() {
                 return;
             }
             let line = line(&mut templates, number as u64 * SEEDS_PER_LINE);
@@ -92,12 +93,13 @@ fn lines(seeds: u64) -> Result<Vec<u64>, String> {
         (0..default_threads()).for_each(|_| drop(scope.spawn(work)));
     });
     bar.finish_and_clear();
+    check_interrupt()?;
     let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    all.into_iter().collect()
+    Ok(all.into_iter().collect::<std::result::Result<_, _>>()?)
 }
 
 /// Compares with the numbers in `baseline`, or writes them there.
-pub fn command(seeds: u64, baseline: &Path, writes: bool) -> Result<bool, String> {
+pub fn command(seeds: u64, baseline: &Path, writes: bool) -> Result<bool> {
     hush_panics();
     let found = lines(seeds)?;
     let failed = |error| format!("{}: {error}", baseline.display());

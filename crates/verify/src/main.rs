@@ -17,6 +17,8 @@ use forebay_harness::{Result, exit_code, run_watched, watch_parent};
     after_help = "Examples:
   forebay-verify soak --quick --seed 7
   forebay-verify torture kill power --rounds 500
+  forebay-verify crash run --images 100000 --seed 7
+  forebay-verify power cuts --quick
   forebay-verify apps --quick --only redis,sqlite
   forebay-verify bench --case commit_1x4k_lines
 
@@ -36,6 +38,10 @@ enum Command {
     Soak(forebay_soak::Arguments),
     /// Files behind Forebay: at random, against POSIX, through kills and bad days of the disk
     Torture(forebay_torture::Arguments),
+    /// Crash images of the pool, of the file buffer and of the papers' engines, each recovered and compared
+    Crash(forebay_check::Arguments),
+    /// Power cuts and measurements under the kernels of guests
+    Power(forebay_rig::Arguments),
     /// Programs that people use, on a disk, in memory and on files that Forebay buffers
     Apps(forebay_apps::Arguments),
     /// Commits, reads and recovery beside raw memory and libpmem: the program forebay-bench
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Command::TortureTask { task } => task.run().map(|()| true),
         Command::AppsTask { task } => task.run().map(|()| true),
         Command::Bench { arguments } => bench(&arguments),
+        // A program of its own too, in whose place this process goes on.
+        Command::Crash(arguments) if arguments.is_of_mutants() => forebay_check::run(&arguments),
         command if watched => watch_parent().and_then(|()| run(&command)),
         _ => match run_watched("--watched") {
             Ok(code) => return code,
@@ -83,6 +91,8 @@ fn run(command: &Command) -> Result<bool> {
     match command {
         Command::Soak(arguments) => forebay_soak::run(arguments),
         Command::Torture(arguments) => forebay_torture::run(arguments),
+        Command::Crash(arguments) => forebay_check::run(arguments),
+        Command::Power(arguments) => forebay_rig::run(arguments),
         Command::Apps(arguments) => forebay_apps::run(arguments),
         Command::Bench { .. } | Command::TortureTask { .. } | Command::AppsTask { .. } => Ok(true),
     }

@@ -11,7 +11,15 @@ fn verify(arguments: &[&str]) -> Output {
 fn help_lists_what_there_is_with_examples() {
     let output = verify(&["--help"]);
     let said = String::from_utf8_lossy(&output.stdout);
-    for word in ["soak", "torture", "apps", "bench", "Examples:"] {
+    for word in [
+        "soak",
+        "torture",
+        "crash",
+        "power",
+        "apps",
+        "bench",
+        "Examples:",
+    ] {
         assert!(said.contains(word), "{word} in {said}");
     }
     assert!(output.status.success());

@@ -4,10 +4,9 @@
 //! After a failed write-back Linux calls the pages clean. They read as they should until they leave memory, or the
 //! power fails. So a recovery that reads them and writes nothing loses what was acknowledged.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use forebay_harness::Row;
+use forebay_harness::{Row, RunOptions};
 
 use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
 
@@ -16,17 +15,13 @@ const DISK_BYTES: u64 = 64 << 20;
 const LINES_SHOWN: usize = 5;
 const MODULES: [&str; 2] = ["dm-mod", "dm-flakey"];
 
-/// Has the disk of a pool fail, and looks what is left.
-#[derive(Debug, clap::Args)]
+/// How it is told
+#[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
-  forebay-rig failing-disk")]
+  forebay-verify power failing-disk")]
 pub struct Arguments {
-    /// The report, to which rows are added.
-    #[arg(long, default_value = "target/rig/report.json")]
-    pub report: PathBuf,
-    /// Print the rows as JSON.
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    run: RunOptions,
 }
 
 /// What happens to the page cache after the pool was opened again.
@@ -118,8 +113,8 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         row("failing_disk_cases", CASES.len(), "cases"),
         row("failing_disk_blocks_lost", lost, "blocks"),
     ];
-    forebay_harness::rows::merge(&arguments.report, &rows)?;
-    forebay_harness::rows::print(&rows, arguments.json)?;
+    forebay_harness::rows::merge(&arguments.run.report("rig"), &rows)?;
+    forebay_harness::rows::print(&rows, arguments.run.json)?;
     Ok(lost == 0)
 }
 

@@ -2,7 +2,7 @@
 //! Linux, processes of this machine, with this machine's files and programs.
 //!
 //! ```text
-//!   forebay-rig, make rig           cuts (power cuts, verified)      measure (grid, ratios)
+//!   forebay-verify power            cuts (power cuts, verified)      measure (grid, ratios)
 //!           |                                |                            |
 //!         Guest: boots, runs scripts, is cut off          servers: forebay, qemu-storage-daemon
 //!           |  files in a shared folder
@@ -13,6 +13,7 @@
 //! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`forebay_harness`]).
 
 pub mod agent;
+mod command;
 pub mod cuts;
 pub mod failing_disk;
 pub mod guest;
@@ -22,11 +23,9 @@ pub mod server;
 pub mod torn;
 pub mod workload;
 
+pub use command::{Arguments, run};
 pub use guest::{Disk, Guest, GuestOptions, Job, Output};
 pub use scratch::Scratch;
 pub use server::{Daemon, QemuStorageDaemon, Server};
 
-/// Whatever went wrong, in words.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// A result with such a failure.
-pub type Result<T> = std::result::Result<T, Failure>;
+pub use forebay_harness::{Failure, Result};

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
+use forebay_rig::measure::writer;
 use forebay_rig::torn::pages::{MakePages, VerifyPages, WritePages};
 use forebay_rig::workload::load::Load;
 use forebay_rig::workload::pool::{VerifyPool, WritePool};
@@ -26,6 +27,8 @@ enum Command {
     WritePool(WritePool),
     /// Compares the blocks of such a pool; exit status 1 where one is lost.
     VerifyPool(VerifyPool),
+    /// Writes files, and prints how many bytes.
+    Writer(writer::Order),
 }
 
 /// Something acknowledged is lost, or something is there that was never written.
@@ -59,5 +62,9 @@ fn run(command: &Command) -> Result<Vec<String>> {
         Command::VerifyPages(verify) => verify.run(),
         Command::WritePool(write) => write.run().map(|()| Vec::new()),
         Command::VerifyPool(verify) => verify.run(),
+        Command::Writer(order) => {
+            println!("{}", writer::write(order)?);
+            Ok(Vec::new())
+        }
     }
 }

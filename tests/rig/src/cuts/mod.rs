@@ -10,12 +10,11 @@ mod plan;
 mod sampled;
 pub(crate) mod shadow_machine;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use forebay_harness::Row;
+use forebay_harness::{Row, RunOptions, SeedOption, SubjectOptions, progress_bar, rows};
 use forebay_lab::engines::EngineName;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{Result, Scratch, guest};
 pub use file_system::FileSystem;
@@ -27,39 +26,30 @@ use plan::{Kind, Round, Session};
 const CONTROL_ATTEMPTS: u64 = 3;
 const IDLE_TIME: Duration = Duration::from_secs(30);
 
-/// Cuts the power of guests and daemons, and verifies what is left.
-#[derive(Debug, clap::Args)]
+/// What is cut
+#[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
-  forebay-rig cuts --forebay target/checked/forebay --quick
-  forebay-rig cuts --seed 7 --round 12")]
+  forebay-verify power cuts --forebay target/checked/forebay --quick
+  forebay-verify power cuts --seed 7 --round 12")]
 pub struct Arguments {
-    /// The command to test; forebay-lab, which serves the published designs, lies beside it.
-    #[arg(long, default_value = "target/release/forebay")]
-    pub forebay: PathBuf,
-    /// A few rounds of every kind, in a minute; no report is written.
+    #[command(flatten)]
+    subject: SubjectOptions,
+    #[command(flatten)]
+    seed: SeedOption,
+    #[command(flatten)]
+    run: RunOptions,
+    /// Only this round of those that the seed gives, with those before it on the same disk
     #[arg(long)]
-    pub quick: bool,
-    /// Decides what is cut and all that is done; the moments are the machine's.
+    round: Option<u32>,
+    /// Only this file system
     #[arg(long)]
-    pub seed: Option<u64>,
-    /// Only this round of those that the seed gives, with those before it on the same disk.
+    file_system: Option<FileSystem>,
+    /// Only this engine: forebay, classic or tinca
     #[arg(long)]
-    pub round: Option<u32>,
-    /// Only this file system.
+    engine: Option<EngineName>,
+    /// Only kinds of cuts whose name contains this
     #[arg(long)]
-    pub file_system: Option<FileSystem>,
-    /// Only this engine: forebay, classic or tinca.
-    #[arg(long)]
-    pub engine: Option<EngineName>,
-    /// Only kinds of cuts whose name contains this.
-    #[arg(long)]
-    pub kind: Option<String>,
-    /// The report, to which the rows of a whole run are added.
-    #[arg(long, default_value = "target/rig/report.json")]
-    pub report: PathBuf,
-    /// Print the rows as JSON.
-    #[arg(long)]
-    pub json: bool,
+    kind: Option<String>,
 }
 
 /// What came of all rounds.
@@ -87,15 +77,13 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         println!("skipped power cuts: {why}");
         return Ok(true);
     }
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let forebay = arguments.subject.forebay()?;
+    let seed = arguments.seed.seed("power cuts");
     let sessions = possible(sessions(arguments, seed));
     let began = Instant::now();
     let rounds: u32 = sessions.iter().map(|session| session.rounds).sum();
-    eprintln!("power cuts: seed {seed}, {rounds} rounds");
-    let bar = ProgressBar::new(u64::from(rounds));
-    bar.set_style(ProgressStyle::with_template(
-        "{bar:30} {pos}/{len} rounds, {elapsed}, {eta} left: {msg}",
-    )?);
+    let bar = progress_bar(u64::from(rounds));
+    let failures = arguments.run.report("rig").with_file_name("failed");
     let scratch = Scratch::new()?;
     let mut tally = Tally::default();
     for session in &sessions {
@@ -104,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
         let mut own = Tally::default();
         for attempt in 0..CONTROL_ATTEMPTS {
             let session = session.attempt(attempt);
-            run_session(arguments, &scratch, &session, &mut |round| {
+            run_session((&forebay, &failures), &scratch, &session, &mut |round| {
                 bar.inc(1);
                 own.add(&session, &round, seed);
             })?;
@@ -118,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     bar.finish_and_clear();
     let mut rows = tally.rows();
     if is_whole(arguments) && !cfg!(feature = "mutants") {
-        let percent = idle::processor_percent(&scratch, &arguments.forebay, IDLE_TIME)?;
+        let percent = idle::processor_percent(&scratch, &forebay, IDLE_TIME)?;
         rows.push(Row::new("idle_cpu_percent", percent, "%"));
         let took_s = began.elapsed().as_secs_f64();
         rows.push(Row::new("power_cuts_seconds", took_s, "s"));
@@ -130,11 +118,11 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 fn is_whole(arguments: &Arguments) -> bool {
     let is_chosen = arguments.round.is_some() || arguments.kind.is_some();
     let is_chosen = is_chosen || arguments.engine.is_some();
-    !arguments.quick && !is_chosen && arguments.file_system.is_none()
+    !arguments.run.quick && !is_chosen && arguments.file_system.is_none()
 }
 
 fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
-    let mut sessions = match arguments.quick {
+    let mut sessions = match arguments.run.quick {
         _ if cfg!(feature = "mutants") => plan::mutants(seed),
         true => plan::quick(seed),
         false => plan::full(seed),
@@ -165,8 +153,9 @@ fn possible(mut sessions: Vec<Session>) -> Vec<Session> {
     sessions
 }
 
+/// `failures` is where the pools go that a cut left broken.
 fn run_session(
-    arguments: &Arguments,
+    (forebay, failures): (&Path, &Path),
     scratch: &Scratch,
     session: &Session,
     done: &mut dyn FnMut(Round),
@@ -174,10 +163,9 @@ fn run_session(
     forebay_harness::check_interrupt()?;
     let result = match session.kind {
         Kind::Shadow(_) | Kind::EarlyAnswers | Kind::WithoutFence => {
-            let failures = arguments.report.with_file_name("failed");
-            sampled::run(scratch, &failures, session, done)
+            sampled::run(scratch, failures, session, done)
         }
-        _ => killed::run(scratch, &arguments.forebay, session, done),
+        _ => killed::run(scratch, forebay, session, done),
     };
     result.map_err(|error| {
         let (what, first) = (session.name(), session.first_round);
@@ -185,25 +173,11 @@ fn run_session(
     })
 }
 
-fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Result<bool> {
+fn finish(arguments: &Arguments, tally: &Tally, list: &[Row], seed: u64) -> Result<bool> {
     if is_whole(arguments) {
-        forebay_harness::rows::merge(&arguments.report, rows)?;
+        rows::merge(&arguments.run.report("rig"), list)?;
     }
-    match arguments.json {
-        true => println!(
-            "{:#}",
-            serde_json::Value::from_iter(rows.iter().map(as_json))
-        ),
-        false => {
-            for Row {
-                name, value, unit, ..
-            } in rows
-            {
-                let value = value.map_or("-".into(), forebay_harness::digits);
-                println!("{name:<28} {value:>12} {unit}");
-            }
-        }
-    }
+    rows::print(list, arguments.run.json)?;
     for failure in &tally.failures {
         eprintln!("{failure}");
     }
@@ -216,10 +190,6 @@ fn finish(arguments: &Arguments, tally: &Tally, rows: &[Row], seed: u64) -> Resu
         eprintln!("FAILED; seed {seed}");
     }
     Ok(is_good)
-}
-
-fn as_json(row: &Row) -> serde_json::Value {
-    serde_json::json!({"name": row.name, "value": row.value, "unit": row.unit})
 }
 
 impl Tally {
@@ -239,7 +209,7 @@ impl Tally {
             Verdict::Survived => self.survived += 1,
             Verdict::Lost(what) | Verdict::Broken(what) => self.failures.push(format!(
                 "round {number}, {session_name}: {what}\n\
-                 again: forebay-rig cuts --seed {seed} --round {number}"
+                 again: forebay-verify power cuts --seed {seed} --round {number}"
             )),
         }
     }

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay_harness::{Row, median, rows};
-use indicatif::{ProgressBar, ProgressStyle};
+use forebay_harness::{Row, median, progress_bar, rows};
+use indicatif::ProgressBar;
 
 use super::fio::{self, Outcome, Pace};
 pub use super::points::Figure;
@@ -127,18 +127,13 @@ impl<'a> Run<'a> {
         contenders: &'a [Contender],
         is_quick: bool,
     ) -> Run<'a> {
-        let style = "{wide_bar} {pos}/{len} runs, {eta} left, {msg:40}";
-        let progress = ProgressBar::new(0);
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            progress.set_style(style);
-        }
         Run {
             daemon,
             scratch,
             contenders,
             is_quick,
             plan: Plan::new(is_quick),
-            progress,
+            progress: progress_bar(0),
             results: Vec::new(),
         }
     }

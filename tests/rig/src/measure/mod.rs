@@ -19,11 +19,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 
 /// Whether the kernel's caches can be set up here; says so where not.
 pub(crate) fn has_tool(name: &str, what: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-    let is_there = folders
-        .map(|folder| folder.join(name))
-        .any(|file| file.exists());
+    let is_there = crate::guest::has_program(name);
     if !is_there {
         println!("skipped {what}: no {name} here");
     }

@@ -309,9 +309,8 @@ impl Bench {
             Work::Random => "random",
             Work::Fileserver => "fileserver",
         };
-        let program = std::env::current_exe()?;
         let script = format!(
-            "{program:?} writer --work {name} --folder /mnt/a --span {SPAN_BYTES} --count {count}"
+            "$GUEST writer --work {name} --folder /mnt/a --span {SPAN_BYTES} --count {count}"
         );
         let text = self.guest.must_run(&script, LIMIT)?;
         let bytes = text

@@ -10,9 +10,7 @@ mod mounted;
 pub mod pages;
 mod trial;
 
-use std::path::PathBuf;
-
-use forebay_harness::Row;
+use forebay_harness::{Row, RunOptions, SeedOption};
 
 use crate::{Result, Scratch, guest};
 use cases::{CASES, Case, Expectation, FrontEnd};
@@ -22,27 +20,19 @@ use trial::Trial;
 /// How often a control may see nothing before it is called blind.
 const CONTROL_ATTEMPTS: u64 = 3;
 
-/// Cuts the power under pages and counts those that are torn.
-#[derive(Debug, clap::Args)]
+/// Which pages
+#[derive(clap::Args, Debug)]
 #[command(after_help = "Example:
-  forebay-rig torn
-  forebay-rig torn --only 'vhost-user' --seed 7")]
+  forebay-verify power torn
+  forebay-verify power torn --only 'vhost-user' --seed 7")]
 pub struct Arguments {
-    /// Fewer cuts of each case.
+    #[command(flatten)]
+    seed: SeedOption,
+    #[command(flatten)]
+    run: RunOptions,
+    /// Only cases whose name contains this
     #[arg(long)]
-    pub quick: bool,
-    /// Decides the order of pages and what cuts leave; the moments are the machine's.
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// Only cases whose name contains this.
-    #[arg(long)]
-    pub only: Option<String>,
-    /// The report, to which rows are added.
-    #[arg(long, default_value = "target/rig/report.json")]
-    pub report: PathBuf,
-    /// Print the rows as JSON.
-    #[arg(long)]
-    pub json: bool,
+    only: Option<String>,
 }
 
 /// True if nothing was torn that may not be, and every control was.
@@ -50,8 +40,7 @@ pub struct Arguments {
 /// # Errors
 /// Something could not be done, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
-    let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
-    eprintln!("torn pages: seed {seed}");
+    let seed = arguments.seed.seed("torn pages");
     let scratch = Scratch::new()?;
     let mut is_good = true;
     let mut sums = Sums::default();
@@ -65,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
             continue;
         }
         forebay_harness::check_interrupt()?;
-        let trial = Trial::run(case, &scratch, arguments.quick, seed)
+        let trial = Trial::run(case, &scratch, arguments.run.quick, seed)
             .map_err(|error| format!("{}: {error}", case.name))?;
         let is_as_expected = match case.expectation {
             Expectation::Whole => trial.torn == 0 && trial.arrived.cutting == 0,
@@ -79,9 +68,9 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let mut rows = sums.rows();
     is_good &= try_databases(arguments, &scratch, seed, &mut rows)?;
     if arguments.only.is_none() {
-        forebay_harness::rows::merge(&arguments.report, &rows)?;
+        forebay_harness::rows::merge(&arguments.run.report("rig"), &rows)?;
     }
-    forebay_harness::rows::print(&rows, arguments.json)?;
+    forebay_harness::rows::print(&rows, arguments.run.json)?;
     if !is_good {
         eprintln!("FAILED; seed {seed}");
     }
@@ -118,7 +107,7 @@ fn try_databases(
                 println!("skipped torn pages, {name}: {why}");
                 continue;
             }
-            let numbers = match (arguments.quick, is_plain) {
+            let numbers = match (arguments.run.quick, is_plain) {
                 (true, _) => (2, 1),
                 (false, false) => (4, 2),
                 // It has to see something.
@@ -137,7 +126,7 @@ fn try_databases(
                 }
             }
             let is_as_expected = match is_plain {
-                true => arguments.quick || found.clean < found.rounds,
+                true => arguments.run.quick || found.clean < found.rounds,
                 false => found.clean == found.rounds,
             };
             is_good &= is_as_expected;
