@@ -10,7 +10,7 @@ run() {
 }
 
 run cargo fmt --all --check
-# The feature ublk reads the kernel's header with libclang, which not everybody has.
+# The feature ublk reads the kernel's header with libclang, which not every machine has.
 if ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1; then
     features=(--all-features)
 else

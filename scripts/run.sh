@@ -68,7 +68,7 @@ detach_all() {
             umount "$point" 2>/dev/null || umount -l "$point"
         fi
     done
-    # An interrupted losetup attached a device whose name nobody noted: hence the list by file too.
+    # An interrupted losetup attached a device whose name was not noted: hence the list by file too.
     for loop in "${loops[@]}" $(losetup -ln -O NAME,BACK-FILE | awk -v work="$work/" 'index($2, work) == 1 {print $1}'); do
         losetup -d "$loop" 2>/dev/null || true
     done

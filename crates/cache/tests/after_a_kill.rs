@@ -1,5 +1,5 @@
-//! A process that is killed leaves stores behind that everybody sees and no fence has covered. The
-//! next one serves them; what it has served, a power cut must not take back.
+//! A process that is killed leaves stores behind that other processes see and no fence has covered.
+//! The next process serves them; what it has served, a power cut must not undo.
 
 mod fixtures;
 

@@ -1,4 +1,4 @@
-//! What a backing can do at the edges: a failed sync that somebody else hears of, zeroes that only the
+//! What a backing can do at the edges: a failed sync that is reported to another caller, zeroes that only the
 //! page cache has, a device that takes its time.
 
 mod fixtures;
@@ -209,7 +209,7 @@ fn a_failed_sync_of_a_growing_volume_is_heard_by_the_round_that_had_written_befo
 }
 
 /// A pool that was killed after a discard whose sync failed: the disk has the old bytes, the page cache
-/// zeroes, which nobody will write any more.
+/// zeroes, which no later sync writes.
 fn after_a_failed_discard(keeps_cached: bool) -> (Arc<Disk>, Pool, Volume) {
     let rig = Rig::new(&tiny(), 1);
     let disk = Disk::new(7);

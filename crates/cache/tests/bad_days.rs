@@ -323,7 +323,7 @@ fn a_second_owner_of_pool_or_backing_is_told_and_the_first_serves_on() {
     assert_eq!(get(&volume, 1), bytes_of(1, 1));
 }
 
-/// Deadlines and pauses are measured by a clock that nobody can set. Only marks tell people since when a
+/// Deadlines and pauses are measured by a clock that cannot be set. Only marks tell people since when a
 /// backing is open; nothing is decided by that.
 #[test]
 fn nothing_in_the_core_asks_what_time_it_is() {

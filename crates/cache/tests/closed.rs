@@ -1,4 +1,4 @@
-//! A pool that is closed while somebody still holds a volume of it.
+//! A pool that is closed while a caller still holds a volume of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

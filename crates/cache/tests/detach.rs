@@ -1,4 +1,4 @@
-//! Volumes that go while somebody still uses them: nothing acknowledged is lost, and no block of
+//! Volumes that are detached while a caller still uses them: nothing acknowledged is lost, and no block of
 //! theirs stays behind.
 
 mod fixtures;

@@ -1,5 +1,5 @@
 //! Volumes grow with their backing, while they are in use; they never shrink, and what lies behind
-//! their end is nobody's business until they have grown.
+//! their end is not touched until they have grown.
 
 mod fixtures;
 
@@ -72,7 +72,7 @@ fn a_shrunk_backing_is_refused() {
     assert!(refused.to_string().contains("1152 bytes"), "{refused}");
 }
 
-/// Somebody appended to the backing before the volume grew: the block with the old end has both.
+/// Bytes were appended to the backing before the volume grew: the block with the old end has both.
 #[test]
 fn what_the_backing_got_behind_an_odd_end_is_there_afterwards() {
     for in_use in ["not cached", "clean", "dirty"] {

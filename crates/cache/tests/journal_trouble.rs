@@ -1,4 +1,4 @@
-//! Corrupt blocks and hostile disks do not keep journals, or anybody, from being written back.
+//! Corrupt blocks and hostile disks do not keep journals, or other blocks, from being written back.
 
 mod fixtures;
 mod journal_disk;
@@ -187,7 +187,7 @@ impl Stalling {
         self.changed.notify_all();
     }
 
-    /// Whether somebody is waiting for an answer now, and nobody went without.
+    /// Whether a caller is waiting for an answer now, and none went without.
     fn is_waited_for(&self) -> bool {
         let state = self.state.lock().unwrap();
         state.waiting > 0 && !state.gave_up
@@ -251,7 +251,7 @@ fn nobody_waits_for_a_look() {
     wait_until("it has found the journal", || {
         rig.pool.stats().journal_blocks == 1040
     });
-    // Whoever locks a backing has it for itself once it is detached.
+    // A process that locks a backing has it for itself once it is detached.
     rig.pool.detach(looked_at).unwrap();
     assert_eq!(Arc::strong_count(&stalling), 1);
 }

@@ -139,7 +139,7 @@ fn a_journal_that_does_not_fit_is_written_only_as_far_as_it_does_not() {
 
 #[test]
 fn a_stale_superblock_costs_no_byte_and_neither_does_a_restart() {
-    // Somebody uses the disk for something else: all of it is data, and all of it is written once.
+    // The disk is used for something else: all of it is data, and all of it is written once.
     let mut disk = Disk::new(16 << 20, 4096, |_| {});
     disk.rig.pool.write_back_once().unwrap();
     assert_eq!(disk.stats().journal_blocks, 1040);

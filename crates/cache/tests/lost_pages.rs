@@ -172,7 +172,7 @@ fn read_while_it_gets_clean(turn: u32) -> Option<forebay::Result<()>> {
         let pool = &pool;
         scope.spawn(move || {
             pool.write_back_once().expect("write back");
-            // Nobody waits where the reader had looked its last.
+            // No thread waits where the reader had looked last.
             let _ = done.send(());
         });
         is_asked.recv().expect("the block was copied");

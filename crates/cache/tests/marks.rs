@@ -515,7 +515,7 @@ fn the_mark_is_open_before_the_first_acknowledgement_and_whole_only_after_the_po
     assert!(matches!(store.marks.newest(), FoundMark::Mark(mark) if mark.state == MarkState::Open));
     write(&volume, 1);
     volume.flush().expect("flush");
-    // Whole could not be written, or nobody knows: it says open again, and the volume goes on.
+    // Whole could not be written, or that is unknown: it says open again, and the volume goes on.
     for is_written in [false, true] {
         store.marks.fail_after(0, is_written);
         pool.detach(volume.clone()).expect_err("injected");

@@ -226,7 +226,7 @@ fn the_flush_rate_limit_holds_and_can_be_lifted() {
 fn writers_that_wait_for_room_lift_the_flush_rate_limit() {
     let rig = rig_with(8 << 20, |_| {});
     let (_, _, backing) = faulty(BLOCKS as usize);
-    // Nobody is paced below 990 per mille; one block a second would never make room in time.
+    // No writer is paced below 990 per mille; one block a second would never make room in time.
     rig.pool.set_watermarks(990, 1000).unwrap();
     rig.pool.set_flush_rate_limit(BLOCK as u64);
     let volume = rig.pool.attach(backing).unwrap();

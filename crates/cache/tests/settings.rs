@@ -1,4 +1,4 @@
-//! What is set while a pool is open takes effect while everybody is at work, and costs no block.
+//! Settings that change while a pool is open take effect while threads are at work, and lose no block.
 
 mod fixtures;
 
@@ -53,7 +53,7 @@ fn least_recently_used_goes_first_once_that_is_the_policy() {
 }
 
 /// A pool much smaller than its volume evicts all the time; every block that is cached must stay
-/// known to whoever is asked for victims, or the pool fills up for good.
+/// known to the policy that is asked for victims, or the pool fills up for good.
 #[test]
 fn policies_are_switched_under_load() {
     const WRITERS: u64 = 2;

@@ -90,7 +90,7 @@ fn a_record_beyond_the_commit_word_does_not_count() {
 }
 
 /// A commit whose second fence fails is not acknowledged, but its word may stand, and then recovery
-/// looks into its slot: nobody who asked earlier whether the pool takes writes may get that one.
+/// looks into its slot: a thread that asked earlier whether the pool takes writes must not get that one.
 #[test]
 fn a_failed_second_fence_keeps_its_slots() {
     for options in [strict(), unchecked()] {

@@ -26,7 +26,7 @@ enum Step {
 
 type Hook = Arc<dyn Fn(Step) + Send + Sync>;
 
-/// A store that calls somebody in the middle of what it does.
+/// A store that makes a call in the middle of a request.
 struct Watched {
     inner: MemoryStore,
     hook: Mutex<Option<Hook>>,

@@ -24,13 +24,13 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is worth a log line.
+/// Least important events that are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLevel {
-    /// What failed.
+    /// Failures.
     Error,
-    /// And what will.
+    /// And what is about to fail.
     Warn,
     /// And what the daemon does on request.
     Info,

@@ -131,13 +131,13 @@ pub struct ServeOptions {
     /// Whose memory is taken.
     #[command(flatten)]
     pub trust: Trust,
-    /// Seconds that ending may take before it is done at once [default: 30].
+    /// Seconds to wait for disks that are in use before ending at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,
-    /// How log lines on standard error look [default: text].
+    /// Format of log lines on standard error [default: text].
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
-    /// What is worth a log line [default: info].
+    /// Least important events that are logged [default: info].
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
 }

@@ -43,7 +43,7 @@ mutants! {
     NewestToOldestDropped "newest_to_oldest_dropped" "A newer record of the same key does not prove the older one.",
     RecordsNotTested "records_not_tested" "Every record with a good CRC is believed, whatever its slots hold.",
     WatermarkCountsUnfenced "watermark_counts_unfenced" "The watermark in a record counts sequences that are drawn but not fenced.",
-    DeltaReplayedOnSlot "delta_replayed_on_slot" "Deltas are replayed on the slot they name, whoever owns it by now.",
+    DeltaReplayedOnSlot "delta_replayed_on_slot" "Deltas are replayed on the slot they name, whichever key owns it by now.",
     DeltaNotReplayed "delta_not_replayed" "Recovery restores mappings and forgets the deltas.",
     RedoThroughOlderBytes "redo_through_older_bytes" "Recovery redoes deltas in place one after the other instead of storing the final bytes.",
     OlderRecordReplayedLast "older_record_replayed_last" "Replay runs from the newest record to the oldest.",

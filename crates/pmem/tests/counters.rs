@@ -1,4 +1,4 @@
-//! Counts are exact: every line and fence, whoever asks for it.
+//! Counts are exact: every line and fence, of any thread.
 
 use forebay_pmem::{Counters, PersistenceDomain, Region, RegionOptions, thread_counters};
 use std::sync::Barrier;

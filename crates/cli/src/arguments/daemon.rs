@@ -50,7 +50,7 @@ pub struct MountArguments {
     /// The pool, which then belongs to this directory.
     #[arg(long, value_name = "FILE")]
     pub pool: PathBuf,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Threads that serve requests.
@@ -60,8 +60,8 @@ pub struct MountArguments {
     /// blocks may then survive a crash in part.
     #[arg(long)]
     pub writeback_cache: bool,
-    /// Let idle cores sleep also while programs wait for one request after the other: saves power,
-    /// and each request is slower.
+    /// Let idle cores sleep while programs wait for one request after the other: saves power, but each
+    /// request takes longer.
     #[arg(long)]
     pub cores_may_sleep: bool,
     /// Files and directories that each user may have open at once, the daemon's own user apart [default: an
@@ -75,13 +75,13 @@ pub struct MountArguments {
     /// given up.
     #[arg(long)]
     pub accept_stale: bool,
-    /// Seconds that ending may take before it is done at once [default: 30].
+    /// Seconds to wait for disks that are in use before ending at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,
-    /// How log lines on standard error look [default: text].
+    /// Format of log lines on standard error [default: text].
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
-    /// What is worth a log line [default: info].
+    /// Least important events that are logged [default: info].
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
 }
@@ -98,7 +98,7 @@ pub struct DaemonArgument {
     pub json: bool,
 }
 
-/// A disk to serve, too.
+/// A further disk to serve.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay attach /dev/shm/forebay/pool --backing second.img --name second --fuse /mnt/second
@@ -119,7 +119,7 @@ pub struct AttachOptions {
     pub json: bool,
 }
 
-/// A disk to let go.
+/// A disk to detach.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay detach /dev/shm/forebay/pool second
@@ -142,7 +142,7 @@ pub struct DetachOptions {
     /// File or device of a further member, of a pool that no daemon serves.
     #[arg(long = "member", value_name = "PATH", requires = "discard_unwritten")]
     pub members: Vec<PathBuf>,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Print one JSON object.
@@ -160,7 +160,7 @@ Keys: q or Esc ends.")]
 pub struct TopOptions {
     /// First member of the pool.
     pub pool: PathBuf,
-    /// Seconds between two looks.
+    /// Seconds between two samples.
     #[arg(long, default_value_t = 1.0, value_parser = parse_interval)]
     pub interval: f64,
     /// Print one screen of text after one interval, and end.
@@ -197,7 +197,7 @@ pub struct FlushOptions {
     /// The backing to drain to, where no daemon has it.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Go on although the marks say that the newest data of the backing is elsewhere: what that pool had

@@ -49,13 +49,13 @@ pub enum Command {
     Info(InfoOptions),
     /// Serve the disks of a pool until told to stop.
     Serve(Box<ServeOptions>),
-    /// Serve a directory whose synchronous writes are as fast as the pool, until told to stop.
+    /// Serve a directory whose synchronous writes are durable in a pool, until told to stop.
     Mount(MountArguments),
     /// Have a running daemon serve one more disk.
     Attach(AttachOptions),
-    /// Have a running daemon drain a disk and let it go.
+    /// Have a running daemon drain a disk and stop serving it.
     Detach(DetachOptions),
-    /// Run a program whose files' syncs are durable in a pool at once.
+    /// Run one program, unmodified, with its files buffered in a pool.
     Run(RunOptions),
     /// Ask a running daemon for its counters.
     Stat(DaemonArgument),

@@ -34,7 +34,7 @@ pub struct CreateOptions {
     /// Overwrite what is there.
     #[arg(long)]
     pub force: bool,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Print one JSON object.
@@ -42,7 +42,7 @@ pub struct CreateOptions {
     pub json: bool,
 }
 
-/// A pool, or a backing, to look at.
+/// A pool, or a backing, to examine.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay info /dev/shm/forebay/pool --json
@@ -58,7 +58,7 @@ pub struct InfoOptions {
     /// Say of this image, device or directory whether it has its newest data.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Print one JSON object.
@@ -66,7 +66,7 @@ pub struct InfoOptions {
     pub json: bool,
 }
 
-/// A pool to look at.
+/// A pool to examine.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
   forebay check /dev/shm/forebay/pool --json")]
@@ -74,7 +74,7 @@ pub struct PoolArgument {
     /// Files or devices of the pool, every member.
     #[arg(required = true)]
     pub pool: Vec<PathBuf>,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Print one JSON object.
@@ -96,7 +96,7 @@ pub struct RecoverOptions {
     /// Save the data of files that are gone, though not removed through Forebay, beside the pool.
     #[arg(long)]
     pub save_lost: bool,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
     /// Go on although the marks say that the newest data of the files is elsewhere: what that pool had is

@@ -19,7 +19,7 @@ pub struct RunOptions {
     /// A glob of paths whose files are buffered; again for more. Default: all below this directory.
     #[arg(long, value_name = "GLOB")]
     pub cover: Vec<String>,
-    /// A file to which the library adds a line for whatever is noteworthy.
+    /// A file to which the library appends its messages.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// Go on although the marks say that the newest data of the files is elsewhere: what that pool had is
@@ -29,10 +29,10 @@ pub struct RunOptions {
     /// libforebay_preload.so; found beside this command, or in ../lib.
     #[arg(long, value_name = "FILE")]
     pub library: Option<PathBuf>,
-    /// Whose pool is taken.
+    /// Which owner's pool is accepted.
     #[command(flatten)]
     pub trust: Trust,
-    /// Say neither beforehand what cannot work nor at the end what was done.
+    /// Print neither warnings beforehand nor the summary at the end.
     #[arg(long)]
     pub quiet: bool,
     /// The program and its arguments.

@@ -46,7 +46,7 @@ pub struct Settings {
     /// The image file or block device behind the disk.
     #[arg(long, value_name = "PATH")]
     pub backing: Option<PathBuf>,
-    /// What the disk is called, for clients and commands; the backing's file name if not given.
+    /// The name of the disk, for clients and commands; the name of the backing file if not given.
     #[arg(long)]
     pub name: Option<String>,
     /// Existing directory to mount the disk in; it is then the file `disk` there.
@@ -103,13 +103,13 @@ pub struct Settings {
     #[arg(long, value_name = "PATH")]
     #[serde(deserialize_with = "one_or_many")]
     pub allow_backing: Vec<PathBuf>,
-    /// Seconds that ending may take before it is done at once [default: 30].
+    /// Seconds to wait for disks that are in use before ending at once [default: 30].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=86400))]
     pub shutdown_deadline: Option<u64>,
-    /// How log lines on standard error look [default: text].
+    /// Format of log lines on standard error [default: text].
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
-    /// What is worth a log line [default: info].
+    /// Least important events that are logged [default: info].
     #[arg(long, value_enum)]
     pub log_level: Option<LogLevel>,
     /// Percent of the pool that may be dirty before writers are slowed.

@@ -29,9 +29,9 @@ pub enum Replacement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
-    /// It is.
+    /// Yes.
     On,
-    /// It is not.
+    /// No.
     Off,
 }
 
@@ -42,7 +42,7 @@ impl Switch {
     }
 }
 
-/// What can be changed while the daemon runs, too.
+/// Settings that can also be changed while the daemon runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct Tunables {
     /// Percent of the pool that may be dirty before writers are slowed.

@@ -14,7 +14,7 @@ pub struct DiskSettings {
     /// The image file or block device behind the disk.
     #[arg(long, value_name = "PATH")]
     pub backing: PathBuf,
-    /// What the disk is called; the backing's file name if not given.
+    /// The disk's name; the backing's file name if not given.
     #[arg(long)]
     pub name: Option<String>,
     /// Existing directory to mount the disk in; it is then the file `disk` there.
