@@ -30,15 +30,17 @@ pub mod mutants;
 mod options;
 mod policy;
 mod recovery;
+mod repeatable;
 mod sync;
 mod table;
+mod tallies;
 #[doc(hidden)]
 pub mod testing;
 
 pub use api::extents::BlockState;
 pub use api::maintenance::VolumeUsage;
 pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
-pub use api::stats::{Stats, TallySums, VolumeStats};
+pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;
 pub use api::tuning::Tuning;
 pub use api::volume::Volume;
@@ -53,3 +55,4 @@ pub use media::superblock::holds_pool;
 pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 pub use policy::{journal, replace};
 pub use recovery::RecoveryReport;
+pub use tallies::TallySums;

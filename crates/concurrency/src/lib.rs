@@ -30,9 +30,6 @@ mod table {
     pub(crate) mod slots;
     pub(crate) mod word_set_queue;
 }
-#[cfg(loom)]
-use table::{index, queue, slots, word_set_queue};
-
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, loom))]

@@ -35,11 +35,15 @@ impl Volume {
     /// Whether all of these blocks are cached now, so that reading them does not wait for the
     /// backing. They may be evicted right after.
     pub fn is_resident(&self, blocks: Range<u64>) -> bool {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         blocks.end <= self.blocks()
             && blocks.into_iter().all(|block| {
                 let key = self.key(block);
-                core.peek(core.bucket(key), key).1.is_some()
+                pipeline
+                    .table()
+                    .peek(pipeline.table().bucket(key), key)
+                    .1
+                    .is_some()
             })
     }
 
@@ -48,17 +52,17 @@ impl Volume {
     /// slowed. Others may take the slots right after.
     pub fn is_ready_for_write(&self, blocks: u64) -> bool {
         let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
-        self.core.media.members().iter().all(is_memory)
-            && !self.core.wakeup.pace.is_on()
-            && self.core.slots.free_count() >= blocks + ROOM_RESERVE_SLOTS
+        self.pipeline.media().members().iter().all(is_memory)
+            && !self.pipeline.engine().wakeup().pace.is_on()
+            && self.pipeline.table().slots().free_count() >= blocks + ROOM_RESERVE_SLOTS
     }
 
     /// Confirms that what was acknowledged is durable.
     ///
     /// Errors: a fence has failed; the volume was detached.
     pub fn check_durable(&self) -> Result<()> {
-        self.core.writable()?;
-        self.core.attached(self.key(0))
+        self.pipeline.engine().writable()?;
+        self.pipeline.engine().attached(self.key(0))
     }
 
     /// Calls `visit` with consecutive runs of blocks of one state that cover `blocks` from its start,
@@ -98,11 +102,11 @@ impl Volume {
 
     /// What the cache says of a block; `None` where it is not cached.
     fn cached_state(&self, block: u64) -> Option<BlockState> {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         let key = self.key(block);
-        let (_, found) = core.peek(core.bucket(key), key);
+        let (_, found) = pipeline.table().peek(pipeline.table().bucket(key), key);
         found.map(|(_, entry)| match entry.kind() {
-            Kind::Zero if core.is_sound(entry) => BlockState::Zero,
+            Kind::Zero if pipeline.table().is_sound(entry) => BlockState::Zero,
             _ => BlockState::Data,
         })
     }
@@ -115,7 +119,7 @@ impl Volume {
     ) -> Result<bool> {
         let backing = self.state.backing()?;
         let block_bytes = self.block_size() as u64;
-        self.core.table_is_whole()?;
+        self.pipeline.engine().table_is_whole()?;
         let mut block = blocks.start;
         while block < blocks.end {
             let (from, to) = (block * block_bytes, blocks.end * block_bytes);

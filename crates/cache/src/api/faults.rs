@@ -16,7 +16,7 @@ impl Pool {
     /// Whether this pool was made for tests.
     pub fn is_test(&self) -> bool {
         let mut raw = [0; SUPERBLOCK_BYTES];
-        self.core().media.main().read(0, &mut raw);
+        self.pipeline().media().main().read(0, &mut raw);
         Superblock::decode(&raw).is_some_and(|superblock| superblock.flags & FLAG_TEST != 0)
     }
 
@@ -29,35 +29,39 @@ impl Pool {
                 "bits are flipped in pools that were made for tests only".into(),
             ));
         }
-        let core = self.core();
+        let pipeline = self.pipeline();
         let byte = (bit / 8) as usize;
-        if block >= volume.blocks() || byte >= core.block_bytes() {
+        if block >= volume.blocks() || byte >= pipeline.engine().block_bytes() {
             return Err(Error::OutOfRange {
                 volume: volume.id(),
                 what: format!(
                     "bit {bit} of block {block}; the volume has {} blocks of {} bits",
                     volume.blocks(),
-                    core.block_bytes() * 8
+                    pipeline.engine().block_bytes() * 8
                 ),
             });
         }
         let key = Key::new(volume.id(), block);
-        let bucket = core.bucket(key);
-        core.index.lock(bucket.stripe);
-        let slot = core.find(bucket, key).and_then(|(_, entry)| entry.slot());
+        let bucket = pipeline.table().bucket(key);
+        pipeline.table().index().lock(bucket.stripe);
+        let slot = pipeline
+            .table()
+            .find(bucket, key)
+            .and_then(|(_, entry)| entry.slot());
         if let Some(slot) = slot {
             let mut content = [0];
-            core.media.read_slot(slot, byte, &mut content);
-            core.media
+            pipeline.media().read_slot(slot, byte, &mut content);
+            pipeline
+                .media()
                 .store_slot(slot, byte, &[content[0] ^ 1 << (bit % 8)]);
-            core.media.flush_slot(slot, byte, 1);
+            pipeline.media().flush_slot(slot, byte, 1);
         }
-        core.index.unlock(bucket.stripe);
+        pipeline.table().index().unlock(bucket.stripe);
         if slot.is_none() {
             return Err(Error::Volume(format!(
                 "block {block} of {volume:?} is not in the pool; write or read it first"
             )));
         }
-        core.fence()
+        pipeline.engine().fence()
     }
 }

@@ -1,14 +1,7 @@
 //! Walks over everything: checking all blocks, dropping a volume's.
 
-use crate::api::volume::{Volume, VolumeState};
-use crate::background::reclaim::EVICT_BATCH_MAX;
-use crate::engine::change::Change;
-use crate::engine::core::{Core, STATE_DIRTY};
-use crate::error::{Error, Result};
-use crate::media::entry::Entry;
-
-/// Blocks between two reports of progress.
-const PROGRESS_STEP: u32 = 4096;
+use crate::api::volume::Volume;
+use crate::table::states::STATE_DIRTY;
 
 /// What a volume has in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,123 +17,14 @@ impl Volume {
     /// for every screen refresh of a large pool. Rough where others are at work.
     pub fn usage(&self) -> VolumeUsage {
         let mut usage = VolumeUsage::default();
-        for index in 0..self.core.media.geometry.entries {
-            let entry = self.core.media.load_entry(index);
+        for index in 0..self.pipeline.media().geometry.entries {
+            let entry = self.pipeline.media().load_entry(index);
             if !entry.is_free() && entry.key().volume() == self.id() {
                 usage.cached_blocks += 1;
-                usage.dirty_blocks += u64::from(self.core.state(index) & STATE_DIRTY != 0);
+                usage.dirty_blocks +=
+                    u64::from(self.pipeline.table().state(index) & STATE_DIRTY != 0);
             }
         }
         usage
-    }
-}
-
-impl Core {
-    /// Compares every cached block with its check; returns the good ones' number and the bad ones.
-    pub(crate) fn check_all(&self, progress: &mut dyn FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
-        let mut good = 0;
-        let mut bad = Vec::new();
-        let mut buffer = vec![0; self.block_bytes()];
-        let entries = self.media.geometry.entries;
-        for index in 0..entries {
-            if index % PROGRESS_STEP == 0 {
-                progress(u64::from(index), u64::from(entries));
-                let next = (index..entries.min(index + PROGRESS_STEP))
-                    .map(|index| self.media.load_entry(index));
-                self.media
-                    .read_slots_ahead(next.filter_map(|entry| entry.slot()));
-            }
-            match self.check_entry(index, &mut buffer) {
-                Some(true) => good += 1,
-                Some(false) => {
-                    let key = self.media.load_entry(index).key();
-                    bad.push((key.volume(), key.block()));
-                }
-                None => {}
-            }
-        }
-        progress(u64::from(entries), u64::from(entries));
-        (good, bad)
-    }
-
-    /// Whether the entry's block is sound; `None` if there is none.
-    fn check_entry(&self, index: u32, buffer: &mut [u8]) -> Option<bool> {
-        loop {
-            let entry = self.media.load_entry(index);
-            if entry.is_free() {
-                return None;
-            }
-            if !entry.parity_holds() {
-                return Some(false);
-            }
-            let bucket = self.bucket(entry.key());
-            let version = self.index.read_begin(bucket.stripe);
-            let unchanged = self.media.load_entry(index) == entry;
-            let good = unchanged && self.copy_out(entry, true, buffer);
-            if unchanged && self.index.read_valid(bucket.stripe, version) {
-                return Some(good);
-            }
-        }
-    }
-
-    /// Evicts every block of a volume. They are clean: the caller has flushed it.
-    pub(crate) fn drop_volume_blocks(&self, volume: &VolumeState) -> Result<()> {
-        let mut batch = Vec::new();
-        for index in 0..self.media.geometry.entries {
-            let entry = self.media.load_entry(index);
-            if !entry.is_free() && entry.key().volume() == volume.id {
-                batch.push(entry);
-            }
-            if batch.len() == EVICT_BATCH_MAX || index + 1 == self.media.geometry.entries {
-                self.evict_all(&mut batch)?;
-            }
-        }
-        let left = (0..self.media.geometry.entries)
-            .map(|index| self.media.load_entry(index))
-            .filter(|entry| !entry.is_free() && entry.key().volume() == volume.id)
-            .count();
-        if left > 0 {
-            return Err(Error::Volume(format!(
-                "{}: {left} blocks were written while it was being detached; stop its users",
-                volume.path.display()
-            )));
-        }
-        Ok(())
-    }
-
-    /// Evicts those blocks of a volume that are clean: what the backing has instead counts.
-    pub(crate) fn drop_clean_blocks(&self, volume: u32) -> Result<()> {
-        let mut batch = Vec::new();
-        for index in 0..self.media.geometry.entries {
-            let entry = self.media.load_entry(index);
-            let is_clean = self.state(index) & STATE_DIRTY == 0;
-            if !entry.is_free() && entry.key().volume() == volume && is_clean {
-                batch.push(entry);
-            }
-            if batch.len() == EVICT_BATCH_MAX {
-                self.evict_all(&mut batch)?;
-            }
-        }
-        self.evict_all(&mut batch)
-    }
-
-    /// Whether the pool has a block of the volume.
-    pub(crate) fn holds_block_of(&self, volume: u32) -> bool {
-        (0..self.media.geometry.entries).any(|index| {
-            let entry = self.media.load_entry(index);
-            !entry.is_free() && entry.key().volume() == volume
-        })
-    }
-
-    fn evict_all(&self, batch: &mut Vec<Entry>) -> Result<()> {
-        for part in batch.chunks(self.evictions_per_record()) {
-            let mut changes: Vec<Change> = part.iter().map(|entry| self.eviction(*entry)).collect();
-            changes.sort_unstable_by_key(|change| change.key);
-            // A block that left and came back meanwhile was seen at both places.
-            changes.dedup_by_key(|change| change.key);
-            self.commit_mappings(&changes)?;
-        }
-        batch.clear();
-        Ok(())
     }
 }

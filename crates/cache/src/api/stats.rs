@@ -3,114 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use forebay_pmem::{THREAD_SHARDS, thread_shard};
-
 use crate::api::pool::Pool;
-use crate::engine::core::Core;
+use crate::background::volume_state::VolumeState;
 use crate::options::{ReplacementPolicy, VerifyPolicy};
 use crate::recovery::RecoveryReport;
-use crate::sync::{AtomicU64, Ordering};
-
-macro_rules! tallies {
-    ($($(#[$meta:meta])* $name:ident),+ $(,)?) => {
-        #[repr(align(128))]
-        #[derive(Default)]
-        struct Shard { $($name: AtomicU64),+ }
-
-        /// Counts of what was done, cheap enough to be always on: a thread adds to its own shard
-        /// without locked operations, which would keep its next reads from starting early.
-        pub(crate) struct Tallies { shards: Box<[Shard]> }
-
-        impl Default for Tallies {
-            fn default() -> Tallies {
-                Tallies { shards: (0..THREAD_SHARDS).map(|_| Shard::default()).collect() }
-            }
-        }
-
-        /// One thread's shard.
-        pub(crate) struct Tally<'a> { shard: &'a Shard, is_own: bool }
-
-        impl Tally<'_> {
-            $(
-                #[inline]
-                pub(crate) fn $name(&self, n: u64) {
-                    let cell = &self.shard.$name;
-                    if self.is_own {
-                        cell.store(cell.load(Ordering::Relaxed) + n, Ordering::Relaxed);
-                    } else {
-                        cell.fetch_add(n, Ordering::Relaxed);
-                    }
-                }
-            )+
-        }
-
-        impl Tallies {
-            /// This thread's shard.
-            #[inline]
-            pub(crate) fn mine(&self) -> Tally<'_> {
-                let (shard, is_own) = thread_shard();
-                Tally { shard: &self.shards[shard], is_own }
-            }
-            /// All threads' counts.
-            pub(crate) fn sums(&self) -> TallySums {
-                TallySums { $($name: self.shards.iter().map(|s| s.$name.load(Ordering::Relaxed)).sum()),+ }
-            }
-        }
-
-        /// What happened since the pool was opened.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct TallySums { $($(#[$meta])* pub $name: u64),+ }
-    };
-}
-
-tallies!(
-    /// Transactions committed.
-    commits,
-    /// Bytes callers wrote in them.
-    payload_bytes,
-    /// Blocks written whole.
-    blocks_written,
-    /// Blocks changed in place by deltas.
-    deltas_written,
-    /// Of those, blocks that were written whole and compared.
-    deltas_found,
-    /// Blocks that were written whole and share the slot of an equal one.
-    blocks_shared,
-    /// Blocks that were written whole and are stored packed.
-    blocks_packed,
-    /// Appends to partial blocks.
-    appends_written,
-    /// Blocks zeroed or discarded.
-    blocks_zeroed,
-    /// Block reads that the pool served.
-    read_hits,
-    /// Block reads that went to the backing.
-    read_misses,
-    /// Blocks brought in by misses.
-    fills,
-    /// Blocks evicted.
-    evictions,
-    /// Blocks written back.
-    write_backs,
-    /// Contiguous runs those writes were merged into.
-    write_back_runs,
-    /// Overwrites of journal blocks that write-back had left for last: each saved the disk a block.
-    journal_overwritten,
-    /// Journal blocks that were written back all the same.
-    journal_written,
-    /// Writes or syncs of a backing that failed.
-    write_back_errors,
-    /// Clean blocks whose cached copy was bad and that were fetched again.
-    healed,
-    /// Reads refused because the only copy is bad.
-    corrupt,
-    /// Times a writer had to wait for space.
-    throttled,
-    /// Times a writer was slowed because it outran the backing.
-    paced,
-    /// How long that took in all, in microseconds.
-    paced_us,
-);
+use crate::sync::Ordering;
+use crate::tallies::TallySums;
 
 /// One volume, as `Pool::stats` tells it.
 #[derive(Clone, Debug)]
@@ -217,62 +115,74 @@ pub struct Stats {
 impl Pool {
     /// How the pool stands and what it did. Cheap: nothing is locked for longer than a look.
     pub fn stats(&self) -> Stats {
-        let core = self.core();
-        let geometry = &core.media.geometry;
+        let pipeline = self.pipeline();
+        let (engine, table) = (pipeline.engine(), pipeline.table());
+        let (write_back, log) = (pipeline.write_back(), engine.log());
+        let geometry = &engine.media().geometry;
         let (slots, entries) = (u64::from(geometry.slots()), u64::from(geometry.entries));
-        let cached_blocks = core.replacement.len() as u64;
-        let dirty_blocks = core.dirty_count.load(Ordering::Relaxed);
-        let volumes = core.volume_stats();
+        let cached_blocks = engine.replacement().len() as u64;
+        let dirty_blocks = table.states().dirty_count();
+        let usual = pipeline.options().answer_deadline;
+        let volumes = pipeline.volumes();
+        let volumes = volumes.iter().map(|volume| VolumeStats::of(volume, usual));
+        let volumes: Vec<VolumeStats> = volumes.collect();
         Stats {
             block_bytes: geometry.block_bytes,
             slots,
-            free_slots: core.slots.free_count(),
+            free_slots: table.slots().free_count(),
             entries,
             free_entries: entries.saturating_sub(cached_blocks),
             cached_blocks,
             dirty_blocks,
             dirty_per_mille: dirty_blocks * 1000 / slots,
-            writing_blocks: core.write_back.writing_blocks.load(Ordering::Relaxed) as u64,
-            journal_blocks: core.write_back.held.journal_blocks.load(Ordering::Relaxed),
-            journal_held_blocks: core.write_back.held.held_blocks.load(Ordering::Relaxed),
-            waiting_writers: core.write_back.throttled_writers.load(Ordering::Relaxed) as u64,
-            shared_slots: core.content.references.shared(),
-            share_duplicates: core.content.shares_duplicates(),
-            compare_writes: core.content.compares_writes(),
+            writing_blocks: write_back.writing_blocks(),
+            journal_blocks: write_back.journal().blocks(),
+            journal_held_blocks: table.states().held_count(),
+            waiting_writers: write_back.throttled_writers(),
+            shared_slots: table.references().shared(),
+            share_duplicates: engine.content().shares_duplicates(),
+            compare_writes: engine.content().compares_writes(),
             degraded_volumes: volumes.iter().filter(|volume| volume.degraded).count() as u64,
-            log_used_per_mille: core.lanes.used_per_mille(),
-            lanes_used_per_mille: core.lanes.each_used_per_mille(),
+            log_used_per_mille: log.lanes().used_per_mille(),
+            lanes_used_per_mille: log.lanes().each_used_per_mille(),
             members: geometry.members,
             member_bytes: geometry.member_bytes,
             lane_bytes: geometry.lane_bytes,
-            strict: core.strict,
+            strict: log.is_strict(),
             verify: self.verify(),
             replacement: self.replacement(),
             uptime: self.opened_at.elapsed(),
-            checkpoints: core.checkpoints(),
-            incarnation: core.incarnation,
-            sequence: core.lanes.last_sequence(),
-            poisoned: core.poisoned.load(Ordering::Relaxed),
-            dram_bytes: core.dram_bytes(),
-            content_dram_bytes: core.content.dram_bytes(),
+            checkpoints: engine.checkpoints(),
+            incarnation: log.incarnation(),
+            sequence: log.lanes().last_sequence(),
+            poisoned: engine.is_poisoned(),
+            dram_bytes: engine.dram_bytes(),
+            content_dram_bytes: engine.content_dram_bytes(),
             recovery: self.recovery.clone(),
-            totals: core.tallies.sums(),
+            totals: engine.tallies().sums(),
             volumes,
         }
     }
 }
 
-impl Core {
-    fn volume_stats(&self) -> Vec<VolumeStats> {
-        let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
-        let known = volumes.iter().flatten();
-        known
-            .map(|volume| volume.stats(self.options.answer_deadline))
-            .collect()
-    }
-
-    fn checkpoints(&self) -> u64 {
-        let state = self.checkpoint.lock();
-        state.unwrap_or_else(|e| e.into_inner()).count
+impl VolumeStats {
+    /// How a volume stands; `usual` is how long its backing may take to answer.
+    fn of(volume: &VolumeState, usual: Duration) -> VolumeStats {
+        let backing = volume.backing.get();
+        let trouble = volume.trouble(usual);
+        let (failures, last_failure) = volume.health.failures();
+        VolumeStats {
+            id: volume.id,
+            path: volume.path.clone(),
+            size_bytes: volume.size_bytes.load(Ordering::Relaxed),
+            attached: backing.is_some(),
+            degraded: trouble.is_some(),
+            last_error: trouble,
+            failures,
+            last_failure: last_failure.map(|last| volume.named(last)),
+            waiting_for: volume.waits_for(),
+            backing: backing.map(|b| b.counters()).unwrap_or_default(),
+            transport: backing.map(|b| b.transport()).unwrap_or_default(),
+        }
     }
 }

@@ -3,10 +3,7 @@
 //! The verify policy has its own call, [`Pool::set_verify`].
 
 use crate::api::pool::Pool;
-use crate::engine::core::Core;
 use crate::error::{Error, Result};
-use crate::options::RuntimeOptions;
-use crate::sync::{AtomicU32, Ordering};
 
 /// The settings that are in force, and what write-back makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,31 +25,6 @@ pub struct Tuning {
     pub compare_writes: bool,
 }
 
-/// The watermarks as they were given; `pace` has them in blocks.
-pub(crate) struct Watermarks {
-    low_per_mille: AtomicU32,
-    high_per_mille: AtomicU32,
-}
-
-impl Watermarks {
-    /// Those of the options, the low one at most as high as the high one.
-    pub(crate) fn new(options: &RuntimeOptions) -> Watermarks {
-        let high = options.dirty_high_per_mille.min(1000);
-        Watermarks {
-            low_per_mille: AtomicU32::new(options.dirty_low_per_mille.min(high)),
-            high_per_mille: AtomicU32::new(high),
-        }
-    }
-
-    pub(crate) fn low_per_mille(&self) -> u32 {
-        self.low_per_mille.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn high_per_mille(&self) -> u32 {
-        self.high_per_mille.load(Ordering::Relaxed)
-    }
-}
-
 impl Pool {
     /// Sets the dirty watermarks, per mille of the pool's slots: see [`Tuning`].
     ///
@@ -65,69 +37,50 @@ impl Pool {
                  exceed the high one, nor that 1000"
             )));
         }
-        self.core().set_watermarks(low_per_mille, high_per_mille);
+        self.pipeline()
+            .set_watermarks(low_per_mille, high_per_mille);
         Ok(())
     }
 
     /// Limits what background write-back writes, in bytes a second; 0 lifts the limit. Writers that
     /// outrun it are slowed to it. A flush that a caller asks for is not limited.
     pub fn set_flush_rate_limit(&self, bytes_per_s: u64) {
-        self.core().wakeup.pace.set_limit(bytes_per_s);
-        self.core().wakeup.notify_work();
+        self.pipeline()
+            .engine()
+            .wakeup()
+            .pace
+            .set_limit(bytes_per_s);
+        self.pipeline().engine().wakeup().notify_work();
     }
 
     /// Lets whole blocks whose bytes the pool holds already share their slot, or stops it.
     pub fn set_share_duplicates(&self, on: bool) {
-        self.core().content.set_share_duplicates(on);
+        self.pipeline().engine().content().set_share_duplicates(on);
     }
 
     /// Has whole blocks compared with what is cached, so that only what is new is stored, or stops it.
     pub fn set_compare_writes(&self, on: bool) {
-        self.core().content.set_compare_writes(on);
+        self.pipeline().engine().content().set_compare_writes(on);
     }
 
     /// Whether write-back leaves the blocks of file systems' journals for last. Whatever is set, a
     /// flush writes all of them, and so does write-back where nothing else is left to write.
     pub fn set_defer_journal(&self, defers: bool) {
-        let held = &self.core().write_back.held;
-        held.is_on.store(defers, Ordering::Relaxed);
-        self.core().wakeup.notify_work();
+        self.pipeline().write_back().journal().set_on(defers);
+        self.pipeline().engine().wakeup().notify_work();
     }
 
     /// The settings in force.
     pub fn tuning(&self) -> Tuning {
-        let wakeup = &self.core().wakeup;
+        let wakeup = &self.pipeline().engine().wakeup();
         Tuning {
             dirty_low_per_mille: wakeup.watermarks.low_per_mille(),
             dirty_high_per_mille: wakeup.watermarks.high_per_mille(),
             flush_rate_limit_bytes_per_s: wakeup.pace.limit().unwrap_or(0),
-            defer_journal: self.core().write_back.held.is_on.load(Ordering::Relaxed),
+            defer_journal: self.pipeline().write_back().journal().is_on(),
             write_back_bytes_per_s: wakeup.pace.measured_bytes_per_s(),
-            share_duplicates: self.core().content.shares_duplicates(),
-            compare_writes: self.core().content.compares_writes(),
-        }
-    }
-}
-
-impl Core {
-    fn set_watermarks(&self, low_per_mille: u32, high_per_mille: u32) {
-        let marks = &self.wakeup.watermarks;
-        marks.low_per_mille.store(low_per_mille, Ordering::Relaxed);
-        marks
-            .high_per_mille
-            .store(high_per_mille, Ordering::Relaxed);
-        self.apply_watermarks();
-        self.wakeup.notify_work();
-    }
-
-    /// Without background threads nothing would bring the level down, so no writer is delayed for it.
-    pub(crate) fn apply_watermarks(&self) {
-        if self.has_background() {
-            let marks = &self.wakeup.watermarks;
-            self.wakeup.pace.set_marks(
-                self.slots_of(marks.low_per_mille()),
-                self.slots_of(marks.high_per_mille()),
-            );
+            share_duplicates: self.pipeline().engine().content().shares_duplicates(),
+            compare_writes: self.pipeline().engine().content().compares_writes(),
         }
     }
 }

@@ -14,7 +14,7 @@ use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
 use super::MarkPlace;
-use crate::testing::sync_mark;
+use crate::repeatable::sync_mark;
 
 /// The attribute that any user with write access to the file may set.
 pub const USER_ATTRIBUTE: &str = "user.forebay";

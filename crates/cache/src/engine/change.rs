@@ -1,10 +1,10 @@
 //! What a caller of the commit asks for: changes, one for each key.
 
-use crate::engine::plan::SlotRef;
 use crate::log::record::{RECORD_BYTES_MAX, RECORD_ELEMENTS_MAX, padded, record_bytes};
 use crate::media::entry::{Entry, Key};
 use crate::media::packed::Packing;
 use crate::table::index::{Bucket, Version};
+use crate::table::slot_ref::SlotRef;
 
 /// Bytes that replace part of a block.
 #[derive(Clone, Debug)]

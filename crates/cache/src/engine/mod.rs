@@ -1,8 +1,303 @@
-//! The engine: commits, checkpoints, and what it takes to read a cached block.
+//! The engine: commits, checkpoints, fills and evictions, and what it takes to read a cached block.
+//!
+//! It changes the medium by the protocol of `docs/commit-and-recovery.md` and knows of no backing: what has
+//! to come from one, or go to one, the layers above bring and fetch. A failed fence poisons it: nothing can
+//! be promised any more, so every later change is refused. It never waits for room; it says what is missing.
 
 pub(crate) mod change;
 pub(crate) mod checkpoint;
 pub(crate) mod commit;
 pub(crate) mod content;
-pub(crate) mod core;
+mod evict;
+mod fill;
 pub(crate) mod plan;
+mod read;
+mod space;
+mod start;
+pub(crate) mod wakeup;
+mod walk;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use crate::backing::BackingIdentity;
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::log::record::Salt;
+use crate::media::Media;
+use crate::media::entry::Key;
+use crate::media::volumes::{self, Standing};
+use crate::mutants::{Mutant, mutated};
+use crate::options::VerifyPolicy;
+use crate::policy::replace::Switchable;
+use crate::sync::{AtomicBool, Ordering};
+use crate::table::Table;
+use crate::table::slots::SlotCache;
+use crate::tallies::Tallies;
+use checkpoint::CheckpointState;
+use content::Content;
+use wakeup::Wakeup;
+
+pub(crate) use evict::EVICT_BATCH_MAX;
+
+/// What a change lacks, so that it could not be made. The caller holds nothing then, and waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Need {
+    /// So many slots.
+    Slots(u64),
+    /// An entry of the table.
+    Entry,
+}
+
+/// What a pool that is laid out anew goes on from.
+pub(crate) struct Ended {
+    pub(crate) media: Media,
+    pub(crate) salt: Salt,
+    pub(crate) incarnation: u64,
+    pub(crate) strict: bool,
+    /// The last that was drawn.
+    pub(crate) sequence: u64,
+    pub(crate) next_checkpoint_line: usize,
+}
+
+/// See the module.
+pub(crate) struct Engine {
+    table: Table,
+    log: Log,
+    content: Content,
+    replacement: Switchable,
+    checkpoint: Mutex<CheckpointState>,
+    free_low_per_mille: u32,
+    verify: AtomicBool,
+    /// A fence failed, or the pool was closed.
+    poisoned: AtomicBool,
+    /// The pool was closed while callers held volumes; it is poisoned soon after.
+    closed: AtomicBool,
+    tallies: Tallies,
+    /// What background threads and writers that wait are told.
+    wakeup: Wakeup,
+}
+
+impl Engine {
+    #[inline]
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+    #[inline]
+    pub(crate) fn media(&self) -> &Media {
+        self.table.media()
+    }
+    #[inline]
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+    #[inline]
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+    #[inline]
+    pub(crate) fn replacement(&self) -> &Switchable {
+        &self.replacement
+    }
+    #[inline]
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+    #[inline]
+    pub(crate) fn wakeup(&self) -> &Wakeup {
+        &self.wakeup
+    }
+    pub(crate) fn path(&self) -> PathBuf {
+        self.media().path()
+    }
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.media().block_bytes()
+    }
+
+    /// Whether reads compare blocks with their checks.
+    #[inline]
+    pub(crate) fn verifies(&self) -> bool {
+        self.verify.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_verify(&self, policy: VerifyPolicy) {
+        self.verify
+            .store(policy == VerifyPolicy::Always, Ordering::Relaxed);
+    }
+    /// Whether changes are refused for good.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Fails once a fence has failed: nothing can be promised any more.
+    #[inline]
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.poisoned.load(Ordering::Relaxed) {
+            return Err(self.refusal());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn refusal(&self) -> Error {
+        let poisoned = |()| Error::Poisoned { path: self.path() };
+        self.is_open().map_or_else(|closed| closed, poisoned)
+    }
+
+    /// Fails once the pool was closed.
+    pub(crate) fn is_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed { path: self.path() });
+        }
+        Ok(())
+    }
+
+    /// Takes the medium back from an engine whose table is empty and checkpointed.
+    pub(crate) fn end(self) -> Ended {
+        let checkpoint = self
+            .checkpoint
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ended {
+            salt: self.log.salt(),
+            incarnation: self.log.incarnation(),
+            strict: self.log.is_strict(),
+            sequence: self.log.lanes().last_sequence(),
+            next_checkpoint_line: checkpoint.next_line,
+            media: self.table.into_media(),
+        }
+    }
+
+    /// Checkpoints since the engine was started.
+    pub(crate) fn checkpoints(&self) -> u64 {
+        let state = self.checkpoint.lock();
+        state.unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// Refuses what callers that still hold a volume ask from now on. When this returns no block is being
+    /// brought in or written, as when a volume is detached.
+    pub(crate) fn begin_close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.table.live().clear();
+        self.table.index().wait_for_holders();
+    }
+
+    /// Nor does anything leave from now on. A thread that has a lock now may still evict, before it releases
+    /// the lock; when this returns it has.
+    pub(crate) fn end_changes(&self) {
+        self.poisoned.store(true, Ordering::Release);
+        self.table.index().wait_for_holders();
+    }
+
+    /// Refuses a transaction that one commit could not hold.
+    #[inline]
+    pub(crate) fn check_transaction_bytes(&self, asked_bytes: u64) -> Result<()> {
+        let limit_bytes = self.media().transaction_limit_bytes();
+        if asked_bytes > limit_bytes {
+            return Err(Error::TransactionTooLarge {
+                asked_bytes,
+                limit_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// A fence whose failure makes the pool refuse every later write.
+    #[inline]
+    pub(crate) fn fence(&self) -> Result<()> {
+        self.media()
+            .fence()
+            .inspect_err(|_| self.poisoned.store(true, Ordering::Relaxed))
+    }
+
+    /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
+    #[inline]
+    pub(crate) fn attached(&self, key: Key) -> Result<()> {
+        if !self.table.live().contains(key.volume()) {
+            return Err(self.detached(key));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn detached(&self, key: Key) -> Error {
+        if let Err(closed) = self.is_open() {
+            return closed;
+        }
+        Error::Volume(format!(
+            "{}: volume {} was detached; attach its backing again and use what that returns",
+            self.path().display(),
+            key.volume()
+        ))
+    }
+
+    pub(crate) fn corrupt(&self, key: Key) -> Error {
+        if let Err(closed) = self.is_open() {
+            return closed;
+        }
+        Error::Corrupt {
+            volume: key.volume(),
+            block: key.block(),
+        }
+    }
+
+    /// Fails where part of the table was lost. A caller that did not find a key asks this afterwards: lost
+    /// entries read as free ones, and the backing may have an older block.
+    #[inline]
+    pub(crate) fn table_is_whole(&self) -> Result<()> {
+        if self.media().table_lost() && !mutated(Mutant::LostTableForgotten) {
+            return Err(self.lost_table());
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn lost_table(&self) -> Error {
+        if let Err(closed) = self.is_open() {
+            return closed;
+        }
+        self.poisoned.store(true, Ordering::Relaxed);
+        Error::Damaged {
+            path: self.path(),
+            found:
+                "the medium lost part of the table of what is cached; nothing that is not found \
+                    in the rest can be told from what is older on the backing"
+                    .into(),
+        }
+    }
+
+    /// Gives a private slot back that a failed commit did not use. Not once a fence has failed: a
+    /// commit word may stand that tells recovery to look into this very slot.
+    pub(crate) fn give_unused(&self, slot_cache: &SlotCache<'_>, slot: u32) {
+        if self.writable().is_ok() || mutated(Mutant::SlotsGivenBackAfterFailedFence) {
+            slot_cache.give(slot);
+        }
+    }
+
+    /// Writes a volume's description, durably: attached with `identity`, or free.
+    ///
+    /// # Errors
+    /// A fence failed; or the path is too long for the table.
+    pub(crate) fn write_volume(
+        &self,
+        place: u32,
+        id: u32,
+        identity: &BackingIdentity,
+        standing: Standing,
+        attached: bool,
+    ) -> Result<()> {
+        volumes::store(self.media(), place, id, identity, standing, attached)?;
+        // Orders the description before the first block that carries its id, or, when it goes, after
+        // the last one has gone. A torn line leaves the other one.
+        self.fence()
+    }
+
+    /// Bytes of DRAM in the tables that know blocks by their content.
+    pub(crate) fn content_dram_bytes(&self) -> u64 {
+        self.content.dram_bytes() + self.table.references().dram_bytes()
+    }
+
+    /// Bytes of DRAM in the structures that grow with the pool.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.table.dram_bytes() + self.content.dram_bytes() + self.replacement.dram_bytes()
+    }
+}

@@ -1,47 +1,13 @@
 //! The plan of a commit: each key's new entry and its place in the table, chosen under the locks.
 
+use crate::engine::Engine;
 use crate::engine::change::{Action, Change, Outcome, Patch};
-use crate::engine::core::{Core, STATE_DIRTY, STATE_WRITING};
 use crate::error::Result;
 use crate::log::record::{Element, ElementKind};
-use crate::media::entry::{Entry, Key};
+use crate::media::entry::Entry;
 use crate::mutants::{Mutant, mutated};
-
-/// A slot that a mapping leaves, and whether it is packed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SlotRef(u32);
-
-/// Slots have 28 bits.
-const SLOT_REF_PACKED: u32 = 1 << 31;
-
-impl SlotRef {
-    /// A slot that holds a block as it is, or that nothing was put into.
-    pub(crate) fn plain(slot: u32) -> SlotRef {
-        SlotRef(slot)
-    }
-    /// The slot of an entry.
-    #[inline]
-    pub(crate) fn of(entry: Entry) -> Option<SlotRef> {
-        let packed = u32::from(entry.is_packed()) * SLOT_REF_PACKED;
-        entry.slot().map(|slot| SlotRef(slot | packed))
-    }
-    #[inline]
-    pub(crate) fn slot(self) -> u32 {
-        self.0 & !SLOT_REF_PACKED
-    }
-    #[inline]
-    pub(crate) fn is_packed(self) -> bool {
-        self.0 & SLOT_REF_PACKED != 0
-    }
-    /// The entry of a key that is mapped to it.
-    pub(crate) fn entry(self, key: Key, crc: u32) -> Entry {
-        if self.is_packed() {
-            Entry::packed(key, self.slot(), crc)
-        } else {
-            Entry::data(key, self.slot(), crc)
-        }
-    }
-}
+use crate::table::slot_ref::SlotRef;
+use crate::table::states::{STATE_DIRTY, STATE_WRITING};
 
 /// What a commit does to one key, decided under its lock.
 pub(crate) struct Effect {
@@ -82,7 +48,7 @@ pub(crate) struct Scratch {
     pub(crate) record: Vec<u8>,
 }
 
-impl Core {
+impl Engine {
     /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
     pub(crate) fn plan(
         &self,
@@ -94,9 +60,9 @@ impl Core {
         scratch.payload.clear();
         let mut verdict = Ok(None);
         for (number, change) in changes.iter().enumerate() {
-            let stale = change
-                .based_on
-                .is_some_and(|version| version != self.index.locked_version(change.bucket.stripe));
+            let stale = change.based_on.is_some_and(|version| {
+                version != self.table.index().locked_version(change.bucket.stripe)
+            });
             if stale && !mutated(Mutant::BaseVersionIgnored) {
                 verdict = Ok(Some(Outcome::Stale));
                 break;
@@ -111,7 +77,7 @@ impl Core {
         }
         if !matches!(verdict, Ok(None)) {
             for step in scratch.steps.drain(..).filter(|step| step.effect.fresh) {
-                self.index.push_free(step.effect.index);
+                self.table.index().push_free(step.effect.index);
             }
         }
         verdict
@@ -123,13 +89,13 @@ impl Core {
         change: &Change,
         scratch: &mut Scratch,
     ) -> Result<Option<Outcome>> {
-        let current = self.find(change.bucket, change.key);
-        if current.is_some_and(|(_, entry)| !self.is_sound(entry)) {
+        let current = self.table.find(change.bucket, change.key);
+        if current.is_some_and(|(_, entry)| !self.table.is_sound(entry)) {
             return Err(self.corrupt(change.key));
         }
         if let Some((index, _)) = current {
             // The publication will look at it after the fence.
-            forebay_pmem::prefetch(&self.states[index as usize]);
+            self.table.states().prefetch(index);
         }
         if !matches!(change.action, Action::Evict { .. } | Action::Forget) {
             self.attached(change.key)?;
@@ -144,9 +110,9 @@ impl Core {
             Action::Zero => Entry::zero(change.key),
             Action::Evict { entry } => {
                 let still = current.is_some_and(|(index, now)| {
-                    now == *entry && self.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
+                    now == *entry && self.table.state(index) & (STATE_DIRTY | STATE_WRITING) == 0
                 });
-                if !still || self.pins.holds(change.key) {
+                if !still || self.table.pins().holds(change.key) {
                     return Ok(None);
                 }
                 Entry::tombstone(change.key)
@@ -155,15 +121,15 @@ impl Core {
                 let Some((index, _)) = current else {
                     return Ok(None);
                 };
-                let is_writing = self.state(index) & STATE_WRITING != 0;
+                let is_writing = self.table.state(index) & STATE_WRITING != 0;
                 assert!(!is_writing, "whoever forgets a block has ended write-back");
-                if self.pins.holds(change.key) {
+                if self.table.pins().holds(change.key) {
                     return Ok(Some(Outcome::Stale));
                 }
                 Entry::tombstone(change.key)
             }
             Action::Delta { patches, crc } => match old {
-                Some(now) if self.may_be_patched(now) => match crc {
+                Some(now) if self.table.may_be_patched(now) => match crc {
                     // Nothing differs, and what is there is durable.
                     Some(crc) if patches.is_empty() && now.crc() == *crc => return Ok(None),
                     // But the media has changed it to what is written now.
@@ -177,9 +143,9 @@ impl Core {
                 _ => return Ok(Some(Outcome::Stale)),
             },
             Action::Append { at, bytes } => match old {
-                Some(now) if now.is_partial() && self.valid_bytes(now) == Some(*at) => {
+                Some(now) if now.is_partial() && self.table.valid_bytes(now) == Some(*at) => {
                     let slot = now.slot().expect("partial blocks have slots");
-                    let crc = self.media.crc_append(now.crc(), bytes);
+                    let crc = self.media().crc_append(now.crc(), bytes);
                     Entry::data(change.key, slot, crc).as_partial()
                 }
                 _ => return Ok(Some(Outcome::Stale)),
@@ -187,7 +153,7 @@ impl Core {
         };
         let (index, fresh) = match current {
             Some((index, _)) => (index, false),
-            None => match self.pop_free_entry(change.key) {
+            None => match self.table.pop_free_entry(change.key) {
                 Some(index) => (index, true),
                 None => return Ok(Some(Outcome::NoEntry)),
             },
@@ -208,14 +174,6 @@ impl Core {
         Ok(None)
     }
 
-    /// Whether bytes of the block may be changed in place: its slot has one holder (I8, I10). The
-    /// caller holds its key's lock, or asks again when it does.
-    pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
-        let is_sole =
-            |slot| self.content.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
-        entry.is_plain() && self.is_sound(entry) && entry.slot().is_some_and(is_sole)
-    }
-
     /// The entry of a block after its patches; the check follows from the old one (CRC is linear).
     fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
         let slot = entry.slot().expect("data entries have slots");
@@ -225,7 +183,7 @@ impl Core {
         for patch in patches {
             let end = patch.offset + patch.bytes.len();
             old.resize(patch.bytes.len(), 0);
-            self.media.read_slot(slot, patch.offset, &mut old);
+            self.media().read_slot(slot, patch.offset, &mut old);
             // Earlier patches of this very transaction are not in the slot yet.
             for (offset, bytes) in &overlay {
                 let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
@@ -235,7 +193,7 @@ impl Core {
                 }
             }
             crc = self
-                .media
+                .media()
                 .crc_delta(crc, &old, &patch.bytes, self.block_bytes() - end);
             overlay.push((patch.offset, &patch.bytes));
         }

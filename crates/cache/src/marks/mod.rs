@@ -18,7 +18,7 @@ pub use identity::{judge_file, judge_size};
 pub use text::utc;
 
 use crate::error::Result;
-use crate::testing;
+use crate::repeatable;
 
 /// Whether the backing has everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +123,7 @@ pub fn new_pool_id() -> Result<[u8; 16]> {
 
 /// Checkers, which repeat runs, have no time and no boot.
 fn now_unix_s() -> u64 {
-    if testing::is_repeated() {
+    if repeatable::is_repeated() {
         return 0;
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -142,7 +142,7 @@ pub fn know_boot() {
 }
 
 fn boot_id() -> String {
-    if testing::is_repeated() {
+    if repeatable::is_repeated() {
         return String::new();
     }
     BOOT_ID.clone()

@@ -102,7 +102,7 @@ pub(crate) fn format(
 
 pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
     let mut uuid = [0; 16];
-    crate::testing::random_bytes(&mut uuid)
+    crate::repeatable::random_bytes(&mut uuid)
         .map_err(|error| Error::Options(format!("no randomness: {error}")))?;
     Ok(uuid)
 }

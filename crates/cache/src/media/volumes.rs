@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::backing::BackingIdentity;
-use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::marks::Stage;
 use crate::media::Media;
@@ -115,17 +114,16 @@ pub(crate) fn next_id(place: u32, before: Option<&Description>) -> u32 {
     generation << PLACE_BITS | (place + 1)
 }
 
-/// Writes a description durably: attached with `identity`, or free. If that fails a crash may find it or
-/// not, and no record may rest on either: the pool refuses writes from then on.
-pub(crate) fn write(
-    core: &Core,
+/// Stores and flushes a description: attached with `identity`, or free. It is durable after a fence. If that
+/// fails a crash may find it or not, and no record may rest on either.
+pub(crate) fn store(
+    media: &Media,
     place: u32,
     id: u32,
     identity: &BackingIdentity,
     standing: Standing,
     attached: bool,
 ) -> Result<()> {
-    let media = &core.media;
     let before = read(media, place);
     let path = encode_path(&identity.path)?;
     let line = VolumeLine {
@@ -146,9 +144,7 @@ pub(crate) fn write(
     let offset = media.geometry.volume_line(place, which);
     media.main().store(offset, &line.encode());
     media.main().flush(offset, VOLUME_BYTES);
-    // Orders the description before the first block that carries its id, or, when it goes, after
-    // the last one has gone. A torn line leaves the other one.
-    core.fence()
+    Ok(())
 }
 
 fn encode_path(path: &Path) -> Result<[u8; VOLUME_PATH_BYTES]> {

@@ -6,3 +6,4 @@ pub mod journal;
 pub(crate) mod pace;
 pub(crate) mod predictor;
 pub mod replace;
+pub(crate) mod watermarks;

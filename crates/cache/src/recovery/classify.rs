@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
-use crate::log::record::{ElementKind, Log, Record, Salt};
+use crate::log::record::{ElementKind, Record, Records, Salt};
 use crate::media::Media;
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
@@ -25,7 +25,7 @@ pub(super) fn classify(
     media: &Media,
     salt: Salt,
     strict: bool,
-    log: &mut Log,
+    log: &mut Records,
     notes: &mut Notes,
 ) -> Result<()> {
     let dropped = if strict && !mutated(Mutant::StrictWordIgnored) {
@@ -47,7 +47,7 @@ pub(super) fn classify(
 fn beyond_commit_words(
     media: &Media,
     salt: Salt,
-    log: &Log,
+    log: &Records,
     notes: &mut Notes,
 ) -> Result<Vec<u64>> {
     let unproven: HashSet<u64> = unproven_records(log)
@@ -82,7 +82,7 @@ fn is_below_commit_word(media: &Media, salt: Salt, record: &Record) -> bool {
 }
 
 /// Sequences of the records that were never acknowledged.
-fn torn_records(media: &Media, log: &Log, notes: &mut Notes) -> Vec<u64> {
+fn torn_records(media: &Media, log: &Records, notes: &mut Notes) -> Vec<u64> {
     if mutated(Mutant::DataCheckSkipped) {
         return Vec::new();
     }
@@ -111,7 +111,7 @@ fn torn_records(media: &Media, log: &Log, notes: &mut Notes) -> Vec<u64> {
 }
 
 /// Records whose fence nothing proves: neither `followed` nor `acknowledged` nor `succeeded`.
-fn unproven_records(log: &Log) -> Vec<&Record> {
+fn unproven_records(log: &Records) -> Vec<&Record> {
     let records = &log.records;
     let watermark = records
         .iter()
@@ -150,7 +150,7 @@ fn unproven_records(log: &Log) -> Vec<&Record> {
 }
 
 /// For each key of the candidates, the newest whole record that names it.
-fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
+fn newest_naming(candidates: &[&Record], log: &Records) -> HashMap<Key, u64> {
     let oldest = candidates.iter().map(|record| record.sequence).min();
     let mut newest: HashMap<Key, u64> = candidates
         .iter()
@@ -174,7 +174,7 @@ fn newest_naming(candidates: &[&Record], log: &Log) -> HashMap<Key, u64> {
 /// one whose sync failed. What recovery believes must be durable before anything is built on it. The
 /// others are: a fence that succeeded covered them, and their slots until a record that is there said
 /// otherwise.
-fn flush_tested(media: &Media, log: &Log, record: &Record) {
+fn flush_tested(media: &Media, log: &Records, record: &Record) {
     if mutated(Mutant::TestedRecordNotFlushed) {
         return;
     }
@@ -190,7 +190,7 @@ fn flush_tested(media: &Media, log: &Log, record: &Record) {
 }
 
 /// Whether everything that the record's fence had to order is there.
-fn is_intact(media: &Media, log: &Log, record: &Record) -> bool {
+fn is_intact(media: &Media, log: &Records, record: &Record) -> bool {
     log.elements(record).iter().all(|element| {
         let Some(slot) = element.entry.slot() else {
             return true;

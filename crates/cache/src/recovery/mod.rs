@@ -20,7 +20,6 @@ use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
 
 pub(crate) use replay::Mappings;
-pub(crate) use scan::read_record;
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default)]

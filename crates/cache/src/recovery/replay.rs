@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::Result;
-use crate::log::record::{Element, ElementKind, Log, Record};
+use crate::log::record::{Element, ElementKind, Record, Records};
 use crate::media::entry::{BadEntry, Entry};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
 use crate::media::{Media, encode_partial_len};
@@ -114,7 +114,7 @@ impl<'r> Positions<'r> {
 
 pub(super) fn replay(
     media: &Media,
-    log: &Log,
+    log: &Records,
     volumes: &[u32],
     notes: &mut Notes,
 ) -> Result<Mappings> {
@@ -162,7 +162,11 @@ pub(super) fn replay(
 
 /// Runs the records from the newest to the oldest: the first one to name a position says what it
 /// holds; older deltas count for as long as the slot is the same and nothing whole comes up.
-fn final_positions<'r>(media: &Media, log: &'r Log, notes: &mut Notes) -> Result<Positions<'r>> {
+fn final_positions<'r>(
+    media: &Media,
+    log: &'r Records,
+    notes: &mut Notes,
+) -> Result<Positions<'r>> {
     let mut positions = Positions::new(media.geometry.entries, log.records.len());
     let mut ordered: Vec<&Record> = log.records.iter().rev().collect();
     if mutated(Mutant::OlderRecordReplayedLast) {

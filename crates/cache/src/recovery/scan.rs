@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::log::record::{Log, Record, Salt, is_whole, lines_of, tagged_position};
+use crate::log::read_record;
+use crate::log::record::{Record, Records, Salt};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::layout::LINE_BYTES;
-use crate::mutants::{Mutant, mutated};
 use crate::recovery::Notes;
 
 /// A plain file's records start on fresh pages.
@@ -18,8 +18,13 @@ const BYTES_PER_THREAD: u64 = 2 << 20;
 const THREADS_MAX: u64 = 8;
 
 /// All whole records with a sequence above `checkpoint`, lane by lane, in order of position.
-pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes) -> Result<Log> {
-    let mut all = Log::default();
+pub(super) fn scan(
+    media: &Media,
+    salt: Salt,
+    checkpoint: u64,
+    notes: &mut Notes,
+) -> Result<Records> {
+    let mut all = Records::default();
     let mut hole = None;
     let ring = Ring::of(&media.geometry);
     let logs = scan_lanes(media, salt);
@@ -43,7 +48,7 @@ pub(super) fn scan(media: &Media, salt: Salt, checkpoint: u64, notes: &mut Notes
 
 /// Every lane's log, by as many threads as its size pays for. Each prefetches its part of it, and this
 /// one meanwhile what is read next, the table.
-fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
+fn scan_lanes(media: &Media, salt: Salt) -> Vec<Records> {
     let lanes = media.geometry.lanes;
     let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -76,9 +81,9 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Log> {
 }
 
 /// Whole records of this incarnation, also those that the table has already.
-fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Log {
+fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Records {
     let lane_bytes = media.geometry.lane_bytes;
-    let mut log = Log::default();
+    let mut log = Records::default();
     let mut raw = Vec::new();
     let mut offset = 0;
     while offset < lane_bytes {
@@ -88,32 +93,6 @@ fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Log {
         offset += if added { raw.len() as u64 } else { LINE_BYTES };
     }
     log
-}
-
-/// Reads what may be a record at `offset`; returns its position if it is whole.
-pub(crate) fn read_record(
-    media: &Media,
-    salt: Salt,
-    lane: u32,
-    offset: u64,
-    raw: &mut Vec<u8>,
-) -> Option<u64> {
-    let region = media.main();
-    let lane_bytes = media.geometry.lane_bytes;
-    let base = media.geometry.lane_offset(lane);
-    let tag = region.load_u64(base + offset);
-    if tag == 0 {
-        return None;
-    }
-    let lap_word = region.load_u64(base + offset + 16);
-    let position = tagged_position(salt, lane, lane_bytes, offset, tag, lap_word)?;
-    let bytes = lines_of(region.load_u64(base + offset + 24)) * LINE_BYTES;
-    if bytes == 0 || bytes > lane_bytes - offset {
-        return None;
-    }
-    raw.resize(bytes as usize, 0);
-    region.read(base + offset, raw);
-    (is_whole(salt, raw.as_mut_slice()) || mutated(Mutant::RecordCrcSkipped)).then_some(position)
 }
 
 /// A lane's record is fenced before the next one is written, so before a whole one there is

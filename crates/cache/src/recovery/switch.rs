@@ -108,7 +108,7 @@ fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
 /// A secret that clients' data cannot contain but by chance.
 fn fresh_salt() -> Result<Salt> {
     let mut bytes = [0; 8];
-    crate::testing::random_bytes(&mut bytes)
+    crate::repeatable::random_bytes(&mut bytes)
         .map_err(|error| crate::error::Error::Options(format!("no randomness: {error}")))?;
     Ok(Salt(u64::from_le_bytes(bytes)))
 }

@@ -1,9 +1,301 @@
-//! The table of what is cached, and the slots that the blocks lie in: DRAM that finds the medium's entries.
+//! The table: which blocks are cached, where they lie, and how they stand.
+//!
+//! The truth is the entries on the medium; everything else here is DRAM that finds them (the index), tells
+//! which slots are free or shared (slots, references), and what is to be written back (states). An entry is
+//! changed under the lock of its key's stripe, and readers that hold none compare the stripe's version.
 
 pub(crate) mod index;
 pub(crate) mod live;
 pub(crate) mod pins;
 pub(crate) mod queue;
 pub(crate) mod references;
+pub(crate) mod slot_ref;
 pub(crate) mod slots;
+mod start;
+pub(crate) mod states;
 pub(crate) mod word_set_queue;
+
+use crate::media::Media;
+use crate::media::entry::{Entry, Key, Kind};
+use crate::mutants::{Mutant, mutated};
+use crate::sync::{AtomicU64, Ordering};
+use index::{Bucket, HOME_ENTRIES, Index, Version};
+use live::LiveVolumes;
+use pins::Pins;
+use references::References;
+use slot_ref::SlotRef;
+use slots::{SlotCache, Slots};
+use states::{Dirtied, States};
+
+/// What is cached. See the module.
+pub(crate) struct Table {
+    media: Media,
+    index: Index,
+    slots: Slots,
+    references: References,
+    states: States,
+    /// One bit for each line of entries that changed without a record, and that the next checkpoint must
+    /// flush.
+    unlogged_lines: Box<[AtomicU64]>,
+    /// Volumes that may be changed.
+    live: LiveVolumes,
+    /// Blocks that stay while a thread reads around them.
+    pins: Pins,
+}
+
+impl Table {
+    #[inline]
+    pub(crate) fn media(&self) -> &Media {
+        &self.media
+    }
+    #[inline]
+    pub(crate) fn index(&self) -> &Index {
+        &self.index
+    }
+    #[inline]
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+    #[inline]
+    pub(crate) fn references(&self) -> &References {
+        &self.references
+    }
+    #[inline]
+    pub(crate) fn states(&self) -> &States {
+        &self.states
+    }
+    #[inline]
+    pub(crate) fn live(&self) -> &LiveVolumes {
+        &self.live
+    }
+    pub(crate) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+    /// The medium alone, of a pool that is laid out anew.
+    pub(crate) fn into_media(self) -> Media {
+        self.media
+    }
+
+    #[inline]
+    pub(crate) fn bucket(&self, key: Key) -> Bucket {
+        self.index.bucket(key.hash())
+    }
+
+    /// The key's entry number and entry. Exact under the stripe's lock; else to be validated.
+    /// The caller looks at the entry's parity.
+    #[inline]
+    pub(crate) fn find(&self, bucket: Bucket, key: Key) -> Option<(u32, Entry)> {
+        self.media
+            .find_in_line(self.index.home(key.hash()), key)
+            .or_else(|| self.find_in_chain(bucket, key))
+    }
+
+    fn find_in_chain(&self, bucket: Bucket, key: Key) -> Option<(u32, Entry)> {
+        let mut found = Entry::FREE;
+        let index = self.index.find(bucket, |candidate| {
+            found = self.media.load_entry(candidate);
+            // A damaged entry may be the one that is looked for: better an error than a miss.
+            !found.is_free() && (found.key() == key || !found.parity_holds())
+        })?;
+        Some((index, found))
+    }
+
+    /// A free entry for the key.
+    pub(crate) fn pop_free_entry(&self, key: Key) -> Option<u32> {
+        self.index.pop_free(self.index.home(key.hash()))
+    }
+
+    /// Prefetches what a lookup of the key will touch.
+    #[inline]
+    pub(crate) fn prefetch(&self, bucket: Bucket, key: Key) {
+        self.index.prefetch(bucket);
+        self.media.prefetch_entry(self.index.home(key.hash()));
+    }
+
+    /// A consistent look at one key without a lock.
+    pub(crate) fn peek(&self, bucket: Bucket, key: Key) -> (Version, Option<(u32, Entry)>) {
+        loop {
+            let version = self.index.read_begin(bucket.stripe);
+            let found = self.find(bucket, key);
+            if self.index.read_valid(bucket.stripe, version) {
+                return (version, found);
+            }
+        }
+    }
+
+    /// Locks all stripes, ascending, so that no two threads wait for each other in a circle; the list is
+    /// sorted, and has each once, afterwards.
+    #[inline]
+    pub(crate) fn lock_stripes(&self, stripes: &mut Vec<u32>) {
+        if stripes.len() > 1 {
+            stripes.sort_unstable();
+            stripes.dedup();
+        }
+        for stripe in stripes {
+            self.index.lock(*stripe);
+        }
+    }
+
+    pub(crate) fn unlock_stripes(&self, stripes: &[u32]) {
+        for stripe in stripes {
+            self.index.unlock(*stripe);
+        }
+    }
+
+    /// Stores a key's entry; `fresh` if it had none. The caller holds the stripe's lock.
+    #[inline]
+    pub(crate) fn install(&self, bucket: Bucket, index: u32, entry: Entry, fresh: bool) -> Dirtied {
+        self.media.store_entry(index, entry);
+        if fresh {
+            self.index.link(bucket, index);
+        }
+        self.states.mark_dirty(index, !fresh)
+    }
+
+    /// Stores the entry of a clean block that had none, without a record. The caller holds the stripe's lock.
+    pub(crate) fn install_clean(&self, bucket: Bucket, index: u32, entry: Entry) {
+        self.media.store_entry(index, entry);
+        self.mark_unlogged(index);
+        self.index.link(bucket, index);
+    }
+
+    /// Takes a key's entry away. The caller holds the stripe's lock.
+    pub(crate) fn unmap(&self, bucket: Bucket, index: u32) {
+        self.index.unlink(bucket, index);
+        if mutated(Mutant::EvictClearsOneHalf) {
+            self.media.store_key_half(index, Entry::FREE);
+        } else {
+            self.media.store_entry(index, Entry::FREE);
+        }
+    }
+
+    /// Frees an entry that was taken away, and that the replacement policy has forgotten: from here on another
+    /// key may have it.
+    pub(crate) fn free_entry(&self, index: u32) {
+        self.states.clear(index);
+        self.index.push_free(index);
+    }
+
+    /// The entry's line goes with the next checkpoint, which finds no record of the change. Call it after
+    /// the store: the locked operation orders the store before the checkpoint's look at the bit.
+    #[inline]
+    pub(crate) fn mark_unlogged(&self, index: u32) {
+        let line = index / HOME_ENTRIES;
+        self.unlogged_lines[line as usize / 64].fetch_or(1 << (line % 64), Ordering::AcqRel);
+    }
+
+    /// The words of those lines, for a checkpoint, which clears them.
+    pub(crate) fn unlogged_lines(&self) -> &[AtomicU64] {
+        &self.unlogged_lines
+    }
+
+    /// Whether the entry may be followed: a flipped bit can name a slot beyond the media, or take
+    /// the slot away so that the block would seem to be zeroes.
+    #[inline]
+    pub(crate) fn is_sound(&self, entry: Entry) -> bool {
+        entry.parity_holds()
+            && entry
+                .slot()
+                .is_none_or(|slot| slot < self.media.geometry.slots())
+    }
+
+    /// How many of the slot's bytes the entry's check covers; `None` if entry or trailer is damaged.
+    pub(crate) fn valid_bytes(&self, entry: Entry) -> Option<usize> {
+        if !self.is_sound(entry) {
+            return None;
+        }
+        match (entry.kind(), entry.slot()) {
+            (Kind::Data, Some(slot)) if entry.is_partial() => self.media.partial_len(slot),
+            _ => Some(self.media.block_bytes()),
+        }
+    }
+
+    /// Whether bytes of the block may be changed in place: its slot has one holder (I8, I10). The
+    /// caller holds its key's lock, or asks again when it does.
+    pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
+        let is_sole = |slot| self.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
+        entry.is_plain() && self.is_sound(entry) && entry.slot().is_some_and(is_sole)
+    }
+
+    /// Copies a block out, zeroes beyond its valid length; whether it matches its check.
+    /// What was copied counts only if the stripe's version stands afterwards.
+    #[inline]
+    pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
+        if !self.is_sound(entry) {
+            return false;
+        }
+        let Some(slot) = entry.slot() else {
+            out.fill(0);
+            return true;
+        };
+        let is_good = if entry.is_packed() {
+            self.media.read_packed(slot, out) && (!verify || self.media.crc(out) == entry.crc())
+        } else if !entry.is_partial() {
+            if verify {
+                self.media.read_slot_crc(slot, out) == entry.crc()
+            } else {
+                self.media.read_slot(slot, 0, out);
+                true
+            }
+        } else {
+            let Some(valid) = self.media.partial_len(slot) else {
+                return false;
+            };
+            out[valid..].fill(0);
+            self.media.read_slot_crc(slot, &mut out[..valid]) == entry.crc()
+        };
+        // A page that the medium lost reads as zeroes; without checksums only this tells.
+        is_good && !self.media.slot_lost(slot)
+    }
+
+    /// A holder releases a slot: a mapping whose removal is fenced (I2), or a thread that held it for a
+    /// commit that did not come about. The last one's slot is free, and its base has a holder less.
+    #[inline]
+    pub(crate) fn release_slot(&self, slot_ref: SlotRef, slot_cache: &SlotCache<'_>) {
+        let references = &self.references;
+        if !references.release(slot_ref.slot()) && !mutated(Mutant::SharedSlotFreed) {
+            return;
+        }
+        let base = slot_ref
+            .is_packed()
+            .then(|| self.base_of(slot_ref.slot()))
+            .flatten();
+        references.clear_patched(slot_ref.slot());
+        slot_cache.give(slot_ref.slot());
+        if let Some(base) = base {
+            // A base is plain, so this ends here.
+            self.release_slot(SlotRef::plain(base), slot_cache);
+        }
+    }
+
+    #[cold]
+    fn base_of(&self, slot: u32) -> Option<u32> {
+        // A header that the media has changed names no base; the base stays held until the next incarnation.
+        self.media.packing(slot)?.base
+    }
+
+    #[inline]
+    pub(crate) fn state(&self, index: u32) -> u8 {
+        self.states.get(index)
+    }
+    #[inline]
+    pub(crate) fn set_state(&self, index: u32, state: u8) {
+        self.states.set(index, state);
+    }
+
+    /// The entries of a volume that are dirty.
+    pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
+        (0..self.media.geometry.entries).filter(move |index| {
+            self.states.is_dirty(*index) && self.media.load_entry(*index).key().volume() == id
+        })
+    }
+
+    /// Bytes of DRAM in the structures that grow with the pool.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        self.index.dram_bytes()
+            + self.slots.dram_bytes()
+            + self.references.dram_bytes()
+            + self.states.dram_bytes()
+            + self.unlogged_lines.len() as u64 * 8
+    }
+}

@@ -2,9 +2,9 @@
 
 use loom::sync::Arc;
 
-use crate::index::{Bucket, Index, Version};
 use crate::models::{beside, turn, variant};
 use crate::sync::{AtomicU64, Mutant, Ordering, mutated};
+use crate::table::index::{Bucket, Index, Version};
 
 /// An index with its table and slots: an entry is `key << 32 | slot`, a slot two halves.
 pub(crate) struct Store {

@@ -3,12 +3,12 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::index::Index;
 use crate::models::{beside, turn};
-use crate::queue::Queue;
-use crate::slots::Slots;
 use crate::sync::{AtomicU32, Ordering};
-use crate::word_set_queue::{WordSetQueue, numbers};
+use crate::table::index::Index;
+use crate::table::queue::Queue;
+use crate::table::slots::Slots;
+use crate::table::word_set_queue::{WordSetQueue, numbers};
 
 /// The thread that pops an element sees what was written before the push, and each producer's elements
 /// stay in order.

@@ -1,21 +1,18 @@
 //! Attach: a backing becomes the volume that it was before, or a new one.
 
 use std::ops::Range;
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, MutexGuard};
 
 use crate::api::pool::Pool;
 use crate::api::pool::marks::{Begin, Row, stale_error};
-use crate::api::volume::{Volume, VolumeState};
-use crate::background::health::Health;
-use crate::background::zeroings::Zeroings;
-use crate::backing::{Backing, BackingIdentity, Limited};
-use crate::engine::core::Core;
+use crate::api::volume::Volume;
+use crate::background::volume_state::VolumeState;
+use crate::backing::{Backing, BackingIdentity};
 use crate::error::{Error, Result};
 use crate::marks::{judge_file, judge_size};
 use crate::media::entry::BLOCK_BITS;
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{AtomicU64, Ordering};
 
 impl Pool {
     /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
@@ -24,7 +21,7 @@ impl Pool {
     /// Errors: no room in the volume table; [`Error::Stale`]: it and this pool are not of the same moment,
     /// or it shrank or is another file since; a new one is a pool's file.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
-        self.attach_as(backing, self.core.options.accept_stale)
+        self.attach_as(backing, self.pipeline.options().accept_stale)
     }
 
     /// As `attach`, of a backing that was in use with another pool meanwhile, or whose newest data is lost.
@@ -38,24 +35,24 @@ impl Pool {
 
     fn attach_as(&self, backing: Backing, accept_stale: bool) -> Result<Volume> {
         let _one_at_a_time = self.lock_table();
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         let identity = backing.identity();
-        check_size(&identity, core.block_bytes())?;
-        let known = volumes::read_attached(&core.media)
+        check_size(&identity, pipeline.engine().block_bytes())?;
+        let known = volumes::read_attached(pipeline.media())
             .into_iter()
             .find(|known| known.identity.path == identity.path);
         if let Some(known) = known {
             return self.attach_again(&known, identity, backing, accept_stale);
         }
         refuse_pool(&backing, &identity)?;
-        let (place, before) = (0..core.media.geometry.volumes)
-            .map(|place| (place, volumes::read(&core.media, place)))
+        let (place, before) = (0..pipeline.media().geometry.volumes)
+            .map(|place| (place, volumes::read(pipeline.media(), place)))
             .find(|(_, found)| !found.as_ref().is_some_and(|found| found.attached))
             .ok_or_else(|| {
                 Error::Volume(format!(
                     "{}: the pool's table of {} volumes is full; detach one",
                     identity.path.display(),
-                    core.media.geometry.volumes
+                    pipeline.media().geometry.volumes
                 ))
             })?;
         let row = Row {
@@ -67,23 +64,25 @@ impl Pool {
         let begin = self.classify_mark(&backing, &row, accept_stale)?;
         let id = row.id;
         let state = Arc::new(VolumeState::new(id, &identity));
-        state.settle(&backing)?;
+        state.sync_unsynced(&backing)?;
         self.begin_mark(&backing, &row, begin).inspect_err(|_| {
             if self.may_be_marked(&backing, id) {
                 // As after a crash: the next attempt goes on from there.
-                self.set_volume(place, Some(state.clone()));
-                core.live.add(id);
+                self.pipeline.set_volume(place, Some(state.clone()));
+                pipeline.table().live().add(id);
             } else {
                 // The next attempt is to find the place free. If that fails too, it finds the volume,
                 // without a block.
-                let _ = volumes::write(core, place, id, &identity, row.standing, false);
+                let _ = pipeline
+                    .engine()
+                    .write_volume(place, id, &identity, row.standing, false);
             }
         })?;
         self.know_rounds(&backing);
         self.distrust_cached(&state, &backing, 0..identity.size_bytes);
         state.set_backing(backing, identity.size_bytes)?;
-        self.set_volume(place, Some(state.clone()));
-        core.live.add(id);
+        self.pipeline.set_volume(place, Some(state.clone()));
+        pipeline.table().live().add(id);
         Ok(self.volume_of(state))
     }
 
@@ -100,7 +99,7 @@ impl Pool {
             Err(refusal) if !accept_stale => return Err(stale(refusal)),
             judged => judged.is_ok(),
         };
-        let state = self.core.volume(known.id).ok_or_else(|| {
+        let state = self.pipeline.volume(known.id).ok_or_else(|| {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
         if state.backing.get().is_some() {
@@ -119,10 +118,10 @@ impl Pool {
         };
         if !is_same_file {
             // They are the other file's. Gone durably, before the line says that this file is the volume's.
-            self.core.drop_clean_blocks(known.id)?;
+            self.pipeline.engine().drop_clean_blocks(known.id)?;
         }
         let begin = self.classify_mark(&backing, &row, accept_stale)?;
-        state.settle(&backing)?;
+        state.sync_unsynced(&backing)?;
         if begin != Begin::AsItIs || !is_same_file {
             self.begin_mark(&backing, &row, begin)?;
         }
@@ -131,8 +130,8 @@ impl Pool {
         state.set_backing(backing, size_bytes)?;
         // Its dirty blocks were passed over while it had no backing.
         state.health.forget();
-        self.core.announce_dirty(state.id);
-        self.core.wakeup.notify_work();
+        self.pipeline.announce_dirty(state.id);
+        self.pipeline.engine().wakeup().notify_work();
         Ok(self.volume_of(state))
     }
 
@@ -149,7 +148,7 @@ impl Pool {
         if mutated(Mutant::ZeroingsForgotten) {
             return;
         }
-        let block_bytes = self.core.block_bytes() as u64;
+        let block_bytes = self.pipeline.engine().block_bytes() as u64;
         for kept in backing.forget_cached() {
             let (start, end) = (kept.start.max(bytes.start), kept.end.min(bytes.end));
             if start < end {
@@ -161,26 +160,24 @@ impl Pool {
 
     fn know_rounds(&self, backing: &Backing) {
         if backing.prefers_long_rounds() {
-            let has_long_rounds = &self.core.write_back.has_long_rounds;
-            has_long_rounds.store(true, Ordering::Relaxed);
+            self.pipeline.write_back().prefer_long_rounds();
         }
     }
 
     /// The volumes that the pool knows, with or without an attached backing.
     pub fn volumes(&self) -> Vec<Volume> {
-        let volumes = self.core.volumes.read().unwrap_or_else(|e| e.into_inner());
-        let known = volumes.iter().flatten();
-        known.map(|state| self.volume_of(state.clone())).collect()
+        let known = self.pipeline.volumes().into_iter();
+        known.map(|state| self.volume_of(state)).collect()
     }
 
     /// The volume with this id.
     pub fn volume(&self, id: u32) -> Option<Volume> {
-        self.core.volume(id).map(|state| self.volume_of(state))
+        self.pipeline.volume(id).map(|state| self.volume_of(state))
     }
 
     fn volume_of(&self, state: Arc<VolumeState>) -> Volume {
         Volume {
-            core: self.core.clone(),
+            pipeline: self.pipeline.clone(),
             state,
         }
     }
@@ -194,69 +191,10 @@ impl Pool {
 
     /// What the table says of a volume of this pool.
     pub(super) fn description(&self, volume: &Volume) -> Result<Description> {
-        volumes::read_attached(&self.core.media)
+        volumes::read_attached(self.pipeline.media())
             .into_iter()
-            .find(|found| found.id == volume.id() && Arc::ptr_eq(&self.core, &volume.core))
+            .find(|found| found.id == volume.id() && Arc::ptr_eq(&self.pipeline, &volume.pipeline))
             .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached to this pool")))
-    }
-
-    pub(super) fn set_volume(&self, place: u32, state: Option<Arc<VolumeState>>) {
-        let mut volumes = self.core.volumes.write().unwrap_or_else(|e| e.into_inner());
-        volumes[place as usize] = state;
-    }
-}
-
-impl VolumeState {
-    /// A volume without a backing.
-    pub(super) fn new(id: u32, identity: &BackingIdentity) -> VolumeState {
-        VolumeState {
-            id,
-            path: identity.path.clone(),
-            size_bytes: AtomicU64::new(identity.size_bytes),
-            backing: OnceLock::new(),
-            limited: OnceLock::new(),
-            health: Health::default(),
-            zeroings: Zeroings::default(),
-        }
-    }
-
-    fn attached_already(&self) -> Error {
-        Error::Volume(format!("{}: it is attached already", self.path.display()))
-    }
-
-    /// A killed process, ours or another, may have written what it did not sync; a clean block stands on
-    /// durable bytes only (I7).
-    fn settle(&self, backing: &Backing) -> Result<()> {
-        if mutated(Mutant::AttachedWithoutSync) {
-            return Ok(());
-        }
-        let synced = self
-            .health
-            .sync_all_since(self.health.sync_epoch(), backing);
-        synced.map_err(|source| self.backing_error(source))
-    }
-
-    fn set_backing(&self, backing: Backing, size_bytes: u64) -> Result<()> {
-        let limited = Arc::new(Limited::new(backing, size_bytes));
-        self.limited
-            .set(limited.clone())
-            .map_err(|_| self.attached_already())?;
-        let backing = Backing::from_store(limited);
-        self.backing
-            .set(backing)
-            .map_err(|_| unreachable!("it is set together with its limit"))
-    }
-}
-
-impl Core {
-    /// Makes the volumes of the table known, still without their backings.
-    pub(super) fn know_volumes(&self) {
-        let mut volumes = self.volumes.write().unwrap_or_else(|e| e.into_inner());
-        for known in volumes::read_attached(&self.media) {
-            self.live.add(known.id);
-            let state = VolumeState::new(known.id, &known.identity);
-            volumes[known.place as usize] = Some(Arc::new(state));
-        }
     }
 }
 

@@ -33,32 +33,32 @@ impl Pool {
     /// Errors: as `detach`; [`Error::Cancelled`](crate::Error::Cancelled) where the watcher said so:
     /// the volume is attached and in use as before.
     pub fn detach_watched(&self, volume: Volume, watcher: &mut DrainWatcher<'_>) -> Result<()> {
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         self.description(&volume)?;
         let mut drain = Drain::new(watcher);
         // While it is still in use, so that little is left for later.
         for _ in 0..PASSES_MAX {
             drain.pass(&volume)?;
-            if core.dirty_entries(volume.id()).count() <= DIRTY_BLOCKS_LEFT {
+            if pipeline.table().dirty_entries(volume.id()).count() <= DIRTY_BLOCKS_LEFT {
                 break;
             }
         }
         let _one_at_a_time = self.lock_table();
         let found = self.description(&volume)?;
-        core.live.remove(found.id);
-        core.index.wait_for_holders();
+        pipeline.table().live().remove(found.id);
+        pipeline.table().index().wait_for_holders();
         // Nor is its backing changed behind the cache: a discard that saw it attached has listed its range.
         volume.state.zeroings.wait(0..u64::MAX);
         let gone = self.forget(&volume, &found, &mut drain);
         if gone.is_err() && self.may_go_on(&found) {
-            core.live.add(found.id);
+            pipeline.table().live().add(found.id);
         }
         gone
     }
 
     /// Whether the volume may be used again after all: not once its mark may say that the backing is whole.
     fn may_go_on(&self, found: &Description) -> bool {
-        let now = volumes::read(&self.core.media, found.place);
+        let now = volumes::read(self.pipeline.media(), found.place);
         now.is_none_or(|now| now.standing == found.standing)
     }
 
@@ -69,16 +69,20 @@ impl Pool {
         found: &Description,
         drain: &mut Drain<'_, '_>,
     ) -> Result<()> {
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         drain.pass(volume)?;
         let Description { place, id, .. } = *found;
         if mutated(Mutant::DetachedBeforeEmptied) {
             let standing = Standing::default();
-            volumes::write(core, place, id, &found.identity, standing, false)?;
+            pipeline
+                .engine()
+                .write_volume(place, id, &found.identity, standing, false)?;
         }
-        core.drop_volume_blocks(&volume.state)?;
+        pipeline
+            .engine()
+            .drop_volume_blocks(volume.id(), &volume.state.path)?;
         // The tombstones must be in the table before the id may be used again.
-        core.checkpoint()?;
+        pipeline.engine().checkpoint()?;
         if let Ok(backing) = volume.state.backing() {
             let epoch = volume.state.health.sync_epoch();
             let synced = volume.state.health.sync_all_since(epoch, backing);
@@ -86,10 +90,12 @@ impl Pool {
             self.end_mark(backing, found)?;
         }
         let standing = Standing::default();
-        volumes::write(core, place, id, &found.identity, standing, false)?;
-        self.set_volume(place, None);
+        pipeline
+            .engine()
+            .write_volume(place, id, &found.identity, standing, false)?;
+        self.pipeline.set_volume(place, None);
         // The backing stays locked for as long as a thread holds it.
-        core.write_back.held.wait_until_unseen(id);
+        pipeline.write_back().journal().wait_until_unseen(id);
         Ok(())
     }
 }

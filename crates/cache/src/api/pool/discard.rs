@@ -8,7 +8,7 @@ use crate::api::pool::Pool;
 use crate::api::volume::Volume;
 use crate::error::{Error, Result};
 use crate::marks::Stage;
-use crate::media::volumes::{self, Description, Standing};
+use crate::media::volumes::{Description, Standing};
 
 impl Pool {
     /// Forgets a volume that has no backing attached: everything that the pool has of it is gone, also
@@ -18,8 +18,8 @@ impl Pool {
     /// Errors: the volume has its backing, and can be detached; a fence failed.
     pub fn discard_volume(&self, volume: Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
-        let core = &self.core;
-        core.is_open()?;
+        let pipeline = &self.pipeline;
+        pipeline.engine().is_open()?;
         let found = self.description(&volume)?;
         if volume.state.backing.get().is_some() {
             return Err(Error::Volume(format!(
@@ -34,32 +34,38 @@ impl Pool {
             };
             let Description { place, id, .. } = found;
             // Its fence orders it before the first block that goes.
-            volumes::write(core, place, id, &found.identity, standing, true)?;
+            pipeline
+                .engine()
+                .write_volume(place, id, &found.identity, standing, true)?;
         }
-        core.live.remove(found.id);
-        core.index.wait_for_holders();
-        let unwritten = core.dirty_entries(found.id).count() as u64;
+        pipeline.table().live().remove(found.id);
+        pipeline.table().index().wait_for_holders();
+        let unwritten = pipeline.table().dirty_entries(found.id).count() as u64;
         let gone = self.discard_blocks(&volume, &found);
         if gone.is_err() {
-            core.live.add(found.id);
+            pipeline.table().live().add(found.id);
         }
         gone.map(|()| unwritten)
     }
 
     /// No thread reads or writes the volume: its blocks go, then its place is free.
     fn discard_blocks(&self, volume: &Volume, found: &Description) -> Result<()> {
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         let mut blocks = Vec::new();
         volume.cached_blocks(|block, _| blocks.push(block));
         volume.forget_blocks(blocks)?;
-        core.drop_volume_blocks(&volume.state)?;
+        pipeline
+            .engine()
+            .drop_volume_blocks(volume.id(), &volume.state.path)?;
         // The tombstones must be in the table before the id may be used again.
-        core.checkpoint()?;
+        pipeline.engine().checkpoint()?;
         let Description { place, id, .. } = *found;
         let standing = Standing::default();
-        volumes::write(core, place, id, &found.identity, standing, false)?;
-        self.set_volume(place, None);
-        core.write_back.held.wait_until_unseen(id);
+        pipeline
+            .engine()
+            .write_volume(place, id, &found.identity, standing, false)?;
+        self.pipeline.set_volume(place, None);
+        pipeline.write_back().journal().wait_until_unseen(id);
         Ok(())
     }
 }

@@ -64,14 +64,14 @@ impl<'a, 'b> Drain<'a, 'b> {
         let before = self.written_blocks;
         let mut dirty = None;
         let state = &volume.state;
-        volume.core.flush_volume_watched(state, &mut |left| {
+        volume.pipeline.flush_volume_watched(state, &mut |left| {
             let dirty = *dirty.get_or_insert(left);
             self.written_blocks = before + (dirty - left) as u64;
             let progress = DrainProgress {
                 path: state.path.clone(),
                 dirty_blocks: left as u64,
                 written_blocks: self.written_blocks,
-                block_bytes: volume.core.media.geometry.block_bytes,
+                block_bytes: volume.pipeline.media().geometry.block_bytes,
                 elapsed: self.started.elapsed(),
             };
             match (self.watcher)(&progress) {

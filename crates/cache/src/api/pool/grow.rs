@@ -15,14 +15,13 @@ use crate::api::pool::Pool;
 use crate::api::pool::drain::{Drain, DrainWatcher};
 use crate::api::pool::members::clear;
 use crate::backing::Backing;
-use crate::engine::core::Core;
+use crate::engine::Ended;
 use crate::error::{Error, Result};
 use crate::media::geometry::Geometry;
 use crate::media::layout::ENTRY_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::options::RuntimeOptions;
 use crate::recovery::{self, RecoveryReport};
-use crate::sync::Ordering;
 
 /// How a pool's volume is found by the path in its table.
 pub type OpenBacking<'a> = dyn FnMut(&Path) -> Result<Backing> + 'a;
@@ -49,8 +48,8 @@ impl Pool {
         };
         // Once before the files change: what is refused is refused before.
         let pool = Pool::open_with(paths, options.clone())?;
-        let geometry = pool.core.media.geometry.grown(member_bytes)?;
-        if geometry == pool.core.media.geometry {
+        let geometry = pool.pipeline.media().geometry.grown(member_bytes)?;
+        if geometry == pool.pipeline.media().geometry {
             return pool.close();
         }
         pool.drain_all(&mut open_backing, watcher)?;
@@ -88,8 +87,8 @@ impl Pool {
             ..options.clone()
         };
         let pool = Pool::open_on(regions, quiet)?;
-        let geometry = pool.core.media.geometry.grown(member_bytes)?;
-        if geometry == pool.core.media.geometry {
+        let geometry = pool.pipeline.media().geometry.grown(member_bytes)?;
+        if geometry == pool.pipeline.media().geometry {
             return Ok(pool);
         }
         pool.drain_all(open_backing, watcher)?;
@@ -116,39 +115,36 @@ impl Pool {
         }
         let mut drain = Drain::new(watcher);
         volumes.iter().try_for_each(|volume| drain.pass(volume))?;
-        let dirty_blocks = self.core.dirty_count.load(Ordering::Relaxed);
+        let dirty_blocks = self.pipeline.table().states().dirty_count();
         assert_eq!(
             dirty_blocks, 0,
             "nobody else writes, and all was written back"
         );
         // By records, and not by zeroes over the table: those a kill could leave where the next process
         // sees them and nothing makes them durable.
-        volumes
-            .iter()
-            .try_for_each(|volume| self.core.drop_volume_blocks(&volume.state))
+        volumes.iter().try_for_each(|volume| {
+            self.pipeline
+                .engine()
+                .drop_volume_blocks(volume.id(), &volume.state.path)
+        })
     }
 
     /// The pool holds nothing any more.
     fn lay_out_anew(self, geometry: Geometry, options: RuntimeOptions) -> Result<Pool> {
         // The tombstones must be in the table before the log goes.
-        self.core.checkpoint()?;
+        self.pipeline.engine().checkpoint()?;
         self.end_marks()?;
         let pool_uuid = self.pool_uuid;
-        let core =
-            Arc::into_inner(self.core).expect("the volumes are dropped, the threads never began");
-        let next_line = core
-            .checkpoint
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .next_line;
-        let sequence = core.lanes.last_sequence();
-        let Core {
+        let pipeline = Arc::into_inner(self.pipeline);
+        let pipeline = pipeline.expect("the volumes are dropped, the threads never began");
+        let Ended {
             media,
             salt,
             incarnation,
             strict,
-            ..
-        } = core;
+            sequence,
+            next_checkpoint_line,
+        } = pipeline.into_engine().end();
         // An incarnation without a record: the log may be overwritten.
         let empty = recovery::start_incarnation(
             &media,
@@ -156,7 +152,7 @@ impl Pool {
             incarnation + 1,
             salt,
             sequence,
-            next_line,
+            next_checkpoint_line,
         )?;
         // All that lies behind the entries: nothing reads it any more.
         let old = media.geometry;

@@ -8,11 +8,10 @@ use crate::api::pool::attach::check_size;
 use crate::api::volume::Volume;
 use crate::background::health::Health;
 use crate::backing::BackingIdentity;
-use crate::engine::core::STATE_DIRTY;
 use crate::error::{Error, Result};
-use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
+use crate::table::states::STATE_DIRTY;
 
 /// How often the block with the old end is evicted; it comes back while it is in use.
 const ATTEMPTS_MAX: usize = 64;
@@ -25,7 +24,7 @@ impl Pool {
     /// is as before.
     pub fn grow_volume(&self, volume: &Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         let found = self.description(volume)?;
         let state = &volume.state;
         let backing = state.backing()?;
@@ -46,7 +45,7 @@ impl Pool {
             size_bytes,
             ..found.identity
         };
-        check_size(&identity, core.block_bytes())?;
+        check_size(&identity, pipeline.engine().block_bytes())?;
         // That it grew must be durable before what is written there can be clean. Rounds of write-back
         // that have written and not synced yet learn of a failure.
         let no_round_hears = Health::default();
@@ -60,7 +59,9 @@ impl Pool {
         self.let_use(volume, old_bytes, size_bytes)?;
         if !mutated(Mutant::SizeWithoutItsLine) {
             let (place, id, standing) = (found.place, found.id, found.standing);
-            volumes::write(core, place, id, &identity, standing, true)?;
+            pipeline
+                .engine()
+                .write_volume(place, id, &identity, standing, true)?;
         }
         state.size_bytes.store(size_bytes, Ordering::Relaxed);
         Ok(size_bytes)
@@ -70,36 +71,41 @@ impl Pool {
     /// backing may hold something behind it that a cached copy of that block does not have, so the
     /// limit rises when there is none and, under the block's lock, no thread brings one in.
     fn let_use(&self, volume: &Volume, old_bytes: u64, size_bytes: u64) -> Result<()> {
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         let raise = || {
             let limited = volume.state.limited.get();
             limited.expect("it has a backing").raise(size_bytes);
         };
-        let block_bytes = core.block_bytes() as u64;
+        let block_bytes = pipeline.engine().block_bytes() as u64;
         if old_bytes.is_multiple_of(block_bytes) || mutated(Mutant::OddEndGrownUnlocked) {
             raise();
             return Ok(());
         }
         let key = volume.key(old_bytes / block_bytes);
-        let bucket = core.bucket(key);
+        let bucket = pipeline.table().bucket(key);
         for _ in 0..ATTEMPTS_MAX {
-            core.index.lock(bucket.stripe);
-            let cached = core.find(bucket, key);
+            pipeline.table().index().lock(bucket.stripe);
+            let cached = pipeline.table().find(bucket, key);
             if cached.is_none() {
                 raise();
                 // A thread that has read the block from the backing until now must read it again.
-                core.index.begin_change(bucket.stripe);
-                core.index.end_change_and_unlock(bucket.stripe);
+                pipeline.table().index().begin_change(bucket.stripe);
+                pipeline
+                    .table()
+                    .index()
+                    .end_change_and_unlock(bucket.stripe);
                 return Ok(());
             }
-            core.index.unlock(bucket.stripe);
+            pipeline.table().index().unlock(bucket.stripe);
             let Some((index, entry)) = cached else {
                 continue;
             };
-            if core.state(index) & STATE_DIRTY != 0 {
+            if pipeline.table().state(index) & STATE_DIRTY != 0 {
                 volume.flush()?;
             }
-            core.commit_mappings(&[core.eviction(entry)])?;
+            pipeline
+                .engine()
+                .commit_mappings(&[pipeline.engine().eviction(entry)])?;
         }
         Err(Error::Volume(format!(
             "{}: its last block is in constant use; grow it again in a quieter moment",

@@ -13,7 +13,6 @@ use crate::media::layout::LINE_BYTES;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::Ordering;
 use crate::table::index::HOME_ENTRIES;
 
 /// What an attach does about the mark.
@@ -97,11 +96,11 @@ impl Pool {
         if self.is_begun(&side, &found) {
             return Ok(Begin::AsItIs);
         }
-        let holds_nothing = || !self.core.holds_block_of(row.id);
+        let holds_nothing = || !self.pipeline.engine().holds_block_of(row.id);
         let generation = match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
             Ok(generation) => generation,
             Err(_) if accept_stale => {
-                self.core.drop_clean_blocks(row.id)?;
+                self.pipeline.engine().drop_clean_blocks(row.id)?;
                 next_generation(&side, &found)
             }
             Err(refusal) => return Err(stale_error(path, refusal)),
@@ -118,7 +117,7 @@ impl Pool {
     ///
     /// Errors: as [`Pool::attach`] has them of marks.
     pub fn check_mark(&self, path: &Path, place: &dyn MarkPlace) -> Result<()> {
-        let known = volumes::read_attached(&self.core.media);
+        let known = volumes::read_attached(self.pipeline.media());
         let known = known.into_iter().find(|known| known.identity.path == path);
         let (id, standing) =
             known.map_or_else(Default::default, |known| (known.id, known.standing));
@@ -130,10 +129,10 @@ impl Pool {
             is_kept_for_a_boot: place.is_kept_for_a_boot(),
         };
         let found = FoundMark::of(&place.read().map_err(|source| mark_error(path, source))?);
-        if self.core.options.accept_stale {
+        if self.pipeline.options().accept_stale {
             return Ok(());
         }
-        let holds_nothing = || !self.core.holds_block_of(id);
+        let holds_nothing = || !self.pipeline.engine().holds_block_of(id);
         match classify(&side, &found, place.is_empty_directory(), holds_nothing) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(stale_error(path, refusal)),
@@ -219,18 +218,18 @@ impl Pool {
     ///
     /// Errors: the first one's; the others have ended, and this one is as after a crash.
     pub(super) fn end_marks(&self) -> Result<()> {
-        let core = &self.core;
+        let pipeline = &self.pipeline;
         let mut are_clean_marks_sent = false;
         let mut first = Ok(());
-        for found in volumes::read_attached(&core.media) {
-            let Some(state) = core.volume(found.id) else {
+        for found in volumes::read_attached(pipeline.media()) {
+            let Some(state) = pipeline.volume(found.id) else {
                 continue;
             };
             let Ok(backing) = state.backing() else {
                 continue;
             };
-            let is_clean = core.dirty_count.load(Ordering::Relaxed) == 0
-                || core.dirty_entries(found.id).next().is_none();
+            let is_clean = pipeline.table().states().dirty_count() == 0
+                || pipeline.table().dirty_entries(found.id).next().is_none();
             let ends = |place: &dyn MarkPlace| !place.is_kept_for_a_boot();
             if !backing.mark_place().is_some_and(ends) || !is_clean {
                 continue;
@@ -257,7 +256,7 @@ impl Pool {
         if mutated(Mutant::CleanEntriesNotFlushed) {
             return;
         }
-        let media = &self.core.media;
+        let media = &self.pipeline.media();
         for first in (0..media.geometry.entries).step_by(HOME_ENTRIES as usize) {
             let mut in_line = first..(first + HOME_ENTRIES).min(media.geometry.entries);
             if in_line.any(|index| media.load_entry(index).is_clean()) {
@@ -268,7 +267,7 @@ impl Pool {
     }
 
     fn is_private(&self) -> bool {
-        self.core.media.main().is_private()
+        self.pipeline.media().main().is_private()
     }
 
     fn write_row(&self, row: &Row<'_>, standing: Standing) -> Result<()> {
@@ -278,7 +277,9 @@ impl Pool {
             identity,
             ..
         } = *row;
-        volumes::write(&self.core, place, id, identity, standing, true)
+        self.pipeline
+            .engine()
+            .write_volume(place, id, identity, standing, true)
     }
 
     fn side_of(&self, row: &Row<'_>, place: &dyn MarkPlace) -> PoolSide {
@@ -292,9 +293,9 @@ impl Pool {
     }
 
     fn mark_of(&self, row: &Row<'_>, place: &dyn MarkPlace, generation: u64) -> Mark {
-        let path = self.core.path();
+        let path = self.pipeline.engine().path();
         let path = std::path::absolute(&path).unwrap_or(path);
-        let kind = self.core.media.main().kind();
+        let kind = self.pipeline.media().main().kind();
         Mark::open_now(&self.side_of(row, place), path, generation, kind)
     }
 }

@@ -9,7 +9,6 @@ mod grow_volume;
 mod marks;
 mod members;
 mod settings;
-mod start;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -18,8 +17,8 @@ use std::time::Instant;
 use forebay_pmem::{Counters, Region};
 
 use crate::api::stats::Stats;
-use crate::background::pipeline::Background;
-use crate::engine::core::Core;
+use crate::background::{Background, Pipeline};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
@@ -37,7 +36,7 @@ use members::{clear, member_region};
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
 /// safely in the pool.
 pub struct Pool {
-    core: Arc<Core>,
+    pipeline: Arc<Pipeline>,
     pool_uuid: [u8; 16],
     pub(crate) recovery: RecoveryReport,
     pub(crate) opened_at: Instant,
@@ -51,8 +50,8 @@ impl std::fmt::Debug for Pool {
         write!(
             f,
             "Pool {} (incarnation {})",
-            self.core.path().display(),
-            self.core.incarnation
+            self.pipeline.engine().path().display(),
+            self.pipeline.engine().log().incarnation()
         )
     }
 }
@@ -197,9 +196,10 @@ impl Pool {
         options: RuntimeOptions,
     ) -> Result<Pool> {
         let has_background = options.background;
-        let core = Arc::new(Core::start(media, strict, incarnation, &mappings, options));
+        let engine = Engine::start(media, strict, incarnation, &mappings, &options);
+        let pipeline = Arc::new(Pipeline::new(engine, options));
         let mut pool = Pool {
-            core,
+            pipeline,
             pool_uuid,
             recovery,
             opened_at: Instant::now(),
@@ -219,18 +219,18 @@ impl Pool {
     /// Where the system has no room for another thread.
     pub fn start_background(&mut self) {
         if self.background.is_none() {
-            self.core.begin_background();
-            self.background = Some(Background::start(&self.core));
+            self.pipeline.begin_background();
+            self.background = Some(Background::start(&self.pipeline));
         }
     }
 
-    pub(crate) fn core(&self) -> &Core {
-        &self.core
+    pub(crate) fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
     }
 
     /// Lines, fences and bytes persisted since the members were mapped, by all threads.
     pub fn counters(&self) -> Counters {
-        self.core.media.counters()
+        self.pipeline.media().counters()
     }
     /// What recovery found when this pool was opened.
     pub fn recovery_report(&self) -> &RecoveryReport {
@@ -242,34 +242,34 @@ impl Pool {
     }
     /// What the medium of the first member survives, in plain words.
     pub fn survives(&self) -> &'static str {
-        self.core.media.main().kind().survives()
+        self.pipeline.media().main().kind().survives()
     }
     /// The most bytes one transaction can hold: 4 MiB or an eighth of the pool.
     pub fn transaction_limit_bytes(&self) -> u64 {
-        self.core.media.geometry.transaction_limit_bytes()
+        self.pipeline.media().geometry.transaction_limit_bytes()
     }
     /// Makes everything acknowledged durable in place and empties the log.
     ///
     /// Errors: a fence failed.
     pub fn checkpoint(&self) -> Result<()> {
-        self.core.checkpoint()
+        self.pipeline.engine().checkpoint()
     }
     /// Evicts up to `wanted` clean blocks; returns how many. Background threads do this unasked.
     ///
     /// Errors: a fence failed.
     pub fn reclaim_once(&self, wanted: usize) -> Result<usize> {
-        self.core.reclaim_once(wanted)
+        self.pipeline.engine().reclaim_once(wanted)
     }
     /// Writes one batch of dirty blocks back; returns how many. Background threads do this unasked.
     ///
     /// Errors: a backing failed or a block is corrupt; nothing is lost, the rest was written.
     pub fn write_back_once(&self) -> Result<usize> {
-        self.core.write_back_once()
+        self.pipeline.write_back_once()
     }
     /// Reads every cached block and compares it with its check. `progress` is told (done, of all
     /// entries) now and then. Returns how many are good, and volume and block of the bad ones.
     pub fn check(&self, mut progress: impl FnMut(u64, u64)) -> (u64, Vec<(u32, u64)>) {
-        self.core.check_all(&mut progress)
+        self.pipeline.engine().check_all(&mut progress)
     }
 
     /// Ends the threads, empties the log, and closes. Dirty blocks stay in the pool; the backings of
@@ -287,6 +287,6 @@ impl Pool {
     /// may go on with it. Volumes are refused all the same.
     pub fn close(mut self) -> Result<()> {
         self.background = None;
-        self.core.close(|| self.end_marks())
+        self.pipeline.close(|| self.end_marks())
     }
 }

@@ -3,8 +3,8 @@
 use crate::api::transaction::Transaction;
 use crate::api::volume::Volume;
 use crate::api::workspace::Base;
+use crate::background::Pipeline;
 use crate::engine::commit::{Append, WordPatch};
-use crate::engine::core::Core;
 use crate::error::Result;
 
 impl Volume {
@@ -23,42 +23,46 @@ impl Volume {
         word: Option<(u64, [u8; 8])>,
     ) -> Result<bool> {
         self.keep_pace();
-        let core = &*self.core;
-        let block_bytes = core.block_bytes();
+        let pipeline = &*self.pipeline;
+        let block_bytes = pipeline.engine().block_bytes();
         self.check_blocks(block, block_bytes)?;
         if data.is_empty() || offset.saturating_add(data.len()) > block_bytes {
             return Ok(false);
         }
         let key = self.key(block);
         let append = Append {
-            bucket: core.bucket(key),
+            bucket: pipeline.table().bucket(key),
             key,
             at: offset,
             bytes: data,
         };
         let Some((at, bytes)) = word else {
-            return append_small(core, &append, None);
+            return append_small(pipeline, &append, None);
         };
         self.check_bytes(at, bytes.len())?;
-        let key = self.key(at >> core.media.geometry.block_shift());
+        let key = self.key(at >> pipeline.media().geometry.block_shift());
         let patch = WordPatch {
             key,
-            bucket: core.bucket(key),
+            bucket: pipeline.table().bucket(key),
             offset: at as usize & (block_bytes - 1),
             bytes,
         };
         if key == append.key || !patch.offset.is_multiple_of(bytes.len()) {
             return Ok(false);
         }
-        append_small(core, &append, Some(&patch))
+        append_small(pipeline, &append, Some(&patch))
     }
 }
 
 /// Commits an append that is simple enough, and counts it.
-fn append_small(core: &Core, append: &Append<'_>, patch: Option<&WordPatch>) -> Result<bool> {
-    let is_done = core.commit_append(append, patch)?;
+fn append_small(
+    pipeline: &Pipeline,
+    append: &Append<'_>,
+    patch: Option<&WordPatch>,
+) -> Result<bool> {
+    let is_done = pipeline.engine().commit_append(append, patch)?;
     if is_done {
-        let tallies = core.tallies.mine();
+        let tallies = pipeline.engine().tallies().mine();
         tallies.commits(1);
         tallies.appends_written(1);
         let words = u64::from(patch.is_some());
@@ -83,7 +87,7 @@ impl Transaction<'_> {
                     at: edit.offset,
                     bytes: &edit.bytes,
                 };
-                append_small(self.core(), &append, None)
+                append_small(self.pipeline(), &append, None)
             }
             _ => Ok(false),
         }

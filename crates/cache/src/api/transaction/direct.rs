@@ -4,30 +4,32 @@
 use super::reduced::commit_reduced;
 use crate::api::volume::Volume;
 use crate::api::workspace::{Base, NO_SLOT, Operation, Work, Workspace};
-use crate::background::reclaim::Need;
+use crate::background::Pipeline;
+use crate::engine::Need;
 use crate::engine::change::Outcome;
 use crate::engine::commit::{Block, Source};
-use crate::engine::core::Core;
 use crate::error::{Result, Slim};
 use crate::log::lanes::thread_hint;
 use crate::table::slots::SlotCache;
 
 /// Commits whole blocks straight from the caller's memory.
 pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
-    let core = &*volume.core;
+    let pipeline = &*volume.pipeline;
     volume.keep_pace();
-    core.writable()?;
+    pipeline.engine().writable()?;
     volume.check_blocks(block, data.len())?;
-    core.check_transaction_bytes(data.len() as u64)?;
-    let block_bytes = core.block_bytes();
+    pipeline
+        .engine()
+        .check_transaction_bytes(data.len() as u64)?;
+    let block_bytes = pipeline.engine().block_bytes();
     let block_of = |block, at| {
         let key = volume.key(block);
-        let bucket = core.bucket(key);
-        core.prefetch(bucket, key);
+        let bucket = pipeline.table().bucket(key);
+        pipeline.table().prefetch(bucket, key);
         Block::new(key, bucket, Source::Data { at }, NO_SLOT)
     };
     if data.len() == block_bytes {
-        return write_all(core, &mut [block_of(block, 0)], data, &mut Vec::new());
+        return write_all(pipeline, &mut [block_of(block, 0)], data, &mut Vec::new());
     }
     let mut work = Work::borrow();
     let Workspace {
@@ -35,37 +37,42 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     } = &mut *work;
     let places = (block..).zip((0..data.len()).step_by(block_bytes));
     blocks.extend(places.map(|(block, at)| block_of(block, at)));
-    write_all(core, blocks, data, &mut scratch.stripes)
+    write_all(pipeline, blocks, data, &mut scratch.stripes)
 }
 
-fn write_all(core: &Core, blocks: &mut [Block], data: &[u8], stripes: &mut Vec<u32>) -> Result<()> {
+fn write_all(
+    pipeline: &Pipeline,
+    blocks: &mut [Block],
+    data: &[u8],
+    stripes: &mut Vec<u32>,
+) -> Result<()> {
     loop {
-        let slot_cache = core.slots.slot_cache(thread_hint());
-        let Some(need) = attempt(core, blocks, data, &slot_cache, stripes)? else {
+        let slot_cache = pipeline.table().slots().slot_cache(thread_hint());
+        let Some(need) = attempt(pipeline, blocks, data, &slot_cache, stripes)? else {
             return Ok(());
         };
         drop(slot_cache);
-        core.make_space(need)?;
+        pipeline.make_space(need)?;
     }
 }
 
 /// One try; says what is missing. Slots that the data went into are free again then.
 fn attempt(
-    core: &Core,
+    pipeline: &Pipeline,
     blocks: &mut [Block],
     data: &[u8],
     slot_cache: &SlotCache<'_>,
     stripes: &mut Vec<u32>,
 ) -> Slim<Option<Need>> {
-    if core.content.is_on() && commit_reduced(core, blocks, data, slot_cache)? {
+    if pipeline.engine().content().is_on() && commit_reduced(pipeline, blocks, data, slot_cache)? {
         return Ok(None);
     }
-    attempt_whole(core, blocks, data, slot_cache, stripes)
+    attempt_whole(pipeline, blocks, data, slot_cache, stripes)
 }
 
 /// The same for blocks that go whole.
 fn attempt_whole(
-    core: &Core,
+    pipeline: &Pipeline,
     blocks: &mut [Block],
     data: &[u8],
     slot_cache: &SlotCache<'_>,
@@ -74,7 +81,7 @@ fn attempt_whole(
     let give_back = |blocks: &[Block]| {
         let fresh = |block: &&Block| matches!(block.source, Source::Data { .. });
         for block in blocks.iter().filter(fresh) {
-            core.give_unused(slot_cache, block.slot);
+            pipeline.engine().give_unused(slot_cache, block.slot);
         }
     };
     for number in 0..blocks.len() {
@@ -87,14 +94,16 @@ fn attempt_whole(
         }
     }
     let outcome = match blocks {
-        [block] => core.commit_one(block, data, slot_cache),
-        _ => core.commit_whole(blocks, data, slot_cache, stripes),
+        [block] => pipeline.engine().commit_one(block, data, slot_cache),
+        _ => pipeline
+            .engine()
+            .commit_whole(blocks, data, slot_cache, stripes),
     };
     if matches!(outcome, Ok(Outcome::Done(_))) {
-        let tallies = core.tallies.mine();
+        let tallies = pipeline.engine().tallies().mine();
         tallies.commits(1);
         tallies.blocks_written(blocks.len() as u64);
-        tallies.payload_bytes((blocks.len() * core.block_bytes()) as u64);
+        tallies.payload_bytes((blocks.len() * pipeline.engine().block_bytes()) as u64);
         return Ok(None);
     }
     give_back(blocks);
@@ -104,7 +113,7 @@ fn attempt_whole(
 /// Commits what a transaction has gathered if it is whole blocks only. False if it is not, or if
 /// it did not go at once; nothing has happened then.
 pub(crate) fn commit_gathered<'v>(
-    core: &'v Core,
+    pipeline: &'v Pipeline,
     work: &mut Workspace,
     slot_cache: &mut Option<SlotCache<'v>>,
 ) -> Slim<bool> {
@@ -119,8 +128,15 @@ pub(crate) fn commit_gathered<'v>(
         let Some(block) = whole(operation) else {
             return Ok(false);
         };
-        let slot_cache = slot_cache.get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
-        let need = attempt(core, &mut [block], data, slot_cache, &mut scratch.stripes)?;
+        let slot_cache =
+            slot_cache.get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
+        let need = attempt(
+            pipeline,
+            &mut [block],
+            data,
+            slot_cache,
+            &mut scratch.stripes,
+        )?;
         return Ok(need.is_none());
     }
     blocks.clear();
@@ -130,8 +146,9 @@ pub(crate) fn commit_gathered<'v>(
         };
         blocks.push(block);
     }
-    let slot_cache = slot_cache.get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
-    let need = attempt(core, blocks, data, slot_cache, &mut scratch.stripes)?;
+    let slot_cache =
+        slot_cache.get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
+    let need = attempt(pipeline, blocks, data, slot_cache, &mut scratch.stripes)?;
     Ok(need.is_none())
 }
 

@@ -7,6 +7,7 @@
 
 mod appends;
 mod direct;
+mod private_slots;
 mod reduced;
 
 use std::marker::PhantomData;
@@ -14,9 +15,9 @@ use std::ops::Range;
 
 use crate::api::volume::Volume;
 use crate::api::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer};
-use crate::background::reclaim::{EVICT_BATCH_MAX, Need};
+use crate::background::Pipeline;
 use crate::engine::change::{Action, Change, Outcome, Patch, record_bound};
-use crate::engine::core::Core;
+use crate::engine::{EVICT_BATCH_MAX, Need};
 use crate::error::{Error, Result, Slim};
 use crate::log::lanes::thread_hint;
 use crate::media::encode_partial_len;
@@ -26,6 +27,7 @@ use crate::table::slots::SlotCache;
 
 use direct::commit_gathered;
 pub(crate) use direct::write_blocks;
+use private_slots::give_slots;
 use reduced::{reduce_changes, undo};
 
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
@@ -55,17 +57,17 @@ impl<'v> Transaction<'v> {
             not_send: PhantomData,
         }
     }
-    fn core(&self) -> &'v Core {
-        &self.volume.core
+    fn pipeline(&self) -> &'v Pipeline {
+        &self.volume.pipeline
     }
 
     /// Writes `data`, whole blocks, from `block` on.
     ///
     /// Errors: outside the volume, `data` not a multiple of the block size, transaction too large.
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
-        self.core().writable()?;
+        self.pipeline().engine().writable()?;
         self.volume.check_blocks(block, data.len())?;
-        let block_bytes = self.core().block_bytes();
+        let block_bytes = self.pipeline().engine().block_bytes();
         let (mut number, mut rest) = (block, data);
         while !rest.is_empty() {
             let (bytes, tail) = rest.split_at(block_bytes);
@@ -77,30 +79,30 @@ impl<'v> Transaction<'v> {
     }
 
     fn write_block(&mut self, number: usize, bytes: &[u8]) {
-        let core = self.core();
+        let pipeline = self.pipeline();
         let work = &mut *self.work;
         let buffered = work.data.len() / bytes.len();
         let operation = &mut work.operations[number];
         if !operation.edits.is_empty() {
             operation.edits.clear();
         }
-        core.prefetch(operation.bucket, operation.key);
+        pipeline.table().prefetch(operation.bucket, operation.key);
         match &mut operation.base {
-            Base::Staged { slot, crc } => *crc = core.media.stream_slot(*slot, bytes),
+            Base::Staged { slot, crc } => *crc = pipeline.media().stream_slot(*slot, bytes),
             Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
             base if buffered < BUFFERED_BLOCKS
-                || (buffered < REDUCED_BLOCKS && core.content.expects_changes()) =>
+                || (buffered < REDUCED_BLOCKS && pipeline.engine().content().expects_changes()) =>
             {
                 *base = buffer(&mut work.data, bytes);
             }
             base => {
                 let slot_cache = self
                     .slot_cache
-                    .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+                    .get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
                 *base = match slot_cache.take() {
                     Some(slot) => Base::Staged {
                         slot,
-                        crc: core.media.stream_slot(slot, bytes),
+                        crc: pipeline.media().stream_slot(slot, bytes),
                     },
                     None => buffer(&mut work.data, bytes),
                 };
@@ -112,9 +114,9 @@ impl<'v> Transaction<'v> {
     ///
     /// Errors: as [`Transaction::write`]; reading the rest of a block may fail at commit.
     pub fn write_at(&mut self, byte_offset: u64, data: &[u8]) -> Result<()> {
-        self.core().writable()?;
+        self.pipeline().engine().writable()?;
         self.volume.check_bytes(byte_offset, data.len())?;
-        let block_bytes = self.core().block_bytes();
+        let block_bytes = self.pipeline().engine().block_bytes();
         let (mut at, mut rest) = (byte_offset, data);
         while !rest.is_empty() {
             let offset = (at % block_bytes as u64) as usize;
@@ -145,8 +147,8 @@ impl<'v> Transaction<'v> {
     ///
     /// Errors: as [`Transaction::write`]; `offset + data.len()` beyond the block.
     pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
-        self.core().writable()?;
-        let block_bytes = self.core().block_bytes();
+        self.pipeline().engine().writable()?;
+        let block_bytes = self.pipeline().engine().block_bytes();
         self.volume.check_blocks(block, block_bytes)?;
         if offset.saturating_add(data.len()) > block_bytes {
             return Err(Error::OutOfRange {
@@ -174,11 +176,13 @@ impl<'v> Transaction<'v> {
     ///
     /// Errors: as [`Transaction::write`]. Larger ranges go through [`Volume::discard`].
     pub fn discard(&mut self, blocks: Range<u64>) -> Result<()> {
-        self.core().writable()?;
-        let block_bytes = self.core().block_bytes();
+        self.pipeline().engine().writable()?;
+        let block_bytes = self.pipeline().engine().block_bytes();
         let count = blocks.end.saturating_sub(blocks.start);
         let asked_bytes = count.saturating_mul(block_bytes as u64);
-        self.core().check_transaction_bytes(asked_bytes)?;
+        self.pipeline()
+            .engine()
+            .check_transaction_bytes(asked_bytes)?;
         self.volume
             .check_blocks(blocks.start, asked_bytes as usize)?;
         for block in blocks {
@@ -196,7 +200,9 @@ impl<'v> Transaction<'v> {
     /// Errors: outside the volume, the backing or the media failed.
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.volume.check_blocks(block, out.len())?;
-        for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.core().block_bytes())) {
+        for (number, bytes) in
+            (block..).zip(out.chunks_exact_mut(self.pipeline().engine().block_bytes()))
+        {
             let key = self.volume.key(number);
             match self
                 .work
@@ -217,7 +223,7 @@ impl<'v> Transaction<'v> {
                 self.volume.read(operation.key.block(), out)?;
                 apply_edits(&operation.edits, out);
             }
-            Base::Staged { slot, .. } => self.core().media.read_slot(slot, 0, out),
+            Base::Staged { slot, .. } => self.pipeline().media().read_slot(slot, 0, out),
             Base::Buffered { at } => out.copy_from_slice(&self.work.data[at..at + out.len()]),
             Base::Zero => out.fill(0),
         }
@@ -230,9 +236,9 @@ impl<'v> Transaction<'v> {
     /// is poisoned. Nothing is visible then, and nothing is durable unless a fence itself failed.
     pub fn commit(mut self) -> Result<()> {
         if self.work.operations.is_empty() {
-            return self.core().writable();
+            return self.pipeline().engine().writable();
         }
-        if commit_gathered(self.core(), &mut self.work, &mut self.slot_cache)? {
+        if commit_gathered(self.pipeline(), &mut self.work, &mut self.slot_cache)? {
             // The slots belong to the pool now.
             self.work.operations.clear();
             return Ok(());
@@ -241,14 +247,14 @@ impl<'v> Transaction<'v> {
             self.work.operations.clear();
             return Ok(());
         }
-        let mut reduces = self.core().content.is_on();
+        let mut reduces = self.pipeline().engine().content().is_on();
         loop {
             match self.attempt(std::mem::take(&mut reduces))? {
                 Outcome::Done(_) => break,
                 Outcome::Stale => crate::sync::spin_hint(),
                 Outcome::NoEntry => {
                     self.hold_nothing();
-                    self.core().make_space(Need::Entry)?;
+                    self.pipeline().make_space(Need::Entry)?;
                 }
             }
         }
@@ -267,14 +273,14 @@ impl<'v> Transaction<'v> {
     /// are examined in the first one only: a slot that is held for one of them may be just what another
     /// one cannot be patched in.
     fn attempt(&mut self, reduces: bool) -> Slim<Outcome> {
-        let core = self.core();
+        let pipeline = self.pipeline();
         let data_bytes = self.work.data.len();
         self.prepare(true)?;
         if reduces {
             let work = &mut *self.work;
-            reduce_changes(core, &mut work.changes, &work.data);
+            reduce_changes(pipeline, &mut work.changes, &work.data);
         }
-        if record_bound(&self.work.changes) > core.lanes.lane_bytes() / 2 {
+        if record_bound(&self.work.changes) > pipeline.engine().log().lanes().lane_bytes() / 2 {
             // Too many redo bytes for the log: the patched blocks go whole.
             self.give_up_changes();
             self.work.data.truncate(data_bytes);
@@ -283,15 +289,18 @@ impl<'v> Transaction<'v> {
         let work = &mut *self.work;
         let slot_cache = self
             .slot_cache
-            .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
+            .get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
         let mut has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
         // Before blocks that are in their slots already are given up: a thread that waits must hold nothing,
         // but reclaim waits for no thread's slots.
-        while !has_slots && core.reclaim(EVICT_BATCH_MAX)? > 0 {
+        while !has_slots && pipeline.reclaim(EVICT_BATCH_MAX)? > 0 {
             has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
         }
         let outcome = if has_slots {
-            let outcome = core.commit(&work.changes, &work.data, slot_cache, &mut work.scratch);
+            let outcome =
+                pipeline
+                    .engine()
+                    .commit(&work.changes, &work.data, slot_cache, &mut work.scratch);
             if !matches!(outcome, Ok(Outcome::Done(_))) {
                 self.give_up_changes();
             }
@@ -300,7 +309,8 @@ impl<'v> Transaction<'v> {
             self.give_up_changes();
             let wanted = self.work.operations.len() as u64;
             self.hold_nothing();
-            core.make_space(Need::Slots(wanted))
+            pipeline
+                .make_space(Need::Slots(wanted))
                 .map(|()| Outcome::Stale)
                 .map_err(Box::new)
         };
@@ -313,11 +323,11 @@ impl<'v> Transaction<'v> {
 
     /// Gives back what the changes hold, which are not made.
     fn give_up_changes(&mut self) {
-        let core = self.core();
+        let pipeline = self.pipeline();
         let slot_cache = self
             .slot_cache
-            .get_or_insert_with(|| core.slots.slot_cache(thread_hint()));
-        undo(core, &mut self.work.changes, slot_cache);
+            .get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
+        undo(pipeline, &mut self.work.changes, slot_cache);
     }
 
     /// Turns operations into changes; fresh blocks have no slots yet.
@@ -356,15 +366,15 @@ impl<'v> Transaction<'v> {
 
     /// The edits as a change of the cached block in place, if that is possible and pays.
     fn in_place(&self, operation: &Operation) -> Option<Action> {
-        let core = self.core();
-        let (_, found) = core.peek(operation.bucket, operation.key);
+        let pipeline = self.pipeline();
+        let (_, found) = pipeline.table().peek(operation.bucket, operation.key);
         let (_, entry) = found.filter(|(_, entry)| entry.kind() == Kind::Data)?;
-        if !entry.is_partial() && !core.may_be_patched(entry) {
+        if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {
             return None;
         }
         let edits = &operation.edits;
         if entry.is_partial() {
-            let at = core.valid_bytes(entry)?;
+            let at = pipeline.table().valid_bytes(entry)?;
             let mut end = at;
             let mut bytes = Vec::new();
             for edit in edits {
@@ -374,11 +384,11 @@ impl<'v> Transaction<'v> {
                 bytes.extend_from_slice(&edit.bytes);
                 end += edit.bytes.len();
             }
-            let fits = end <= core.media.trailer_offset();
+            let fits = end <= pipeline.media().trailer_offset();
             return fits.then_some(Action::Append { at, bytes });
         }
         let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
-        if edits.iter().any(|edit| edit.truncate) || changed * 2 > core.block_bytes() {
+        if edits.iter().any(|edit| edit.truncate) || changed * 2 > pipeline.engine().block_bytes() {
             return None;
         }
         let patch = |edit: &Edit| Patch {
@@ -394,7 +404,7 @@ impl<'v> Transaction<'v> {
     /// The edits over the present block, as a whole new block that is valid only if the present
     /// one does not change before the commit.
     fn rebuilt(&mut self, number: usize) -> Result<Change> {
-        let block_bytes = self.core().block_bytes();
+        let block_bytes = self.pipeline().engine().block_bytes();
         let work = &mut *self.work;
         let operation = &work.operations[number];
         let at = work.data.len();
@@ -436,7 +446,7 @@ impl<'v> Transaction<'v> {
 
     /// Cuts the rebuilt blocks off the transaction's memory.
     fn forget_rebuilt(&mut self) {
-        let block_bytes = self.core().block_bytes();
+        let block_bytes = self.pipeline().engine().block_bytes();
         let ends = self
             .work
             .operations
@@ -461,13 +471,17 @@ impl<'v> Transaction<'v> {
 
     /// Takes a staged block back into memory and frees its slot.
     fn unstage(&mut self, number: usize) {
-        let core = self.core();
+        let pipeline = self.pipeline();
         let Base::Staged { slot, .. } = self.work.operations[number].base else {
             return;
         };
         let at = self.work.data.len();
-        self.work.data.resize(at + core.block_bytes(), 0);
-        core.media.read_slot(slot, 0, &mut self.work.data[at..]);
+        self.work
+            .data
+            .resize(at + pipeline.engine().block_bytes(), 0);
+        pipeline
+            .media()
+            .read_slot(slot, 0, &mut self.work.data[at..]);
         self.work.operations[number].base = Base::Buffered { at };
         let slot_cache = self.slot_cache.as_ref().expect("it gave the slot");
         slot_cache.give_streamed(slot);
@@ -475,7 +489,7 @@ impl<'v> Transaction<'v> {
 
     fn edit(&mut self, number: usize, edit: Edit) {
         self.unstage(number);
-        let block_bytes = self.core().block_bytes();
+        let block_bytes = self.pipeline().engine().block_bytes();
         let work = &mut *self.work;
         let operation = &mut work.operations[number];
         match operation.base {
@@ -496,8 +510,8 @@ impl<'v> Transaction<'v> {
     /// The operation of a block, made if it is new.
     fn operation(&mut self, block: u64) -> Result<usize> {
         let key = self.volume.key(block);
-        let core = self.core();
-        let bucket = core.bucket(key);
+        let pipeline = self.pipeline();
+        let bucket = pipeline.table().bucket(key);
         let work = &mut *self.work;
         let bit = bucket.seen_bit();
         if work.seen & bit != 0 {
@@ -511,14 +525,16 @@ impl<'v> Transaction<'v> {
             }
         }
         let number = work.operations.len();
-        core.check_transaction_bytes((number as u64 + 1) << core.media.geometry.block_shift())?;
+        pipeline.engine().check_transaction_bytes(
+            (number as u64 + 1) << pipeline.media().geometry.block_shift(),
+        )?;
         work.seen |= bit;
         Ok(work.operations.add(key, bucket))
     }
 
     fn tally(&self) {
-        let tallies = self.core().tallies.mine();
-        let block_bytes = self.core().block_bytes() as u64;
+        let tallies = self.pipeline().engine().tallies().mine();
+        let block_bytes = self.pipeline().engine().block_bytes() as u64;
         let (mut blocks, mut payload) = (0, 0);
         for (operation, change) in self.work.operations.iter().zip(&self.work.changes) {
             match &change.action {
@@ -545,40 +561,12 @@ impl<'v> Transaction<'v> {
     }
 }
 
-/// Every change that streams a block gets a private slot, or none does. `spare` is empty memory.
-fn give_slots(changes: &mut [Change], slot_cache: &SlotCache<'_>, spare: &mut Vec<u32>) -> bool {
-    let wanted = changes.iter_mut().filter_map(private_slot).count();
-    if !slot_cache.take_many(wanted, spare) {
-        return false;
-    }
-    for slot in changes.iter_mut().filter_map(private_slot) {
-        *slot = spare.pop().expect("one was taken for each");
-    }
-    true
-}
-
-/// Takes those slots back for changes that were not made.
-fn return_slots(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
-    let given = |slot: &&mut u32| **slot != NO_SLOT;
-    for slot in changes.iter_mut().filter_map(private_slot).filter(given) {
-        core.give_unused(slot_cache, std::mem::replace(slot, NO_SLOT));
-    }
-}
-
-/// Where the number of the slot stands that a change streams its block into.
-fn private_slot(change: &mut Change) -> Option<&mut u32> {
-    match &mut change.action {
-        Action::Fresh { slot, .. } | Action::Packed { slot, .. } => Some(slot),
-        _ => None,
-    }
-}
-
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         let Some(slot_cache) = self
             .slot_cache
             .as_ref()
-            .filter(|_| self.core().writable().is_ok())
+            .filter(|_| self.pipeline().engine().writable().is_ok())
         else {
             return;
         };

@@ -1,20 +1,21 @@
 //! Whole blocks of which less need be stored: the commit of what the look at their content found.
 
-use super::{give_slots, return_slots};
+use super::private_slots::{give_slots, return_slots};
 use crate::api::workspace::NO_SLOT;
+use crate::background::Pipeline;
 use crate::engine::change::{Action, Change, Outcome, record_bound};
 use crate::engine::commit::{Block, Source};
 use crate::engine::content::{Finding, Reduced};
-use crate::engine::core::Core;
-use crate::engine::plan::{Scratch, SlotRef};
+use crate::engine::plan::Scratch;
 use crate::error::Slim;
 use crate::table::index::Version;
+use crate::table::slot_ref::SlotRef;
 use crate::table::slots::SlotCache;
 
 /// Looks at the blocks; commits them if there is something to gain. False if not, or if that did not
 /// go at once: nothing has happened then, and the blocks know what they look like.
 pub(super) fn commit_reduced(
-    core: &Core,
+    pipeline: &Pipeline,
     blocks: &mut [Block],
     data: &[u8],
     slot_cache: &SlotCache<'_>,
@@ -24,11 +25,13 @@ pub(super) fn commit_reduced(
         let Source::Data { at } = block.source else {
             continue;
         };
-        let bytes = &data[at..at + core.block_bytes()];
-        let Some(looks) = core.probe(bytes) else {
+        let bytes = &data[at..at + pipeline.engine().block_bytes()];
+        let Some(looks) = pipeline.engine().probe(bytes) else {
             continue;
         };
-        let reduced = core.reduce(block.key, block.bucket, bytes, looks);
+        let reduced = pipeline
+            .engine()
+            .reduce(block.key, block.bucket, bytes, looks);
         block.sketch = reduced.sketch;
         if !matches!(reduced.finding, Finding::Whole) {
             findings.push((number, reduced));
@@ -37,12 +40,12 @@ pub(super) fn commit_reduced(
     if findings.is_empty() {
         return Ok(false);
     }
-    commit_findings(core, blocks, findings, data, slot_cache)
+    commit_findings(pipeline, blocks, findings, data, slot_cache)
 }
 
 /// Looks at the blocks that a transaction writes whole beside parts of others, and makes less of those
 /// where there is something to gain. What the changes then hold is given back by [`undo`].
-pub(super) fn reduce_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
+pub(super) fn reduce_changes(pipeline: &Pipeline, changes: &mut [Change], data: &[u8]) {
     for change in changes {
         // What was rebuilt from the present block has a version: it is whole because it must be.
         let (
@@ -57,9 +60,11 @@ pub(super) fn reduce_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
             continue;
         };
         let at = *at;
-        let bytes = &data[at..at + core.block_bytes()];
-        if let Some(looks) = core.probe(bytes) {
-            let reduced = core.reduce(change.key, change.bucket, bytes, looks);
+        let bytes = &data[at..at + pipeline.engine().block_bytes()];
+        if let Some(looks) = pipeline.engine().probe(bytes) {
+            let reduced = pipeline
+                .engine()
+                .reduce(change.key, change.bucket, bytes, looks);
             (change.action, change.based_on) = action_of(reduced, at);
         }
     }
@@ -67,7 +72,7 @@ pub(super) fn reduce_changes(core: &Core, changes: &mut [Change], data: &[u8]) {
 
 #[cold]
 fn commit_findings(
-    core: &Core,
+    pipeline: &Pipeline,
     blocks: &[Block],
     findings: Vec<(usize, Reduced)>,
     data: &[u8],
@@ -75,14 +80,16 @@ fn commit_findings(
 ) -> Slim<bool> {
     let mut changes = changes_of(blocks, findings);
     let mut scratch = Scratch::default();
-    let fits = record_bound(&changes) <= core.lanes.lane_bytes() / 2;
+    let fits = record_bound(&changes) <= pipeline.engine().log().lanes().lane_bytes() / 2;
     let outcome = if fits && give_slots(&mut changes, slot_cache, &mut Vec::new()) {
-        core.commit(&changes, data, slot_cache, &mut scratch)
+        pipeline
+            .engine()
+            .commit(&changes, data, slot_cache, &mut scratch)
     } else {
         Ok(Outcome::Stale)
     };
     if !matches!(outcome, Ok(Outcome::Done(_))) {
-        undo(core, &mut changes, slot_cache);
+        undo(pipeline, &mut changes, slot_cache);
         return outcome.map(|_| false);
     }
     for step in &scratch.steps {
@@ -91,9 +98,11 @@ fn commit_findings(
             continue;
         }
         let sketch = blocks[step.change].sketch;
-        core.note_block(step.effect.entry.crc(), step.effect.index, sketch);
+        pipeline
+            .engine()
+            .note_block(step.effect.entry.crc(), step.effect.index, sketch);
     }
-    tally(core, &changes);
+    tally(pipeline, &changes);
     Ok(true)
 }
 
@@ -152,9 +161,9 @@ fn whole(at: usize) -> Action {
 
 /// Gives back what is held for changes that were not made. Not once a fence has failed: recovery may
 /// find the record, and with it mappings to these very slots.
-pub(super) fn undo(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
-    return_slots(core, changes, slot_cache);
-    if core.writable().is_err() {
+pub(super) fn undo(pipeline: &Pipeline, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
+    return_slots(pipeline, changes, slot_cache);
+    if pipeline.engine().writable().is_err() {
         return;
     }
     for change in changes {
@@ -164,15 +173,15 @@ pub(super) fn undo(core: &Core, changes: &mut [Change], slot_cache: &SlotCache<'
             _ => None,
         };
         if let Some(held) = held {
-            core.release_slot(held, slot_cache);
+            pipeline.table().release_slot(held, slot_cache);
         }
     }
 }
 
-fn tally(core: &Core, changes: &[Change]) {
-    let tallies = core.tallies.mine();
+fn tally(pipeline: &Pipeline, changes: &[Change]) {
+    let tallies = pipeline.engine().tallies().mine();
     tallies.commits(1);
-    tallies.payload_bytes((changes.len() * core.block_bytes()) as u64);
+    tallies.payload_bytes((changes.len() * pipeline.engine().block_bytes()) as u64);
     for change in changes {
         match change.action {
             Action::Share { .. } => tallies.blocks_shared(1),

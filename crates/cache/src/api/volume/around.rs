@@ -38,52 +38,57 @@ impl Volume {
     /// A copy was found bad: it goes if the backing has the block. False if it cannot go any more because
     /// the pool takes no more records: then it stays what it is, and so does the backing's.
     fn let_go_bad(&self, index: u32, entry: Entry) -> Result<bool> {
-        let core = &*self.core;
-        let is_same = || core.media.load_entry(index) == entry;
+        let pipeline = &*self.pipeline;
+        let is_same = || pipeline.media().load_entry(index) == entry;
         if !is_same() {
             // Another thread has written it anew, or it has become clean.
             return Ok(true);
         }
-        match core.heal(index, entry) {
+        match pipeline.engine().heal(index, entry) {
             Ok(()) => Ok(true),
             Err(_) if !is_same() => Ok(true),
-            Err(_) if core.is_replaceable(index, entry) && core.writable().is_err() => Ok(false),
+            Err(_)
+                if pipeline.engine().is_replaceable(index, entry)
+                    && pipeline.engine().writable().is_err() =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(error),
         }
     }
 
     /// Looks at all blocks once; of those that are cached, `given_up` count as not cached.
     fn look_around(&self, block: u64, out: &mut [u8], given_up: &[(u32, Entry)]) -> Result<Look> {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         let blocks = block..block + (out.len() / self.block_size()) as u64;
         let places = blocks
             .clone()
-            .map(|number| core.bucket(self.key(number)).stripe);
+            .map(|number| pipeline.table().bucket(self.key(number)).stripe);
         let mut stripes: Vec<u32> = places.collect();
-        let pinned = core.pins.pin(self.id(), blocks.clone());
+        let pinned = pipeline.table().pins().pin(self.id(), blocks.clone());
         // A thread that zeroes some of them from here on says so to the pin.
         self.state.zeroings.wait(blocks.clone());
-        core.lock_stripes(&mut stripes);
+        pipeline.table().lock_stripes(&mut stripes);
         let missing: Vec<u64> = blocks
             .clone()
             .filter(|number| {
                 let key = self.key(*number);
-                let found = core.find(core.bucket(key), key);
+                let found = pipeline.table().find(pipeline.table().bucket(key), key);
                 found.is_none_or(|found| given_up.contains(&found))
             })
             .collect();
-        core.unlock_stripes(&stripes);
+        pipeline.table().unlock_stripes(&stripes);
         for (number, bytes) in blocks.clone().zip(out.chunks_exact_mut(self.block_size())) {
             if missing.contains(&number) {
-                core.table_is_whole()?;
+                pipeline.engine().table_is_whole()?;
                 self.read_backing(number, bytes)?;
             }
         }
         crate::sync::look_hint();
-        core.lock_stripes(&mut stripes);
+        pipeline.table().lock_stripes(&mut stripes);
         let look = self.copy_locked(block, &missing, given_up, out);
         let is_disturbed = pinned.is_disturbed();
-        core.unlock_stripes(&stripes);
+        pipeline.table().unlock_stripes(&stripes);
         match is_disturbed {
             true => Ok(Look::Disturbed),
             false => look,
@@ -98,15 +103,15 @@ impl Volume {
         given_up: &[(u32, Entry)],
         out: &mut [u8],
     ) -> Result<Look> {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         for (number, bytes) in (block..).zip(out.chunks_exact_mut(self.block_size())) {
             let key = self.key(number);
-            match core.find(core.bucket(key), key) {
+            match pipeline.table().find(pipeline.table().bucket(key), key) {
                 Some(found) if missing.contains(&number) && given_up.contains(&found) => {}
-                Some((_, entry)) if core.copy_out(entry, true, bytes) => {}
+                Some((_, entry)) if pipeline.table().copy_out(entry, true, bytes) => {}
                 Some((index, entry)) => return Ok(Look::Bad(index, entry)),
                 None => {
-                    core.table_is_whole()?;
+                    pipeline.engine().table_is_whole()?;
                     assert!(missing.contains(&number), "what is pinned stays");
                 }
             }

@@ -24,7 +24,7 @@ impl Volume {
         let count = blocks.end.saturating_sub(blocks.start);
         let len = count.saturating_mul(self.block_size() as u64);
         self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
-        self.core.writable()?;
+        self.pipeline.engine().writable()?;
         // Until the sync, the zeroes that a reader finds behind the cache may go again in a crash.
         let zeroing = self.state.zeroings.begin(blocks.clone());
         let result = self.discard_all(blocks);
@@ -52,10 +52,10 @@ impl Volume {
     /// reported here once it has gone would be missed by the next volume of this backing.
     fn sync_zeroes(&self, block: u64, epoch: SyncEpoch) -> Result<()> {
         let key = self.key(block);
-        let stripe = self.core.bucket(key).stripe;
-        self.core.index.lock(stripe);
-        let attached = self.core.attached(key);
-        self.core.index.unlock(stripe);
+        let stripe = self.pipeline.table().bucket(key).stripe;
+        self.pipeline.table().index().lock(stripe);
+        let attached = self.pipeline.engine().attached(key);
+        self.pipeline.table().index().unlock(stripe);
         attached?;
         let backing = self.state.backing()?;
         let synced = self.state.health.sync_all_since(epoch, backing);
@@ -80,15 +80,15 @@ impl Volume {
     /// Has the backing zero what is not cached, and returns the other blocks. The caller has listed the
     /// blocks as under way.
     fn zero_uncached(&self, blocks: Range<u64>) -> Result<Vec<u64>> {
-        let core = &*self.core;
-        core.pins.disturb(self.id(), &blocks);
+        let pipeline = &*self.pipeline;
+        pipeline.table().pins().disturb(self.id(), &blocks);
         let mut cached = Vec::new();
         for block in blocks.clone() {
             if self.is_cached_or_else_new(block)? {
                 cached.push(block);
             }
         }
-        core.table_is_whole()?;
+        pipeline.engine().table_is_whole()?;
         let backing = self.state.backing()?;
         let block_bytes = self.block_size() as u64;
         let mut start = blocks.start;
@@ -106,19 +106,22 @@ impl Volume {
     /// Whether the block is cached. If it is not, its stripe gets a new version: no thread brings in,
     /// or builds on, what was read before. From here on no write-back of the block is under way.
     fn is_cached_or_else_new(&self, block: u64) -> Result<bool> {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         let key = self.key(block);
-        let bucket = core.bucket(key);
+        let bucket = pipeline.table().bucket(key);
         crate::sync::look_hint();
-        core.index.lock(bucket.stripe);
+        pipeline.table().index().lock(bucket.stripe);
         // A detach strikes the volume off, takes every lock, and then waits for what is listed.
-        let attached = core.attached(key);
-        let is_cached = core.find(bucket, key).is_some();
+        let attached = pipeline.engine().attached(key);
+        let is_cached = pipeline.table().find(bucket, key).is_some();
         if is_cached || attached.is_err() || mutated(Mutant::ZeroedUnderReaders) {
-            core.index.unlock(bucket.stripe);
+            pipeline.table().index().unlock(bucket.stripe);
         } else {
-            core.index.begin_change(bucket.stripe);
-            core.index.end_change_and_unlock(bucket.stripe);
+            pipeline.table().index().begin_change(bucket.stripe);
+            pipeline
+                .table()
+                .index()
+                .end_change_and_unlock(bucket.stripe);
         }
         attached.map(|()| is_cached)
     }

@@ -3,20 +3,23 @@
 use std::ops::ControlFlow;
 
 use crate::api::volume::Volume;
-use crate::background::reclaim::EVICT_BATCH_MAX;
+use crate::engine::EVICT_BATCH_MAX;
 use crate::engine::change::{Action, Change, Outcome};
-use crate::engine::core::STATE_DIRTY;
 use crate::error::Result;
+use crate::table::states::STATE_DIRTY;
 
 impl Volume {
     /// Calls `visit` with each cached block and whether it is dirty, in no order; takes a look at every
     /// entry of the table. Exact where no other thread is at work.
     pub fn cached_blocks(&self, mut visit: impl FnMut(u64, bool)) {
-        let core = &*self.core;
-        for index in 0..core.media.geometry.entries {
-            let entry = core.media.load_entry(index);
+        let pipeline = &*self.pipeline;
+        for index in 0..pipeline.media().geometry.entries {
+            let entry = pipeline.media().load_entry(index);
             if !entry.is_free() && entry.key().volume() == self.id() {
-                visit(entry.key().block(), core.state(index) & STATE_DIRTY != 0);
+                visit(
+                    entry.key().block(),
+                    pipeline.table().state(index) & STATE_DIRTY != 0,
+                );
             }
         }
     }
@@ -25,20 +28,20 @@ impl Volume {
     ///
     /// Errors: the backing failed; everything is still in the pool.
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
-        let core = &*self.core;
-        core.is_open()?;
+        let pipeline = &*self.pipeline;
+        pipeline.engine().is_open()?;
         let entry_of = |block| {
             let key = self.key(block);
-            let (_, found) = core.peek(core.bucket(key), key);
+            let (_, found) = pipeline.table().peek(pipeline.table().bucket(key), key);
             found.map(|(index, _)| index)
         };
-        let is_dirty = |index: &u32| core.state(*index) & STATE_DIRTY != 0;
+        let is_dirty = |index: &u32| pipeline.table().state(*index) & STATE_DIRTY != 0;
         let dirty = blocks.into_iter().filter_map(entry_of).filter(is_dirty);
         let dirty: Vec<u32> = dirty.collect();
         if dirty.is_empty() {
             return Ok(());
         }
-        core.flush_entries(&self.state, dirty, &mut |_| Ok(()))
+        pipeline.flush_entries(&self.state, dirty, &mut |_| Ok(()))
     }
 
     /// Removes the blocks from the pool, durably, dirty ones too: what was written to them and not
@@ -47,18 +50,21 @@ impl Volume {
     ///
     /// Errors: a fence failed.
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
-        let core = &*self.core;
-        let at_once = core.evictions_per_record().min(EVICT_BATCH_MAX);
+        let pipeline = &*self.pipeline;
+        let at_once = pipeline
+            .engine()
+            .evictions_per_record()
+            .min(EVICT_BATCH_MAX);
         let mut changes = Vec::with_capacity(at_once);
         let mut blocks = blocks.into_iter();
         loop {
             changes.clear();
             // Nothing is being written back until these are gone.
-            let _round = core.begin_round();
+            let _round = pipeline.begin_round();
             let flow = blocks.try_for_each(|block| {
                 let key = self.key(block);
-                let bucket = core.bucket(key);
-                if core.peek(bucket, key).1.is_some() {
+                let bucket = pipeline.table().bucket(key);
+                if pipeline.table().peek(bucket, key).1.is_some() {
                     changes.push(Change {
                         key,
                         bucket,
@@ -74,13 +80,13 @@ impl Volume {
             changes.sort_unstable_by_key(|change| change.key);
             changes.dedup_by_key(|change| change.key);
             crate::sync::look_hint();
-            while core.commit_mappings(&changes)? == Outcome::Stale {
+            while pipeline.engine().commit_mappings(&changes)? == Outcome::Stale {
                 // A thread reads around one of them.
                 crate::sync::spin_hint();
             }
-            core.wakeup.notify_space();
+            pipeline.engine().wakeup().notify_space();
             if flow.is_continue() {
-                return core.table_is_whole();
+                return pipeline.engine().table_is_whole();
             }
         }
     }

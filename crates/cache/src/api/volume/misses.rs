@@ -53,13 +53,13 @@ impl Volume {
 
     /// The first blocks from `block` on, at most `count`, that are not cached and that no thread is changing.
     fn missing_run(&self, block: u64, count: usize) -> Vec<Missing> {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         let missing = |number| {
             let key = self.key(number);
-            let bucket = core.bucket(key);
-            let version = core.index.try_read_begin(bucket.stripe)?;
+            let bucket = pipeline.table().bucket(key);
+            let version = pipeline.table().index().try_read_begin(bucket.stripe)?;
             let missing = || self.missing(number, bucket, version, true);
-            core.find(bucket, key).is_none().then(missing)
+            pipeline.table().find(bucket, key).is_none().then(missing)
         };
         let run_max = count.min(MISSING_RUN_BLOCKS_MAX);
         (block..).map_while(missing).take(run_max).collect()
@@ -68,7 +68,7 @@ impl Volume {
     /// Reads blocks that were not cached with one request to the backing. One that another
     /// thread changed meanwhile is read again by itself.
     fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
-        self.core.table_is_whole()?;
+        self.pipeline.engine().table_is_whole()?;
         self.read_backing(block, out)?;
         let blocks = out.chunks_exact_mut(self.block_size());
         for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
@@ -101,7 +101,7 @@ impl Volume {
             .read_at(offset, out)
             .map_err(|source| self.state.backing_error(source))?;
         // What it gave since the pool was closed may be older than what another process acknowledged.
-        self.core.is_open()
+        self.pipeline.engine().is_open()
     }
 
     /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
@@ -114,7 +114,7 @@ impl Volume {
         out: &mut [u8],
         fill: bool,
     ) -> Result<bool> {
-        self.core.table_is_whole()?;
+        self.pipeline.engine().table_is_whole()?;
         let missing = self.missing(key.block(), bucket, version, fill);
         self.read_backing(key.block(), out)?;
         let taken = self.take_miss(key, missing, out);
@@ -125,23 +125,25 @@ impl Volume {
     /// Returns the stripe's version if that is all that happened to it since; otherwise `version`, or
     /// none if something had happened before: the bytes are not to be used.
     fn take_miss(&self, key: Key, missing: Missing, bytes: &[u8]) -> Option<Version> {
-        let core = &*self.core;
+        let pipeline = &*self.pipeline;
         let Missing {
             bucket,
             version,
             may_fill,
         } = missing;
-        if !core.index.read_valid(bucket.stripe, version) && !mutated(Mutant::FillIgnoresVersion) {
+        if !pipeline.table().index().read_valid(bucket.stripe, version)
+            && !mutated(Mutant::FillIgnoresVersion)
+        {
             return None;
         }
-        core.tallies.mine().read_misses(1);
-        if !(may_fill && core.options.fill_on_read && core.writable().is_ok()) {
+        pipeline.engine().tallies().mine().read_misses(1);
+        if !(may_fill && pipeline.options().fill_on_read && pipeline.engine().writable().is_ok()) {
             return Some(version);
         }
         crate::sync::look_hint();
         // A failed fence has poisoned the pool, which every writer learns. The bytes that the
         // backing gave are right all the same.
-        let filled = core.fill(key, bucket, version, bytes);
+        let filled = pipeline.engine().fill(key, bucket, version, bytes);
         Some(filled.ok().flatten().unwrap_or(version))
     }
 }

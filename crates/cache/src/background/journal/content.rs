@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::api::volume::VolumeState;
-use crate::engine::core::Core;
+use crate::background::Pipeline;
+use crate::background::volume_state::VolumeState;
 use crate::media::entry::Key;
 use crate::policy::journal::Content;
 
@@ -22,7 +22,7 @@ pub(super) struct Limits {
 
 /// The content of a volume, from the pool or its backing, read within limits and without a trace.
 pub(super) struct VolumeContent<'a> {
-    core: &'a Core,
+    pipeline: &'a Pipeline,
     volume: &'a VolumeState,
     size_bytes: u64,
     reading: RefCell<Reading>,
@@ -34,26 +34,26 @@ struct Reading {
     /// The block that was read last; what is read next often lies in the same one.
     last: Option<u64>,
     bytes: Vec<u8>,
-    /// The blocks that were read, and what the pool had of them before (`Core::seen`).
+    /// The blocks that were read, and what the pool had of them before (`Pipeline::seen`).
     read: BTreeMap<u64, Option<u64>>,
     has_failed: bool,
 }
 
 impl<'a> VolumeContent<'a> {
     pub(super) fn new(
-        core: &'a Core,
+        pipeline: &'a Pipeline,
         volume: &'a VolumeState,
         size_bytes: u64,
         limits: Limits,
     ) -> VolumeContent<'a> {
         VolumeContent {
-            core,
+            pipeline,
             volume,
             size_bytes,
             reading: RefCell::new(Reading {
                 limits,
                 last: None,
-                bytes: vec![0; core.block_bytes()],
+                bytes: vec![0; pipeline.engine.block_bytes()],
                 read: BTreeMap::new(),
                 has_failed: false,
             }),
@@ -75,27 +75,32 @@ impl<'a> VolumeContent<'a> {
             ..
         } = reading;
         let key = Key::new(self.volume.id, block);
-        let bucket = self.core.bucket(key);
+        let bucket = self.pipeline.table().bucket(key);
         for _ in 0..READ_ATTEMPTS_MAX {
             // One that is being detached must not be kept.
             let may_go_on = limits.until.is_none_or(|until| Instant::now() < until)
-                && self.core.live.contains(self.volume.id);
+                && self.pipeline.table().live().contains(self.volume.id);
             if !may_go_on {
                 return false;
             }
-            let (version, found) = self.core.peek(bucket, key);
+            let (version, found) = self.pipeline.table().peek(bucket, key);
             read.entry(block)
                 .or_insert(found.map(|(_, entry)| entry.slot_half()));
             let is_good = match (found, self.volume.backing()) {
-                (Some((_, entry)), _) => self.core.copy_out(entry, true, bytes),
+                (Some((_, entry)), _) => self.pipeline.table().copy_out(entry, true, bytes),
                 (None, Ok(backing)) if limits.backing_reads > 0 => {
                     limits.backing_reads -= 1;
-                    let offset = block * self.core.block_bytes() as u64;
+                    let offset = block * self.pipeline.engine.block_bytes() as u64;
                     backing.read_at(offset, bytes).is_ok()
                 }
                 (None, _) => return false,
             };
-            if self.core.index.read_valid(bucket.stripe, version) {
+            if self
+                .pipeline
+                .table()
+                .index()
+                .read_valid(bucket.stripe, version)
+            {
                 return is_good;
             }
         }
@@ -109,7 +114,7 @@ impl Content for VolumeContent<'_> {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> bool {
-        let block_bytes = self.core.block_bytes();
+        let block_bytes = self.pipeline.engine.block_bytes();
         let reading = &mut *self.reading.borrow_mut();
         let (mut offset, mut rest) = (offset, out);
         while !rest.is_empty() {

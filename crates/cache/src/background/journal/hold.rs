@@ -13,12 +13,13 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use super::watch::{Tables, Watches};
-use crate::engine::core::{Core, STATE_DIRTY, STATE_HELD, STATE_WRITING};
+use crate::background::Pipeline;
 use crate::media::entry::Key;
 use crate::policy::journal::jbd2::{self, HEADER_BYTES};
 use crate::policy::journal::table::Ring;
 use crate::policy::journal::{JournalKind, xfs};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::table::states::{STATE_DIRTY, STATE_HELD, STATE_WRITING};
 
 /// Stale numbers that the list may have beside one for each that is not.
 const STALE_MAX: u64 = 4096;
@@ -29,11 +30,9 @@ pub(super) const NO_VOLUME: u64 = u64::MAX;
 /// What others ask about blocks that are held back.
 pub(crate) struct Held {
     /// Whether journal blocks are to be held back.
-    pub(crate) is_on: AtomicBool,
+    is_on: AtomicBool,
     /// Blocks of all journals that are known.
-    pub(crate) journal_blocks: AtomicU64,
-    /// Blocks held back now.
-    pub(crate) held_blocks: AtomicU64,
+    pub(super) journal_blocks: AtomicU64,
     /// State of the search for journals; no thread waits for this lock.
     pub(super) watches: Mutex<Watches>,
     /// The journals that were found last.
@@ -43,11 +42,22 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Whether journals are left for last.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_on(&self, is_on: bool) {
+        self.is_on.store(is_on, Ordering::Relaxed);
+    }
+    /// Blocks of all journals that are known.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.journal_blocks.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn new(is_on: bool) -> Held {
         Held {
             is_on: AtomicBool::new(is_on),
             journal_blocks: AtomicU64::new(0),
-            held_blocks: AtomicU64::new(0),
             watches: Mutex::default(),
             tables: Mutex::default(),
             looked_at: AtomicU64::new(NO_VOLUME),
@@ -95,15 +105,14 @@ struct Head {
     position: u64,
 }
 
-impl Core {
+impl Pipeline {
     /// Before a round takes new work: which journals were found, and whether they matter.
     pub(crate) fn prepare_holding(&self, holding: &mut Holding) {
         let held = &self.write_back.held;
-        if held.is_on.load(Ordering::Relaxed) {
+        if held.is_on() {
             holding.tables = held.tables();
             // A flush writes blocks and leaves their numbers.
-            if holding.list.len() as u64 > 2 * held.held_blocks.load(Ordering::Relaxed) + STALE_MAX
-            {
+            if holding.list.len() as u64 > 2 * self.table().states().held_count() + STALE_MAX {
                 self.put_in_order(holding);
             }
             return;
@@ -111,7 +120,7 @@ impl Core {
         holding.tables = Tables::default();
         for index in std::mem::take(&mut holding.list) {
             if self.stop_holding(index) {
-                self.dirty.insert(index);
+                self.table().states().announce(index);
             }
         }
     }
@@ -125,21 +134,17 @@ impl Core {
         if !is_journal {
             return false;
         }
-        let bucket = self.bucket(key);
-        self.index.lock(bucket.stripe);
-        let state = self.state(index);
-        let is_dirty = self.media.load_entry(index).key() == key
+        let bucket = self.table().bucket(key);
+        self.table().index().lock(bucket.stripe);
+        let state = self.table().state(index);
+        let is_dirty = self.media().load_entry(index).key() == key
             && state & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if is_dirty && state & STATE_HELD == 0 {
-            self.set_state(index, state | STATE_HELD);
-            self.write_back
-                .held
-                .held_blocks
-                .fetch_add(1, Ordering::Relaxed);
+            self.table().states().mark_held(index);
             holding.list.push(index);
             holding.moved += 1;
         }
-        self.index.unlock(bucket.stripe);
+        self.table().index().unlock(bucket.stripe);
         is_dirty
     }
 
@@ -154,7 +159,7 @@ impl Core {
         if wanted == 0 || holding.list.is_empty() {
             return Vec::new();
         }
-        let overwritten = self.tallies.sums().journal_overwritten;
+        let overwritten = self.engine.tallies().sums().journal_overwritten;
         let moved = holding.moved as u64 + overwritten.saturating_sub(holding.overwritten);
         if moved > holding.list.len() as u64 / 4 {
             self.put_in_order(holding);
@@ -167,7 +172,7 @@ impl Core {
         {
             if self.stop_holding(index) {
                 holding.moved += 1;
-                released.push((self.media.load_entry(index).key(), index));
+                released.push((self.media().load_entry(index).key(), index));
             }
         }
         released
@@ -175,13 +180,13 @@ impl Core {
 
     /// Takes the mark from an entry; whether it had it.
     fn stop_holding(&self, index: u32) -> bool {
-        while self.state(index) & STATE_HELD != 0 {
-            let key = self.media.load_entry(index).key();
-            let bucket = self.bucket(key);
-            self.index.lock(bucket.stripe);
-            let is_same = self.media.load_entry(index).key() == key;
-            let had = is_same && self.unmark_held(index);
-            self.index.unlock(bucket.stripe);
+        while self.table().state(index) & STATE_HELD != 0 {
+            let key = self.media().load_entry(index).key();
+            let bucket = self.table().bucket(key);
+            self.table().index().lock(bucket.stripe);
+            let is_same = self.media().load_entry(index).key() == key;
+            let had = is_same && self.table().states().unmark_held(index);
+            self.table().index().unlock(bucket.stripe);
             if is_same {
                 return had;
             }
@@ -189,29 +194,15 @@ impl Core {
         false
     }
 
-    /// The same under the stripe's lock, which the caller holds.
-    pub(crate) fn unmark_held(&self, index: u32) -> bool {
-        let state = self.state(index);
-        let had = state & STATE_HELD != 0;
-        if had {
-            self.set_state(index, state & !STATE_HELD);
-            self.write_back
-                .held
-                .held_blocks
-                .fetch_sub(1, Ordering::Relaxed);
-        }
-        had
-    }
-
     /// Forgets stale numbers, and sorts the others: what will be overwritten last comes last.
     fn put_in_order(&self, holding: &mut Holding) {
         let mut list = std::mem::take(&mut holding.list);
         list.sort_unstable();
         list.dedup();
-        list.retain(|index| self.state(*index) & STATE_HELD != 0);
+        list.retain(|index| self.table().state(*index) & STATE_HELD != 0);
         let heads = self.heads(holding, &list);
         list.sort_by_cached_key(|index| {
-            let key = self.media.load_entry(*index).key();
+            let key = self.media().load_entry(*index).key();
             let next = self.blocks_until_overwritten(holding, &heads, key);
             (next, key)
         });
@@ -242,11 +233,11 @@ impl Core {
     /// The head of each ring, by the blocks that are held: the newest were not released yet.
     fn heads(&self, holding: &Holding, list: &[u32]) -> BTreeMap<(u32, usize), Head> {
         let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
-        let mut block = vec![0; self.block_bytes()];
+        let mut block = vec![0; self.engine.block_bytes()];
         for index in list {
-            let entry = self.media.load_entry(*index);
+            let entry = self.media().load_entry(*index);
             let key = entry.key();
-            let (Some(slot), true) = (entry.slot(), self.is_sound(entry)) else {
+            let (Some(slot), true) = (entry.slot(), self.table().is_sound(entry)) else {
                 continue;
             };
             let Some(table) = holding.tables.get(&key.volume()) else {
@@ -262,10 +253,10 @@ impl Core {
             let mut header = [0; HEADER_BYTES];
             if entry.is_packed() {
                 // Mostly zeroes, as the blocks are that have headers.
-                self.copy_out(entry, false, &mut block);
+                self.table().copy_out(entry, false, &mut block);
                 header.copy_from_slice(&block[..HEADER_BYTES]);
             } else {
-                self.media.read_slot(slot, 0, &mut header);
+                self.media().read_slot(slot, 0, &mut header);
             }
             let kind = table.ring(place.journal).kind;
             if let Some(age) = age(kind, &header) {

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::content::{Limits, VolumeContent};
 use super::hold::{Held, NO_VOLUME};
-use crate::api::volume::VolumeState;
-use crate::engine::core::Core;
+use crate::background::Pipeline;
+use crate::background::volume_state::VolumeState;
 use crate::media::entry::Key;
 use crate::policy::journal::locate;
 use crate::policy::journal::table::Table;
@@ -97,7 +97,7 @@ impl Drop for Looking<'_> {
     }
 }
 
-impl Core {
+impl Pipeline {
     /// Looks for journals on volumes that are new, or whose content says something else now, unless
     /// another thread is doing so. Reads a few blocks of these; where they cannot be read, there is
     /// no journal.
@@ -106,7 +106,7 @@ impl Core {
         let Ok(mut watches) = held.watches.try_lock() else {
             return;
         };
-        if !held.is_on.load(Ordering::Relaxed) {
+        if !held.is_on() {
             if !watches.volumes.is_empty() {
                 *watches = Watches::default();
                 held.publish(&watches);
@@ -122,7 +122,9 @@ impl Core {
         let outdated = self.outdated_volumes(&mut watches);
         let mut has_changed = watches.volumes.len() != before;
         for id in outdated {
-            if is_hurried && (started.elapsed() >= LOOK_TIME_MAX || self.wakeup.is_stopping()) {
+            if is_hurried
+                && (started.elapsed() >= LOOK_TIME_MAX || self.engine.wakeup().is_stopping())
+            {
                 break;
             }
             let limits = Limits {
@@ -177,7 +179,7 @@ impl Core {
     /// What tells one content of a block from another, while the pool has it: its slot and its check.
     fn seen(&self, volume: &VolumeState, block: u64) -> Option<u64> {
         let key = Key::new(volume.id, block);
-        let (_, found) = self.peek(self.bucket(key), key);
+        let (_, found) = self.table().peek(self.table().bucket(key), key);
         found.map(|(_, entry)| entry.slot_half())
     }
 
@@ -191,7 +193,7 @@ impl Core {
         let content = VolumeContent::new(self, &volume, size_bytes, limits);
         let located = locate(&content);
         let (read, has_failed) = content.finish();
-        let block_bytes = self.block_bytes() as u64;
+        let block_bytes = self.engine.block_bytes() as u64;
         let watched = located.watched_offsets.iter();
         let watched = watched.filter(|offset| **offset < size_bytes);
         // As they were before they were read: what changed during the look is seen to have changed.

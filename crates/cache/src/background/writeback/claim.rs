@@ -1,14 +1,15 @@
 //! Claiming dirty blocks: until the end of the round they are not evicted, and a thread that changes one
 //! marks it so.
 
-use crate::api::volume::VolumeState;
+use crate::background::Pipeline;
+use crate::background::volume_state::VolumeState;
 use crate::background::writeback::WritebackBatch;
 use crate::background::writeback::merge::InFlightBlock;
 use crate::backing::Backing;
-use crate::engine::core::{Core, STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
 use crate::error::Error;
 use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
+use crate::table::states::{STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
 
 /// Copies tried without the block's lock; then writers of this block wait for the copy.
 const OPTIMISTIC_COPIES: usize = 4;
@@ -21,7 +22,7 @@ enum Claim {
     Corrupt,
 }
 
-impl Core {
+impl Pipeline {
     /// Claims blocks and copies them out one behind the other, as many as the buffer has room for.
     pub(super) fn claim_all(
         &self,
@@ -34,11 +35,11 @@ impl Core {
     ) {
         let entries = blocks
             .iter()
-            .map(|(_, index)| self.media.load_entry(*index));
+            .map(|(_, index)| self.media().load_entry(*index));
         // Unlocked, so some may be others by now: it is a hint.
-        self.media
+        self.media()
             .read_slots_ahead(entries.filter_map(|entry| entry.slot()));
-        let mut places = buffer.chunks_exact_mut(self.block_bytes());
+        let mut places = buffer.chunks_exact_mut(self.engine.block_bytes());
         let mut place = places.next();
         for &(key, index) in blocks {
             let out = place.as_deref_mut().expect("the buffer has room for them");
@@ -66,43 +67,44 @@ impl Core {
 
     /// Claims a dirty block and copies it out as it stands published.
     fn claim(&self, volume: &VolumeState, key: Key, index: u32, out: &mut [u8]) -> Claim {
-        let bucket = self.bucket(key);
-        self.index.lock(bucket.stripe);
+        let bucket = self.table().bucket(key);
+        self.table().index().lock(bucket.stripe);
         // A thread that zeroes it behind the cache lists that before it takes this lock to see that it is
         // not cached: either that thread sees this block, or this one sees the listing. What is claimed is
         // written to the backing, and stays cached until it is synced.
         while volume.zeroings.is_under_way(key.block()) && !mutated(Mutant::WrittenBackUnderZeroing)
         {
-            self.index.unlock(bucket.stripe);
+            self.table().index().unlock(bucket.stripe);
             volume.zeroings.wait(key.block()..key.block() + 1);
-            self.index.lock(bucket.stripe);
+            self.table().index().lock(bucket.stripe);
         }
-        let ours = self.media.load_entry(index).key() == key
-            && self.state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
+        let ours = self.media().load_entry(index).key() == key
+            && self.table().state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
-            self.unmark_held(index);
+            self.table().states().unmark_held(index);
             // From here on it is not evicted, and a thread that changes it marks it so.
-            let kept = self.state(index) & STATE_DIFFERS;
-            self.set_state(index, kept | STATE_DIRTY | STATE_WRITING);
-        } else if self.state(index) & STATE_DIRTY != 0 {
+            let kept = self.table().state(index) & STATE_DIFFERS;
+            self.table()
+                .set_state(index, kept | STATE_DIRTY | STATE_WRITING);
+        } else if self.table().state(index) & STATE_DIRTY != 0 {
             // The entry went to another key since it was taken off the queue.
-            self.dirty.insert(index);
+            self.table().states().announce(index);
         }
-        self.index.unlock(bucket.stripe);
+        self.table().index().unlock(bucket.stripe);
         if !ours {
             return Claim::Gone;
         }
         for attempt in 0..=OPTIMISTIC_COPIES {
             let locked = attempt == OPTIMISTIC_COPIES;
             if locked {
-                self.index.lock(bucket.stripe);
+                self.table().index().lock(bucket.stripe);
             }
-            let version = self.index.read_begin(bucket.stripe);
-            let entry = self.media.load_entry(index);
-            let whole = self.copy_out(entry, true, out);
-            let stood = self.index.read_valid(bucket.stripe, version);
+            let version = self.table().index().read_begin(bucket.stripe);
+            let entry = self.media().load_entry(index);
+            let whole = self.table().copy_out(entry, true, out);
+            let stood = self.table().index().read_valid(bucket.stripe, version);
             if locked {
-                self.index.unlock(bucket.stripe);
+                self.table().index().unlock(bucket.stripe);
             }
             match (stood, whole) {
                 (true, true) => return Claim::Copied(entry),
@@ -116,10 +118,10 @@ impl Core {
 
     /// A corrupt block stays dirty and in the queue, in case a caller overwrites it.
     fn release_corrupt(&self, key: Key, index: u32) {
-        let bucket = self.bucket(key);
-        self.index.lock(bucket.stripe);
-        self.set_state(index, STATE_DIRTY);
-        self.dirty.insert(index);
-        self.index.unlock(bucket.stripe);
+        let bucket = self.table().bucket(key);
+        self.table().index().lock(bucket.stripe);
+        self.table().set_state(index, STATE_DIRTY);
+        self.table().states().announce(index);
+        self.table().index().unlock(bucket.stripe);
     }
 }

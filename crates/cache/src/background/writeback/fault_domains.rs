@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use super::WritebackBatch;
 use super::merge::InFlightBlock;
-use crate::api::volume::VolumeState;
+use crate::background::Pipeline;
+use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, FailedDomains, FaultDomain};
-use crate::engine::core::Core;
 use crate::media::entry::Key;
 
 /// What a round may take.
@@ -29,17 +29,17 @@ pub(super) struct BackedOff(Vec<(Arc<VolumeState>, BTreeSet<FaultDomain>)>);
 
 impl BackedOff {
     /// Whether the key's block lies in one.
-    pub(super) fn contains(&self, core: &Core, key: Key) -> bool {
+    pub(super) fn contains(&self, pipeline: &Pipeline, key: Key) -> bool {
         let mut known = self.0.iter();
         let found = known.find(|(volume, _)| volume.id == key.volume());
-        found.is_some_and(|(volume, parts)| parts.contains(&core.domain_of_volume(volume, key)))
+        found.is_some_and(|(volume, parts)| parts.contains(&pipeline.domain_of_volume(volume, key)))
     }
 }
 
-impl Core {
+impl Pipeline {
     /// The part of the backing that the key's block lies in.
     pub(super) fn domain_of(&self, backing: &Backing, key: Key) -> FaultDomain {
-        backing.domain_at(key.block() * self.block_bytes() as u64)
+        backing.domain_at(key.block() * self.engine.block_bytes() as u64)
     }
 
     /// The same; a volume without a backing is in trouble as a whole.
@@ -121,8 +121,8 @@ impl Core {
 
     /// Puts all dirty blocks of a volume into the queue, when its backing is there.
     pub(crate) fn announce_dirty(&self, id: u32) {
-        for index in self.dirty_entries(id) {
-            self.dirty.insert(index);
+        for index in self.table().dirty_entries(id) {
+            self.table().states().announce(index);
         }
     }
 
@@ -136,10 +136,10 @@ impl Core {
         if blocks.is_empty() {
             return blocks;
         }
-        for index in self.dirty_entries(volume.id) {
-            let part = self.domain_of_volume(volume, self.media.load_entry(index).key());
+        for index in self.table().dirty_entries(volume.id) {
+            let part = self.domain_of_volume(volume, self.media().load_entry(index).key());
             if let Some(count) = blocks.get_mut(&part) {
-                self.dirty.insert(index);
+                self.table().states().announce(index);
                 *count += 1;
             }
         }
@@ -165,7 +165,7 @@ impl Core {
                 continue;
             };
             volume.health.failed(part, &error);
-            self.tallies.mine().write_back_errors(1);
+            self.engine.tallies().mine().write_back_errors(1);
             round.failed_domains.insert(part);
             round.note(volume.backing_error(error));
         }

@@ -20,14 +20,15 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-use crate::api::volume::VolumeState;
+use crate::background::Pipeline;
 use crate::background::journal::{Held, Holding};
+use crate::background::volume_state::VolumeState;
 use crate::backing::{AlignedBuffer, Backing, FailedDomains, FaultDomain, WriteRun};
-use crate::engine::core::{Core, STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::error::{Error, Result};
 use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::table::states::{STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::table::word_set_queue::numbers;
 use fault_domains::RoundScope;
 use merge::{Extent, InFlightBlock, extents};
@@ -84,13 +85,13 @@ pub(crate) struct WriteBack {
     /// Held throughout a round.
     workbench: Mutex<Workbench>,
     /// Writers that wait for space.
-    pub(crate) throttled_writers: AtomicUsize,
+    pub(in crate::background) throttled_writers: AtomicUsize,
     /// Blocks that a backing is being given just now, for reports.
-    pub(crate) writing_blocks: AtomicUsize,
+    writing_blocks: AtomicUsize,
     /// State of the journals.
-    pub(crate) held: Held,
+    pub(in crate::background) held: Held,
     /// Whether a backing prefers long rounds.
-    pub(crate) has_long_rounds: AtomicBool,
+    has_long_rounds: AtomicBool,
 }
 
 impl WriteBack {
@@ -103,6 +104,23 @@ impl WriteBack {
             held: Held::new(defer_journal),
             has_long_rounds: AtomicBool::new(false),
         }
+    }
+
+    /// A backing prefers long rounds.
+    pub(crate) fn prefer_long_rounds(&self) {
+        self.has_long_rounds.store(true, Ordering::Relaxed);
+    }
+    /// Writers that wait for space.
+    pub(crate) fn throttled_writers(&self) -> u64 {
+        self.throttled_writers.load(Ordering::Relaxed) as u64
+    }
+    /// Blocks that a backing is being given just now.
+    pub(crate) fn writing_blocks(&self) -> u64 {
+        self.writing_blocks.load(Ordering::Relaxed) as u64
+    }
+    /// The journals of the volumes.
+    pub(crate) fn journal(&self) -> &Held {
+        &self.held
     }
 }
 
@@ -117,7 +135,7 @@ pub(crate) struct Workbench {
     holding: Holding,
 }
 
-impl Core {
+impl Pipeline {
     /// One round; returns how many blocks are clean now.
     ///
     /// # Errors
@@ -157,7 +175,10 @@ impl Core {
     fn measure(&self, round: &WritebackBatch, started: Instant) {
         if round.progressed() {
             let written = round.cleaned + round.redirtied;
-            self.wakeup.pace.measure(written, started.elapsed());
+            self.engine
+                .wakeup()
+                .pace
+                .measure(written, started.elapsed());
         }
     }
 
@@ -176,7 +197,7 @@ impl Core {
         volume: &VolumeState,
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
-        let dirty = self.dirty_entries(volume.id).collect();
+        let dirty = self.table().dirty_entries(volume.id).collect();
         self.flush_entries(volume, dirty, watch)
     }
 
@@ -191,7 +212,7 @@ impl Core {
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
         // Cached: an entry may get another key while the sort is at it.
-        dirty.sort_by_cached_key(|index| self.media.load_entry(*index).key());
+        dirty.sort_by_cached_key(|index| self.media().load_entry(*index).key());
         let mut failure = None;
         let mut failed = BTreeSet::new();
         let mut left = dirty.len();
@@ -204,7 +225,7 @@ impl Core {
             failed.extend(round.failed_domains);
         }
         // Dirty blocks whose entries the medium lost were not seen above.
-        self.table_is_whole()?;
+        self.engine.table_is_whole()?;
         failure.map_or_else(|| watch(left), Err)
     }
 
@@ -223,7 +244,8 @@ impl Core {
 
     /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
     pub(crate) fn round_blocks(&self) -> usize {
-        (ROUND_BYTES_MAX / self.block_bytes()).clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
+        (ROUND_BYTES_MAX / self.engine.block_bytes())
+            .clamp(*ROUND_BLOCKS.start(), *ROUND_BLOCKS.end())
     }
 
     /// Blocks of a background round: fewer in front of a slow backing, so that the dirty level
@@ -232,7 +254,7 @@ impl Core {
         if !self.has_background() {
             return self.round_blocks();
         }
-        let pace = &self.wakeup.pace;
+        let pace = &self.engine.wakeup().pace;
         let in_a_tenth = match pace.is_measured() || pace.limit().is_some() {
             true => (pace.blocks_per_s() / 10) as usize,
             // Short: writers wait until the backing's speed is known.
@@ -247,7 +269,7 @@ impl Core {
             true => LONG_ROUNDS_OF_A_POOL,
             false => ROUNDS_OF_A_POOL,
         };
-        let share = (self.media.geometry.slots() as usize / rounds).max(at_least);
+        let share = (self.media().geometry.slots() as usize / rounds).max(at_least);
         in_a_tenth.clamp(at_least, self.whole_round_blocks().min(share))
     }
 
@@ -256,16 +278,9 @@ impl Core {
         match self.write_back.has_long_rounds.load(Ordering::Relaxed) {
             true => self
                 .round_blocks()
-                .max(LONG_ROUND_BYTES_MAX / self.block_bytes()),
+                .max(LONG_ROUND_BYTES_MAX / self.engine.block_bytes()),
             false => self.round_blocks(),
         }
-    }
-
-    pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
-        (0..self.states.len() as u32).filter(move |index| {
-            self.state(*index) & STATE_DIRTY != 0
-                && self.media.load_entry(*index).key().volume() == id
-        })
     }
 
     /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, and
@@ -291,8 +306,8 @@ impl Core {
             // A caller asked for a round.
             return at_least;
         }
-        let dirty = self.dirty_count.load(Ordering::Relaxed);
-        let above = dirty.saturating_sub(self.wakeup.pace.low());
+        let dirty = self.table().states().dirty_count();
+        let above = dirty.saturating_sub(self.engine.wakeup().pace.low());
         let is_waited_for = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
         if above == 0 && !is_waited_for {
             return 0;
@@ -307,12 +322,12 @@ impl Core {
     fn take_dirty(&self, holding: &mut Holding) -> Vec<(Key, u32)> {
         let mut taken: Vec<(Key, u32)> = Vec::new();
         while taken.len() < BACKLOG_BLOCKS {
-            let Some((word, bits)) = self.dirty.take_word() else {
+            let Some((word, bits)) = self.table().states().take_dirty() else {
                 break;
             };
-            let keyed = |index| (self.media.load_entry(index).key(), index);
+            let keyed = |index| (self.media().load_entry(index).key(), index);
             // Discarded or flushed ones are no work.
-            let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
+            let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;
             let keyed = numbers(word, bits).filter(is_dirty).map(keyed);
             taken.extend(keyed.filter(|(key, index)| !self.hold_back(holding, *key, *index)));
         }
@@ -328,15 +343,17 @@ impl Core {
         serving: &RoundScope<'_>,
     ) -> WritebackBatch {
         let mut round = WritebackBatch::default();
-        if let Err(closed) = self.is_open() {
+        if let Err(closed) = self.engine.is_open() {
             round.note(closed);
             return round;
         }
         // Keys may change until they are claimed; that is looked at again then.
         let mut sorted: Vec<(Key, u32)> = indices
             .iter()
-            .map(|index| (self.media.load_entry(*index), *index))
-            .filter(|(entry, index)| !entry.is_free() && self.state(*index) & STATE_DIRTY != 0)
+            .map(|index| (self.media().load_entry(*index), *index))
+            .filter(|(entry, index)| {
+                !entry.is_free() && self.table().state(*index) & STATE_DIRTY != 0
+            })
             .map(|(entry, index)| (entry.key(), index))
             .collect();
         sorted.sort_unstable();
@@ -349,7 +366,7 @@ impl Core {
             }
         }
         if round.progressed() {
-            self.wakeup.notify_space();
+            self.engine.wakeup().notify_space();
         }
         round
     }
@@ -371,9 +388,9 @@ impl Core {
                 return round.note(error);
             }
         };
-        let buffer = workbench
-            .buffer
-            .get_or_insert_with(|| AlignedBuffer::new(self.round_blocks() * self.block_bytes()));
+        let buffer = workbench.buffer.get_or_insert_with(|| {
+            AlignedBuffer::new(self.round_blocks() * self.engine.block_bytes())
+        });
         let mut flights: Vec<InFlightBlock> = Vec::with_capacity(group.len());
         let epoch = volume.health.sync_epoch();
         let mut failed = FailedDomains::new();
@@ -415,7 +432,10 @@ impl Core {
         let is_written = |flight: &&InFlightBlock| !failed.contains_key(&flight.part);
         let written = flights.iter().filter(is_written);
         let journal = written.filter(|flight| self.is_journal(holding, flight.key));
-        self.tallies.mine().journal_written(journal.count() as u64);
+        self.engine
+            .tallies()
+            .mine()
+            .journal_written(journal.count() as u64);
         self.note_health(volume, &flights, failed, round);
     }
 
@@ -426,7 +446,7 @@ impl Core {
         flights: &[InFlightBlock],
         buffer: &[u8],
     ) -> FailedDomains {
-        let block_bytes = self.block_bytes();
+        let block_bytes = self.engine.block_bytes();
         let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
         let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
         let data = || extents.iter().filter(|extent| !extent.zero);
@@ -436,7 +456,10 @@ impl Core {
                 bytes: &buffer[extent.first * block_bytes..][..extent.count * block_bytes],
             })
             .collect();
-        self.tallies.mine().write_back_runs(runs.len() as u64);
+        self.engine
+            .tallies()
+            .mine()
+            .write_back_runs(runs.len() as u64);
         let mut failed = FailedDomains::new();
         let results = match runs.is_empty() {
             true => Vec::new(),
@@ -474,29 +497,30 @@ impl Core {
                 entry,
                 part,
             } = *flight;
-            let bucket = self.bucket(key);
-            self.index.lock(bucket.stripe);
-            let state = self.state(index);
+            let bucket = self.table().bucket(key);
+            self.table().index().lock(bucket.stripe);
+            let state = self.table().state(index);
             let changed = state & STATE_REDIRTIED != 0 && !mutated(Mutant::CleanIgnoresRedirty);
-            self.set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
+            self.table()
+                .set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
             if failed.contains_key(&part) {
                 round.failed += 1;
             } else if changed {
                 round.redirtied += 1;
-                self.dirty.insert(index);
+                self.table().states().announce(index);
             } else {
                 round.cleaned += 1;
                 self.mark_clean(index, entry);
             }
-            self.index.unlock(bucket.stripe);
+            self.table().index().unlock(bucket.stripe);
         }
-        self.tallies.mine().write_backs(round.cleaned);
+        self.engine.tallies().mine().write_backs(round.cleaned);
     }
 
     /// The backing has this very version. The caller holds the stripe's lock.
     fn mark_clean(&self, index: u32, entry: Entry) {
-        let now = self.media.load_entry(index);
-        if now != entry && self.media.table_lost() {
+        let now = self.media().load_entry(index);
+        if now != entry && self.media().table_lost() {
             // Lost meanwhile: no lookup finds the block any more, and it counts as dirty for good.
             return;
         }
@@ -506,7 +530,7 @@ impl Core {
         );
         // The key half alone, which cannot tear. Without a record: lost in a crash, or undone by the
         // replay of an older record, it leaves the block merely dirty.
-        self.media.store_key_half(index, now.as_clean());
-        self.unmark_dirty(index);
+        self.media().store_key_half(index, now.as_clean());
+        self.table().states().unmark_dirty(index);
     }
 }

@@ -5,16 +5,17 @@ use std::time::Instant;
 
 use super::Workbench;
 use super::fault_domains::RoundScope;
-use crate::engine::core::{Core, STATE_DIRTY, STATE_HELD, STATE_SECOND_CHANCE, STATE_WRITING};
+use crate::background::Pipeline;
 use crate::sync::Ordering;
+use crate::table::states::{STATE_DIRTY, STATE_HELD, STATE_SECOND_CHANCE, STATE_WRITING};
 
-impl Core {
+impl Pipeline {
     /// Takes the next round's blocks off the backlog. Young ones wait for the next sweep; while
     /// a writer waits for space, or is about to, no more of them than make a round. Also returns their
     /// number.
     pub(super) fn pick(&self, backlog: &mut Vec<u32>) -> (Vec<u32>, usize) {
         let wanted = self.steady_round_blocks();
-        let is_pressed = self.dirty_count.load(Ordering::Relaxed) > self.wakeup.pace.high()
+        let is_pressed = self.table().states().dirty_count() > self.engine.wakeup().pace.high()
             || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
         let spared_max = match (self.has_background(), is_pressed) {
             (false, _) => 0,
@@ -39,14 +40,14 @@ impl Core {
     pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
         self.prepare_holding(&mut workbench.holding);
         let (holding, backed_off) = (&workbench.holding, self.backed_off());
-        let is_dirty = |index: &u32| self.state(*index) & STATE_DIRTY != 0;
+        let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;
         let mut victims = Vec::new();
-        self.replacement.victims(
+        self.engine.replacement().victims(
             wanted,
             &mut |index| {
                 let stays = |key| self.is_journal(holding, key) || backed_off.contains(self, key);
-                self.state(index) & (STATE_WRITING | STATE_HELD) == 0
-                    && !(is_dirty(&index) && stays(self.media.load_entry(index).key()))
+                self.table().state(index) & (STATE_WRITING | STATE_HELD) == 0
+                    && !(is_dirty(&index) && stays(self.media().load_entry(index).key()))
             },
             &mut victims,
         );
@@ -63,18 +64,18 @@ impl Core {
     /// would have been for nothing. So those that have not changed for longest go first, nearly.
     /// Whether it did so; the block is then the queue's.
     fn spare(&self, index: u32) -> bool {
-        while self.state(index) & STATE_SECOND_CHANCE != 0 {
-            let key = self.media.load_entry(index).key();
-            let bucket = self.bucket(key);
-            self.index.lock(bucket.stripe);
-            let is_same = self.media.load_entry(index).key() == key;
-            let state = self.state(index);
+        while self.table().state(index) & STATE_SECOND_CHANCE != 0 {
+            let key = self.media().load_entry(index).key();
+            let bucket = self.table().bucket(key);
+            self.table().index().lock(bucket.stripe);
+            let is_same = self.media().load_entry(index).key() == key;
+            let state = self.table().state(index);
             let is_spared = is_same && state & STATE_SECOND_CHANCE != 0 && state & STATE_DIRTY != 0;
             if is_spared {
-                self.set_state(index, state & !STATE_SECOND_CHANCE);
-                self.dirty.insert(index);
+                self.table().set_state(index, state & !STATE_SECOND_CHANCE);
+                self.table().states().announce(index);
             }
-            self.index.unlock(bucket.stripe);
+            self.table().index().unlock(bucket.stripe);
             if is_same {
                 return is_spared;
             }
@@ -104,20 +105,22 @@ mod tests {
         for block in (0..300).chain(0..200) {
             volume.write(block, &[1; 128]).expect("write");
         }
-        let core = &volume.core;
+        let pipeline = &volume.pipeline;
         // No other thread begins a round meanwhile.
-        let _workbench = core.begin_round();
-        let mut backlog: Vec<u32> = core.dirty_entries(volume.id()).collect();
-        backlog.sort_by_key(|index| std::cmp::Reverse(core.media.load_entry(*index).key()));
-        core.write_back
+        let _workbench = pipeline.begin_round();
+        let mut backlog: Vec<u32> = pipeline.table().dirty_entries(volume.id()).collect();
+        backlog.sort_by_key(|index| std::cmp::Reverse(pipeline.media().load_entry(*index).key()));
+        pipeline
+            .write_back
             .throttled_writers
             .store(1, Ordering::Relaxed);
         let counts = |(picked, spared): (Vec<u32>, usize)| (picked.len(), spared);
-        assert_eq!(counts(core.pick(&mut backlog)), (64, 64));
-        core.write_back
+        assert_eq!(counts(pipeline.pick(&mut backlog)), (64, 64));
+        pipeline
+            .write_back
             .throttled_writers
             .store(0, Ordering::Relaxed);
-        assert_eq!(counts(core.pick(&mut backlog)), (64, 72));
-        assert_eq!(counts(core.pick(&mut backlog)), (36, 0));
+        assert_eq!(counts(pipeline.pick(&mut backlog)), (64, 72));
+        assert_eq!(counts(pipeline.pick(&mut backlog)), (36, 0));
     }
 }

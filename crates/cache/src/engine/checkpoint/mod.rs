@@ -5,12 +5,12 @@
 
 mod touched;
 
-use crate::engine::core::{CheckpointState, Core};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::log::record::{Log, SmallRecord};
+use crate::log::read_record;
+use crate::log::record::{Records, SmallRecord};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
-use crate::recovery::read_record;
 use crate::sync::Ordering;
 use crate::table::word_set_queue::numbers;
 use touched::Touched;
@@ -18,7 +18,16 @@ use touched::Touched;
 /// The log is prefetched so far ahead of what is read.
 const READ_AHEAD_BYTES: u64 = 1024;
 
-impl Core {
+/// What the last checkpoint wrote.
+pub(crate) struct CheckpointState {
+    /// Which of the two lines is written next.
+    pub(crate) next_line: usize,
+    /// S.
+    pub(crate) sequence: u64,
+    pub(crate) count: u64,
+}
+
+impl Engine {
     /// Makes everything published so far durable in place, then frees its log space.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.checkpoint_as(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
@@ -28,42 +37,42 @@ impl Core {
     pub(crate) fn checkpoint_as(&self, state: &mut CheckpointState) -> Result<()> {
         self.writable()?;
         // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.
-        let positions = self.lanes.published_positions();
+        let positions = self.log.lanes().published_positions();
         let passing = mutated(Mutant::CheckpointPassesInFlight);
         let is_dead = || self.poisoned.load(Ordering::Relaxed);
-        let Some(sequence) = self.lanes.settle(passing, is_dead) else {
+        let Some(sequence) = self.log.lanes().settle(passing, is_dead) else {
             return self.writable();
         };
         assert!(sequence >= state.sequence, "S only rises");
         if sequence == state.sequence {
             // Nothing was drawn since. What was published while the last checkpoint waited is covered
             // by its S already, but only now known to be.
-            self.lanes.advance_tails(&positions);
+            self.log.lanes().advance_tails(&positions);
             return Ok(());
         }
         if mutated(Mutant::LaneReusedBeforeCheckpoint) {
-            self.lanes.advance_tails(&positions);
+            self.log.lanes().advance_tails(&positions);
         }
         // Step 4. Ends taken after the wait: every record up to `sequence` lies below them.
-        self.flush_touched(&self.lanes.published_positions())?;
+        self.flush_touched(&self.log.lanes().published_positions())?;
         if !mutated(Mutant::CheckpointFenceRemoved) {
             // Orders table and in-place lines before the S that makes their records needless. A
             // crash before it leaves the old S and all records since.
             self.fence()?;
         }
         // Step 5. The older of two lines: a torn one leaves the other.
-        let sizes = self.media.geometry.sizes();
-        let line = CheckpointLine::new(self.incarnation, self.salt, sequence, sizes);
-        let offset = self.media.geometry.checkpoint_line(state.next_line);
-        self.media.main().store(offset, &line.encode());
-        self.media.main().flush(offset, LINE_BYTES as usize);
+        let sizes = self.media().geometry.sizes();
+        let line = CheckpointLine::new(self.log.incarnation(), self.log.salt(), sequence, sizes);
+        let offset = self.media().geometry.checkpoint_line(state.next_line);
+        self.media().main().store(offset, &line.encode());
+        self.media().main().flush(offset, LINE_BYTES as usize);
         // Orders S before any reuse of the bytes that it frees.
         self.fence()?;
         state.next_line ^= 1;
         state.sequence = sequence;
         state.count += 1;
         // Step 6.
-        self.lanes.advance_tails(&positions);
+        self.log.lanes().advance_tails(&positions);
         Ok(())
     }
 
@@ -73,21 +82,27 @@ impl Core {
         if mutated(Mutant::CheckpointFlushSkipped) {
             return Ok(());
         }
-        let mut touched = Touched::new(self.table_lines.len(), self.media.trailer_offset());
+        let mut touched = Touched::new(
+            self.table.unlogged_lines().len(),
+            self.media().trailer_offset(),
+        );
         for (lane, end) in (0..).zip(ends) {
             self.mark_logged(lane, *end, &mut touched)?;
         }
-        let table = self.media.geometry.entry_table;
-        for (number, (word, logged)) in
-            (0..).zip(self.table_lines.iter().zip(touched.table_lines()))
-        {
+        let table = self.media().geometry.entry_table;
+        for (number, (word, logged)) in (0..).zip(
+            self.table
+                .unlogged_lines()
+                .iter()
+                .zip(touched.table_lines()),
+        ) {
             let mut bits = *logged;
             if word.load(Ordering::Relaxed) != 0 {
                 // AcqRel: the thread that marked a line stored it before.
                 bits |= word.swap(0, Ordering::AcqRel);
             }
             for line in numbers(number, bits) {
-                self.media
+                self.media()
                     .main()
                     .flush(table + u64::from(line) * LINE_BYTES, LINE_BYTES as usize);
             }
@@ -97,7 +112,7 @@ impl Core {
         }
         touched.slot_runs(|slot, first, lines| {
             let line = LINE_BYTES as usize;
-            self.media
+            self.media()
                 .flush_slot(slot, first as usize * line, lines * line);
         });
         Ok(())
@@ -106,25 +121,25 @@ impl Core {
     /// Collects the lines that the lane's records below `end` touched. Committers need not keep any list
     /// of them, so nothing they do after their fence waits for it.
     fn mark_logged(&self, lane: u32, end: u64, touched: &mut Touched) -> Result<()> {
-        let lane_bytes = self.lanes.lane_bytes();
-        let base = self.media.geometry.lane_offset(lane);
-        let region = self.media.main();
-        let mut position = self.lanes.tail(lane);
+        let lane_bytes = self.log.lanes().lane_bytes();
+        let base = self.media().geometry.lane_offset(lane);
+        let region = self.media().main();
+        let mut position = self.log.lanes().tail(lane);
         let mut small = SmallRecord::new();
-        let (mut log, mut raw) = (Log::default(), Vec::new());
+        let (mut log, mut raw) = (Records::default(), Vec::new());
         while position < end {
             let offset = position % lane_bytes;
             region.prefetch_read(base + offset + READ_AHEAD_BYTES);
             // Nearly all are short, and a writer has the processor that this takes no longer than it must.
-            let tag = self.salt.tag(lane, position);
+            let tag = self.log.salt().tag(lane, position);
             let room_bytes = lane_bytes - offset;
-            if small.read_back(region, base + offset, room_bytes, tag, self.salt)
+            if small.read_back(region, base + offset, room_bytes, tag, self.log.salt())
                 && small.elements().all(|element| touched.note(element))
             {
-                position += self.lanes.aligned(small.bytes());
+                position += self.log.lanes().aligned(small.bytes());
                 continue;
             }
-            let found = read_record(&self.media, self.salt, lane, offset, &mut raw);
+            let found = read_record(self.media(), self.log.salt(), lane, offset, &mut raw);
             if found != Some(position) || !log.add(lane, position, &raw) {
                 // A record that did not fit left the end of the lap alone.
                 let next_lap = position - offset + lane_bytes;
@@ -134,7 +149,7 @@ impl Core {
                 position = next_lap;
                 continue;
             }
-            position += self.lanes.aligned(raw.len() as u64);
+            position += self.log.lanes().aligned(raw.len() as u64);
             for element in log.records.iter().flat_map(|record| log.elements(record)) {
                 touched.note(Some(*element));
             }
@@ -175,11 +190,16 @@ mod tests {
         let pool = Pool::create_on(vec![Region::shadow(64 << 10)], &options).expect("create");
         let store = Arc::new(MemoryStore::new(4096));
         let volume = pool.attach(Backing::from_store(store)).expect("attach");
-        while volume.core.lanes.used_per_mille() < 900 {
+        while volume.pipeline.engine().log.lanes().used_per_mille() < 900 {
             volume.write(1, &[1; 128]).expect("write");
         }
-        volume.core.checkpoint.lock().expect("no panic").sequence =
-            volume.core.lanes.last_sequence();
+        volume
+            .pipeline
+            .engine()
+            .checkpoint
+            .lock()
+            .expect("no panic")
+            .sequence = volume.pipeline.engine().log.lanes().last_sequence();
         volume.write(1, &[2; 128]).expect("the log has room again");
     }
 }

@@ -5,7 +5,7 @@
 //! trailer until then, which still counts if the commit does not come about: they ride in the record as
 //! a delta that follows the append, and are stored after the fence.
 
-use crate::engine::core::Core;
+use crate::engine::Engine;
 use crate::error::Slim;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{ElementKind, SmallRecord};
@@ -51,7 +51,7 @@ struct Growth<'a> {
     last: Option<[u8; PARTIAL_TRAILER_BYTES]>,
 }
 
-impl Core {
+impl Engine {
     /// Commits both, or neither. False if it is not this simple: the block is not a cached partial one
     /// that ends at `at`, has no room, or the other one cannot be changed in place. Nothing has happened
     /// then.
@@ -69,15 +69,15 @@ impl Core {
             Some(second) if second > first => (first, Some(second)),
             _ => (first, None),
         };
-        self.index.lock(first);
+        self.table.index().lock(first);
         if let Some(second) = second {
-            self.index.lock(second);
+            self.table.index().lock(second);
         }
         let done = self.commit_append_locked(append, patch, &lane, (first, second));
         if !matches!(done, Ok(true)) {
-            self.index.unlock(first);
+            self.table.index().unlock(first);
             if let Some(second) = second {
-                self.index.unlock(second);
+                self.table.index().unlock(second);
             }
         }
         done
@@ -101,8 +101,8 @@ impl Core {
             return Ok(false);
         }
         let patched = patched.and_then(|(patch, step)| Some((patch, step?)));
-        let sequence = self.draw(lane);
-        let header = self.header(lane, sequence);
+        let sequence = self.log.draw(lane);
+        let header = self.log.header(lane, sequence);
         // Step 5.
         self.stage_growth(&growth);
         let mut record = SmallRecord::new();
@@ -114,7 +114,7 @@ impl Core {
             len: 8,
         };
         if growth.last.is_some() {
-            record.element(entry, index, word(self.media.trailer_offset()));
+            record.element(entry, index, word(self.media().trailer_offset()));
         }
         if let Some((patch, step)) = &patched {
             record.element(step.entry, step.index, word(patch.offset));
@@ -123,7 +123,11 @@ impl Core {
         if let Some((patch, _)) = &patched {
             record.redo(patch.bytes);
         }
-        let bytes = record.stream(self.media.main(), self.record_offset(lane), &header);
+        let bytes = record.stream(
+            self.media().main(),
+            self.log.record_offset(self.media(), lane),
+            &header,
+        );
         // Step 6: as in `commit_locked`.
         if mutated(Mutant::DeltaBeforeFence) {
             self.apply_growth(&growth, patched.as_ref());
@@ -132,9 +136,9 @@ impl Core {
             self.persist(lane, bytes)?;
         }
         // Steps 7 and 8: as in `publish`.
-        self.index.begin_change(stripes.0);
+        self.table.index().begin_change(stripes.0);
         if let Some(second) = stripes.1 {
-            self.index.begin_change(second);
+            self.table.index().begin_change(second);
         }
         self.publish_block(append.bucket, index, entry, false);
         if let Some((patch, step)) = &patched {
@@ -144,9 +148,9 @@ impl Core {
             self.apply_growth(&growth, patched.as_ref());
         }
         lane.publish(bytes);
-        self.index.end_change_and_unlock(stripes.0);
+        self.table.index().end_change_and_unlock(stripes.0);
         if let Some(second) = stripes.1 {
-            self.index.end_change_and_unlock(second);
+            self.table.index().end_change_and_unlock(second);
         }
         Ok(true)
     }
@@ -154,26 +158,26 @@ impl Core {
     /// The block's new entry, if the bytes may be appended in place.
     #[inline]
     fn plan_growth<'a>(&self, append: &Append<'a>) -> Slim<Option<Growth<'a>>> {
-        let Some((index, now)) = self.find(append.bucket, append.key) else {
+        let Some((index, now)) = self.table.find(append.bucket, append.key) else {
             return Ok(None);
         };
         let (at, end) = (append.at, append.at + append.bytes.len());
-        let trailer = self.media.trailer_offset();
-        let is_end = now.is_partial() && self.valid_bytes(now) == Some(at);
+        let trailer = self.media().trailer_offset();
+        let is_end = now.is_partial() && self.table.valid_bytes(now) == Some(at);
         let is_whole = end == self.block_bytes();
         // Bytes that become part of the block in place have one holder (I10); no partial block is shared.
         if !is_end || !(end <= trailer || is_whole) {
             return Ok(None);
         }
-        forebay_pmem::prefetch(&self.states[index as usize]);
+        self.table.states().prefetch(index);
         self.attached(append.key)?;
         let slot = now.slot().expect("partial blocks have slots");
         let (body, last) = append.bytes.split_at(end.min(trailer) - at);
-        let crc = self.media.crc_append(now.crc(), body);
+        let crc = self.media().crc_append(now.crc(), body);
         let partial = Entry::data(append.key, slot, crc).as_partial();
         let last: Option<[u8; PARTIAL_TRAILER_BYTES]> = last.try_into().ok();
         let entry = match &last {
-            Some(last) => Entry::data(append.key, slot, self.media.crc_append(crc, last)),
+            Some(last) => Entry::data(append.key, slot, self.media().crc_append(crc, last)),
             None => partial,
         };
         Ok(Some(Growth {
@@ -188,15 +192,15 @@ impl Core {
     /// The entry of the block with the other word, if it may be changed in place.
     #[inline]
     fn plan_word(&self, patch: &WordPatch) -> Option<Step> {
-        let (index, now) = self.find(patch.bucket, patch.key)?;
-        if !self.may_be_patched(now) {
+        let (index, now) = self.table.find(patch.bucket, patch.key)?;
+        if !self.table.may_be_patched(now) {
             return None;
         }
         let slot = now.slot()?;
         let mut old = [0; 8];
-        self.media.read_slot(slot, patch.offset, &mut old);
+        self.media().read_slot(slot, patch.offset, &mut old);
         let tail = self.block_bytes() - patch.offset - old.len();
-        let crc = self.media.crc_delta(now.crc(), &old, &patch.bytes, tail);
+        let crc = self.media().crc_delta(now.crc(), &old, &patch.bytes, tail);
         let entry = Entry::data(patch.key, slot, crc);
         Some(Step { index, slot, entry })
     }
@@ -211,15 +215,15 @@ impl Core {
             let within = at % LINE;
             if within == 0 && rest.len() >= LINE {
                 let whole = rest.len() / LINE * LINE;
-                self.media.stream_slot_lines(slot, at, &rest[..whole]);
+                self.media().stream_slot_lines(slot, at, &rest[..whole]);
                 (at, rest) = (at + whole, &rest[whole..]);
                 continue;
             }
             let len = rest.len().min(LINE - within);
             let mut line = [0; LINE];
-            self.media.read_slot(slot, at - within, &mut line);
+            self.media().read_slot(slot, at - within, &mut line);
             line[within..within + len].copy_from_slice(&rest[..len]);
-            self.media.stream_slot_lines(slot, at - within, &line);
+            self.media().stream_slot_lines(slot, at - within, &line);
             (at, rest) = (at + len, &rest[len..]);
         }
     }
@@ -229,21 +233,21 @@ impl Core {
     #[inline]
     fn apply_growth(&self, growth: &Growth<'_>, patched: Option<&(&WordPatch, Step)>) {
         let slot = growth.step.slot;
-        let trailer = self.media.trailer_offset();
+        let trailer = self.media().trailer_offset();
         match &growth.last {
             Some(last) => {
-                self.media.store_slot(slot, trailer, last);
+                self.media().store_slot(slot, trailer, last);
                 if !mutated(Mutant::CompletedAppendUnmarked) {
-                    self.content.references.mark_patched(slot);
+                    self.table.references().mark_patched(slot);
                 }
             }
             None => {
                 let valid = encode_partial_len(growth.at + growth.body.len());
-                self.media.store_slot(slot, trailer, &valid);
+                self.media().store_slot(slot, trailer, &valid);
             }
         }
         if let Some((patch, step)) = patched {
-            let references = &self.content.references;
+            let references = &self.table.references();
             assert!(
                 references.is_sole(step.slot) || mutated(Mutant::SharedSlotPatched),
                 "a slot that is changed in place has one holder"
@@ -251,7 +255,8 @@ impl Core {
             if !references.is_patched(step.slot) {
                 references.mark_patched(step.slot);
             }
-            self.media.store_slot(step.slot, patch.offset, &patch.bytes);
+            self.media()
+                .store_slot(step.slot, patch.offset, &patch.bytes);
         }
     }
 }

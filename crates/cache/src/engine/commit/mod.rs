@@ -8,30 +8,27 @@ mod appended;
 mod one;
 mod whole;
 
+use crate::engine::Engine;
 use crate::engine::change::{Action, Change, Outcome, record_bound};
-use crate::engine::core::Core;
 use crate::engine::plan::{Effect, Scratch, push_elements};
 use crate::error::{Error, Result, Slim};
 use crate::log::lanes::{HeldLane, thread_hint};
-use crate::log::record::{self, RecordHeader};
+use crate::log::record::{self};
 use crate::media::encode_partial_len;
 use crate::media::entry::Entry;
 use crate::media::layout::LINE_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::Bucket;
 use crate::table::slots::SlotCache;
+use crate::table::states::Dirtied;
 
 pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
-/// Every so many sequences the acknowledged watermark that rides in records is refreshed. Counted by
-/// the sequence: a counter of its own would be one more line that all threads write to.
-const REFRESH_PERIOD: u64 = 16;
-
-impl Core {
+impl Engine {
     /// Commits changes that bring no new blocks.
     pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Slim<Outcome> {
-        let slot_cache = self.slots.slot_cache(thread_hint());
+        let slot_cache = self.table.slots().slot_cache(thread_hint());
         self.commit(changes, &[], &slot_cache, &mut Scratch::default())
     }
 
@@ -54,10 +51,10 @@ impl Core {
         scratch.stripes.clear();
         let stripes = changes.iter().map(|change| change.bucket.stripe);
         scratch.stripes.extend(stripes);
-        self.lock_stripes(&mut scratch.stripes);
+        self.table.lock_stripes(&mut scratch.stripes);
         let outcome = self.commit_locked(changes, data, &lane, scratch, slot_cache);
         let Ok(Outcome::Done(_)) = outcome else {
-            self.unlock_stripes(&scratch.stripes);
+            self.table.unlock_stripes(&scratch.stripes);
             return outcome;
         };
         // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
@@ -70,7 +67,7 @@ impl Core {
     /// Step 2. No lock is held while a checkpoint makes room.
     #[inline]
     fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
-        let lane = match self.lanes.try_hold(bytes) {
+        let lane = match self.log.lanes().try_hold(bytes) {
             Some(lane) => lane,
             None => self.make_log_room(bytes)?,
         };
@@ -83,33 +80,16 @@ impl Core {
     #[cold]
     fn make_log_room(&self, bytes: u64) -> Slim<HeldLane<'_>> {
         loop {
-            if self.lanes.are_worn_out(bytes) {
+            if self.log.lanes().are_worn_out(bytes) {
                 return Err(Box::new(Error::WornOut { path: self.path() }));
             }
             let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
             // Another thread's checkpoint may have made room meanwhile. With this lock held, a lane may
             // be waited for: holders of lanes, and of the stripes those wait for, never wait for a checkpoint.
-            if let Some(lane) = self.lanes.try_hold(bytes) {
+            if let Some(lane) = self.log.lanes().try_hold(bytes) {
                 return Ok(lane);
             }
             self.checkpoint_as(&mut state)?;
-        }
-    }
-
-    /// Step 3: all stripes, ascending, so that no two commits wait for each other in a circle.
-    pub(crate) fn lock_stripes(&self, stripes: &mut Vec<u32>) {
-        if stripes.len() > 1 {
-            stripes.sort_unstable();
-            stripes.dedup();
-        }
-        for stripe in stripes {
-            self.index.lock(*stripe);
-        }
-    }
-
-    pub(crate) fn unlock_stripes(&self, stripes: &[u32]) {
-        for stripe in stripes {
-            self.index.unlock(*stripe);
         }
     }
 
@@ -137,10 +117,10 @@ impl Core {
             return Ok(outcome);
         }
         if scratch.steps.is_empty() {
-            self.unlock_stripes(&scratch.stripes);
+            self.table.unlock_stripes(&scratch.stripes);
             return Ok(Outcome::Done(0));
         }
-        let sequence = self.draw(lane);
+        let sequence = self.log.draw(lane);
         // Step 5.
         self.stream_fresh(changes, data, scratch);
         self.stage_appends(changes, scratch);
@@ -177,7 +157,7 @@ impl Core {
             {
                 let block = &data[at..at + self.block_bytes()];
                 let crc = match valid_bytes {
-                    None => self.media.stream_slot(slot, block),
+                    None => self.media().stream_slot(slot, block),
                     Some(valid) => self.stream_partial(slot, block, valid),
                 };
                 let entry = Entry::data(change.key, slot, crc);
@@ -188,7 +168,7 @@ impl Core {
             } = change.action
             {
                 let block = &data[at..at + self.block_bytes()];
-                self.media.stream_packed(slot, block, packing);
+                self.media().stream_packed(slot, block, packing);
             }
             let (entry, index) = (step.effect.entry, step.effect.index);
             push_elements(&change.action, entry, index, scratch);
@@ -199,12 +179,12 @@ impl Core {
     /// check of the valid bytes.
     fn stream_partial(&self, slot: u32, block: &[u8], valid: usize) -> u32 {
         let line = LINE_BYTES as usize;
-        let trailer = self.media.trailer_offset() / line * line;
+        let trailer = self.media().trailer_offset() / line * line;
         let end = valid.next_multiple_of(line).min(trailer);
-        self.media.stream_slot_lines(slot, 0, &block[..end]);
-        self.media
+        self.media().stream_slot_lines(slot, 0, &block[..end]);
+        self.media()
             .stream_slot_lines(slot, trailer, &block[trailer..]);
-        self.media.crc(&block[..valid])
+        self.media().crc(&block[..valid])
     }
 
     /// Part of step 5: appended bytes go straight behind the valid ones, where no reader looks (I1).
@@ -216,66 +196,34 @@ impl Core {
                 let start = at / line * line;
                 let end = (at + bytes.len()).next_multiple_of(line);
                 assert!(
-                    at + bytes.len() <= self.media.trailer_offset(),
+                    at + bytes.len() <= self.media().trailer_offset(),
                     "the trailer stays free"
                 );
                 let mut lines = vec![0; end - start];
-                self.media.read_slot(slot, start, &mut lines);
+                self.media().read_slot(slot, start, &mut lines);
                 lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
-                self.media.stream_slot_lines(slot, start, &lines);
+                self.media().stream_slot_lines(slot, start, &lines);
             }
         }
     }
 
-    /// Step 4, under all locks and with all entries chosen: in the log, sequences of one key, and of
-    /// one position of the table, rise in the order in which they happen. Also before the first
-    /// non-temporal store, which the locked operations in it would wait for.
-    #[inline]
-    fn draw(&self, lane: &HeldLane<'_>) -> u64 {
-        let sequence = lane.draw();
-        if sequence.is_multiple_of(REFRESH_PERIOD) {
-            let passing = mutated(Mutant::WatermarkPassesInFlight);
-            self.lanes.refresh_acknowledged(passing);
-        }
-        sequence
-    }
-
-    /// What the record of a drawn sequence starts with.
-    #[inline]
-    fn header(&self, lane: &HeldLane<'_>, sequence: u64) -> RecordHeader {
-        RecordHeader {
-            salt: self.salt,
-            lane: lane.number,
-            position: lane.position,
-            lap: lane.lap,
-            sequence,
-            acknowledged: self.lanes.acknowledged(),
-        }
-    }
-
-    /// Where on the medium the record goes.
-    #[inline]
-    fn record_offset(&self, lane: &HeldLane<'_>) -> u64 {
-        self.media.geometry.lane_offset(lane.number) + lane.offset
-    }
-
     fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
-        let header = self.header(lane, sequence);
+        let header = self.log.header(lane, sequence);
         record::encode(
             &header,
             &scratch.elements,
             &scratch.payload,
             &mut scratch.record,
         );
-        let offset = self.record_offset(lane);
-        self.media.main().stream(offset, &scratch.record);
+        let offset = self.log.record_offset(self.media(), lane);
+        self.media().main().stream(offset, &scratch.record);
     }
 
     /// Step 6. After it the transaction survives every crash. The record has so many bytes.
     #[inline]
     fn persist(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
-        if mutated(Mutant::StrictWordBeforeFence) && self.strict {
-            self.store_commit_word(lane, record_bytes);
+        if mutated(Mutant::StrictWordBeforeFence) && self.log.is_strict() {
+            self.log.store_commit_word(self.media(), lane, record_bytes);
             return self.fence();
         }
         if !mutated(Mutant::CommitFenceRemoved) {
@@ -283,26 +231,18 @@ impl Core {
             // the entries, the reuse of the old slots, the acknowledgement.
             self.fence()?;
         }
-        if self.strict {
-            self.store_commit_word(lane, record_bytes);
+        if self.log.is_strict() {
+            self.log.store_commit_word(self.media(), lane, record_bytes);
             // Orders the commit word before the acknowledgement.
             self.fence()?;
         }
         Ok(())
     }
 
-    fn store_commit_word(&self, lane: &HeldLane<'_>, record_bytes: u64) {
-        let end = lane.position + record_bytes;
-        let word = self.salt.commit_word(lane.number, end);
-        let offset = self.media.geometry.commit_word(lane.number);
-        self.media.main().store_u64(offset, word);
-        self.media.main().flush(offset, 8);
-    }
-
     /// Steps 7 and 8: entries, index, in-place bytes; then the locks are released.
     fn publish(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &mut Scratch) {
         for stripe in &scratch.stripes {
-            self.index.begin_change(*stripe);
+            self.table.index().begin_change(*stripe);
         }
         for step in &scratch.steps {
             self.publish_entry(changes[step.change].bucket, &step.effect);
@@ -315,7 +255,7 @@ impl Core {
         // thread's next steps overlap with it.
         lane.publish(scratch.record.len() as u64);
         for stripe in &scratch.stripes {
-            self.index.end_change_and_unlock(*stripe);
+            self.table.index().end_change_and_unlock(*stripe);
         }
     }
 
@@ -329,34 +269,29 @@ impl Core {
 
     #[inline]
     fn publish_block(&self, bucket: Bucket, index: u32, entry: Entry, fresh: bool) {
-        self.media.store_entry(index, entry);
+        let dirtied = self.table.install(bucket, index, entry, fresh);
         if fresh {
-            self.index.link(bucket, index);
             self.replacement.on_insert(index);
         } else {
             self.replacement.on_hit(index);
         }
-        self.mark_dirty(index, !fresh);
+        match dirtied {
+            Dirtied::First(count) => self.wakeup.dirty_rose(count),
+            Dirtied::Again => {}
+            Dirtied::AgainWhileHeld => self.tallies.mine().journal_overwritten(1),
+        }
     }
 
     fn publish_tombstone(&self, bucket: Bucket, index: u32) {
-        self.index.unlink(bucket, index);
-        if mutated(Mutant::EvictClearsOneHalf) {
-            self.media.store_key_half(index, Entry::FREE);
-        } else {
-            self.media.store_entry(index, Entry::FREE);
-        }
+        self.table.unmap(bucket, index);
         self.replacement.on_remove(index);
-        self.unmark_held(index);
-        self.unmark_dirty(index);
-        self.set_state(index, 0);
-        self.index.push_free(index);
+        self.table.free_entry(index);
     }
 
     /// The keys leave their old slots.
     fn release_freed(&self, scratch: &Scratch, slot_cache: &SlotCache<'_>) {
         for slot_ref in scratch.steps.iter().filter_map(|step| step.effect.freed) {
-            self.release_slot(slot_ref, slot_cache);
+            self.table.release_slot(slot_ref, slot_cache);
         }
     }
 
@@ -369,20 +304,20 @@ impl Core {
             };
             match &changes[step.change].action {
                 Action::Delta { patches, .. } => {
-                    let references = &self.content.references;
+                    let references = &self.table.references();
                     assert!(
                         references.is_sole(slot) || mutated(Mutant::SharedSlotPatched),
                         "a slot that is changed in place has one holder"
                     );
                     references.mark_patched(slot);
                     for patch in patches {
-                        self.media.store_slot(slot, patch.offset, &patch.bytes);
+                        self.media().store_slot(slot, patch.offset, &patch.bytes);
                     }
                 }
                 Action::Append { at, bytes } => {
                     let trailer = encode_partial_len(at + bytes.len());
-                    self.media
-                        .store_slot(slot, self.media.trailer_offset(), &trailer);
+                    self.media()
+                        .store_slot(slot, self.media().trailer_offset(), &trailer);
                 }
                 _ => {}
             }

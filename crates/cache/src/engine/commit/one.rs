@@ -1,8 +1,8 @@
 //! The commit of one whole block: the steps of `commit_whole` with all that is decided in registers.
 
 use super::whole::Block;
+use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::engine::core::Core;
 use crate::engine::plan::Effect;
 use crate::error::Slim;
 use crate::log::lanes::HeldLane;
@@ -10,8 +10,8 @@ use crate::log::record::{self, padded, record_bytes};
 use crate::mutants::{Mutant, mutated};
 use crate::table::slots::SlotCache;
 
-impl Core {
-    /// Commits a block; what [`Core::commit`] says holds here.
+impl Engine {
+    /// Commits a block; what [`Engine::commit`] says holds here.
     pub(crate) fn commit_one(
         &self,
         block: &mut Block,
@@ -19,10 +19,10 @@ impl Core {
         slot_cache: &SlotCache<'_>,
     ) -> Slim<Outcome> {
         let lane = self.hold_lane(padded(record_bytes(1, 0)))?;
-        self.index.lock(block.bucket.stripe);
+        self.table.index().lock(block.bucket.stripe);
         let outcome = self.commit_one_locked(block, data, &lane, slot_cache);
         if !matches!(outcome, Ok(Outcome::Done(_))) {
-            self.index.unlock(block.bucket.stripe);
+            self.table.index().unlock(block.bucket.stripe);
         }
         outcome
     }
@@ -46,27 +46,29 @@ impl Core {
             freed,
             ..
         } = block.effect;
-        let sequence = self.draw(lane);
-        let header = self.header(lane, sequence);
+        let sequence = self.log.draw(lane);
+        let header = self.log.header(lane, sequence);
         // Step 5.
         let entry = self.stream_block(block, data);
         self.content.prefetch(entry.crc());
-        let offset = self.record_offset(lane);
-        record::stream_one(self.media.main(), offset, &header, entry, index);
+        let offset = self.log.record_offset(self.media(), lane);
+        record::stream_one(self.media().main(), offset, &header, entry, index);
         // Step 6: as in `commit_locked`.
         if let (true, Some(slot_ref)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            self.release_slot(slot_ref, slot_cache);
+            self.table.release_slot(slot_ref, slot_cache);
         }
         let bytes = padded(record_bytes(1, 0));
         self.persist(lane, bytes)?;
         // Steps 7 and 8: as in `publish`.
-        self.index.begin_change(block.bucket.stripe);
+        self.table.index().begin_change(block.bucket.stripe);
         self.publish_block(block.bucket, index, entry, fresh);
         lane.publish(bytes);
-        self.index.end_change_and_unlock(block.bucket.stripe);
+        self.table
+            .index()
+            .end_change_and_unlock(block.bucket.stripe);
         self.note_block(entry.crc(), index, block.sketch);
         if let (false, Some(slot_ref)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            self.release_slot(slot_ref, slot_cache);
+            self.table.release_slot(slot_ref, slot_cache);
         }
         Ok(Outcome::Done(1))
     }

@@ -5,9 +5,9 @@
 //! stores, and the first non-temporal store. After the block's stores, what is loaded must not be
 //! wider than the stores that made it: such a load waits until all of them have left the processor.
 
+use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::engine::core::Core;
-use crate::engine::plan::{Effect, SlotRef};
+use crate::engine::plan::Effect;
 use crate::error::Slim;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
@@ -15,6 +15,7 @@ use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
 use crate::policy::candidates::Sketch;
 use crate::table::index::Bucket;
+use crate::table::slot_ref::SlotRef;
 use crate::table::slots::SlotCache;
 
 /// Where a block's bytes are.
@@ -52,8 +53,8 @@ impl Block {
     }
 }
 
-impl Core {
-    /// Commits blocks of different keys, all or none; what [`Core::commit`] says holds here.
+impl Engine {
+    /// Commits blocks of different keys, all or none; what [`Engine::commit`] says holds here.
     pub(crate) fn commit_whole(
         &self,
         blocks: &mut [Block],
@@ -65,21 +66,21 @@ impl Core {
         let lane = self.hold_lane(bytes)?;
         stripes.clear();
         stripes.extend(blocks.iter().map(|block| block.bucket.stripe));
-        self.lock_stripes(stripes);
+        self.table.lock_stripes(stripes);
         let outcome = self.commit_whole_locked(blocks, data, &lane, slot_cache);
         let Ok(Outcome::Done(_)) = outcome else {
-            self.unlock_stripes(stripes);
+            self.table.unlock_stripes(stripes);
             return outcome;
         };
         for stripe in &*stripes {
-            self.index.begin_change(*stripe);
+            self.table.index().begin_change(*stripe);
         }
         for block in &*blocks {
             self.publish_entry(block.bucket, &block.effect);
         }
         lane.publish(bytes);
         for stripe in &*stripes {
-            self.index.end_change_and_unlock(*stripe);
+            self.table.index().end_change_and_unlock(*stripe);
         }
         for block in &*blocks {
             let effect = &block.effect;
@@ -106,22 +107,22 @@ impl Core {
             let chosen = self.choose_entry(&mut blocks[number]);
             if !matches!(chosen, Ok(true)) {
                 for block in blocks[..number].iter().filter(|block| block.effect.fresh) {
-                    self.index.push_free(block.effect.index);
+                    self.table.index().push_free(block.effect.index);
                 }
                 return chosen.map(|_| Outcome::NoEntry);
             }
         }
-        let sequence = self.draw(lane);
+        let sequence = self.log.draw(lane);
         // Step 5.
         for block in &mut *blocks {
             block.effect.entry = self.stream_block(block, data);
             self.content.prefetch(block.effect.entry.crc());
         }
-        let header = self.header(lane, sequence);
-        let offset = self.record_offset(lane);
+        let header = self.log.header(lane, sequence);
+        let offset = self.log.record_offset(self.media(), lane);
         let elements = blocks.iter().map(|block| &block.effect);
         let elements = elements.map(|effect| (effect.entry, effect.index));
-        record::stream_whole(self.media.main(), offset, &header, blocks.len(), elements);
+        record::stream_whole(self.media().main(), offset, &header, blocks.len(), elements);
         // Step 6: as in `commit_locked`.
         if mutated(Mutant::SlotFreedBeforeFence) {
             self.release_freed_of(blocks, slot_cache);
@@ -136,7 +137,7 @@ impl Core {
         let crc = match block.source {
             Source::Slot { crc } => crc,
             Source::Data { at } => self
-                .media
+                .media()
                 .stream_slot(block.slot, &data[at..at + self.block_bytes()]),
         };
         Entry::data(block.key, block.slot, crc)
@@ -149,18 +150,18 @@ impl Core {
         let (key, bucket, effect) = (block.key, block.bucket, &mut block.effect);
         self.attached(key)?;
         effect.fresh = false;
-        let Some((index, old)) = self.find(bucket, key) else {
-            let taken = self.pop_free_entry(key);
+        let Some((index, old)) = self.table.find(bucket, key) else {
+            let taken = self.table.pop_free_entry(key);
             effect.index = taken.unwrap_or_default();
             effect.fresh = true;
             effect.freed = None;
             return Ok(taken.is_some());
         };
-        if !self.is_sound(old) {
+        if !self.table.is_sound(old) {
             return Err(Box::new(self.corrupt(key)));
         }
         // The publication will look at it after the fence.
-        forebay_pmem::prefetch(&self.states[index as usize]);
+        self.table.states().prefetch(index);
         effect.index = index;
         effect.freed = SlotRef::of(old);
         Ok(true)
@@ -169,7 +170,7 @@ impl Core {
     #[inline]
     fn release_freed_of(&self, blocks: &[Block], slot_cache: &SlotCache<'_>) {
         for slot_ref in blocks.iter().filter_map(|block| block.effect.freed) {
-            self.release_slot(slot_ref, slot_cache);
+            self.table.release_slot(slot_ref, slot_cache);
         }
     }
 }

@@ -8,11 +8,9 @@
 
 mod reduce;
 
-use crate::engine::core::Core;
-use crate::engine::plan::SlotRef;
+use crate::engine::Engine;
 use crate::options::RuntimeOptions;
 use crate::sync::{AtomicBool, Ordering};
-use crate::table::slots::SlotCache;
 
 use crate::policy::candidates::{Candidates, Sketch};
 use crate::policy::predictor::{Predictor, Sought};
@@ -40,7 +38,7 @@ impl Content {
             references: References::new(slots),
             candidates: Candidates::new(slots),
             predictor: Predictor::new(options.always_compare),
-            duplicate_mask: crate::testing::duplicate_mask(),
+            duplicate_mask: crate::repeatable::duplicate_mask(),
             share_duplicates: AtomicBool::new(options.share_duplicates),
             compare_writes: AtomicBool::new(options.compare_writes),
         }
@@ -93,11 +91,11 @@ impl Content {
     }
 }
 
-impl Core {
+impl Engine {
     /// Remembers where a block is that was just published, for others like it.
     #[inline]
     pub(crate) fn note_block(&self, crc: u32, index: u32, sketch: Option<Sketch>) {
-        if self.media.has_checksums() && self.content.is_noted(crc) {
+        if self.media().has_checksums() && self.content.is_noted(crc) {
             let content = &self.content;
             content
                 .candidates
@@ -106,33 +104,5 @@ impl Core {
         if let Some(sketch) = sketch {
             self.content.candidates.note_similar(sketch, index);
         }
-    }
-
-    /// A holder releases a slot: a mapping whose removal is fenced (I2), or a thread that held it for a
-    /// commit that did not come about. The last one's slot is free, and its base has a holder less.
-    #[inline]
-    pub(crate) fn release_slot(&self, slot_ref: SlotRef, slot_cache: &SlotCache<'_>) {
-        let references = &self.content.references;
-        if !references.release(slot_ref.slot())
-            && !crate::mutants::mutated(crate::mutants::Mutant::SharedSlotFreed)
-        {
-            return;
-        }
-        let base = slot_ref
-            .is_packed()
-            .then(|| self.base_of(slot_ref.slot()))
-            .flatten();
-        references.clear_patched(slot_ref.slot());
-        slot_cache.give(slot_ref.slot());
-        if let Some(base) = base {
-            // A base is plain, so this ends here.
-            self.release_slot(SlotRef::plain(base), slot_cache);
-        }
-    }
-
-    #[cold]
-    fn base_of(&self, slot: u32) -> Option<u32> {
-        // A header that the media has changed names no base; the base stays held until the next incarnation.
-        self.media.packing(slot)?.base
     }
 }

@@ -1,8 +1,7 @@
 //! The look at a whole block before it is written: whether less than all of it need be stored.
 
+use crate::engine::Engine;
 use crate::engine::change::Patch;
-use crate::engine::core::{Core, STATE_DIFFERS};
-use crate::engine::plan::SlotRef;
 use crate::log::lanes::thread_hint;
 use crate::media::entry::{Entry, Key, Kind};
 use crate::media::layout::{LINE_BYTES, PACKED_HEADER_BYTES};
@@ -13,6 +12,8 @@ use crate::policy::candidates::Sketch;
 use crate::policy::candidates::may_be_sparse;
 use crate::policy::predictor::Sought;
 use crate::table::index::{Bucket, Version};
+use crate::table::slot_ref::SlotRef;
+use crate::table::states::STATE_DIFFERS;
 
 /// Bytes of a slot that are compared at once; a difference within the first few ends most looks.
 const COMPARE_BYTES: usize = 512;
@@ -51,7 +52,7 @@ pub(crate) struct Reduced {
     pub(crate) sketch: Option<Sketch>,
 }
 
-impl Core {
+impl Engine {
     /// Whether a block is worth a look, and at what.
     #[inline]
     pub(crate) fn probe(&self, block: &[u8]) -> Option<Looks> {
@@ -75,9 +76,10 @@ impl Core {
             crc: 0,
             sketch: None,
         };
-        let shares = looks.duplicates && content.shares_duplicates() && self.media.has_checksums();
+        let shares =
+            looks.duplicates && content.shares_duplicates() && self.media().has_checksums();
         if shares {
-            reduced.crc = self.media.crc(block);
+            reduced.crc = self.media().crc(block);
             if let Some(duplicate) = self.find_duplicate(block, reduced.crc) {
                 reduced.finding = Finding::Duplicate(duplicate);
                 return self.found(reduced);
@@ -113,7 +115,7 @@ impl Core {
 
     fn with_crc(&self, mut reduced: Reduced, block: &[u8], is_known: bool) -> Reduced {
         if !is_known {
-            reduced.crc = self.media.crc(block);
+            reduced.crc = self.media().crc(block);
         }
         reduced
     }
@@ -131,16 +133,17 @@ impl Core {
         let (entry, slot_ref) = self.hold_slot_of(index, may_be_equal)?;
         let is_equal = if entry.is_packed() {
             let mut found = vec![0; block.len()];
-            self.media.read_packed(slot_ref.slot(), &mut found) && found == block
+            self.media().read_packed(slot_ref.slot(), &mut found) && found == block
         } else {
             self.differing_pieces(slot_ref.slot(), block, 0).is_some()
         };
         let is_equal = is_equal || mutated(Mutant::DuplicateTrustedByCrc);
         // A page that the medium lost reads as zeroes.
-        if is_equal && !self.media.slot_lost(slot_ref.slot()) {
+        if is_equal && !self.media().slot_lost(slot_ref.slot()) {
             return Some(slot_ref);
         }
-        self.release_slot(slot_ref, &self.slots.slot_cache(thread_hint()));
+        self.table
+            .release_slot(slot_ref, &self.table.slots().slot_cache(thread_hint()));
         None
     }
 
@@ -154,7 +157,7 @@ impl Core {
         sketch: Sketch,
     ) -> Option<Finding> {
         let index = self.content.candidates.similar(sketch)?;
-        let like = self.media.load_entry(index);
+        let like = self.media().load_entry(index);
         if like.key() == key && !like.is_packed() {
             // As a base, the slot that the key leaves would be held for it alone.
             let finding = self.find_patches(key, bucket, block, true)?;
@@ -162,24 +165,24 @@ impl Core {
             return Some(finding);
         }
         let (entry, slot_ref) = self.hold_slot_of(index, |_| true)?;
-        let slot_cache = || self.slots.slot_cache(thread_hint());
+        let slot_cache = || self.table.slots().slot_cache(thread_hint());
         let base = if entry.is_packed() {
             // As long as we hold the slot, it holds its base.
-            let base = self.media.packing(slot_ref.slot()).and_then(|p| p.base);
-            let held = base.filter(|base| self.content.references.hold(*base));
-            self.release_slot(slot_ref, &slot_cache());
+            let base = self.media().packing(slot_ref.slot()).and_then(|p| p.base);
+            let held = base.filter(|base| self.table.references().hold(*base));
+            self.table.release_slot(slot_ref, &slot_cache());
             held?
         } else {
             slot_ref.slot()
         };
         let pieces_max = packed_pieces_max(block.len());
         match self.differing_pieces(base, block, pieces_max) {
-            Some(pieces) if !self.media.slot_lost(base) => {
+            Some(pieces) if !self.media().slot_lost(base) => {
                 let base = Some(base);
                 Some(Finding::Packed(Packing { pieces, base }))
             }
             _ => {
-                self.release_slot(SlotRef::plain(base), &slot_cache());
+                self.table.release_slot(SlotRef::plain(base), &slot_cache());
                 None
             }
         }
@@ -188,22 +191,22 @@ impl Core {
     /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced before it
     /// was published, and no thread changes it while it has another holder (I10).
     fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, SlotRef)> {
-        let entry = self.media.load_entry(index);
+        let entry = self.media().load_entry(index);
         let may_be_shared = |entry: Entry| {
-            !entry.is_free() && self.is_sound(entry) && !entry.is_partial() && wanted(entry)
+            !entry.is_free() && self.table.is_sound(entry) && !entry.is_partial() && wanted(entry)
         };
         if !may_be_shared(entry) || entry.kind() != Kind::Data {
             return None;
         }
         let slot_ref = SlotRef::of(entry)?;
-        let references = &self.content.references;
-        let stripe = self.bucket(entry.key()).stripe;
+        let references = &self.table.references();
+        let stripe = self.table.bucket(entry.key()).stripe;
         crate::sync::look_hint();
         // Not worth a wait: its holder may be in the midst of a fence.
-        if !self.index.try_lock(stripe) {
+        if !self.table.index().try_lock(stripe) {
             return None;
         }
-        let now = self.media.load_entry(index);
+        let now = self.media().load_entry(index);
         // Under its key's lock the mapping stays, so its slot has a holder.
         let still =
             now.key() == entry.key() && SlotRef::of(now) == Some(slot_ref) && may_be_shared(now);
@@ -213,7 +216,7 @@ impl Core {
         let held = still
             && is_whole
             && (mutated(Mutant::SharedWithoutHold) || references.hold(slot_ref.slot()));
-        self.index.unlock(stripe);
+        self.table.index().unlock(stripe);
         held.then_some((entry, slot_ref))
     }
 
@@ -226,22 +229,22 @@ impl Core {
         block: &[u8],
         is_likely: bool,
     ) -> Option<Finding> {
-        let (version, found) = self.peek(bucket, key);
+        let (version, found) = self.table.peek(bucket, key);
         let (index, entry) = found?;
         let slot = entry
             .slot()
-            .filter(|_| entry.is_plain() && self.is_sound(entry))?;
-        if !self.content.references.is_sole(slot) {
+            .filter(|_| entry.is_plain() && self.table.is_sound(entry))?;
+        if !self.table.references().is_sole(slot) {
             return None;
         }
-        let differed = self.state(index) & STATE_DIFFERS != 0;
+        let differed = self.table.state(index) & STATE_DIFFERS != 0;
         let turn = key.hash().wrapping_add(version.turn());
         if differed && !is_likely && !turn.is_multiple_of(DIFFERED_PERIOD) {
             return None;
         }
         let pieces_max = (block.len() / piece_bytes(block.len()) / 8).max(1);
         let pieces = self.differing_pieces(slot, block, pieces_max);
-        let pieces = pieces.filter(|_| !self.media.slot_lost(slot));
+        let pieces = pieces.filter(|_| !self.media().slot_lost(slot));
         if pieces.is_none() != differed {
             self.remember(bucket, key, pieces.is_none());
         }
@@ -256,14 +259,15 @@ impl Core {
 
     /// Remembers whether the key's block differed, if that takes no wait.
     fn remember(&self, bucket: Bucket, key: Key, differs: bool) {
-        if !self.index.try_lock(bucket.stripe) {
+        if !self.table.index().try_lock(bucket.stripe) {
             return;
         }
-        if let Some((index, _)) = self.find(bucket, key) {
-            let others = self.state(index) & !STATE_DIFFERS;
-            self.set_state(index, others | if differs { STATE_DIFFERS } else { 0 });
+        if let Some((index, _)) = self.table.find(bucket, key) {
+            let others = self.table.state(index) & !STATE_DIFFERS;
+            self.table
+                .set_state(index, others | if differs { STATE_DIFFERS } else { 0 });
         }
-        self.index.unlock(bucket.stripe);
+        self.table.index().unlock(bucket.stripe);
     }
 
     /// One bit for each piece in which the block differs from a slot; `None` if they are more than
@@ -279,7 +283,7 @@ impl Core {
             .chunks_exact(chunk_bytes)
             .zip((0..).step_by(chunk_bytes))
         {
-            self.media.read_slot(slot, at, buffer);
+            self.media().read_slot(slot, at, buffer);
             if chunk == buffer {
                 number += (chunk_bytes / piece_bytes) as u32;
                 continue;
@@ -307,7 +311,7 @@ impl Core {
             let end = start + (pieces >> start).trailing_ones();
             let range = start as usize * piece_bytes..end as usize * piece_bytes;
             old.resize(range.len(), 0);
-            self.media.read_slot(slot, range.start, &mut old);
+            self.media().read_slot(slot, range.start, &mut old);
             let new = &block[range.clone()];
             let differs = |at: &usize| new[*at] != old[*at];
             if let (Some(first), Some(last)) = (

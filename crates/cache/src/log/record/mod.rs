@@ -203,7 +203,7 @@ pub(crate) fn encode(
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// A record that was read back and is whole. Elements and redo bytes are in its `Log`.
+/// A record that was read back and is whole. Elements and redo bytes are in its `Records`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) lane: u32,
@@ -219,7 +219,7 @@ pub(crate) struct Record {
 
 /// The whole records of one or more lanes, packed: recovery reads many thousands of them.
 #[derive(Default, Debug)]
-pub(crate) struct Log {
+pub(crate) struct Records {
     pub(crate) records: Vec<Record>,
     elements: Vec<Element>,
     payload: Vec<u8>,
@@ -255,7 +255,7 @@ pub(crate) fn is_whole(salt: Salt, raw: &mut [u8]) -> bool {
     forebay_pmem::crc32c_append(salt.crc_seed(), raw).to_le_bytes() == crc
 }
 
-impl Log {
+impl Records {
     /// Adds the record in `raw` if its shape makes sense; returns whether it did.
     pub(crate) fn add(&mut self, lane: u32, position: u64, raw: &[u8]) -> bool {
         let word = |at: usize| u64::from_le_bytes(raw[at..at + 8].try_into().expect("8 bytes"));
@@ -326,7 +326,7 @@ impl Log {
     }
 
     /// Appends another lane's log.
-    pub(crate) fn append(&mut self, other: Log) {
+    pub(crate) fn append(&mut self, other: Records) {
         let (elements, payload) = (self.elements.len(), self.payload.len());
         self.records
             .extend(other.records.into_iter().map(|record| Record {
@@ -410,9 +410,9 @@ mod tests {
         assert_eq!(position, Some(header.position));
         assert_eq!(tagged_position(header.salt, 2, 1024, 128, tag, lap), None);
         assert!(is_whole(header.salt, &mut raw.clone()));
-        let mut log = Log::default();
+        let mut log = Records::default();
         assert!(log.add(3, header.position, &raw));
-        let mut both = Log::default();
+        let mut both = Records::default();
         assert!(both.add(3, header.position, &raw));
         both.append(log);
         for record in &both.records {
@@ -431,7 +431,7 @@ mod tests {
         let mut raw = Vec::new();
         encode(&header, &elements, &payload, &mut raw);
         assert!(is_whole(header.salt, &mut raw.clone()));
-        assert!(!Log::default().add(3, header.position, &raw));
+        assert!(!Records::default().add(3, header.position, &raw));
     }
 
     #[test]

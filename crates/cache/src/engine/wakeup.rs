@@ -3,9 +3,9 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::api::tuning::Watermarks;
 use crate::options::RuntimeOptions;
 use crate::policy::pace::Pace;
+use crate::policy::watermarks::Watermarks;
 
 #[derive(Default)]
 struct State {

@@ -1,0 +1,100 @@
+//! What each background thread does at a wakeup: write back, reclaim, checkpoint.
+//!
+//! The stages meet only at lock-free queues (`table::word_set_queue`).
+
+use std::time::{Duration, Instant};
+
+use super::Pipeline;
+use super::threads::TICK;
+use crate::engine::EVICT_BATCH_MAX;
+use crate::error::Result;
+use crate::sync::Ordering;
+
+impl Pipeline {
+    /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
+    pub(super) fn flush_stage(&self) {
+        self.keep_holding();
+        let pace = &self.engine.wakeup().pace;
+        let is_above = || self.table().states().dirty_count() > pace.low();
+        let is_due = |wait: Duration| wait.is_zero() || !self.has_background();
+        let retry_due = self.next_retry().is_some_and(is_due);
+        let waited_for = || self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+        while (retry_due || is_above() || waited_for()) && !self.engine.wakeup().is_stopping() {
+            let started = Instant::now();
+            let round = self.write_back_round();
+            if !round.progressed() && !round.more {
+                break;
+            }
+            self.keep_flush_rate((round.cleaned + round.redirtied) as usize, started);
+        }
+        if !is_above() {
+            pace.forgive();
+        }
+    }
+
+    /// Rests until what was written since `started` is within the flush rate limit, as it is set now.
+    /// Writers that wait for room come first: they would fail at their deadline.
+    fn keep_flush_rate(&self, blocks: usize, started: Instant) {
+        let bytes = (blocks * self.engine.block_bytes()) as f64;
+        while let Some(limit) = self.engine.wakeup().pace.limit() {
+            let due = Duration::from_secs_f64(bytes / limit as f64);
+            let left = due.saturating_sub(started.elapsed());
+            let is_urgent = self.write_back.throttled_writers.load(Ordering::Relaxed) > 0;
+            if left.is_zero() || is_urgent || self.engine.wakeup().is_stopping() {
+                return;
+            }
+            self.engine.wakeup().pause(left.min(TICK));
+        }
+    }
+
+    /// The reclaimer's work: once fewer slots are free than is wanted, twice as many.
+    pub(super) fn reclaim_stage(&self) -> Result<()> {
+        if !self.engine.low_on_space() {
+            return Ok(());
+        }
+        while !self.engine.has_ample_space() && !self.engine.wakeup().is_stopping() {
+            if self.reclaim(EVICT_BATCH_MAX)? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The checkpointer's work: before the log is full, and once when commits pause, so that recovery of
+    /// an idle pool has nothing to classify.
+    pub(super) fn checkpoint_stage(&self, calm: &mut Calm) -> Result<()> {
+        if calm.since(self.engine.log().lanes().last_sequence())
+            || self.engine.log().is_nearly_full()
+        {
+            self.engine.checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// What one of the background threads does at a wakeup, in a pool that has none.
+    pub(crate) fn background_turn(&self, thread: u8) -> Result<()> {
+        match thread {
+            0 => self.flush_stage(),
+            1 => self.reclaim_stage()?,
+            _ if self.engine.log().is_nearly_full() => self.engine.checkpoint()?,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Notices that nothing was committed for a whole tick, however often it is asked meanwhile.
+pub(super) struct Calm {
+    pub(super) sequence: u64,
+    pub(super) looked_at: Instant,
+}
+
+impl Calm {
+    fn since(&mut self, sequence: u64) -> bool {
+        if self.looked_at.elapsed() < TICK {
+            return false;
+        }
+        self.looked_at = Instant::now();
+        std::mem::replace(&mut self.sequence, sequence) == sequence
+    }
+}

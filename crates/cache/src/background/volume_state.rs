@@ -1,0 +1,106 @@
+//! What a pool knows of a volume besides its blocks: where its backing is, and how that fares.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::health::Health;
+use super::zeroings::Zeroings;
+use crate::backing::{Backing, BackingIdentity, BackingWait, FaultDomain, Limited};
+use crate::error::{Error, Result};
+use crate::mutants::{Mutant, mutated};
+use crate::sync::AtomicU64;
+
+/// What the pool knows of a volume.
+pub(crate) struct VolumeState {
+    pub(crate) id: u32,
+    pub(crate) path: PathBuf,
+    /// Grows; a concurrent reader sees the old size or the new one.
+    pub(crate) size_bytes: AtomicU64,
+    pub(crate) backing: OnceLock<Backing>,
+    /// The same as `backing`: what may be used of it.
+    pub(crate) limited: OnceLock<Arc<Limited>>,
+    pub(crate) health: Health,
+    /// What bulk discards have zeroed behind the cache and no sync has made durable.
+    pub(crate) zeroings: Zeroings,
+}
+
+impl VolumeState {
+    /// The attached backing.
+    pub(crate) fn backing(&self) -> Result<&Backing> {
+        self.backing.get().ok_or_else(|| {
+            Error::Volume(format!(
+                "{} is not attached; attach its backing",
+                self.path.display()
+            ))
+        })
+    }
+    pub(crate) fn backing_error(&self, source: std::io::Error) -> Error {
+        Error::Backing {
+            path: self.path.clone(),
+            source,
+        }
+    }
+    /// What was asked longest ago of what the backing has not answered.
+    pub(crate) fn waits_for(&self) -> Option<BackingWait> {
+        self.limited.get()?.waits_for()
+    }
+
+    pub(crate) fn named(&self, (part, error): (FaultDomain, String)) -> String {
+        let name = self
+            .backing
+            .get()
+            .and_then(|backing| backing.domain_name(part));
+        name.map_or(error.clone(), |name| format!("{name}: {error}"))
+    }
+
+    /// The backing's last error, or what it has not answered for longer than is usual.
+    pub(crate) fn trouble(&self, usual: Duration) -> Option<String> {
+        let last_error = self.health.last_error().map(|last| self.named(last));
+        last_error.or_else(|| {
+            let wait = self.waits_for().filter(|wait| wait.elapsed >= usual)?;
+            let (request, elapsed_s) = (wait.request, wait.elapsed.as_secs());
+            Some(format!("a {request} has had no answer for {elapsed_s} s"))
+        })
+    }
+
+    /// A volume without a backing.
+    pub(crate) fn new(id: u32, identity: &BackingIdentity) -> VolumeState {
+        VolumeState {
+            id,
+            path: identity.path.clone(),
+            size_bytes: AtomicU64::new(identity.size_bytes),
+            backing: OnceLock::new(),
+            limited: OnceLock::new(),
+            health: Health::default(),
+            zeroings: Zeroings::default(),
+        }
+    }
+
+    pub(crate) fn attached_already(&self) -> Error {
+        Error::Volume(format!("{}: it is attached already", self.path.display()))
+    }
+
+    /// A killed process, ours or another, may have written what it did not sync; a clean block stands on
+    /// durable bytes only (I7).
+    pub(crate) fn sync_unsynced(&self, backing: &Backing) -> Result<()> {
+        if mutated(Mutant::AttachedWithoutSync) {
+            return Ok(());
+        }
+        let synced = self
+            .health
+            .sync_all_since(self.health.sync_epoch(), backing);
+        synced.map_err(|source| self.backing_error(source))
+    }
+
+    pub(crate) fn set_backing(&self, backing: Backing, size_bytes: u64) -> Result<()> {
+        let limited = Arc::new(Limited::new(backing, size_bytes));
+        self.limited
+            .set(limited.clone())
+            .map_err(|_| self.attached_already())?;
+        let backing = Backing::from_store(limited);
+        self.backing
+            .set(backing)
+            .map_err(|_| unreachable!("it is set together with its limit"))
+    }
+}

@@ -1,0 +1,68 @@
+//! Reading a cached block, and what is done about a bad copy.
+
+use super::Engine;
+use super::change::Outcome;
+use crate::error::Result;
+use crate::media::entry::{Entry, Key};
+use crate::mutants::{Mutant, mutated};
+
+impl Engine {
+    /// Reads a whole block whose entry is at home and that no thread is changing: nearly every read
+    /// of a cached block, in few instructions, so that the next one's loads start early. False
+    /// only means that the caller has to take the slow path.
+    #[inline]
+    pub(crate) fn read_hit(&self, key: Key, out: &mut [u8], verify: bool) -> bool {
+        let hash = key.hash();
+        let stripe = self.table.index().bucket(hash).stripe;
+        let Some(version) = self.table.index().try_read_begin(stripe) else {
+            return false;
+        };
+        let Some((index, entry)) = self
+            .media()
+            .find_in_line(self.table.index().home(hash), key)
+        else {
+            return false;
+        };
+        if !entry.is_plain() || !entry.parity_holds() {
+            return false;
+        }
+        // Parity sees one flipped bit; several might still name a slot beyond the end.
+        let Some(slot) = entry.slot().filter(|slot| *slot < self.media().slots()) else {
+            return false;
+        };
+        if verify {
+            if self.media().read_slot_crc(slot, out) != entry.crc() {
+                return false;
+            }
+        } else {
+            self.media().read_slot(slot, 0, out);
+        }
+        let stands = self.table.index().read_valid(stripe, version)
+            || mutated(Mutant::ReadHitVersionIgnored);
+        if self.media().slot_lost(slot) || !stands {
+            return false;
+        }
+        self.replacement.on_hit(index);
+        self.tallies.mine().read_hits(1);
+        true
+    }
+
+    /// A cached block does not match its check. If the backing has the same bytes the copy goes;
+    /// otherwise it is the only one, and the reader gets an error, never wrong bytes.
+    pub(crate) fn heal(&self, index: u32, entry: Entry) -> Result<()> {
+        let key = entry.key();
+        if !self.is_replaceable(index, entry) {
+            self.tallies.mine().corrupt(1);
+            return Err(self.corrupt(key));
+        }
+        if self.commit_mappings(&[self.eviction(entry)])? == Outcome::Done(1) {
+            self.tallies.mine().healed(1);
+        }
+        Ok(())
+    }
+
+    /// Whether the backing has what this entry stands for.
+    pub(crate) fn is_replaceable(&self, index: u32, entry: Entry) -> bool {
+        entry.parity_holds() && entry.is_clean() && !self.table.states().is_dirty(index)
+    }
+}
