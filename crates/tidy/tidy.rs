@@ -54,6 +54,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "forebay",
             "forebay-command",
+            "forebay-harness",
             "forebay-lab",
             "forebay-pmem",
             "forebay-serve",
@@ -93,6 +94,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "forebay",
             "forebay-command",
             "forebay-files",
+            "forebay-harness",
             "forebay-mount",
             "forebay-pmem",
             "forebay-serve",

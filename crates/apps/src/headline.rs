@@ -1,18 +1,14 @@
 //! The numbers that have a bar: taken from the measurements under the names to which the bars refer.
 
-use forebay_harness::{Row, Table, digits};
+use forebay_harness::{Bar, Row, Table, bars};
 
 use crate::place::Place;
 use crate::results::Results;
 
 /// The numbers; those that were not measured are left out.
 pub fn rows(results: &Results) -> Vec<Row> {
-    let median = |name: &str| results.metric(name)?.median(Place::Preload);
-    let past_pool = |place| {
-        results
-            .metric("append_past_pool")?
-            .ratio(place, Place::DiskUnsynced)
-    };
+    let median = |name: &str| results.median(name, Place::Preload);
+    let past_pool = |place| results.ratio("append_past_pool", place, Place::DiskUnsynced);
     let scaling =
         |place| results.ratio_between("append_256b_threads2", "append_256b_threads1", place);
     let found = [
@@ -41,50 +37,21 @@ pub fn rows(results: &Results) -> Vec<Row> {
 const BARS: &[(&str, Bar)] = &[
     ("redis_set_preload_vs_tmpfs", Bar::AtLeast(0.95)),
     ("redis_set_mount_vs_tmpfs", Bar::AtLeast(0.5)),
-    ("redis_set_preload_vs_disk", Bar::None),
+    ("redis_set_preload_vs_disk", Bar::Reported),
     ("rocksdb_fillrandom_preload_vs_tmpfs", Bar::AtLeast(0.85)),
-    ("rocksdb_fillrandom_mount_vs_tmpfs", Bar::None),
+    ("rocksdb_fillrandom_mount_vs_tmpfs", Bar::Reported),
     ("append_256b_ns", Bar::AtMost(1200.0)),
     ("append_256b_lines", Bar::AtMost(8.0)),
     ("append_256b_fences", Bar::AtMost(1.1)),
     ("append_past_pool_vs_disk", Bar::AtLeast(0.9)),
     ("private_files_2threads_scaling", Bar::AtLeast(1.8)),
-    ("raw_2threads_scaling", Bar::None),
+    ("raw_2threads_scaling", Bar::Reported),
     ("buffered_4k_mount_vs_passthrough", Bar::AtLeast(0.8)),
     ("fsx_operations", Bar::AtLeast(100_000.0)),
     ("posix_checks_failed", Bar::AtMost(0.0)),
     ("kill_rounds", Bar::AtLeast(100.0)),
     ("kill_losses", Bar::AtMost(0.0)),
 ];
-
-#[derive(Clone, Copy, Debug)]
-enum Bar {
-    AtLeast(f64),
-    AtMost(f64),
-    /// As it comes.
-    None,
-}
-
-impl Bar {
-    fn verdict(self, value: Option<f64>) -> &'static str {
-        let is_met = match (self, value) {
-            (_, None) => return "not measured",
-            (Bar::None, _) => return "reported",
-            (Bar::AtLeast(least), Some(value)) => value >= least,
-            (Bar::AtMost(most), Some(value)) => value <= most,
-        };
-        if is_met { "met" } else { "SHORT" }
-    }
-
-    /// As people read it; empty where there is none.
-    fn in_words(self) -> String {
-        match self {
-            Bar::AtLeast(least) => format!("≥ {}", digits(least)),
-            Bar::AtMost(most) => format!("≤ {}", digits(most)),
-            Bar::None => String::new(),
-        }
-    }
-}
 
 fn row_of<'a>(rows: &'a [Row], name: &str) -> Option<&'a Row> {
     rows.iter().find(|row| row.name == name)
@@ -94,7 +61,7 @@ fn row_of<'a>(rows: &'a [Row], name: &str) -> Option<&'a Row> {
 pub fn table(rows: &[Row]) -> Table {
     let value = |name: &str| row_of(rows, name).and_then(|row| row.value);
     let remark = |(name, bar): &(&str, Bar)| {
-        let words = format!("{} {}", bar.verdict(value(name)), bar.in_words());
+        let words = format!("{} {bar}", bar.verdict(value(name)));
         words.trim_end().to_owned()
     };
     let row = |(name, _): &(&str, Bar)| ((*name).to_owned(), vec![value(name)]);
@@ -107,14 +74,7 @@ pub fn table(rows: &[Row]) -> Table {
 
 /// A line for each number that is asked for.
 pub fn summary(rows: &[Row]) -> String {
-    let line = |(name, bar): &(&str, Bar)| {
-        let row = row_of(rows, name);
-        let value = row.and_then(|row| row.value);
-        let unit = row.map_or("", |row| row.unit.as_str());
-        let shown = value.map_or("–".into(), digits);
-        let (wanted, verdict) = (bar.in_words(), bar.verdict(value));
-        format!("{name:<38} {shown:>10} {unit:<12} {wanted:>10}  {verdict}\n")
-    };
+    let line = |(name, bar): &(&str, Bar)| bars::line(name, row_of(rows, name), Some(*bar));
     BARS.iter().map(line).collect()
 }
 

@@ -21,34 +21,11 @@ const COMPARISONS: [(Place, Place); 6] = [
 
 /// One number in every place.
 #[derive(Debug)]
-pub struct Metric {
-    /// What it is called.
-    pub name: String,
-    /// What it counts.
-    pub unit: String,
+struct Metric {
+    name: String,
+    unit: String,
     /// By place and round.
     values: BTreeMap<Place, BTreeMap<usize, f64>>,
-}
-
-impl Metric {
-    /// The median of the rounds.
-    pub fn median(&self, place: Place) -> Option<f64> {
-        median(self.values.get(&place)?.values().copied().collect())
-    }
-
-    /// The median of the rounds' ratios.
-    pub fn ratio(&self, place: Place, base: Place) -> Option<f64> {
-        ratio(self.values.get(&place)?, self.values.get(&base)?)
-    }
-
-    /// Where it was measured.
-    pub fn places(&self) -> impl Iterator<Item = Place> {
-        self.values.keys().copied()
-    }
-
-    fn is_rate(&self) -> bool {
-        self.unit.ends_with("/s")
-    }
 }
 
 /// Everything measured.
@@ -81,9 +58,19 @@ impl Results {
         }
     }
 
-    /// One number.
-    pub fn metric(&self, name: &str) -> Option<&Metric> {
-        self.metrics.iter().find(|metric| metric.name == name)
+    fn values(&self, name: &str, place: Place) -> Option<&BTreeMap<usize, f64>> {
+        let found = self.metrics.iter().find(|metric| metric.name == name);
+        found?.values.get(&place)
+    }
+
+    /// The median of the rounds.
+    pub fn median(&self, name: &str, place: Place) -> Option<f64> {
+        median(self.values(name, place)?.values().copied().collect())
+    }
+
+    /// The median of the rounds' ratios between places.
+    pub fn ratio(&self, name: &str, place: Place, base: Place) -> Option<f64> {
+        ratio(self.values(name, place)?, self.values(name, base)?)
     }
 
     /// The latencies of `name` in a place: each point the median of the rounds.
@@ -106,25 +93,22 @@ impl Results {
 
     /// The median of the rounds' ratios between two numbers of the same place.
     pub fn ratio_between(&self, name: &str, base: &str, place: Place) -> Option<f64> {
-        let values = |name: &str| self.metric(name)?.values.get(&place);
-        ratio(values(name)?, values(base)?)
+        ratio(self.values(name, place)?, self.values(base, place)?)
     }
 
     /// The rows of the report: each number in each place, and of rates the comparisons.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
-        for metric in &self.metrics {
-            for place in metric.places() {
-                let name = format!("{}_{}", metric.name, place.name());
-                rows.push(Row::new(name, metric.median(place), &*metric.unit));
+        for Metric { name, unit, values } in &self.metrics {
+            for place in values.keys() {
+                let row = format!("{name}_{}", place.name());
+                rows.push(Row::new(row, self.median(name, *place), &**unit));
             }
-            if !metric.is_rate() {
-                continue;
-            }
-            for (place, base) in COMPARISONS {
-                if let Some(ratio) = metric.ratio(place, base) {
-                    let name = format!("{}_{}_vs_{}", metric.name, place.name(), base.name());
-                    rows.push(Row::new(name, ratio, "x"));
+            // Of rates alone more is better.
+            for (place, base) in COMPARISONS.into_iter().filter(|_| unit.ends_with("/s")) {
+                if let Some(ratio) = self.ratio(name, place, base) {
+                    let row = format!("{name}_{}_vs_{}", place.name(), base.name());
+                    rows.push(Row::new(row, ratio, "x"));
                 }
             }
         }

@@ -6,12 +6,10 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use forebay_harness::median;
+use forebay_harness::{Result, check_interrupt, median};
 use forebay_pmem::Kernel;
 use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
-
-use crate::Result;
 
 /// One way. A call of `batch` does some operations and says how many.
 pub struct Contender<'a> {
@@ -39,6 +37,7 @@ impl<'a> Contender<'a> {
     }
 
     fn slice(&mut self, pace: Pace) -> Result<Slice> {
+        check_interrupt()?;
         // All threads run the same contender at the same time.
         self.kernel.map_or_else(Kernel::chosen, Ok)?.switch_to()?;
         let (start, processor_start) = (Instant::now(), processor_time());
@@ -111,6 +110,12 @@ impl Outcome {
     fn rates(&self, name: &str) -> Option<&[f64]> {
         let found = self.rates.iter().find(|(contender, _)| *contender == name);
         found.map(|(_, rates)| rates.as_slice())
+    }
+
+    /// Every contender with its rate.
+    pub fn medians(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let rates = self.rates.iter();
+        rates.filter_map(|(name, rates)| Some((*name, median(rates.clone())?)))
     }
 
     /// The median of a contender's slices, in operations per second; none if it did not take part.

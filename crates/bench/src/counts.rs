@@ -13,10 +13,10 @@ use forebay::Volume;
 use forebay_pmem::{KERNEL_VARIABLE, Kernel};
 use serde_json::{Value, json};
 
-use crate::Result;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
 use crate::scratch::Scratch;
+use forebay_harness::Result;
 
 /// How far a count may be from the table's, as a share of it. Within one compiler the counts do not
 /// move by themselves; this leaves room for changes that do not matter.

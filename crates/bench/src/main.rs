@@ -11,16 +11,17 @@ mod counts;
 mod nvml;
 mod payload;
 mod pools;
-mod report;
 mod scratch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use forebay_harness::{
+    Result, RunOptions, check_interrupt, exit_code, progress_bar, rows, run_watched, watch_parent,
+};
 use forebay_pmem::Kernel;
-use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cases::{Bench, CASES, Case, EXPLANATIONS};
 use crate::contest::{Clock, Pace};
@@ -29,17 +30,12 @@ use crate::scratch::Scratch;
 #[global_allocator]
 static ALLOCATOR: allocator::CountingAllocator = allocator::CountingAllocator;
 
-/// Whatever went wrong, in words.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
-/// A result with such a failure.
-pub type Result<T> = std::result::Result<T, Failure>;
-
 /// Measures Forebay against raw memory and libpmem.
 #[derive(Parser)]
 struct Arguments {
-    /// Where the report goes, as JSON; pools on a plain file are measured on the disk that it is on
-    #[arg(long, default_value = "target/bench/report.json")]
-    report: PathBuf,
+    /// Pools on a plain file are measured on the disk that the report goes to
+    #[command(flatten)]
+    run: RunOptions,
     /// Only the case that yields this row
     #[arg(long)]
     case: Option<String>,
@@ -52,9 +48,9 @@ struct Arguments {
     /// What throughput is by; `processor` for a machine that others use at the same time
     #[arg(long, value_enum, default_value_t = Clock::Wall)]
     clock: Clock,
-    /// Small pools and a tenth of the time: shows that it works, measures nothing
-    #[arg(long)]
-    quick: bool,
+    /// Ends when its input does
+    #[arg(long, hide = true)]
+    watched: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -110,15 +106,13 @@ fn main() -> ExitCode {
             times,
             pool,
         }) => counts::count_loop(operation, *times, pool),
-        None => measure(&arguments),
+        None if arguments.watched => watch_parent().and_then(|()| measure(&arguments)),
+        None => match run_watched("--watched") {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("forebay-bench: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code("forebay-bench", result.map(|()| true))
 }
 
 fn measure(arguments: &Arguments) -> Result<()> {
@@ -126,18 +120,24 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let bench = prepare(arguments)?;
     let kernel = Kernel::chosen()?;
     bench.say(&format!("processor: {}; kernel: {kernel}", processor()));
-    let mut rows = Vec::new();
+    let mut measured = Vec::new();
     for case in chosen {
+        check_interrupt()?;
+        let names: Vec<&str> = case.rows.iter().map(|(name, _)| *name).collect();
         bench.progress.reset();
-        bench.progress.set_message(case.rows[0]);
-        bench.say(&format!("{}:", case.rows.join(", ")));
-        let measured = (case.run)(&bench).map_err(|error| format!("{}: {error}", case.rows[0]))?;
-        rows.extend(measured);
+        bench.progress.set_message(names[0]);
+        bench.say(&format!("{}:", names.join(", ")));
+        let rows = (case.run)(&bench).map_err(|error| format!("{}: {error}", names[0]))?;
+        measured.extend(rows);
     }
     bench.progress.finish_and_clear();
-    print!("{}", report::table(&rows));
-    report::write(&arguments.report, &rows)?;
-    eprintln!("written to {}", arguments.report.display());
+    match arguments.run.json {
+        true => rows::print(&measured, true)?,
+        false => print!("{}", cases::table(&measured)),
+    }
+    let report = arguments.run.report("bench");
+    rows::write(&report, &measured)?;
+    eprintln!("written to {}", report.display());
     Ok(())
 }
 
@@ -162,26 +162,24 @@ fn chosen(name: Option<&str>) -> Result<Vec<&'static Case>> {
     let all = CASES.iter().chain(EXPLANATIONS);
     let found: Vec<&Case> = all
         .clone()
-        .filter(|case| case.rows.contains(&name))
+        .filter(|case| case.rows.iter().any(|(row, _)| *row == name))
         .collect();
     if found.is_empty() {
-        let known: Vec<&str> = all.flat_map(|case| case.rows).copied().collect();
+        let known = all.flat_map(|case| case.rows.iter().map(|(row, _)| *row));
+        let known: Vec<&str> = known.collect();
         return Err(format!("there is no case {name:?}; one of {}", known.join(", ")).into());
     }
     Ok(found)
 }
 
 fn prepare(arguments: &Arguments) -> Result<Bench> {
-    let (slice, seconds, pool_mib) = if arguments.quick {
+    let (slice, seconds, pool_mib) = if arguments.run.quick {
         (QUICK_SLICE, QUICK_SECONDS, QUICK_POOL_MIB)
     } else {
         (SLICE, arguments.seconds, arguments.pool_mib)
     };
-    let style = "{msg:34} {wide_bar} {pos}/{len}";
-    let disk = match arguments.report.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
+    let report = std::path::absolute(arguments.run.report("bench"))?;
+    let disk = report.parent().ok_or("the report has no folder")?;
     std::fs::create_dir_all(disk)?;
     Ok(Bench {
         scratch: Scratch::new(disk)?,
@@ -192,7 +190,7 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
         },
         count_for: Duration::from_secs_f64(seconds),
         pool_bytes: pool_mib << 20,
-        repeats: if arguments.quick { 1 } else { 5 },
-        progress: ProgressBar::new(1).with_style(ProgressStyle::with_template(style)?),
+        repeats: if arguments.run.quick { 1 } else { 5 },
+        progress: progress_bar(1),
     })
 }

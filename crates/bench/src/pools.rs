@@ -5,8 +5,8 @@ use std::path::Path;
 use forebay::{Backing, Pool, PoolOptions, Volume};
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::Result;
 use crate::payload::{BLOCK_BYTES, Payload};
+use forebay_harness::Result;
 
 /// Blocks a transaction writes while a pool is filled.
 const FILL_BLOCKS: u64 = 64;

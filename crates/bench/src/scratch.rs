@@ -1,44 +1,23 @@
-//! Folders for what is measured, one in /dev/shm for pools and raw memory and one on the disk; they go
-//! away however the process ends, short of SIGKILL.
+//! Folders for what is measured: one in memory for pools and raw memory, and one on the disk.
 
 use std::path::{Path, PathBuf};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use forebay_harness::{Result, memory_folder, temporary_folder};
 use tempfile::TempDir;
 
-use crate::Result;
-
-/// The folders; removed when dropped and on the signals that end a process.
+/// The folders; removed when dropped.
 pub struct Scratch {
     memory: TempDir,
     disk: TempDir,
 }
 
 impl Scratch {
-    /// Makes them, the one on the disk in `disk`. Once a process.
+    /// Makes them, the one on the disk in `disk`.
     pub fn new(disk: &Path) -> Result<Scratch> {
-        let make = |parent: &Path| {
-            tempfile::Builder::new()
-                .prefix("forebay-bench-")
-                .tempdir_in(parent)
-                .map_err(|error| {
-                    format!("{}: cannot make a folder there: {error}", parent.display())
-                })
-        };
-        let memory = make(Path::new("/dev/shm"))?;
-        let disk = make(disk)?;
-        let paths = [memory.path().to_path_buf(), disk.path().to_path_buf()];
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-        std::thread::spawn(move || {
-            if let Some(signal) = signals.forever().next() {
-                for path in paths {
-                    let _ = std::fs::remove_dir_all(path);
-                }
-                std::process::exit(128 + signal);
-            }
-        });
-        Ok(Scratch { memory, disk })
+        Ok(Scratch {
+            memory: temporary_folder(&memory_folder())?,
+            disk: temporary_folder(disk)?,
+        })
     }
 
     /// A file of that name in memory, which does not exist yet.

@@ -139,7 +139,7 @@ fn a_kernel_that_valgrinds_processor_lacks_is_refused_and_not_run() {
         return;
     };
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert_eq!(refused.status.code(), Some(2), "{said}");
     let words = "FOREBAY_KERNEL: this processor cannot run kernel avx512";
     assert!(said.contains(words), "{said}");
     let ran = command("portable").expect("valgrind is there");

@@ -3,6 +3,7 @@
 //!
 //! It imports nothing of ours: what is tested runs behind it, as a program.
 
+pub mod nbd;
 mod options;
 mod processes;
 mod report;
@@ -16,7 +17,7 @@ pub use processes::{
     wait_for,
 };
 pub use report::{
-    Chart, Page, Row, Section, Series, Shape, Table, digits, median, rows, write_file,
+    Bar, Chart, Page, Row, Section, Series, Shape, Table, bars, digits, median, rows, write_file,
 };
 pub use test_env::{TestEnv, memory_folder, mount_obstacle, temporary_folder};
 pub use watched::{run_watched, watch_parent};

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use crate::model::Model;
-use crate::nbd_client::{self, Client};
 use crate::requests::{Kind, Request};
 use crate::tally::{Start, Tally};
+use forebay_harness::nbd::{self, Client};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -112,13 +112,13 @@ impl Errand<'_> {
         let mut out = Vec::new();
         for (cookie, request) in self.requests.iter().enumerate() {
             let (command, flags) = match request.kind {
-                Kind::Read => (nbd_client::READ, 0),
-                Kind::Write => (nbd_client::WRITE, 0),
-                Kind::WriteFua => (nbd_client::WRITE, nbd_client::FUA),
-                Kind::Zero => (nbd_client::WRITE_ZEROES, 0),
-                Kind::ZeroNoHole => (nbd_client::WRITE_ZEROES, nbd_client::NO_HOLE),
-                Kind::Trim => (nbd_client::TRIM, 0),
-                Kind::Flush => (nbd_client::FLUSH, 0),
+                Kind::Read => (nbd::READ, 0),
+                Kind::Write => (nbd::WRITE, 0),
+                Kind::WriteFua => (nbd::WRITE, nbd::FUA),
+                Kind::Zero => (nbd::WRITE_ZEROES, 0),
+                Kind::ZeroNoHole => (nbd::WRITE_ZEROES, nbd::NO_HOLE),
+                Kind::Trim => (nbd::TRIM, 0),
+                Kind::Flush => (nbd::FLUSH, 0),
             };
             let (offset, length) = (request.bytes.start, request.length() as u32);
             Client::push(&mut out, command, flags, cookie as u64, offset, length);

@@ -7,7 +7,6 @@ mod chaos;
 mod front_end;
 mod memory;
 mod model;
-mod nbd_client;
 mod place;
 mod report;
 mod requests;
@@ -18,7 +17,7 @@ mod worker;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use clap::Args;
@@ -79,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let run = Run {
         place,
-        tally: Tally::new(),
+        tally: Tally::default(),
         volumes: volumes(seed),
         seed,
         is_interrupted: catch_signals()?,
@@ -110,10 +109,7 @@ fn volumes(seed: u64) -> Vec<Volume> {
         models: (0..CLIENTS_PER_VOLUME)
             .map(|_| Model::new(seed, index as u32, VOLUME_BYTES).into())
             .collect(),
-        is_paused: AtomicBool::new(false),
-        waiting: AtomicUsize::new(0),
-        connections: AtomicU64::new(0),
-        alive: AtomicUsize::new(0),
+        ..Volume::default()
     };
     VOLUMES.iter().enumerate().map(volume).collect()
 }

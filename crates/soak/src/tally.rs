@@ -33,10 +33,10 @@ pub struct Start {
     starved_ns: u64,
 }
 
-/// Counters of a run.
-#[derive(Debug)]
+/// Counters of a run, which begins with it.
+#[derive(Debug, Default)]
 pub struct Tally {
-    began: Instant,
+    began: Began,
     /// Set when clients are to come to an end.
     pub is_over: AtomicBool,
     /// Requests that were answered.
@@ -70,35 +70,20 @@ pub struct Tally {
     now: Mutex<String>,
 }
 
-impl Tally {
-    /// Nothing has happened.
-    pub fn new() -> Tally {
-        Tally {
-            began: Instant::now(),
-            is_over: AtomicBool::new(false),
-            operations: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            wrong: AtomicU64::new(0),
-            stalls: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-            errors_expected: AtomicU64::new(0),
-            resolved: AtomicU64::new(0),
-            slowest_ns: AtomicU64::new(0),
-            starved_ns: AtomicU64::new(0),
-            generation: AtomicU64::new(0),
-            daemon: AtomicU32::new(0),
-            faults_open: AtomicU64::new(0),
-            fault_ended_ns: AtomicU64::new(0),
-            faults: Mutex::default(),
-            messages: Mutex::default(),
-            now: Mutex::default(),
-        }
-    }
+/// When the run began.
+#[derive(Debug)]
+struct Began(Instant);
 
+impl Default for Began {
+    fn default() -> Began {
+        Began(Instant::now())
+    }
+}
+
+impl Tally {
     /// Nanoseconds since the run began.
     pub fn elapsed_ns(&self) -> u64 {
-        self.began.elapsed().as_nanos() as u64
+        self.began.0.elapsed().as_nanos() as u64
     }
 
     /// Counts a fault.
@@ -138,7 +123,7 @@ impl Tally {
 
     /// Whether a fault was in progress at any moment since then.
     pub fn had_fault_since(&self, start: Start) -> bool {
-        let began_ns = (start.at - self.began).as_nanos() as u64;
+        let began_ns = (start.at - self.began.0).as_nanos() as u64;
         self.faults_open.load(SeqCst) > 0 || self.fault_ended_ns.load(SeqCst) >= began_ns
     }
 
@@ -188,7 +173,7 @@ impl Tally {
     fn say(&self, message: String) {
         let mut messages = lock(&self.messages);
         if messages.len() < MESSAGES_MAX {
-            let at_s = self.began.elapsed().as_secs_f64();
+            let at_s = self.began.0.elapsed().as_secs_f64();
             let during = self.now();
             messages.push(format!("{at_s:.3} s, {during}: {message}"));
         }
@@ -226,7 +211,7 @@ mod tests {
 
     #[test]
     fn errors_count_only_while_no_fault_explains_them() {
-        let tally = Tally::new();
+        let tally = Tally::default();
         let before = tally.start();
         tally.open_fault();
         tally.failed(before, String::new);

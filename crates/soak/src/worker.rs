@@ -16,7 +16,7 @@ const RECONNECT_DEADLINE: Duration = Duration::from_secs(90);
 const LEAVES_ONE_IN: u32 = 250;
 
 /// A volume, as all its clients share it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Volume {
     /// Its name.
     pub name: String,

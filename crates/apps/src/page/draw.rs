@@ -39,9 +39,8 @@ pub fn chart(title: &str, x_label: &str, y_label: &str, places: Vec<String>) -> 
         x_label: x_label.into(),
         y_label: y_label.into(),
         places,
-        series: Vec::new(),
-        shape: Shape::Bars,
         is_logarithmic: true,
+        ..Chart::default()
     }
 }
 

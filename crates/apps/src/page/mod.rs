@@ -8,7 +8,7 @@ use forebay_harness::{Chart, Page, Row, Section, Table};
 
 use crate::context::Context;
 use crate::headline;
-use crate::page::draw::{by_place, chart};
+use crate::page::draw::{PLACES, by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
 
@@ -57,15 +57,14 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
         sections.push(Section {
             heading: "What was left out, or failed".into(),
             paragraphs: complaints.to_vec(),
-            charts: Vec::new(),
-            tables: Vec::new(),
+            ..Section::default()
         });
     }
     Page {
         title: "Programs that sync, on files that Forebay buffers".into(),
         lead,
         sections,
-        attachments: Vec::new(),
+        ..Page::default()
     }
 }
 
@@ -74,20 +73,22 @@ fn section(heading: &str, paragraph: &str, charts: Vec<Option<Chart>>) -> Sectio
         heading: heading.into(),
         paragraphs: vec![paragraph.into()],
         charts: charts.into_iter().flatten().collect(),
-        tables: Vec::new(),
+        ..Section::default()
     }
 }
 
 fn programs(results: &Results) -> Section {
-    let measured = || {
-        PROGRAMS
+    let is_measured = |(name, _): &(&str, &str)| {
+        PLACES
             .iter()
-            .filter(|(name, _)| results.metric(name).is_some())
+            .any(|place| results.median(name, *place).is_some())
     };
-    let names: Vec<String> = measured().map(|(name, _)| (*name).into()).collect();
-    let titles: Vec<String> = measured().map(|(_, title)| (*title).into()).collect();
-    let median = |name: &str, place| results.metric(name)?.median(place);
-    let ratio = |name: &str, place| results.metric(name)?.ratio(place, Place::Tmpfs);
+    let measured = PROGRAMS.into_iter().filter(is_measured);
+    let (names, titles): (Vec<String>, Vec<String>) = measured
+        .map(|(name, title)| (name.to_owned(), title.to_owned()))
+        .unzip();
+    let median = |name: &str, place| results.median(name, place);
+    let ratio = |name: &str, place| results.ratio(name, place, Place::Tmpfs);
     let share = chart(
         "Speed as a multiple of tmpfs",
         "program",
@@ -108,7 +109,7 @@ fn programs(results: &Results) -> Section {
 }
 
 fn workloads(results: &Results) -> Vec<Section> {
-    let median = |name: &str, place| results.metric(name)?.median(place);
+    let median = |name: &str, place| results.median(name, place);
     let charts = STORES.map(|(store, title)| {
         let names: Vec<String> = "abcdef"
             .chars()
@@ -127,7 +128,7 @@ fn workloads(results: &Results) -> Vec<Section> {
 }
 
 fn streams(results: &Results) -> Section {
-    let median = |name: &str, place| results.metric(name)?.median(place);
+    let median = |name: &str, place| results.median(name, place);
     let bar = |name: &str, title: &str, piece: &str, unit: &str| {
         let empty = chart(title, "pieces", unit, vec![piece.into()]);
         by_place(empty, &[name.to_owned()], median)
@@ -149,12 +150,11 @@ fn streams(results: &Results) -> Section {
 }
 
 fn asked(rows: &[Row]) -> Section {
-    let table = headline::table(rows);
+    let caption = "The numbers that have a bar".into();
     Section {
         heading: "What is asked for".into(),
-        paragraphs: Vec::new(),
-        charts: Vec::new(),
-        tables: vec![("The numbers that have a bar".into(), table)],
+        tables: vec![(caption, headline::table(rows))],
+        ..Section::default()
     }
 }
 
@@ -163,12 +163,11 @@ fn all(rows: &[Row]) -> Section {
     let table = Table {
         columns: vec!["name".into(), "value".into()],
         rows: rows.iter().map(row).collect(),
-        remarks: Vec::new(),
+        ..Table::default()
     };
     Section {
         heading: "All numbers".into(),
-        paragraphs: Vec::new(),
-        charts: Vec::new(),
         tables: vec![("As in report.json".into(), table)],
+        ..Section::default()
     }
 }

@@ -32,8 +32,8 @@ pub fn sections(results: &Results, context: &Context) -> Vec<Section> {
 fn sharded(results: &Results, counts: &[usize]) -> Section {
     let charts = STORES.map(|(store, title)| {
         let names = names(counts, |count| format!("ycsb_{store}_a_shards{count}"));
-        by_count(title, "databases", "operations/s", counts)
-            .and_then(|empty| by_place(empty, &names, |name, place| rate(results, name, place)))
+        let empty = by_count(title, "databases", "operations/s", counts);
+        by_place(empty, &names, |name, place| results.median(name, place))
     });
     section(
         "Several databases at once",
@@ -72,11 +72,9 @@ fn speeds(results: &Results, counts: &[usize]) -> Section {
             let title = format!("Writes of {unit_title} {pattern_title}");
             let names = names(counts, |count| format!("{pattern}_{unit}_threads{count}"));
             let mebibytes =
-                |name: &str, place| Some(rate(results, name, place)? * bytes / f64::from(1 << 20));
-            charts.push(
-                by_count(&title, "threads", "MiB/s", counts)
-                    .and_then(|empty| by_place(empty, &names, mebibytes)),
-            );
+                |name: &str, place| Some(results.median(name, place)? * bytes / f64::from(1 << 20));
+            let empty = by_count(&title, "threads", "MiB/s", counts);
+            charts.push(by_place(empty, &names, mebibytes));
         }
     }
     section(
@@ -111,7 +109,7 @@ fn times(results: &Results, counts: &[usize]) -> Section {
     let charts = ends(counts).into_iter().map(|count| {
         let has_any = |place: &Place| {
             let name = format!("append_256b_threads{count}_user");
-            rate(results, &name, *place).is_some()
+            results.median(&name, *place).is_some()
         };
         let places: Vec<Place> = PLACES.into_iter().filter(has_any).collect();
         let threads = if count == 1 { "thread" } else { "threads" };
@@ -128,7 +126,7 @@ fn times(results: &Results, counts: &[usize]) -> Section {
         ];
         let series = parts.map(|(part, title)| {
             let name = format!("append_256b_threads{count}_{part}");
-            let values = places.iter().map(|place| rate(results, &name, *place));
+            let values = places.iter().map(|place| results.median(&name, *place));
             Series {
                 name: title.into(),
                 values: values.collect(),
@@ -154,20 +152,17 @@ fn ends(counts: &[usize]) -> Vec<usize> {
     ends
 }
 
-fn rate(results: &Results, name: &str, place: Place) -> Option<f64> {
-    results.metric(name)?.median(place)
-}
-
 fn names(counts: &[usize], name: impl Fn(usize) -> String) -> Vec<String> {
     counts.iter().map(|count| name(*count)).collect()
 }
 
 /// Lines from one to the most.
-fn by_count(title: &str, x_label: &str, y_label: &str, counts: &[usize]) -> Option<Chart> {
+fn by_count(title: &str, x_label: &str, y_label: &str, counts: &[usize]) -> Chart {
     let places = counts.iter().map(usize::to_string).collect();
-    let mut chart = chart(title, x_label, y_label, places);
-    chart.shape = Shape::Lines;
-    Some(chart)
+    Chart {
+        shape: Shape::Lines,
+        ..chart(title, x_label, y_label, places)
+    }
 }
 
 /// A chart for each name with its title, and a table with what charts do not show: the slowest.

@@ -11,13 +11,12 @@ use forebay::{Region, Volume};
 use forebay_pmem::Kernel;
 
 use super::{Bench, kernels};
-use crate::Result;
-use crate::contest::{self, Contender, Outcome};
+use crate::contest::{Contender, Outcome};
 use crate::nvml::{BlkPool, ObjPool, Pmem, PmemFile};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
-use crate::report::Row;
 use crate::scratch::ScratchFile;
+use forebay_harness::{Result, Row};
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 64;
@@ -213,17 +212,6 @@ fn raw_rate(outcome: &Outcome) -> Option<f64> {
     outcome.rate(outcome.fastest(&[STREAM, PMEM])?)
 }
 
-fn say_rates(bench: &Bench, what: &str, outcome: &Outcome) {
-    let forced = kernels::forced().map(Kernel::name);
-    let names = [OURS, OURS_CALL, STREAM, PMEM, PMEM_FILE, BLK, OBJ];
-    for name in names.into_iter().chain(forced) {
-        if let Some(rate) = outcome.rate(name) {
-            bench.say(&format!("  {what}, {name}: {:.3} M blocks/s", rate / 1e6));
-        }
-    }
-    bench.say_share(outcome);
-}
-
 /// One block a transaction.
 pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.scratch.file("pool");
@@ -237,7 +225,7 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
         }
     }
     let (outcome, note) = with_raw(bench, |raw| {
-        let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+        let outcome = bench.contest("1 x 4 KiB", 1, |_| {
             let blocks = || Blocks::new(5, 0, pool.blocks);
             let mut contenders = vec![
                 ours::<1>(OURS, &pool.volume, blocks(), 5),
@@ -250,7 +238,6 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
         });
         Ok((outcome?, note(&file, raw)))
     })?;
-    say_rates(bench, "1 x 4 KiB", &outcome);
     let mut rows = vec![
         Row::new("commit_1x4k_vs_raw", vs_raw(&outcome), "ratio"),
         Row::new("write_1x4k_vs_raw", call_vs_raw(&outcome), "ratio"),
@@ -295,7 +282,7 @@ pub fn sixteen_blocks(bench: &Bench) -> Result<Vec<Row>> {
         ObjPool::create(obj_file.path(), bench.pool_bytes, object_bytes),
     );
     let (outcome, note) = with_raw(bench, |raw| {
-        let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+        let outcome = bench.contest("16 x 4 KiB", 1, |_| {
             let blocks = || Blocks::new(8, 0, pool.blocks);
             let mut contenders = vec![ours::<GROUP>(OURS, &pool.volume, blocks(), 8)];
             contenders.extend(ours_forced::<GROUP>(&pool.volume, blocks, 8));
@@ -306,7 +293,6 @@ pub fn sixteen_blocks(bench: &Bench) -> Result<Vec<Row>> {
         });
         Ok((outcome?, note(&file, raw)))
     })?;
-    say_rates(bench, "16 x 4 KiB", &outcome);
     let name = "commit_16x4k_vs_raw";
     let mut rows = vec![Row::new(name, vs_raw(&outcome), "ratio")];
     rows.extend(forced_rows(name, &outcome));
@@ -348,7 +334,7 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
     let pool = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
     let share = pool.blocks / THREADS as u64;
     let (outcome, note) = with_raw(bench, |raw| {
-        let outcome = contest::run(THREADS, bench.pace, &bench.progress, &|thread| {
+        let outcome = bench.contest("2 threads x 1 x 4 KiB", THREADS, |thread| {
             let (thread, seed) = (thread as u64, 11 + thread as u64);
             let blocks = |seed| Blocks::new(seed, thread * share, share);
             let mut contenders = vec![
@@ -361,7 +347,6 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
         });
         Ok((outcome?, note(&file, raw)))
     })?;
-    say_rates(bench, "2 threads x 1 x 4 KiB", &outcome);
     let (name, call) = (
         "commit_2threads_vs_raw_2threads",
         "write_2threads_vs_raw_2threads",

@@ -3,11 +3,10 @@
 use forebay_pmem::EmulatedMedia;
 
 use super::Bench;
-use crate::Result;
-use crate::contest::{self, Contender};
+use crate::contest::Contender;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, CachedPool};
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 64;
@@ -36,13 +35,12 @@ fn look(cached: &CachedPool, on: bool) {
 pub fn nothing_to_find(bench: &Bench) -> Result<Vec<Row>> {
     let file = bench.scratch.file("pool");
     let cached = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
-    let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+    let outcome = bench.contest("unlike blocks", 1, |_| {
         vec![
             unlike_writes(&cached, LOOKING, 5),
             unlike_writes(&cached, BLIND, 6),
         ]
     })?;
-    bench.say_share(&outcome);
     let totals = cached.pool.stats().totals;
     if totals.blocks_shared + totals.blocks_packed + totals.deltas_found > totals.commits / 1000 {
         return Err(format!("something was found where nothing is: {totals:?}").into());
@@ -98,13 +96,12 @@ pub fn few_lines_change(bench: &Bench) -> Result<Vec<Row>> {
         options.runtime.region.media = media;
         let cached = pools::half_full(&options)?;
         assert!(cached.blocks * BLOCK_BYTES as u64 > 2 * TABLE_BLOCKS);
-        let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+        let outcome = bench.contest(row, 1, |_| {
             vec![
                 table_writes(&cached, LOOKING, 7),
                 table_writes(&cached, BLIND, 8),
             ]
         })?;
-        bench.say_share(&outcome);
         rows.push(Row::new(row, outcome.ratio(LOOKING, BLIND), "ratio"));
     }
     Ok(rows)

@@ -3,11 +3,10 @@
 use forebay::{Backing, Pool};
 
 use super::Bench;
-use crate::Result;
 use crate::allocator::held_bytes;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 
 /// Blocks of a full pool, per mille of its slots: reclaim keeps the others free.
 pub const FULL_PER_MILLE: u64 = 970;

@@ -12,11 +12,10 @@ use forebay::Region;
 use forebay_pmem::Kernel;
 
 use super::{Bench, reads};
-use crate::Result;
-use crate::contest::{self, Contender, Outcome, Pace};
+use crate::contest::{Contender, Outcome, Pace};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 
 const BATCH: u64 = 64;
 
@@ -60,19 +59,16 @@ pub fn of_all(bench: &Bench) -> Result<Vec<Row>> {
         ..bench.pace
     };
     let supported = || Kernel::ORDER.into_iter().filter(|one| one.is_supported());
-    let streams = contest::run(1, pace, &bench.progress, &|_| {
+    let streams = bench.contest_at(pace, "stream with CRC", 1, |_| {
         let mut contenders = vec![stream(&region, None)];
         contenders.extend(supported().map(|kernel| stream(&region, Some(kernel))));
         contenders
     })?;
-    let reads = contest::run(1, pace, &bench.progress, &|_| {
+    let reads = bench.contest_at(pace, "read with CRC", 1, |_| {
         let mut contenders = vec![reads::copy_out(&region, blocks, 93)];
         contenders.extend(supported().map(|kernel| read(&region, kernel)));
         contenders
     })?;
-    say(bench, "stream with CRC", STREAM, &streams);
-    say(bench, "read with CRC", MEMCPY, &reads);
-    bench.say_share(&streams);
     let mut rows = rows_of("stream_crc_vs_stream", &Kernel::ORDER, |kernel| {
         streams.ratio(kernel.name(), STREAM)
     });
@@ -132,13 +128,4 @@ fn order(outcome: &Outcome) -> Option<f64> {
             later.filter_map(move |later| outcome.ratio(earlier.name(), later.name()))
         });
     pairs.reduce(f64::min)
-}
-
-fn say(bench: &Bench, what: &str, reference: &'static str, outcome: &Outcome) {
-    let names = Kernel::ORDER.into_iter().map(Kernel::name);
-    for name in std::iter::once(reference).chain(names) {
-        if let Some(rate) = outcome.rate(name) {
-            bench.say(&format!("  {what}, {name}: {:.1} ns", 1e9 / rate));
-        }
-    }
 }

@@ -7,11 +7,10 @@ use forebay::Region;
 use forebay_pmem::Kernel;
 
 use super::Bench;
-use crate::Result;
-use crate::contest::{self, Contender};
+use crate::contest::Contender;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 
 const BATCH: u64 = 64;
 const LINE_BYTES: u64 = 64;
@@ -90,7 +89,7 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
             },
         ),
     ];
-    let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+    let outcome = bench.contest("1 x 4 KiB", 1, |_| {
         let mut contenders: Vec<Contender> = steps
             .iter()
             .map(|(name, parts)| step(name, &raw, *parts))
@@ -106,11 +105,9 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
         contenders
     })?;
     for (name, _) in steps.iter().chain([&("forebay", copy)]) {
-        let ns = outcome.rate(name).map_or(0.0, |rate| 1e9 / rate);
         let ratio = outcome.ratio(name, steps[0].0).unwrap_or(0.0);
-        bench.say(&format!("  {name:<36} {ns:>7.1} ns  {ratio:.3} x raw"));
+        bench.say(&format!("  {name:<36} {ratio:.3} x raw"));
     }
-    bench.say_share(&outcome);
     Ok(Vec::new())
 }
 

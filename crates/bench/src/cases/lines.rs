@@ -7,10 +7,9 @@ use std::time::Instant;
 use forebay::{Backing, Counters, Pool, PoolOptions};
 
 use super::Bench;
-use crate::Result;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, CachedPool, commit_one};
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 
 /// Checkpoints that fall into a window by themselves.
 const CHECKPOINTS_MIN: u64 = 10;

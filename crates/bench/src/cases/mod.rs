@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 
-use crate::Result;
-use crate::contest::{Outcome, Pace};
-use crate::report::Row;
+use forebay_harness::Bar::{self, AtLeast, AtLeastGoal, AtMost, AtMostGoal, Reported};
+use forebay_harness::{Result, Row, bars};
+
+use crate::contest::{self, Contender, Outcome, Pace};
 use crate::scratch::Scratch;
 
 /// A slice that had a processor for less than this share of its time is no good measure of it.
@@ -50,137 +51,184 @@ impl Bench {
         self.progress.suspend(|| eprintln!("{text}"));
     }
 
-    /// Says where other processes had the processors, so that such rates are read with care.
-    fn say_share(&self, outcome: &Outcome) {
+    /// Runs the contenders that `prepare` makes for each thread, and says how fast each was, and where other
+    /// processes had the processors, so that such rates are read with care.
+    fn contest<'a>(
+        &self,
+        what: &str,
+        threads: usize,
+        prepare: impl Fn(usize) -> Vec<Contender<'a>> + Sync,
+    ) -> Result<Outcome> {
+        self.contest_at(self.pace, what, threads, prepare)
+    }
+
+    /// The same in slices of its own.
+    fn contest_at<'a>(
+        &self,
+        pace: Pace,
+        what: &str,
+        threads: usize,
+        prepare: impl Fn(usize) -> Vec<Contender<'a>> + Sync,
+    ) -> Result<Outcome> {
+        let outcome = contest::run(threads, pace, &self.progress, &prepare)?;
+        for (name, rate) in outcome.medians() {
+            let ns = 1e9 / rate;
+            self.say(&format!("  {what}, {name}: {rate:.0}/s, {ns:.1} ns each"));
+        }
         if outcome.processor_share < BUSY_SHARE {
             self.say(&format!(
                 "  note: the machine is busy; slices had a processor for {:.0} % of their time",
                 outcome.processor_share * 100.0
             ));
         }
+        Ok(outcome)
     }
+}
+
+/// What is asked of a row.
+pub fn bar_of(name: &str) -> Option<Bar> {
+    let mut all = CASES.iter().flat_map(|case| case.rows);
+    all.find(|(known, _)| *known == name).map(|(_, bar)| *bar)
+}
+
+/// The rows as lines: those of which something is asked first.
+pub fn table(rows: &[Row]) -> String {
+    let (asked, others): (Vec<&Row>, Vec<&Row>) =
+        rows.iter().partition(|row| bar_of(&row.name).is_some());
+    let all = asked.into_iter().chain(others);
+    all.map(|row| bars::line(&row.name, Some(row), bar_of(&row.name)))
+        .collect()
 }
 
 /// A case: the rows it yields, and how.
 pub struct Case {
-    /// Names of its rows that have a bar; `--case` takes any of them.
-    pub rows: &'static [&'static str],
+    /// Names of rows that are looked at, and what is asked of them; `--case` takes any of the names.
+    pub rows: &'static [(&'static str, Bar)],
     /// Measures them.
     pub run: fn(&Bench) -> Result<Vec<Row>>,
 }
 
 /// Cases that run only by name: they explain, and yield no row of the report.
 pub const EXPLANATIONS: &[Case] = &[Case {
-    rows: &["commit_1x4k_ladder"],
+    rows: &[("commit_1x4k_ladder", Reported)],
     run: ladder::one_block,
 }];
 
 /// All other cases, in the order of the report.
 pub const CASES: &[Case] = &[
     Case {
-        rows: &["commit_1x4k_fences", "commit_1x4k_lines"],
+        rows: &[
+            ("commit_1x4k_fences", AtMost(1.1)),
+            ("commit_1x4k_lines", AtMost(66.5)),
+        ],
         run: lines::one_block,
     },
     Case {
-        rows: &["commit_16x4k_lines_per_block"],
+        rows: &[("commit_16x4k_lines_per_block", AtMost(65.4))],
         run: lines::sixteen_blocks,
     },
     Case {
-        rows: &["delta_256b_lines"],
+        rows: &[("delta_256b_lines", AtMost(11.0))],
         run: lines::delta,
     },
     Case {
-        rows: &["insert_evict_lines"],
+        rows: &[("insert_evict_lines", AtMost(67.5))],
         run: lines::insert_evict,
     },
     Case {
         rows: &[
-            "stream_crc_vs_stream_avx2",
-            "read_crc_vs_memcpy_avx2",
-            "kernel_order_stream",
-            "kernel_order_read",
+            ("stream_crc_vs_stream_avx2", AtLeast(0.88)),
+            ("read_crc_vs_memcpy_avx2", AtLeast(0.75)),
+            ("kernel_order_stream", AtLeast(0.97)),
+            ("kernel_order_read", AtLeast(0.97)),
         ],
         run: kernels::of_all,
     },
     Case {
         rows: &[
-            "commit_1x4k_vs_raw",
-            "commit_1x4k_vs_raw_avx2",
-            "commit_1x4k_vs_libpmemblk",
+            ("commit_1x4k_vs_raw", AtLeastGoal(0.60, 0.75)),
+            ("commit_1x4k_vs_raw_avx2", AtLeast(0.40)),
+            ("commit_1x4k_vs_libpmemblk", AtLeast(1.8)),
         ],
         run: commits::one_block,
     },
     Case {
         rows: &[
-            "commit_16x4k_vs_raw",
-            "commit_16x4k_vs_raw_avx2",
-            "commit_16x4k_vs_libpmemobj",
+            ("commit_16x4k_vs_raw", AtLeastGoal(0.78, 0.88)),
+            ("commit_16x4k_vs_raw_avx2", AtLeast(0.55)),
+            ("commit_16x4k_vs_libpmemobj", AtLeast(5.0)),
         ],
         run: commits::sixteen_blocks,
     },
     Case {
         rows: &[
-            "commit_2threads_vs_raw_2threads",
-            "commit_2threads_vs_raw_2threads_avx2",
+            ("commit_2threads_vs_raw_2threads", AtLeast(0.60)),
+            ("commit_2threads_vs_raw_2threads_avx2", AtLeast(0.30)),
         ],
         run: commits::two_threads,
     },
     Case {
         rows: &[
-            "read_hit_4k_vs_memcpy",
-            "read_hit_4k_unverified_vs_memcpy",
-            "read_hit_4k_vs_memcpy_avx2",
+            ("read_hit_4k_vs_memcpy", AtLeastGoal(0.62, 0.75)),
+            ("read_hit_4k_unverified_vs_memcpy", AtLeast(0.80)),
+            ("read_hit_4k_vs_memcpy_avx2", AtLeast(0.57)),
         ],
         run: reads::hits,
     },
     Case {
         rows: &[
-            "duplicate_lookup_cost",
-            "duplicate_lookup_dram_bytes_per_mib",
+            ("duplicate_lookup_cost", Reported),
+            ("duplicate_lookup_dram_bytes_per_mib", Reported),
         ],
         run: content::nothing_to_find,
     },
     Case {
-        rows: &["compare_gain_dram", "compare_gain_pcm"],
+        rows: &[
+            ("compare_gain_dram", Reported),
+            ("compare_gain_pcm", Reported),
+        ],
         run: content::few_lines_change,
     },
     Case {
-        rows: &["queue_vs_array_queue", "queue_2threads_vs_array_queue"],
+        rows: &[
+            ("queue_vs_array_queue", Reported),
+            ("queue_2threads_vs_array_queue", Reported),
+        ],
         run: queue::against_array_queue,
     },
     Case {
-        rows: &["dram_bytes_per_block"],
+        rows: &[("dram_bytes_per_block", AtMostGoal(40.0, 24.0))],
         run: dram::per_block,
     },
     Case {
-        rows: &["recovery_ms_per_gib"],
+        rows: &[("recovery_ms_per_gib", AtMost(60.0))],
         run: recovery::after_sigkill,
     },
     Case {
         rows: &[
-            "page_pool_pages_per_commit",
-            "page_pool_pages_per_commit_reopened",
+            ("page_pool_pages_per_commit", AtMost(10.0)),
+            ("page_pool_pages_per_commit_reopened", AtMost(6.0)),
         ],
         run: page_pool::pages,
     },
     Case {
-        rows: &["page_pool_commit_vs_bare"],
+        rows: &[("page_pool_commit_vs_bare", AtLeast(0.5))],
         run: page_pool::against_bare,
     },
     Case {
-        rows: &["page_pool_cold_open_ms_per_gib"],
+        rows: &[("page_pool_cold_open_ms_per_gib", Reported)],
         run: page_pool::cold_open,
     },
     Case {
-        rows: &["replacement_hit_ratio_vs_lru"],
+        rows: &[("replacement_hit_ratio_vs_lru", AtLeast(1.0))],
         run: replacement::against_lru,
     },
     Case {
         rows: &[
-            "nbd_read_qd1_vs_qsd",
-            "nbd_read_qd32_vs_qsd",
-            "nbd_write_qd1_vs_qsd",
-            "nbd_write_qd32_vs_qsd",
+            ("nbd_read_qd1_vs_qsd", AtLeast(1.0)),
+            ("nbd_read_qd32_vs_qsd", AtLeast(1.0)),
+            ("nbd_write_qd1_vs_qsd", AtLeast(1.0)),
+            ("nbd_write_qd32_vs_qsd", AtLeast(1.0)),
         ],
         run: nbd::against_qemu,
     },

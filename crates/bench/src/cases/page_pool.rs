@@ -11,16 +11,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use forebay::{Backing, MediaKind, MemoryStore, Pool, PoolOptions, Region, RegionOptions, Volume};
-use forebay_harness::median;
+use forebay_harness::{Result, Row, median};
 use rustix::fs::Advice;
 
 use super::Bench;
 use super::dram::FULL_PER_MILLE;
-use crate::Result;
-use crate::contest::{self, Contender};
+use crate::contest::Contender;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
-use crate::report::Row;
 
 /// Commits for each repeat, of all of which the median is reported.
 const COMMITS: usize = 200;
@@ -130,17 +128,12 @@ pub fn against_bare(bench: &Bench) -> Result<Vec<Row>> {
     );
     let pool = pools::half_full(&pools::options(file.path(), bench.pool_bytes))?;
     let bare = prefilled(bare.path(), bench.pool_bytes)?;
-    let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+    let outcome = bench.contest("1 x 4 KiB", 1, |_| {
         vec![
             commits(&pool.volume, Blocks::new(83, 0, pool.blocks)),
             writes(&bare, bench.pool_bytes / BLOCK_BYTES as u64),
         ]
     })?;
-    for name in [OURS, BARE] {
-        if let Some(rate) = outcome.rate(name) {
-            bench.say(&format!("  {name}: {rate:.0}/s"));
-        }
-    }
     Ok(vec![
         Row::new(
             ROWS[0],

@@ -7,9 +7,8 @@ use crossbeam_queue::ArrayQueue;
 use forebay::testing::Queue;
 
 use super::Bench;
-use crate::Result;
-use crate::contest::{self, Contender};
-use crate::report::Row;
+use crate::contest::Contender;
+use forebay_harness::{Result, Row};
 
 /// What a queue of a small pool's groups holds.
 const CAPACITY: usize = 4096;
@@ -25,7 +24,7 @@ pub fn against_array_queue(bench: &Bench) -> Result<Vec<Row>> {
     ] {
         let ours = Queue::with_capacity(CAPACITY);
         let theirs = ArrayQueue::new(CAPACITY);
-        let outcome = contest::run(threads, bench.pace, &bench.progress, &|_| {
+        let outcome = bench.contest(name, threads, |_| {
             vec![
                 contender("ours", |value| ours.try_push(value), || ours.try_pop()),
                 contender(
@@ -35,14 +34,6 @@ pub fn against_array_queue(bench: &Bench) -> Result<Vec<Row>> {
                 ),
             ]
         })?;
-        for queue in ["ours", "theirs"] {
-            let rate = outcome.rate(queue).unwrap_or(0.0);
-            bench.say(&format!(
-                "  push and pop, {threads} threads, {queue}: {:.1} M/s",
-                rate / 1e6
-            ));
-        }
-        bench.say_share(&outcome);
         rows.push(Row::new(name, outcome.ratio("ours", "theirs"), "ratio"));
     }
     Ok(rows)

@@ -6,14 +6,12 @@
 use std::hint::black_box;
 
 use forebay::{Region, VerifyPolicy};
-use forebay_pmem::Kernel;
 
 use super::{Bench, kernels};
-use crate::Result;
-use crate::contest::{self, Contender};
+use crate::contest::Contender;
 use crate::payload::{BLOCK_BYTES, Blocks};
 use crate::pools;
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 
 const BATCH: u64 = 64;
 
@@ -37,7 +35,7 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
             Ok(BATCH)
         })
     };
-    let outcome = contest::run(1, bench.pace, &bench.progress, &|_| {
+    let outcome = bench.contest("read 4 KiB", 1, |_| {
         let mut contenders = vec![
             read("verified", VerifyPolicy::Always, 31),
             read("unverified", VerifyPolicy::Never, 32),
@@ -54,15 +52,6 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
     if misses > 0 {
         return Err(format!("{misses} reads missed, though every block is cached").into());
     }
-    let forced = kernels::forced().map(Kernel::name);
-    for name in ["verified", "unverified", "memcpy"]
-        .into_iter()
-        .chain(forced)
-    {
-        let rate = outcome.rate(name).unwrap_or(0.0);
-        bench.say(&format!("  read 4 KiB, {name}: {:.3} M/s", rate / 1e6));
-    }
-    bench.say_share(&outcome);
     let vs_memcpy = |name: &str| outcome.ratio(name, "memcpy");
     let name = "read_hit_4k_vs_memcpy";
     let unverified = "read_hit_4k_unverified_vs_memcpy";

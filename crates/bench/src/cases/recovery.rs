@@ -1,22 +1,19 @@
 //! Opening a pool whose process was killed while it committed.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use forebay::{Backing, Pool};
-use forebay_harness::median;
+use forebay_harness::{Daemon, Result, Row, median};
 
 use super::Bench;
 use super::dram::FULL_PER_MILLE;
-use crate::Result;
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
-use crate::report::Row;
 
-/// What the child says when the pool is full.
-const READY: &str = "full";
+/// How long it may take until the pool is full.
+const FILL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Commits for so long after the pool is full, so that the log is anywhere between empty and full.
 const COMMIT_FOR: Duration = Duration::from_millis(300);
@@ -29,7 +26,7 @@ pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
     for repeat in 0..bench.repeats {
         bench.progress.set_position(repeat as u64);
         let file = bench.scratch.file("pool");
-        kill_one(file.path(), bytes)?;
+        kill_one(bench, file.path(), bytes)?;
         let mut options = pools::options(file.path(), bytes).runtime;
         options.dirty_high_per_mille = 1000;
         options.dirty_low_per_mille = 1000;
@@ -54,27 +51,12 @@ pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
     )])
 }
 
-fn kill_one(path: &Path, bytes: u64) -> Result<()> {
-    let mut child = Command::new(std::env::current_exe()?)
-        .arg("victim")
-        .arg(path)
-        .arg(bytes.to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let output = child.stdout.take().ok_or("the child has no output")?;
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line)?;
-    let is_ready = line.trim() == READY;
-    if is_ready {
-        std::thread::sleep(COMMIT_FOR);
-    }
-    child.kill()?;
-    child.wait()?;
-    if !is_ready {
-        return Err("the process to be killed did not get its pool full".into());
-    }
-    Ok(())
+fn kill_one(bench: &Bench, path: &Path, bytes: u64) -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("victim").arg(path).arg(bytes.to_string());
+    let victim = Daemon::start_ready(&mut command, bench.scratch.file("log").path(), FILL_TIMEOUT)?;
+    forebay_harness::sleep(COMMIT_FOR)?;
+    victim.kill()
 }
 
 /// The process to be killed: fills a pool, says so, and commits until then.
@@ -88,7 +70,7 @@ pub fn victim(path: &Path, bytes: u64) -> Result<()> {
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;
     pools::fill(&volume, blocks)?;
-    println!("{READY}");
+    println!("ready");
     std::thread::scope(|scope| {
         let volume = &volume;
         let commits = |seed| {

@@ -6,8 +6,8 @@ use std::path::Path;
 use libloading::Library;
 
 use super::{c_path, function, last_error, load};
-use crate::Result;
 use crate::payload::BLOCK_BYTES;
+use forebay_harness::Result;
 
 type Handle = *mut c_void;
 

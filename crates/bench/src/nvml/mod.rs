@@ -17,7 +17,7 @@ use std::path::Path;
 
 use libloading::Library;
 
-use crate::Result;
+use forebay_harness::Result;
 
 /// Loads a library, or says what to install.
 fn load(soname: &str, package: &str) -> Result<Library> {

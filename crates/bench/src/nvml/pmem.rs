@@ -6,7 +6,7 @@ use std::path::Path;
 use libloading::Library;
 
 use super::{c_path, function, last_error, load};
-use crate::Result;
+use forebay_harness::Result;
 
 const PMEM_FILE_CREATE: c_int = 1;
 

@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use crate::nbd::Client;
 use crate::test_env::{DISK_BYTES, TestEnv, skips_without_fuse};
+use forebay_harness::nbd::Client;
 
 #[test]
 fn disks_are_attached_and_detached_while_others_are_served() {

@@ -1,7 +1,7 @@
 //! Config files: one pool, several disks and front ends; errors with file, line and key.
 
-use crate::nbd::Client;
 use crate::test_env::TestEnv;
+use forebay_harness::nbd::Client;
 
 fn write(env: &TestEnv, text: &str) {
     std::fs::write(env.path("forebay.toml"), text).unwrap();

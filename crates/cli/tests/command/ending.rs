@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::process::Signal;
 
 use crate::load::{content, load, verify, wait_for};
-use crate::nbd::Client;
 use crate::test_env::{TestEnv, skip, skips_without_fuse};
+use forebay_harness::nbd::Client;
 
 #[test]
 fn sigterm_under_load_drains_and_exits_0_and_nothing_is_lost() {

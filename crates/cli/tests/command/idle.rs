@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::nbd::Client;
 use crate::test_env::TestEnv;
+use forebay_harness::nbd::Client;
 
 /// Wake-ups of all threads that an idle daemon may have in two seconds: its pool looks round once a
 /// second in three threads. At some ten microseconds each, 0.1 % of a CPU would be two hundred.

@@ -2,8 +2,8 @@
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::nbd::Client;
 use crate::test_env::{DISK_BYTES, Daemon, TestEnv};
+use forebay_harness::nbd::Client;
 
 /// Lets the daemon have so many bytes of addresses more than it has, or as many as it likes.
 fn leave_memory(daemon: &Daemon, more: Option<u64>) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::nbd::Client;
 use crate::test_env::TestEnv;
+use forebay_harness::nbd::Client;
 
 /// Writes blocks one after the other, each with its number, until the daemon goes away; says in
 /// `acknowledged` how many were.

@@ -12,7 +12,6 @@ mod marks;
 mod marks_of_files;
 mod mount;
 mod names;
-mod nbd;
 mod ownership;
 mod pages;
 mod pools;

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
-use crate::nbd::Client;
 use crate::test_env::{TestEnv, skip, skips_without_fuse};
+use forebay_harness::nbd::Client;
 
 fn next(manager: &UnixDatagram) -> String {
     let mut buffer = [0; 4096];

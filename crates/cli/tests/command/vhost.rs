@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::nbd::Client;
 use crate::test_env::TestEnv;
+use forebay_harness::nbd::Client;
 
 /// Connects and asks for the features, as every client does first.
 fn connect(socket: &Path) -> UnixStream {

@@ -3,11 +3,12 @@
 use super::table::Table;
 
 /// How the numbers are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// A line for each series.
     Lines,
     /// Bars side by side.
+    #[default]
     Bars,
 }
 
@@ -21,7 +22,7 @@ pub struct Series {
 }
 
 /// One plot.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
     /// What it shows.
     pub title: String,

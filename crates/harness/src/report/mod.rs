@@ -3,6 +3,7 @@
 //!
 //! A file appears whole or not at all: it is written beside its place and renamed.
 
+pub mod bars;
 mod chart;
 mod page;
 pub mod rows;
@@ -10,6 +11,7 @@ mod scale;
 mod svg;
 mod table;
 
+pub use bars::Bar;
 pub use chart::{Chart, Series, Shape};
 pub use page::{Page, Section};
 pub use rows::Row;

@@ -12,7 +12,7 @@ use super::table::Table;
 const STYLE: &str = include_str!("page.css");
 
 /// A plot with its table, or text alone.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Section {
     /// Its heading.
     pub heading: String,
@@ -25,7 +25,7 @@ pub struct Section {
 }
 
 /// The whole report.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Its title.
     pub title: String,

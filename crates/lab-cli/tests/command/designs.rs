@@ -10,8 +10,8 @@ use forebay_serve::{Client, Request, control_path};
 use rustix::process::Signal;
 
 use crate::load::{load, verify, wait_for};
-use crate::nbd;
 use crate::test_env::{DISK_BYTES, Daemon, TestEnv, skips_without_fuse};
+use forebay_harness::nbd;
 
 const DESIGNS: [&str; 4] = ["classic", "ubj", "tinca", "spindle"];
 

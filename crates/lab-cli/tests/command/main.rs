@@ -5,8 +5,6 @@ mod figures;
 #[path = "../../../cli/tests/command/load.rs"]
 mod load;
 mod marks;
-#[path = "../../../cli/tests/command/nbd.rs"]
-mod nbd;
 mod pages;
 #[path = "../../../cli/tests/command/test_env.rs"]
 #[allow(dead_code, reason = "what only the tests of forebay need")]

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use forebay_serve::Request;
 
 use super::{Chaos, ask};
-use crate::nbd_client;
 use crate::place::{GUEST, VOLUMES};
 use crate::verify;
 use crate::worker::Volume;
 use forebay_harness::Result;
+use forebay_harness::nbd;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -58,7 +58,7 @@ impl Chaos<'_> {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        if nbd_client::Client::open(&self.place.nbd(), name).is_ok() {
+        if nbd::Client::open(&self.place.nbd(), name).is_ok() {
             self.tally.error(format!("{name} is detached and opens"));
         }
         let volume = &self.volumes[GUEST];

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Chaos;
-use crate::nbd_client::{Client, READ, TRIM, WRITE};
 use forebay_harness::Result;
+use forebay_harness::nbd::{Client, READ, TRIM, WRITE};
 
 /// A daemon drops a silent client after ten seconds in the handshake.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -5,15 +5,13 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::Result;
+use forebay_harness::Result;
+use forebay_harness::nbd::{self, FLUSH, READ, WRITE};
+
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 
-const REQUEST_MAGIC: u32 = 0x2560_9513;
 const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
 const REPLY_BYTES: usize = 16;
-const READ: u16 = 0;
-const WRITE: u16 = 1;
-const FLUSH: u16 = 3;
 
 /// What every operation is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,23 +38,11 @@ pub struct Client {
 impl Client {
     /// Opens the export called "disk" of the server on `socket`.
     pub fn open(socket: &Path, depth: usize) -> Result<Client> {
-        let mut stream = UnixStream::connect(socket)?;
-        let mut greeting = [0; 18];
-        stream.read_exact(&mut greeting)?;
-        if &greeting[..16] != b"NBDMAGICIHAVEOPT" {
-            return Err("this is no NBD server".into());
-        }
-        let name = b"disk";
-        let mut hello = 3_u32.to_be_bytes().to_vec();
-        hello.extend(b"IHAVEOPT\0\0\0\x01\0\0\0\x04");
-        hello.extend(name);
-        stream.write_all(&hello)?;
-        let mut export = [0; 10];
-        stream.read_exact(&mut export)?;
-        let size_bytes = u64::from_be_bytes(export[..8].try_into()?);
+        let client = nbd::Client::open(socket, "disk")?;
+        let blocks = client.size_bytes / BLOCK_BYTES as u64;
         Ok(Client {
-            stream,
-            blocks: size_bytes / BLOCK_BYTES as u64,
+            stream: client.into_stream()?,
+            blocks,
             outgoing: Vec::new(),
             incoming: vec![0; depth * (REPLY_BYTES + BLOCK_BYTES)],
             start: 0,
@@ -72,11 +58,7 @@ impl Client {
             _ => (block * BLOCK_BYTES as u64, BLOCK_BYTES as u32),
         };
         let out = &mut self.outgoing;
-        out.extend(REQUEST_MAGIC.to_be_bytes());
-        out.extend(u32::from(command).to_be_bytes());
-        out.extend((slot as u64).to_be_bytes());
-        out.extend(offset.to_be_bytes());
-        out.extend(length.to_be_bytes());
+        nbd::Client::push(out, command, 0, slot as u64, offset, length);
     }
 
     /// Does `count` operations on random blocks, as many at a time as the queue is deep.

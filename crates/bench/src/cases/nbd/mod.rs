@@ -6,22 +6,21 @@
 
 mod client;
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use forebay_harness::{Daemon, Result, Row};
 
 use forebay_serve::VolumeDevice;
 use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer};
 
 use self::client::{Client, Work};
 use super::Bench;
-use crate::Result;
-use crate::contest::{self, Clock, Contender, Pace};
+use crate::contest::{Clock, Contender, Pace};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
-use crate::report::Row;
 
 const OURS: &str = "forebay";
 const THEIRS: &str = "qemu-storage-daemon";
@@ -69,24 +68,13 @@ const CONTESTS: [Contest; 4] = [
     ),
 ];
 
-/// A server's process, ended when this is dropped.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It holds nothing that a kill would harm: the scratch folder goes with us.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Reads and writes at queue depths 1 and 32.
 pub fn against_qemu(bench: &Bench) -> Result<Vec<Row>> {
     let (pool, socket) = (bench.scratch.file("pool"), bench.scratch.file("nbd"));
-    let _ours = start_ours(pool.path(), socket.path(), bench.pool_bytes)?;
+    let _ours = start_ours(bench, pool.path(), socket.path())?;
     let blocks = Client::open(socket.path(), 1)?.blocks;
     let (raw, raw_socket) = (bench.scratch.file("raw"), bench.scratch.file("qsd"));
-    let theirs = match start_qemu(raw.path(), raw_socket.path(), blocks) {
+    let theirs = match start_qemu(bench, raw.path(), raw_socket.path(), blocks) {
         Ok(server) => Some(server),
         Err(error) => {
             bench.say(&format!("reference left out: {error}"));
@@ -108,20 +96,14 @@ pub fn against_qemu(bench: &Bench) -> Result<Vec<Row>> {
             clock: Clock::Wall,
             ..bench.pace
         };
-        let outcome = contest::run(1, pace, &bench.progress, &|_| {
+        let what = ratio.trim_end_matches("_vs_qsd");
+        let outcome = bench.contest_at(pace, what, 1, |_| {
             let mut clients = clients.lock().unwrap_or_else(|e| e.into_inner());
             let contenders = clients
                 .drain(..)
                 .map(|(name, client)| contender(name, client, work, depth));
             contenders.collect()
         })?;
-        for name in sides.iter().map(|(name, _)| name) {
-            let rate = outcome.rate(name).unwrap_or(0.0);
-            bench.say(&format!(
-                "  {}, {name}: {rate:.0}/s",
-                ratio.trim_end_matches("_vs_qsd")
-            ));
-        }
         rows.push(Row::new(ratio, outcome.ratio(OURS, THEIRS), "ratio"));
         rows.push(Row::new(our_rate, outcome.rate(OURS), "1/s"));
         rows.push(Row::new(their_rate, outcome.rate(THEIRS), "1/s"));
@@ -144,44 +126,41 @@ fn contender<'a>(
     })
 }
 
-fn start_ours(pool: &Path, socket: &Path, pool_bytes: u64) -> Result<Server> {
-    let child = Command::new(std::env::current_exe()?)
-        .arg("nbd-server")
-        .args([pool, socket])
-        .arg(pool_bytes.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
-    let mut server = Server(child);
-    let output = server.0.stdout.take().ok_or("the server has no output")?;
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line)?;
-    match line.trim() {
-        "serving" => Ok(server),
-        _ => Err("our server ended before it served".into()),
-    }
+fn start_ours(bench: &Bench, pool: &Path, socket: &Path) -> Result<Daemon> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("nbd-server").args([pool, socket]);
+    command.arg(bench.pool_bytes.to_string());
+    Daemon::start_ready(
+        &mut command,
+        bench.scratch.file("log").path(),
+        START_TIMEOUT,
+    )
 }
 
-/// The process that serves a pool until its input ends.
+/// The process that serves a pool until it is ended.
 pub fn serve(pool: &Path, socket: &Path, pool_bytes: u64) -> Result<()> {
+    // It must not outlive a parent that is killed itself.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     let cached = pools::half_full(&pools::options(pool, pool_bytes))?;
     let exports = Arc::new(Exports::new());
     let device = Arc::new(VolumeDevice::new(cached.volume));
     exports.add("disk", "", device)?;
     let address = NbdAddress::Unix(socket.to_path_buf());
     let _server = NbdServer::start(exports, &address, NbdOptions::default())?;
-    println!("serving");
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
+    println!("ready");
+    loop {
+        std::thread::park();
+    }
 }
 
-fn start_qemu(raw: &Path, socket: &Path, blocks: u64) -> Result<Server> {
+fn start_qemu(bench: &Bench, raw: &Path, socket: &Path, blocks: u64) -> Result<Daemon> {
     let mut file = std::fs::File::create(raw)?;
     let mut payload = Payload::new(43);
     for _ in 0..blocks {
         std::io::Write::write_all(&mut file, payload.next())?;
     }
-    let child = Command::new(THEIRS)
+    let mut command = Command::new(THEIRS);
+    command
         .arg("--blockdev")
         .arg(format!(
             "driver=file,node-name=disk,filename={}",
@@ -192,27 +171,13 @@ fn start_qemu(raw: &Path, socket: &Path, blocks: u64) -> Result<Server> {
         .args([
             "--export",
             "type=nbd,id=export,node-name=disk,name=disk,writable=on",
-        ])
-        .stdin(Stdio::null())
-        .spawn()
-        .map_err(|error| format!("{THEIRS}: {error}"))?;
-    let mut server = Server(child);
-    let start = Instant::now();
-    while start.elapsed() < START_TIMEOUT {
-        if let Ok(client) = Client::open(socket, 1) {
-            return match client.blocks == blocks {
-                true => Ok(server),
-                false => {
-                    Err(format!("{THEIRS} exports {} blocks, not {blocks}", client.blocks).into())
-                }
-            };
-        }
-        if server.0.try_wait()?.is_some() {
-            return Err(format!("{THEIRS} ended before it served").into());
-        }
-        std::thread::sleep(Duration::from_millis(20));
+        ]);
+    let mut server = Daemon::start(&mut command, bench.scratch.file("log").path())?;
+    server.wait_until(START_TIMEOUT, || Client::open(socket, 1).is_ok())?;
+    match Client::open(socket, 1)?.blocks {
+        found if found == blocks => Ok(server),
+        found => Err(format!("{THEIRS} exports {found} blocks, not {blocks}").into()),
     }
-    Err(format!("{THEIRS} does not listen on {}", socket.display()).into())
 }
 
 const _: () = assert!(BLOCK_BYTES == 4096, "the rows say 4 KiB");

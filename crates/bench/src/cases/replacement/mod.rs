@@ -5,8 +5,7 @@ mod trace;
 use forebay::ReplacementPolicy;
 
 use super::Bench;
-use crate::Result;
-use crate::report::Row;
+use forebay_harness::{Result, Row};
 use trace::{ScanMix, scan_mixed_trace, simulate_hit_ratio, zipf_trace};
 
 const KEYS: usize = 100_000;

@@ -60,7 +60,8 @@ fn array<const BYTES: usize>(stream: &mut UnixStream) -> io::Result<[u8; BYTES]>
 impl Client {
     /// Opens an export.
     ///
-    /// Errors: no server listens, the server refuses, or what it says is not NBD.
+    /// # Errors
+    /// No server listens, the server refuses, or what it says is not NBD.
     pub fn open(socket: &Path, export: &str) -> io::Result<Client> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -124,11 +125,17 @@ impl Client {
     }
 
     /// Sends.
+    ///
+    /// # Errors
+    /// The connection is gone.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
 
     /// Receives a reply.
+    ///
+    /// # Errors
+    /// The connection is gone, or what comes is none.
     pub fn reply(&mut self) -> io::Result<Reply> {
         let bytes = array::<16>(&mut self.stream)?;
         let word =
@@ -146,6 +153,9 @@ impl Client {
     }
 
     /// Receives the data of a read.
+    ///
+    /// # Errors
+    /// The connection is gone.
     pub fn data(&mut self, length: usize) -> io::Result<Vec<u8>> {
         let mut data = vec![0; length];
         self.stream.read_exact(&mut data)?;
@@ -153,7 +163,49 @@ impl Client {
     }
 
     /// Says that no more requests will come; replies still do.
+    ///
+    /// # Errors
+    /// The connection is gone.
     pub fn finish_sending(&self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)
+    }
+
+    /// The connection, which waits for as long as it takes, for a caller that keeps requests and replies in
+    /// memory of its own.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn into_stream(self) -> io::Result<UnixStream> {
+        self.stream.set_read_timeout(None)?;
+        self.stream.set_write_timeout(None)?;
+        Ok(self.stream)
+    }
+
+    /// Writes, and waits for the reply.
+    ///
+    /// # Errors
+    /// The connection is gone, or the server refuses.
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.ask(WRITE, offset, data.len() as u32, data)
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// As [`Client::write`].
+    pub fn read(&mut self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+        self.ask(READ, offset, length as u32, &[])?;
+        self.data(length)
+    }
+
+    fn ask(&mut self, command: u16, offset: u64, length: u32, data: &[u8]) -> io::Result<()> {
+        let mut request = Vec::new();
+        Client::push(&mut request, command, 0, 0, offset, length);
+        request.extend(data);
+        self.send(&request)?;
+        match self.reply()?.errno {
+            0 => Ok(()),
+            errno => Err(io::Error::from_raw_os_error(errno as i32)),
+        }
     }
 }
