@@ -7,31 +7,22 @@ use tempfile::TempDir;
 
 use forebay_harness::Result;
 
-/// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// How often each place has its turn.
     pub rounds: usize,
-    /// How long a program is measured each time.
     pub seconds: f64,
-    /// How long one pattern of small writes is measured.
     pub write_seconds: f64,
     /// Most bytes that all threads together append to their files.
     pub append_bytes: u64,
-    /// Bytes of a file that is written again and again.
     pub file_bytes: u64,
-    /// Records of a store before its workloads begin.
     pub records: u64,
-    /// Bytes appended past a small pool.
     pub stream_bytes: u64,
-    /// Most threads that write at once.
     pub threads: usize,
     /// Whether this only shows that everything works.
     pub is_quick: bool,
 }
 
 impl Pace {
-    /// The whole, or a short form of it.
     pub fn new(is_quick: bool) -> Pace {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let pick = |quick, whole| if is_quick { quick } else { whole };
@@ -56,24 +47,15 @@ impl Pace {
     }
 }
 
-/// Where things are.
 #[derive(Debug)]
 pub struct Context {
-    /// The command to measure.
     pub forebay: PathBuf,
-    /// The mount that does nothing of its own.
     pub passthrough: PathBuf,
-    /// This program, which is also the one that writes.
     pub own: PathBuf,
-    /// A directory on the disk.
     pub disk: PathBuf,
-    /// A directory in memory.
     pub memory: PathBuf,
-    /// What is made once for all places; in memory.
     pub workshop: TempDir,
-    /// How much is measured.
     pub pace: Pace,
-    /// The bar.
     pub progress: ProgressBar,
 }
 

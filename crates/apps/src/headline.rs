@@ -72,7 +72,6 @@ pub fn table(rows: &[Row]) -> Table {
     }
 }
 
-/// A line for each number that is asked for.
 pub fn summary(rows: &[Row]) -> String {
     let line = |(name, bar): &(&str, Bar)| bars::line(name, row_of(rows, name), Some(*bar));
     BARS.iter().map(line).collect()

@@ -135,18 +135,14 @@ fn prepare(arguments: &Arguments) -> Result<Context> {
 
 struct Run<'a> {
     context: &'a Context,
-    /// What `forebay help` lists.
     commands: String,
     results: Results,
-    /// What was measured once.
     rows: Vec<Row>,
-    /// What was left out, or failed, and why.
     complaints: Vec<String>,
     failures: usize,
 }
 
 impl Run<'_> {
-    /// Says which places cannot be measured here, and why.
     fn leave_out(&mut self) {
         for place in [Place::Passthrough, Place::Mount, Place::Preload] {
             if let Some(what) = place.lacks(&self.commands, &self.context.passthrough) {

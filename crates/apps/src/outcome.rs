@@ -19,10 +19,8 @@ pub fn latency_ns(point: usize) -> f64 {
     10_f64.powf(2.0 + point as f64 / LATENCIES_PER_DECADE as f64)
 }
 
-/// How long operations took.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Of what.
     pub name: String,
     /// The latency that this share of operations did not pass, one for each of [`PERCENTS`].
     pub latencies_ns: Vec<f64>,
@@ -59,17 +57,14 @@ impl Curve {
     }
 }
 
-/// What one measurement gave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Numbers. Those whose unit is per second are rates, and more is better.
     pub rows: Vec<Row>,
-    /// Latencies.
     pub curves: Vec<Curve>,
 }
 
 impl Outcome {
-    /// A single rate.
     pub fn rate(name: &str, per_second: f64, unit: &str) -> Outcome {
         Outcome {
             rows: vec![Row::new(name, per_second, unit)],
@@ -77,7 +72,6 @@ impl Outcome {
         }
     }
 
-    /// Both together.
     pub fn and(mut self, other: Outcome) -> Outcome {
         self.rows.extend(other.rows);
         self.curves.extend(other.curves);

@@ -15,28 +15,22 @@ use crate::worker::Task;
 const START_DEADLINE: Duration = Duration::from_secs(60);
 const TOOL_DEADLINE: Duration = Duration::from_secs(120);
 
-/// Where files lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// The machine's disk.
     Disk,
     /// The same, by a program that never syncs.
     DiskUnsynced,
-    /// Memory.
     Tmpfs,
     /// Memory without any file system: what is written is copied past the processor's cache, and a sync is a
     /// fence.
     Raw,
     /// The disk, behind a mount that does nothing but pass calls through.
     Passthrough,
-    /// The disk, behind `forebay mount`.
     Mount,
-    /// The disk, by a program under `forebay run`.
     Preload,
 }
 
 impl Place {
-    /// As in the names of rows.
     pub fn name(self) -> &'static str {
         match self {
             Place::Disk => "disk",
@@ -49,7 +43,6 @@ impl Place {
         }
     }
 
-    /// As people read it.
     pub fn title(self) -> &'static str {
         match self {
             Place::Disk => "disk",
@@ -62,7 +55,6 @@ impl Place {
         }
     }
 
-    /// Whether its files are seen through FUSE.
     fn is_mounted(self) -> bool {
         matches!(self, Place::Mount | Place::Passthrough)
     }
@@ -93,9 +85,7 @@ impl Place {
 /// A fresh directory in a place, with a fresh pool where it takes one; nothing of it is left afterwards.
 #[derive(Debug)]
 pub struct Session<'a> {
-    /// Where in the run this belongs.
     pub context: &'a Context,
-    /// Which place.
     pub place: Place,
     mount: Option<Daemon>,
     env: TestEnv,
@@ -145,7 +135,6 @@ impl<'a> Session<'a> {
         self.mount.as_ref().map(Daemon::id)
     }
 
-    /// Where the program is to keep its files.
     pub fn data(&self) -> PathBuf {
         match self.place.is_mounted() {
             true => self.env.mount_point(),

@@ -28,7 +28,6 @@ struct Metric {
     values: BTreeMap<Place, BTreeMap<usize, f64>>,
 }
 
-/// Everything measured.
 #[derive(Debug, Default)]
 pub struct Results {
     metrics: Vec<Metric>,
@@ -36,7 +35,6 @@ pub struct Results {
 }
 
 impl Results {
-    /// Adds what was measured in a place in a round.
     pub fn add(&mut self, place: Place, round: usize, outcome: Outcome) {
         for row in outcome.rows {
             let Some(value) = row.value else { continue };

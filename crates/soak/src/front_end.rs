@@ -12,7 +12,6 @@ use crate::requests::{Kind, Request};
 use crate::tally::{Start, Tally};
 use forebay_harness::nbd::{self, Client};
 
-/// What became of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was done; what was read.
@@ -34,21 +33,17 @@ pub enum Departure {
     HalfClosed,
 }
 
-/// Where the front end is.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// A socket and the name of an export.
     Nbd(PathBuf, String),
-    /// The file of a mount.
     Fuse(PathBuf),
 }
 
-/// An open front end.
 #[derive(Debug)]
 pub enum FrontEnd {
     /// Connections to one export; any of them shows the same disk.
     Nbd(Vec<Client>),
-    /// The file of a mount.
     Fuse(File),
 }
 
@@ -79,7 +74,6 @@ impl Address {
         }
     }
 
-    /// How it is called.
     pub fn name(&self) -> String {
         match self {
             Address::Nbd(_, export) => format!("NBD {export}"),
@@ -90,13 +84,9 @@ impl Address {
 
 /// Has the requests done, and says what became of each.
 pub struct Errand<'a> {
-    /// Counts and times them.
     pub tally: &'a Tally,
-    /// What is written.
     pub model: &'a Model,
-    /// What to do.
     pub requests: &'a [Request],
-    /// For messages.
     pub name: &'a str,
 }
 
@@ -107,7 +97,6 @@ impl Errand<'_> {
         });
     }
 
-    /// The requests on the wire.
     fn wire(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (cookie, request) in self.requests.iter().enumerate() {

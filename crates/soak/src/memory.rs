@@ -16,18 +16,13 @@ const MEASURED_S: f64 = 60.0;
 /// The slope looks at all pairs of so many samples.
 const SAMPLES_MAX: usize = 1200;
 
-/// One look at a daemon.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// Which daemon.
     pub generation: u64,
-    /// Seconds since the run began.
     pub at_s: f64,
     /// Resident bytes, anonymous and of files, not shared memory.
     pub rss_bytes: f64,
-    /// Open file descriptors.
     pub descriptors: u64,
-    /// Threads.
     pub threads: u64,
 }
 

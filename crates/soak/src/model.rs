@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use crate::stamp::{self, Found, Origin, SECTOR_BYTES};
 
-/// Bytes of a block of the pool.
 pub const BLOCK_BYTES: u64 = 4096;
 
 /// Each client's run of sectors, then the next client's. The borders lie within blocks, so that two
@@ -21,7 +20,6 @@ const BORDER_SHIFT_BYTES: u64 = 3 * SECTOR_BYTES as u64;
 pub struct Runs {
     /// Size of the volume, a multiple of 2 MiB.
     pub volume_bytes: u64,
-    /// Clients that share it.
     pub clients: u64,
 }
 
@@ -52,9 +50,7 @@ impl Runs {
 /// A change whose end is not known.
 #[derive(Clone, Debug)]
 pub struct Uncertain {
-    /// Its bytes.
     pub bytes: Range<u64>,
-    /// What it makes of them.
     pub version: u32,
     /// Whether it is whole or absent altogether, and not only block by block.
     pub is_whole: bool,
@@ -82,7 +78,6 @@ pub struct Model {
 }
 
 impl Model {
-    /// All zeroes.
     pub fn new(seed: u64, volume: u32, volume_bytes: u64) -> Model {
         Model {
             seed,
@@ -100,7 +95,6 @@ impl Model {
         }
     }
 
-    /// Data of a write.
     pub fn data(&self, bytes: &Range<u64>, version: u32) -> Vec<u8> {
         let mut data = vec![0; (bytes.end - bytes.start) as usize];
         let first = bytes.start / SECTOR_BYTES as u64;

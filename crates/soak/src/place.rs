@@ -9,15 +9,12 @@ use forebay_harness::{Daemon, Result, TestEnv, mount_obstacle};
 
 /// Names of the volumes; the last one comes and goes, the one before is mounted, too.
 pub const VOLUMES: [&str; 4] = ["alpha", "beta", "mounted", "guest"];
-/// Which of them is mounted.
 pub const MOUNTED: usize = 2;
-/// Which of them comes and goes.
 pub const GUEST: usize = 3;
 
 /// Given to the daemon; it is in use by a mount for moments only.
 const SHUTDOWN_DEADLINE_S: u64 = 3;
 
-/// The directory.
 #[derive(Debug)]
 pub struct Place {
     pub env: TestEnv,
@@ -62,22 +59,18 @@ impl Place {
         Ok(std::fs::write(self.env.path("config.toml"), text)?)
     }
 
-    /// The file behind a volume.
     pub fn backing(&self, volume: &str) -> PathBuf {
         self.env.disk().join(volume)
     }
 
-    /// The NBD socket.
     pub fn nbd(&self) -> PathBuf {
         self.env.path("nbd")
     }
 
-    /// The control socket.
     pub fn control(&self) -> PathBuf {
         self.env.path("pool.sock")
     }
 
-    /// All that daemons have logged.
     pub fn log(&self) -> String {
         let bytes = std::fs::read(self.env.log()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

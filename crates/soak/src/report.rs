@@ -11,7 +11,6 @@ fn row(name: impl Into<String>, value: f64, unit: &str) -> Row {
     Row::new(name, value, unit)
 }
 
-/// What a run counted.
 pub fn rows(tally: &Tally, samples: &[Sample], seed: u64) -> Vec<Row> {
     let faults = tally.faults();
     let life = memory::of_longest_life(samples);

@@ -15,22 +15,14 @@ const BATCH_BYTES_MAX: u64 = 2 << 20;
 /// neither side waits for the other to receive.
 const READ_BESIDE_WRITES_BYTES_MAX: u64 = 64 << 10;
 
-/// Kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Reads.
     Read,
-    /// Writes.
     Write,
-    /// Writes, durable on return.
     WriteFua,
-    /// Makes zeroes of it.
     Zero,
-    /// Makes zeroes of it and keeps the room.
     ZeroNoHole,
-    /// Gives it up; it reads as zeroes.
     Trim,
-    /// Asks for everything to be durable.
     Flush,
 }
 
@@ -46,19 +38,15 @@ impl Kind {
     }
 }
 
-/// One request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it does.
     pub kind: Kind,
-    /// Bytes of the volume.
     pub bytes: Range<u64>,
     /// What it makes of them; 0 is zeroes.
     pub version: u32,
 }
 
 impl Request {
-    /// Its length.
     pub fn length(&self) -> u64 {
         self.bytes.end - self.bytes.start
     }
@@ -67,18 +55,14 @@ impl Request {
 /// Draws requests of one client.
 #[derive(Debug)]
 pub struct Choice {
-    /// Where the choices come from.
     pub rng: Rng,
-    /// Which client owns what.
     pub runs: Runs,
-    /// Which client this is.
     pub client: u64,
     /// The last version that was given out.
     pub version: u32,
 }
 
 impl Choice {
-    /// Requests that do not overlap.
     pub fn batch(&mut self) -> Vec<Request> {
         let mut batch: Vec<Request> = Vec::new();
         let is_for_reading = self.rng.u32(..100) < 40;

@@ -10,29 +10,22 @@ pub const SECTOR_BYTES: usize = 512;
 const WORDS: usize = SECTOR_BYTES / 8;
 const MARK: u64 = u64::from_le_bytes(*b"4bsoak01");
 
-/// Where a sector belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The run.
     pub seed: u64,
-    /// Number of the volume.
     pub volume: u32,
-    /// Number of the sector in the volume.
     pub sector: u64,
 }
 
 /// What a sector turned out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// All zeroes.
     Zeroes,
-    /// A whole stamp.
     Stamp(Origin, u32),
     /// Anything else: damaged, or never written by this program.
     Garbage,
 }
 
-/// Writes version `version` of a sector.
 pub fn fill(sector: &mut [u8], origin: Origin, version: u32) {
     if version == 0 {
         sector.fill(0);
@@ -60,7 +53,6 @@ pub fn fill(sector: &mut [u8], origin: Origin, version: u32) {
     }
 }
 
-/// Reads what is in a sector.
 pub fn read(sector: &[u8]) -> Found {
     if sector.iter().all(|byte| *byte == 0) {
         return Found::Zeroes;

@@ -26,7 +26,6 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// The moment a request began.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
     at: Instant,
@@ -39,17 +38,13 @@ pub struct Tally {
     began: Began,
     /// Set when clients are to come to an end.
     pub is_over: AtomicBool,
-    /// Requests that were answered.
     pub operations: AtomicU64,
-    /// Bytes in them.
     pub bytes: AtomicU64,
     /// Sectors that were acknowledged and are not there any more.
     pub lost: AtomicU64,
     /// Sectors with what must not be there.
     pub wrong: AtomicU64,
-    /// Requests that stalled.
     pub stalls: AtomicU64,
-    /// Errors that no fault explains.
     pub errors: AtomicU64,
     /// Errors and broken connections that a fault explains.
     pub errors_expected: AtomicU64,
@@ -57,7 +52,6 @@ pub struct Tally {
     pub resolved: AtomicU64,
     /// The slowest request outside of faults.
     pub slowest_ns: AtomicU64,
-    /// Time that this process got no processor.
     pub starved_ns: AtomicU64,
     /// Daemons started so far.
     pub generation: AtomicU64,
@@ -81,7 +75,6 @@ impl Default for Began {
 }
 
 impl Tally {
-    /// Nanoseconds since the run began.
     pub fn elapsed_ns(&self) -> u64 {
         self.began.0.elapsed().as_nanos() as u64
     }
@@ -92,7 +85,6 @@ impl Tally {
         name.clone_into(&mut lock(&self.now));
     }
 
-    /// Every fault and how often.
     pub fn faults(&self) -> BTreeMap<&'static str, u64> {
         lock(&self.faults).clone()
     }
@@ -107,13 +99,11 @@ impl Tally {
         self.faults_open.fetch_add(1, SeqCst);
     }
 
-    /// The fault is over.
     pub fn close_fault(&self) {
         self.fault_ended_ns.store(self.elapsed_ns(), SeqCst);
         self.faults_open.fetch_sub(1, SeqCst);
     }
 
-    /// The start of a request.
     pub fn start(&self) -> Start {
         Start {
             at: Instant::now(),
@@ -179,7 +169,6 @@ impl Tally {
         }
     }
 
-    /// The first things that went wrong.
     pub fn messages(&self) -> Vec<String> {
         lock(&self.messages).clone()
     }

@@ -15,12 +15,9 @@ const RECONNECT_DEADLINE: Duration = Duration::from_secs(90);
 /// A client leaves without a word once in so many batches.
 const LEAVES_ONE_IN: u32 = 250;
 
-/// A volume, as all its clients share it.
 #[derive(Debug, Default)]
 pub struct Volume {
-    /// Its name.
     pub name: String,
-    /// What its clients know.
     pub models: Vec<Mutex<Model>>,
     /// Its clients are to close their front ends.
     pub is_paused: AtomicBool,
@@ -35,21 +32,13 @@ pub struct Volume {
 /// Counts the connections of the daemon to a volume; `None` where no daemon answers.
 pub type CountConnections<'a> = &'a (dyn Fn(&str) -> Option<u64> + Sync);
 
-/// One client.
 pub struct Worker<'a> {
-    /// Where things are counted.
     pub tally: &'a Tally,
-    /// Its volume.
     pub volume: &'a Volume,
-    /// Where it goes.
     pub address: Address,
-    /// What it asks.
     pub choice: Choice,
-    /// Asks the daemon.
     pub count_connections: CountConnections<'a>,
-    /// Set by Ctrl-C.
     pub is_interrupted: &'a AtomicBool,
-    /// Its front end while it is open.
     pub front_end: Option<FrontEnd>,
     /// The daemon that opened it.
     pub generation: u64,
@@ -140,7 +129,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Asks, and takes in what comes back.
     fn perform(&mut self, batch: &[Request], half_close: bool) {
         let volume = self.volume;
         let mut model = lock(&volume.models[self.choice.client as usize]);
@@ -277,7 +265,6 @@ impl Worker<'_> {
         }
     }
 
-    /// Reads what was in doubt.
     fn resolve(&mut self) {
         let volume = self.volume;
         let mut model = lock(&volume.models[self.choice.client as usize]);

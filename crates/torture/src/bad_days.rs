@@ -2,18 +2,18 @@
 //! pools do not go together. Each check says what must hold.
 
 pub mod blocks;
-mod preload;
 
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::Duration;
 
-use forebay_harness::{Result, Row, memory_folder};
+use forebay_harness::{Result, Row, memory_folder, wait_for};
 use rustix::process::Signal;
 
-use self::blocks::{BLOCK_BYTES, expect_blocks, fill, open_synced};
+use self::blocks::{
+    BEFORE_PAUSE, BLOCK_BYTES, Filled, Paused, expect_blocks, fill, filler, open_synced, parse,
+};
 use crate::disk::{self, Disk};
 use crate::place::{Form, Place};
 use crate::report::Report;
@@ -31,45 +31,54 @@ type Check = fn(&Settings) -> Result<()>;
 
 const CHECKS: &[(&str, Check)] = &[
     ("a directory is served once", two_mounts),
-    ("a pool belongs to one directory", foreign_pool),
+    ("a pool belongs to one directory", |settings| {
+        foreign_pool(settings, Form::Mount)
+    }),
     (
         "a file removed behind the mount does not keep others from being drained",
-        removed_behind,
+        removed_behind_mount,
     ),
-    ("a full disk loses nothing that was acknowledged", full_disk),
+    (
+        "a full disk loses nothing that was acknowledged",
+        |settings| full_disk(settings, Form::Mount),
+    ),
     (
         "a disk that stops makes writers wait or fail, and loses nothing",
-        stopped_disk,
+        |settings| stopped_disk(settings, Form::Mount),
     ),
     (
         "a disk that is gone loses nothing that was acknowledged",
-        gone_disk,
+        |settings| gone_disk(settings, Form::Mount),
     ),
-    ("a mount in use at the end is served until it is not", busy),
-    ("a mount that must end while in use loses nothing", insisted),
     (
-        "by preload: a pool belongs to one directory",
-        preload::foreign_pool,
+        "a mount in use at the end is served until it is not",
+        |settings| end_in_use(settings, false),
     ),
+    (
+        "a mount that must end while in use loses nothing",
+        |settings| end_in_use(settings, true),
+    ),
+    ("by preload: a pool belongs to one directory", |settings| {
+        foreign_pool(settings, Form::Preload)
+    }),
     (
         "by preload: a full disk loses nothing that was acknowledged",
-        preload::full_disk,
+        |settings| full_disk(settings, Form::Preload),
     ),
     (
         "by preload: a disk that stops makes writers wait or fail, and loses nothing",
-        preload::stopped_disk,
+        |settings| stopped_disk(settings, Form::Preload),
     ),
     (
         "by preload: a disk that is gone loses nothing that was acknowledged",
-        preload::gone_disk,
+        |settings| gone_disk(settings, Form::Preload),
     ),
     (
         "by preload: of a file that others removed the data is kept",
-        preload::removed_behind,
+        removed_behind_preload,
     ),
 ];
 
-/// Every check.
 pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     if let Some(lack) = Form::Mount.lacks().or(disk::lack()) {
         report.skip("bad days", lack);
@@ -91,10 +100,19 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn mounted(settings: &Settings, parent: &Path) -> Result<Place> {
-    let mut place = Place::new(Form::Mount, &settings.forebay, parent, POOL_BYTES)?;
+fn serve(settings: &Settings, form: Form, parent: &Path) -> Result<Place> {
+    let mut place = Place::new(form, &settings.forebay, parent, POOL_BYTES)?;
     place.start()?;
     Ok(place)
+}
+
+/// Brings the directory up to date with no program, and looks for the blocks behind.
+fn expect_at_the_end(place: &mut Place, count: usize) -> Result<()> {
+    match place.form {
+        Form::Preload => place.recover()?,
+        _ => place.stop()?,
+    }
+    expect_blocks(&place.env.disk().join("filled"), count, "at the end")
 }
 
 /// The command must fail and say something with `words`.
@@ -111,7 +129,7 @@ fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
 }
 
 fn two_mounts(settings: &Settings) -> Result<()> {
-    let mut first = mounted(settings, &settings.disk)?;
+    let mut first = serve(settings, Form::Mount, &settings.disk)?;
     let second = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
     let mut again = second.env.command(&["mount"]);
     again.arg(first.env.disk()).arg(second.files());
@@ -121,20 +139,27 @@ fn two_mounts(settings: &Settings) -> Result<()> {
     first.stop()
 }
 
-fn foreign_pool(settings: &Settings) -> Result<()> {
-    let mut first = mounted(settings, &settings.disk)?;
+fn foreign_pool(settings: &Settings, form: Form) -> Result<()> {
+    let mut first = serve(settings, Form::Mount, &settings.disk)?;
     std::fs::write(first.files().join("a"), b"a")?;
     first.stop()?;
     let other = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
-    let mut mount = other.env.command(&["mount"]);
-    mount.arg(other.env.disk()).arg(other.files());
-    refused(mount.arg("--pool").arg(first.pool()), &["pool", "belongs"])?;
+    let mut intruder = match form {
+        Form::Preload => other.env.preloaded(&first.pool(), "true".as_ref()),
+        _ => {
+            let mut mount = other.env.command(&["mount"]);
+            mount.arg(other.env.disk()).arg(other.files());
+            mount.arg("--pool").arg(first.pool());
+            mount
+        }
+    };
+    refused(&mut intruder, &["pool", "belongs"])?;
     first.start()?;
     first.stop()
 }
 
-fn removed_behind(settings: &Settings) -> Result<()> {
-    let mut place = mounted(settings, &settings.disk)?;
+fn removed_behind_mount(settings: &Settings) -> Result<()> {
+    let mut place = serve(settings, Form::Mount, &settings.disk)?;
     for name in ["gone", "kept"] {
         let file = File::create(place.files().join(name))?;
         (&file).write_all(&[7; 9000])?;
@@ -153,108 +178,119 @@ fn removed_behind(settings: &Settings) -> Result<()> {
     }
 }
 
-fn full_disk(settings: &Settings) -> Result<()> {
+fn full_disk(settings: &Settings, form: Form) -> Result<()> {
     let disk = Disk::new(&memory_folder(), SMALL_DISK_BYTES)?;
-    let mut place = mounted(settings, &disk.path())?;
+    let mut place = serve(settings, form, &disk.path())?;
     let ballast = place.files().join("ballast");
     std::fs::write(&ballast, vec![1; 4 << 20])?;
     File::open(&ballast)?.sync_all()?;
-    let path = place.files().join("filled");
-    let (count, error) = fill(&open_synced(&path)?, 4096);
-    let code = error.as_ref().and_then(std::io::Error::raw_os_error);
-    if code != Some(libc::ENOSPC) {
-        return Err(
-            format!("{count} blocks, then {error:?}; the disk has no room for them").into(),
-        );
+    let mut program = filler(settings, &place, 4096, None)?;
+    let output = forebay_harness::run(&mut program, DEADLINE)?;
+    let Filled { count, error } = parse(&output.printed)?;
+    if error != libc::ENOSPC {
+        return Err(format!("{count} blocks, then error {error}: {}", output.told()).into());
     }
-    expect_blocks(&path, count, "when it is full")?;
-    // Through a kill, while there is no room yet.
-    place.kill_daemon()?;
-    place.env.unmount();
-    place
-        .start()
-        .map_err(|error| format!("with {count} blocks: {error}"))?;
-    expect_blocks(&path, count, "after the kill")?;
+    if form.is_mounted() {
+        let path = place.files().join("filled");
+        expect_blocks(&path, count, "when it is full")?;
+        // Through a kill, while there is no room yet.
+        place.kill_daemon()?;
+        place.env.unmount();
+        let started = place.start();
+        started.map_err(|error| format!("with {count} blocks: {error}"))?;
+        expect_blocks(&path, count, "after the kill")?;
+    }
     std::fs::remove_file(&ballast)?;
-    place.stop()?;
-    expect_blocks(&place.env.disk().join("filled"), count, "at the end")
+    expect_at_the_end(&mut place, count)
 }
 
-fn stopped_disk(settings: &Settings) -> Result<()> {
+fn stopped_disk(settings: &Settings, form: Form) -> Result<()> {
     let mut disk = Disk::new(&memory_folder(), 128 << 20)?;
-    let mut place = mounted(settings, &disk.path())?;
+    let mut place = serve(settings, form, &disk.path())?;
     let path = place.files().join("filled");
-    let file = open_synced(&path)?;
-    // Hot, and with room of its own, before the disk stops.
-    let (before, error) = fill(&file, 64);
-    if let Some(error) = error {
-        return Err(error.into());
+    // More than the pool has: it cannot all be taken.
+    let count = 4 * POOL_BYTES as usize / BLOCK_BYTES;
+    let mut program = Paused::start(settings, &place, count)?;
+    if form.is_mounted() {
+        // It has room of its own before the disk stops.
+        File::open(&path)?.sync_all()?;
     }
-    file.sync_all()?;
     disk.freeze()?;
-    let (sender, receiver) = mpsc::channel();
-    let writer = std::thread::spawn(move || {
-        // More than the pool has: it cannot all be taken.
-        let outcome = fill(&file, 4 * POOL_BYTES as usize / BLOCK_BYTES);
-        let _ = sender.send(outcome);
-    });
-    let early = receiver.recv_timeout(Duration::from_secs(5)).ok();
+    program.pause.end()?;
+    let early = program.wait(Duration::from_secs(5))?;
     disk.thaw()?;
     let outcome = match early {
-        Some(outcome) => outcome,
-        None => receiver.recv_timeout(DEADLINE)?,
+        Some(outcome) => Some(outcome),
+        None => program.wait(DEADLINE)?,
     };
-    writer.join().map_err(|_| "the writer panicked")?;
-    let (count, _) = outcome;
-    expect_blocks(&path, count.max(before), "when it goes on")?;
-    place.stop()?;
-    expect_blocks(
-        &place.env.disk().join("filled"),
-        count.max(before),
-        "at the end",
-    )
+    let filled = outcome.ok_or("the program does not end when the disk goes on")?;
+    let count = filled.count.max(BEFORE_PAUSE);
+    if form.is_mounted() {
+        expect_blocks(&path, count, "when it goes on")?;
+    }
+    expect_at_the_end(&mut place, count)
 }
 
-fn gone_disk(settings: &Settings) -> Result<()> {
+fn gone_disk(settings: &Settings, form: Form) -> Result<()> {
     let disk = Disk::new(&memory_folder(), 128 << 20)?;
-    let mut place = mounted(settings, &disk.path())?;
-    let path = place.files().join("filled");
-    let file = open_synced(&path)?;
-    let (before, error) = fill(&file, 64);
-    if let Some(error) = error {
-        return Err(error.into());
-    }
+    let mut place = serve(settings, form, &disk.path())?;
+    let count = 2 * POOL_BYTES as usize / BLOCK_BYTES;
+    let mut program = Paused::start(settings, &place, count)?;
     disk.cut_power()?;
+    program.pause.end()?;
     // What is taken now is taken by the pool, or refused.
-    let (after, _) = fill(&file, 2 * POOL_BYTES as usize / BLOCK_BYTES);
-    drop(file);
+    let ended = program.wait(DEADLINE)?;
+    let filled = ended.ok_or("the program does not end when the disk is gone")?;
+    let count = filled.count.max(BEFORE_PAUSE);
     // It cannot bring the directory up to date, and must say so.
-    if place.stop().is_ok() {
+    if form.is_mounted() && place.stop().is_ok() {
         return Err("the mount ended as if all were well".into());
     }
     disk.restart()?;
-    place.start()?;
-    expect_blocks(&path, before.max(after), "when it is back")?;
-    place.stop()?;
-    expect_blocks(
-        &place.env.disk().join("filled"),
-        before.max(after),
-        "at the end",
-    )
+    if form.is_mounted() {
+        place.start()?;
+        expect_blocks(&place.files().join("filled"), count, "when it is back")?;
+    }
+    expect_at_the_end(&mut place, count)
 }
 
-fn busy(settings: &Settings) -> Result<()> {
-    end_in_use(settings, false)
-}
-
-fn insisted(settings: &Settings) -> Result<()> {
-    end_in_use(settings, true)
+fn removed_behind_preload(settings: &Settings) -> Result<()> {
+    let place = serve(settings, Form::Preload, &settings.disk)?;
+    let mut program = Paused::start(settings, &place, BEFORE_PAUSE + 1)?;
+    program.group.kill()?;
+    std::fs::remove_file(place.env.disk().join("filled"))?;
+    // Killed is not yet gone: the pool is its until then.
+    let is_free = || {
+        let mut recover = place.env.command(&["recover"]);
+        let output = forebay_harness::run(recover.arg(place.pool()), DEADLINE)?;
+        let is_taken = output.complaints.contains("another process");
+        Ok((!is_taken).then_some(output))
+    };
+    let output = wait_for(DEADLINE, is_free)?.ok_or("the pool stays in use")?;
+    let names_it = output.complaints.contains("filled") && output.complaints.contains("gone");
+    if output.status.success() || !names_it {
+        return Err(format!("it is not said that the file is gone: {}", output.told()).into());
+    }
+    let mut save = place.env.command(&["recover", "--save-lost"]);
+    forebay_harness::output(save.arg(place.pool()), DEADLINE)?;
+    let mut saved = Vec::new();
+    for entry in std::fs::read_dir(place.env.path(""))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.contains(".lost-") {
+            saved.push(path.clone());
+        }
+    }
+    match saved.as_slice() {
+        [saved] => expect_blocks(saved, BEFORE_PAUSE, "saved beside the pool"),
+        _ => Err(format!("one file is to be saved, not {saved:?}").into()),
+    }
 }
 
 /// Tells the mount to end while a file is open, and then closes the file or insists.
 fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
     const BLOCKS: usize = 64;
-    let mut place = mounted(settings, &settings.disk)?;
+    let mut place = serve(settings, Form::Mount, &settings.disk)?;
     let path = place.files().join("filled");
     let file = open_synced(&path)?;
     let _ = fill(&file, BLOCKS / 2);
@@ -268,7 +304,7 @@ fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
             .contains("in use, and served")
             .then_some(()))
     };
-    let told = forebay_harness::wait_for(DEADLINE, is_told)?;
+    let told = wait_for(DEADLINE, is_told)?;
     told.ok_or("nobody is told that the mount is in use")?;
     let (count, error) = fill(&file, BLOCKS);
     if let Some(error) = error {

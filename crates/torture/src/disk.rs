@@ -13,7 +13,6 @@ use forebay_harness::{Result, temporary_folder};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The file system; unmounted and removed at the end.
 #[derive(Debug)]
 pub struct Disk {
     folder: TempDir,
@@ -53,7 +52,6 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
     pub fn path(&self) -> PathBuf {
         self.folder.path().join("mounted")
     }

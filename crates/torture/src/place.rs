@@ -23,7 +23,6 @@ pub enum Form {
 }
 
 impl Form {
-    /// As in the names of rows.
     pub fn name(self) -> &'static str {
         match self {
             Form::Plain => "plain",
@@ -33,12 +32,10 @@ impl Form {
         }
     }
 
-    /// Whether a daemon serves it.
     pub fn is_mounted(self) -> bool {
         matches!(self, Form::Mount | Form::MountWriteback)
     }
 
-    /// What this machine lacks for it.
     pub fn lacks(self) -> Option<&'static str> {
         mount_obstacle().filter(|_| self.is_mounted())
     }
@@ -69,12 +66,10 @@ impl Place {
         Ok(place)
     }
 
-    /// The pool.
     pub fn pool(&self) -> PathBuf {
         self.env.path("pool")
     }
 
-    /// Where programs use the files.
     pub fn files(&self) -> PathBuf {
         match self.form.is_mounted() {
             true => self.env.mount_point(),
@@ -118,7 +113,6 @@ impl Place {
         }
     }
 
-    /// The daemon, whose end is the caller's from now on.
     pub fn take_daemon(&mut self) -> Option<Daemon> {
         self.daemon.take()
     }

@@ -2,7 +2,6 @@
 
 use forebay_harness::{Result, Row, RunOptions};
 
-/// Rows, and what went wrong.
 #[derive(Debug, Default)]
 pub struct Report {
     rows: Vec<Row>,
@@ -10,7 +9,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a number.
     pub fn row(&mut self, row: Row) {
         self.rows.push(row);
     }
@@ -31,18 +29,15 @@ impl Report {
         }
     }
 
-    /// Says what went well.
     pub fn ok(&mut self, text: &str) {
         eprintln!("  ok: {text}");
     }
 
-    /// Says and keeps what did not.
     pub fn fail(&mut self, text: String) {
         eprintln!("  FAILED: {text}");
         self.failures.push(text);
     }
 
-    /// Says what this machine cannot do.
     pub fn skip(&mut self, what: &str, lack: &str) {
         eprintln!("skipped {what}: {lack}");
     }

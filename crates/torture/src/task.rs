@@ -89,8 +89,7 @@ impl Task {
         }
     }
 
-    /// The program that does it, its files those of the place.
-    pub fn program(&self, settings: &Settings, place: &Place) -> Result<Command> {
+    pub(crate) fn program(&self, settings: &Settings, place: &Place) -> Result<Command> {
         let mut program = place.program(&settings.own);
         program
             .arg("torture-task")

@@ -43,7 +43,6 @@ pub fn run(session: &Session<'_>) -> Result<Outcome> {
     Ok(Outcome::rate("mariadb_sysbench", rate, "transactions/s"))
 }
 
-/// A database with the tables of `sysbench`.
 fn make(session: &Session<'_>, account: &Account, original: &Path) -> Result<()> {
     let draft = session.scratch("draft");
     std::fs::create_dir(&draft)?;

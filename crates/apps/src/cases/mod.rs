@@ -15,16 +15,11 @@ use crate::outcome::Outcome;
 use crate::place::{Place, Session};
 use crate::worker::Kind;
 
-/// A program and how it is measured.
 #[derive(Debug)]
 pub struct Case {
-    /// What it is called on the command line.
     pub name: &'static str,
-    /// Where its files may lie.
     pub places: &'static [Place],
-    /// Bytes of the pool.
     pub pool_bytes: u64,
-    /// One measurement in one place.
     pub run: fn(&Session<'_>) -> Result<Outcome>,
 }
 
@@ -59,7 +54,6 @@ const fn shards(name: &'static str, run: fn(&Session<'_>) -> Result<Outcome>) ->
     }
 }
 
-/// All of them.
 pub const CASES: &[Case] = &[
     case("redis", EVERYWHERE, redis::run),
     case("rocksdb", EVERYWHERE, rocksdb::run),

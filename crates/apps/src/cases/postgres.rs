@@ -40,7 +40,6 @@ pub fn run(session: &Session<'_>) -> Result<Outcome> {
     Ok(Outcome::rate("postgres_pgbench", rate, "transactions/s"))
 }
 
-/// A database with the tables of `pgbench`.
 fn make(session: &Session<'_>, account: &Account, original: &Path) -> Result<()> {
     let draft = session.scratch("draft");
     std::fs::create_dir(&draft)?;

@@ -12,7 +12,6 @@ use crate::page::draw::{PLACES, by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
 
-/// Each program's own number.
 const PROGRAMS: [(&str, &str); 8] = [
     ("redis_set", "Redis SET"),
     ("redis_set_50_clients", "… 50 clients"),
@@ -30,7 +29,6 @@ const STORES: [(&str, &str); 3] = [
     ("wiredtiger", "WiredTiger"),
 ];
 
-/// The page.
 pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Context) -> Page {
     let pace = &context.pace;
     let mut lead = vec![

@@ -16,7 +16,6 @@ const PATTERNS: [(&str, &str); 3] = [
 ];
 const UNITS: [(&str, &str, f64); 2] = [("256b", "256 B", 256.0), ("16k", "16 KiB", 16384.0)];
 
-/// All of it.
 pub fn sections(results: &Results, context: &Context) -> Vec<Section> {
     let counts = context.pace.thread_counts();
     vec![
@@ -86,7 +85,6 @@ fn speeds(results: &Results, counts: &[usize]) -> Section {
     )
 }
 
-/// Figure 14.
 fn appends(results: &Results, counts: &[usize]) -> Section {
     let ends = ends(counts);
     let cases = UNITS.iter().rev().flat_map(|(unit, title, _)| {
@@ -156,7 +154,6 @@ fn names(counts: &[usize], name: impl Fn(usize) -> String) -> Vec<String> {
     counts.iter().map(|count| name(*count)).collect()
 }
 
-/// Lines from one to the most.
 fn by_count(title: &str, x_label: &str, y_label: &str, counts: &[usize]) -> Chart {
     let places = counts.iter().map(usize::to_string).collect();
     Chart {

@@ -13,7 +13,6 @@ const EXPONENT: f64 = 0.99;
 /// How things are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
-    /// All alike.
     Uniform,
     /// Few often, most hardly ever; the favourites are spread over all.
     Zipf,
@@ -21,7 +20,6 @@ pub enum Law {
     Latest,
 }
 
-/// Chooses.
 #[derive(Debug)]
 pub struct Choice {
     rng: SmallRng,
@@ -60,7 +58,6 @@ impl Choice {
         self.rng.random_bool(share)
     }
 
-    /// From 0, the favourite.
     fn rank(&mut self) -> u64 {
         self.zipf.sample(&mut self.rng) as u64 - 1
     }

@@ -28,22 +28,14 @@ const WRITES_BEFORE: u64 = 4;
 /// More latencies than that are not kept.
 const LATENCIES_MAX: usize = 1 << 21;
 
-/// What to write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// Where.
     pub directory: PathBuf,
-    /// How long each pattern.
     pub seconds: f64,
-    /// Most bytes appended by all threads together.
     pub append_bytes: u64,
-    /// Bytes of a file that is written at random.
     pub file_bytes: u64,
-    /// By how many threads.
     pub thread_counts: Vec<usize>,
-    /// Whether each write is durable before the next.
     pub is_synced: bool,
-    /// Whether memory takes the place of files.
     pub is_raw: bool,
     /// A process whose time is part of what a write takes.
     pub server: Option<u32>,
@@ -79,7 +71,6 @@ pub fn run(plan: &Plan) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// One pattern of one size by so many threads.
 struct Cell<'a> {
     plan: &'a Plan,
     unit_bytes: usize,
@@ -87,7 +78,6 @@ struct Cell<'a> {
     threads: usize,
 }
 
-/// What a thread did.
 struct Written {
     writes: u64,
     latencies_ns: Vec<u32>,
@@ -201,7 +191,6 @@ impl Cell<'_> {
     }
 }
 
-/// How fast all threads together wrote, and how long each write took.
 fn speed(name: &str, written: &[Written]) -> Outcome {
     // Threads end at their own times: each counts by its own clock.
     let rate = |one: &Written| one.writes as f64 / one.elapsed.as_secs_f64();

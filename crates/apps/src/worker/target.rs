@@ -12,7 +12,6 @@ use forebay_harness::Result;
 /// Filled by pieces of so many bytes.
 const FILL_BYTES: usize = 1 << 20;
 
-/// One thread's own.
 #[derive(Debug)]
 pub enum Target {
     /// Synced by `fdatasync`.

@@ -14,27 +14,19 @@ use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law, spread};
 use crate::worker::stores::{Client, Kind, Store};
 
-/// Bytes of a value.
 pub const VALUE_BYTES: usize = 1024;
 const SCAN_MAX: u64 = 100;
 const LATENCIES_MAX: usize = 1 << 20;
 
-/// What to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// Over what.
     pub store: Kind,
     /// The server's socket, or the directory; several are shards, each a store with clients of its own.
     pub at: Vec<PathBuf>,
-    /// What joins this program and the store's.
     pub library: Option<PathBuf>,
-    /// Records before the workloads begin.
     pub records: u64,
-    /// How long each workload runs.
     pub seconds: f64,
-    /// Clients of each store at once.
     pub clients: usize,
-    /// Their letters, in order.
     pub workloads: String,
 }
 

@@ -187,23 +187,22 @@ fn our_calls(volume: &Volume, mut blocks: Blocks, seed: u64) -> Contender<'_> {
     })
 }
 
-/// `Volume::write` ÷ the faster raw copy.
-fn call_vs_raw(outcome: &Outcome) -> Option<f64> {
-    outcome.ratio(OURS_CALL, outcome.fastest(&[STREAM, PMEM])?)
-}
-
-/// Ours ÷ the faster raw copy.
-fn vs_raw(outcome: &Outcome) -> Option<f64> {
-    outcome.ratio(OURS, outcome.fastest(&[STREAM, PMEM])?)
-}
-
-/// The rows of the kernels with rows of their own: theirs ÷ the faster raw copy.
-fn forced_rows(name: &str, outcome: &Outcome) -> Vec<Row> {
+/// The rows that commits of any size have: ours ÷ the faster raw copy, with every kernel that has rows of its own,
+/// and the same of `Volume::write` where it has a name; noisy where pool or raw memory has small pages.
+fn vs_raw(
+    name: &str,
+    call: Option<&str>,
+    outcome: &Outcome,
+    note: Option<&'static str>,
+) -> Vec<Row> {
     let raw = outcome.fastest(&[STREAM, PMEM]);
-    kernels::rows_of_forced(name, |kernel| outcome.ratio(kernel.name(), raw?))
+    let ratio = |ours| outcome.ratio(ours, raw?);
+    let mut rows = vec![Row::new(name, ratio(OURS), "ratio")];
+    rows.extend(call.map(|call| Row::new(call, ratio(OURS_CALL), "ratio")));
+    rows.extend(kernels::rows_of_forced(name, |kernel| ratio(kernel.name())));
+    rows.into_iter().map(|row| row.with_note(note)).collect()
 }
 
-/// Pool and raw memory, whose rows are noisy where one has small pages.
 fn note(pool: &ScratchFile, raw: &Raw) -> Option<&'static str> {
     pools::note_of_pages(&[pool.path(), raw.region.path()])
 }
@@ -238,12 +237,8 @@ pub fn one_block(bench: &Bench) -> Result<Vec<Row>> {
         });
         Ok((outcome?, note(&file, raw)))
     })?;
-    let mut rows = vec![
-        Row::new("commit_1x4k_vs_raw", vs_raw(&outcome), "ratio"),
-        Row::new("write_1x4k_vs_raw", call_vs_raw(&outcome), "ratio"),
-    ];
-    rows.extend(forced_rows("commit_1x4k_vs_raw", &outcome));
-    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    let call = Some("write_1x4k_vs_raw");
+    let mut rows = vs_raw("commit_1x4k_vs_raw", call, &outcome, note);
     rows.extend([
         Row::new(
             "commit_1x4k_vs_libpmemblk",
@@ -293,10 +288,7 @@ pub fn sixteen_blocks(bench: &Bench) -> Result<Vec<Row>> {
         });
         Ok((outcome?, note(&file, raw)))
     })?;
-    let name = "commit_16x4k_vs_raw";
-    let mut rows = vec![Row::new(name, vs_raw(&outcome), "ratio")];
-    rows.extend(forced_rows(name, &outcome));
-    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    let mut rows = vs_raw("commit_16x4k_vs_raw", None, &outcome, note);
     rows.extend([
         Row::new(
             "commit_16x4k_vs_libpmemobj",
@@ -347,16 +339,8 @@ pub fn two_threads(bench: &Bench) -> Result<Vec<Row>> {
         });
         Ok((outcome?, note(&file, raw)))
     })?;
-    let (name, call) = (
-        "commit_2threads_vs_raw_2threads",
-        "write_2threads_vs_raw_2threads",
-    );
-    let mut rows = vec![
-        Row::new(name, vs_raw(&outcome), "ratio"),
-        Row::new(call, call_vs_raw(&outcome), "ratio"),
-    ];
-    rows.extend(forced_rows(name, &outcome));
-    let mut rows: Vec<Row> = rows.into_iter().map(|row| row.with_note(note)).collect();
+    let call = Some("write_2threads_vs_raw_2threads");
+    let mut rows = vs_raw("commit_2threads_vs_raw_2threads", call, &outcome, note);
     rows.extend([
         Row::new("commit_2threads_per_second", outcome.rate(OURS), "1/s"),
         Row::new("raw_2threads_per_second", raw_rate(&outcome), "1/s"),

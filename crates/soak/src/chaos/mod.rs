@@ -26,19 +26,12 @@ use forebay_harness::Result;
 /// Part of a run in which daemons are killed.
 const KILLING_PART: f64 = 0.4;
 
-/// Breaks things.
 pub struct Chaos<'a> {
-    /// Where daemons run.
     pub place: &'a Place,
-    /// Where things are counted.
     pub tally: &'a Tally,
-    /// What is served.
     pub volumes: &'a [Volume],
-    /// What comes next.
     pub rng: Rng,
-    /// Set by Ctrl-C.
     pub is_interrupted: &'a AtomicBool,
-    /// The daemon that is up.
     pub daemon: Option<Daemon>,
 }
 
@@ -102,7 +95,6 @@ impl Chaos<'_> {
         }
     }
 
-    /// Waits for a while.
     fn pause(&mut self, range_ms: Range<u64>) {
         let until = Instant::now() + Duration::from_millis(self.rng.u64(range_ms));
         while Instant::now() < until && !self.is_interrupted.load(SeqCst) {
@@ -114,7 +106,6 @@ impl Chaos<'_> {
         ask(self.place, request)
     }
 
-    /// A volume's name.
     fn any_volume(&mut self) -> &'static str {
         VOLUMES[self.rng.usize(..VOLUMES.len())]
     }

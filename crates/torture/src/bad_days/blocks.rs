@@ -3,10 +3,17 @@
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
 
-use forebay_harness::Result;
+use forebay_harness::{Group, Result, wait_for};
 
-/// Bytes of one.
+use crate::place::Place;
+use crate::settings::Settings;
+use crate::task::Task;
+
+const DEADLINE: Duration = Duration::from_secs(120);
+
 pub const BLOCK_BYTES: usize = 16 << 10;
 /// Blocks after which a program that is told to pauses.
 pub const BEFORE_PAUSE: usize = 64;
@@ -58,45 +65,81 @@ pub fn expect_blocks(path: &Path, count: usize, when: &str) -> Result<()> {
     Ok(())
 }
 
-/// What `fill` in a program of its own came to.
 #[derive(Debug)]
 pub struct Filled {
-    /// Blocks that were acknowledged.
     pub count: usize,
     /// The number of the error that ended it; 0 for none.
     pub error: i32,
 }
 
-/// Where a program that pauses says so, and is told to go on.
-pub struct Pause {
-    folder: PathBuf,
-}
+/// Where a program that pauses says so, and is told to go on: a directory that is not covered.
+pub struct Pause(PathBuf);
 
 impl Pause {
-    /// In a directory that is not covered.
-    pub fn new(folder: &Path) -> Pause {
-        Pause {
-            folder: folder.to_owned(),
-        }
+    fn is_reached(&self) -> bool {
+        self.0.join("paused").exists()
     }
 
-    /// Whether the program has come that far.
-    pub fn is_reached(&self) -> bool {
-        self.folder.join("paused").exists()
-    }
-
-    /// Lets it go on.
     pub fn end(&self) -> Result<()> {
-        Ok(std::fs::write(self.folder.join("go"), [])?)
+        Ok(std::fs::write(self.0.join("go"), [])?)
     }
 
     fn reach(&self) -> Result<()> {
-        std::fs::write(self.folder.join("paused"), [])?;
-        let go = self.folder.join("go");
-        let limit = std::time::Duration::from_secs(120);
+        std::fs::write(self.0.join("paused"), [])?;
+        let go = self.0.join("go");
         let told = || Ok(go.exists().then_some(()));
-        forebay_harness::wait_for(limit, told)?.ok_or("nobody says to go on")?;
+        wait_for(DEADLINE, told)?.ok_or("no word to go on came")?;
         Ok(())
+    }
+}
+
+/// A program that writes blocks to a file of the place; it pauses where it is told to.
+pub fn filler(
+    settings: &Settings,
+    place: &Place,
+    count: usize,
+    pause: Option<PathBuf>,
+) -> Result<Command> {
+    let path = place.files().join("filled");
+    Task::Fill { path, count, pause }.program(settings, place)
+}
+
+/// Such a program that has come to its pause.
+pub struct Paused {
+    pub group: Group,
+    pub pause: Pause,
+    printed: PathBuf,
+}
+
+impl Paused {
+    pub fn start(settings: &Settings, place: &Place, count: usize) -> Result<Paused> {
+        let pause = Pause(place.env.path("pause"));
+        std::fs::create_dir(&pause.0)?;
+        let printed = place.env.path("printed");
+        let mut program = filler(settings, place, count, Some(pause.0.clone()))?;
+        program.stdout(File::create(&printed)?);
+        program.stderr(File::create(place.env.path("complaints"))?);
+        let mut group = Group::start(&mut program)?;
+        let is_there = || match (pause.is_reached(), group.ended()?) {
+            (true, _) => Ok(Some(())),
+            (false, None) => Ok(None),
+            (false, Some(status)) => Err(format!("it ended before: {status}").into()),
+        };
+        wait_for(DEADLINE, is_there)?.ok_or("it never paused")?;
+        Ok(Paused {
+            group,
+            pause,
+            printed,
+        })
+    }
+
+    /// How many blocks were acknowledged, if it ends in time.
+    pub fn wait(&mut self, limit: Duration) -> Result<Option<Filled>> {
+        let group = &mut self.group;
+        match wait_for(limit, || group.ended())? {
+            Some(_) => parse(&std::fs::read_to_string(&self.printed)?).map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -106,7 +149,7 @@ pub fn run(path: &Path, count: usize, pause: Option<&Path>) -> Result<()> {
     let mut filled = (0, None);
     if let Some(folder) = pause {
         filled = fill(&file, BEFORE_PAUSE.min(count));
-        Pause::new(folder).reach()?;
+        Pause(folder.to_owned()).reach()?;
     }
     if filled.1.is_none() {
         let before = filled.0;
@@ -119,7 +162,6 @@ pub fn run(path: &Path, count: usize, pause: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// What the program printed.
 pub fn parse(printed: &str) -> Result<Filled> {
     let wrong = || format!("no blocks were told of: {printed:?}");
     let (count, error) = printed.trim().split_once(' ').ok_or_else(wrong)?;

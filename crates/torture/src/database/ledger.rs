@@ -13,7 +13,6 @@ use forebay_harness::Result;
 const ACCOUNTS: i64 = 500;
 const BALANCE: i64 = 1000;
 
-/// How SQLite keeps what a transaction overwrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Journal {
     Delete,
@@ -23,7 +22,6 @@ pub enum Journal {
 }
 
 impl Journal {
-    /// As in the names of rows.
     pub fn name(self) -> &'static str {
         match self {
             Journal::Delete => "delete",

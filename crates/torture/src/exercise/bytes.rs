@@ -30,7 +30,6 @@ impl Exercise {
         (offset, len)
     }
 
-    /// Bytes unlike those of any operation before.
     pub(super) fn draw_bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.rng.fill(&mut bytes);

@@ -11,7 +11,6 @@ use forebay_harness::Result;
 /// What direct reads and writes are multiples of.
 pub const DIRECT_BYTES: usize = 4096;
 
-/// How it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Plain,
@@ -35,7 +34,6 @@ impl Kind {
         }
     }
 
-    /// Whether every write goes to the end.
     pub fn is_append(self) -> bool {
         matches!(self, Kind::Append | Kind::AppendDataSync)
     }
@@ -50,7 +48,6 @@ impl Kind {
     }
 }
 
-/// One opening.
 #[derive(Debug)]
 pub struct Descriptor {
     pub file: File,

@@ -21,14 +21,11 @@ use descriptor::Descriptor;
 use forebay_harness::Result;
 use operations::OPERATIONS;
 
-/// The file never grows beyond.
 const FILE_BYTES_MAX: usize = 512 << 10;
 const OPERATION_BYTES_MAX: usize = 64 << 10;
-/// A whole comparison after as many operations.
 const COMPARE_INTERVAL: u64 = 500;
 const RECENT_MAX: usize = 40;
 
-/// One file and what it must contain.
 #[derive(Debug)]
 struct Exercise {
     directory: PathBuf,

@@ -3,12 +3,10 @@
 use super::Exercise;
 use forebay_harness::Result;
 
-/// One way to use the file.
 #[derive(Debug)]
 pub struct Operation {
     pub name: &'static str,
     pub weight: u32,
-    /// Whether it maps the file.
     pub is_mapping: bool,
     /// Does it; false if the file system does not know how.
     pub run: fn(&mut Exercise) -> Result<bool>,
@@ -38,7 +36,6 @@ const fn mapping(
     }
 }
 
-/// All of them.
 pub const OPERATIONS: &[Operation] = &[
     operation("pread", 150, Exercise::read_at),
     operation("lseek, read", 40, Exercise::read_from),

@@ -25,7 +25,6 @@ impl Chooser {
         }
     }
 
-    /// The next.
     pub fn draw(&mut self, tree: &Tree) -> Operation {
         loop {
             let drawn = match self.rng.u8(..100) {
@@ -54,7 +53,6 @@ impl Chooser {
         (0..SLOTS).find(|slot| tree.slots[*slot].is_none())
     }
 
-    /// A path that satisfies `wanted`.
     fn path(&mut self, tree: &Tree, wanted: impl Fn(&str, &Node) -> bool) -> Option<String> {
         let those = tree.names.keys().filter(|name| {
             let is_root = **name == self.root;
@@ -74,7 +72,6 @@ impl Chooser {
             .unwrap_or_else(|| self.root.clone())
     }
 
-    /// A name that is taken or not.
     fn any_path(&mut self, tree: &Tree) -> String {
         let directory = self.directory_path(tree);
         let name = NAMES[self.rng.usize(..NAMES.len())];

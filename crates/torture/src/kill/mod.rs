@@ -19,7 +19,6 @@ use fastrand::Rng;
 use forebay_harness::{Result, Row};
 use round::Rounds;
 
-/// What is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
     Program,
@@ -28,7 +27,6 @@ enum Victim {
     Both,
 }
 
-/// How the directory is brought back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Return {
     /// `forebay recover`, and a look behind the mount.
@@ -39,7 +37,6 @@ enum Return {
     RecoverTwice,
 }
 
-/// What all rounds came to.
 #[derive(Debug, Default)]
 struct Tally {
     rounds: u64,

@@ -5,10 +5,8 @@ use std::hash::{DefaultHasher, Hasher};
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// Open files at once.
 pub const SLOTS: usize = 4;
 
-/// How a file is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Plain,
@@ -88,14 +86,12 @@ pub enum Operation {
 /// What came of it: a number that means something for reads only, or the error in words.
 pub type Answer = std::result::Result<u64, String>;
 
-/// The bytes of a write.
 pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Rng::with_seed(seed).fill(&mut bytes);
     bytes
 }
 
-/// The answer to a read.
 pub fn checksum(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(bytes);

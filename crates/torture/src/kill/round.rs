@@ -42,7 +42,6 @@ pub struct Rounds {
     disk: Option<Disk>,
 }
 
-/// What one connection works on.
 #[derive(Debug)]
 struct Part {
     root: String,

@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::operation::{Kind, Operation, SLOTS, bytes, checksum};
 
-/// Stands for an inode.
 pub type NodeId = u32;
 
-/// What a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     File { bytes: Vec<u8>, mode: u32 },
@@ -27,7 +25,6 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// An empty directory at `root`.
     pub fn new(root: &str) -> Tree {
         let mut tree = Tree {
             names: BTreeMap::new(),
@@ -47,17 +44,14 @@ impl Tree {
         self.next
     }
 
-    /// What is at `path`.
     pub fn at(&self, path: &str) -> Option<&Node> {
         self.nodes.get(self.names.get(path)?)
     }
 
-    /// Names of a file.
     pub fn link_count(&self, id: NodeId) -> u64 {
         self.names.values().filter(|other| **other == id).count() as u64
     }
 
-    /// The bytes of an open file.
     pub fn open_bytes(&self, slot: usize) -> Option<&Vec<u8>> {
         match self.nodes.get(&self.slots.get(slot)?.as_ref()?.0)? {
             Node::File { bytes, .. } => Some(bytes),
@@ -65,13 +59,11 @@ impl Tree {
         }
     }
 
-    /// Whether nothing is below the directory `path`.
     pub fn is_empty(&self, path: &str) -> bool {
         let below = format!("{path}/");
         !self.names.keys().any(|name| name.starts_with(&below))
     }
 
-    /// What a read answers.
     pub fn read(&self, slot: usize, offset: u64, len: usize) -> u64 {
         let all = self.open_bytes(slot).map_or(&[][..], Vec::as_slice);
         let start = (offset as usize).min(all.len());

@@ -21,7 +21,6 @@ type Put = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_void, usize
 type Get = unsafe extern "C" fn(*mut c_void, *const c_char, *mut c_void, usize) -> isize;
 type Scan = unsafe extern "C" fn(*mut c_void, *const c_char, usize) -> isize;
 
-/// The functions.
 #[derive(Debug)]
 struct Functions {
     close: Close,
@@ -33,7 +32,6 @@ struct Functions {
     scan: Scan,
 }
 
-/// An open store.
 #[derive(Debug)]
 pub struct Library {
     functions: Functions,

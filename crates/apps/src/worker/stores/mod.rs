@@ -8,7 +8,6 @@ use std::path::Path;
 use forebay_harness::Result;
 use serde::{Deserialize, Serialize};
 
-/// A store.
 pub trait Store: Sync {
     /// A client of it, for one thread. What it writes survives a crash when the call returns if
     /// `is_durable`, else after [`Client::finish`] at the latest.
@@ -17,7 +16,6 @@ pub trait Store: Sync {
     fn client(&self, is_durable: bool) -> Result<Box<dyn Client + '_>>;
 }
 
-/// One connection.
 pub trait Client {
     /// Writes a record; `is_new` if there is none of that key.
     ///
@@ -40,19 +38,14 @@ pub trait Client {
     fn finish(&mut self) -> Result<()>;
 }
 
-/// Which store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
-    /// A server that runs already.
     Redis,
-    /// A library.
     Rocksdb,
-    /// A library.
     Wiredtiger,
 }
 
 impl Kind {
-    /// As in the names of rows.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Redis => "redis",

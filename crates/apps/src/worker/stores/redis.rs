@@ -13,14 +13,12 @@ use forebay_harness::Result;
 const UNDER_WAY_MAX: usize = 256;
 const INDEX: &str = "index";
 
-/// The server.
 #[derive(Debug)]
 pub struct Redis {
     socket: PathBuf,
 }
 
 impl Redis {
-    /// The server behind a socket.
     pub fn new(socket: PathBuf) -> Redis {
         Redis { socket }
     }
@@ -41,7 +39,6 @@ impl Store for Redis {
     }
 }
 
-/// What the server says.
 #[derive(Debug, PartialEq)]
 enum Answer {
     Nothing,
