@@ -11,6 +11,7 @@ mod daemon;
 mod idle_pool;
 pub mod inspection;
 mod pool_report;
+pub mod requests;
 mod top;
 
 use std::process::ExitCode;

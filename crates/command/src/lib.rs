@@ -13,6 +13,7 @@ pub mod output;
 pub mod plain;
 pub mod private_directory;
 pub mod progress;
+pub mod requests;
 pub mod size;
 pub mod start;
 mod trust;

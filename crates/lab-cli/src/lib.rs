@@ -15,6 +15,7 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::Parser;
+use forebay_command::requests::{Flush, Stat};
 use forebay_command::{Failure, manual, output};
 
 use crate::arguments::{Arguments, Command};
@@ -37,8 +38,8 @@ pub fn main() -> ExitCode {
         Command::Trace(options) => figures::replay(&options),
         Command::Create(options) => create::run(&options),
         Command::Serve(options) => serve::run(&options),
-        Command::Stat(options) => ask::run("stat", &options),
-        Command::Flush(options) => ask::run("flush", &options),
+        Command::Stat(options) => ask::run(&Stat {}, &options),
+        Command::Flush(options) => ask::run(&Flush { volume: None }, &options),
         Command::Completions(options) => manual::completions::<Arguments>(options.shell),
         Command::Man(options) => manual::man::<Arguments>(&options.directory),
     })

@@ -12,10 +12,11 @@ use std::time::Duration;
 use forebay_command::disks::{self, Disks, Served, VhostFrontEnds, report};
 use forebay_command::end::{self, SHUTDOWN_DEADLINE};
 use forebay_command::notify::Notifier;
+use forebay_command::requests::{Flush, FrontEnds, Stat};
 use forebay_command::{Failure, Trust, json_path, start};
 use forebay_lab::Engine;
 use forebay_lab::engines::EngineName;
-use forebay_serve::control::{Handler, Progress};
+use forebay_serve::control::{Handler, Parameters, Progress};
 use forebay_serve::nbd::NbdOptions;
 use forebay_serve::{
     ControlServer, DiskOptions, MeteredDevice, Refusal, RefusalKind, Request, control_path,
@@ -170,18 +171,17 @@ impl Laboratory {
 
     fn answer(&self, request: &Request) -> Result<Value, Refusal> {
         match request.command.as_str() {
-            "stat" => {
-                request.knows_only(&[])?;
+            Stat::COMMAND => {
+                request.parameters::<Stat>()?;
                 Ok(self.stat())
             }
-            "front-ends" => {
-                request.knows_only(&[])?;
+            FrontEnds::COMMAND => {
+                request.parameters::<FrontEnds>()?;
                 Ok(json!({"front_ends": report::front_ends(&self.disks)}))
             }
-            "flush" => {
-                request.knows_only(&["volume"])?;
-                if let Some(name) = request.text("volume")? {
-                    self.disks.find(name)?;
+            Flush::COMMAND => {
+                if let Some(name) = request.parameters::<Flush>()?.volume {
+                    self.disks.find(&name)?;
                 }
                 // In one go: there is nothing to watch, and nothing to call off.
                 self.engine.flush().map_err(Refusal::failed)?;

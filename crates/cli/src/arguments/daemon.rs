@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use forebay_command::disks::DiskSettings;
 use forebay_command::{LogFormat, LogLevel, Trust, size};
 
 use crate::config::{Settings, Switch, Tunables};
+use crate::requests::Fault;
 
 /// A daemon to run.
 #[derive(Debug, Args)]
@@ -267,44 +268,6 @@ pub struct FaultOptions {
     /// Print one JSON object.
     #[arg(long, global = true)]
     pub json: bool,
-}
-
-/// The faults.
-#[derive(Debug, Subcommand)]
-pub enum Fault {
-    /// Flip one bit of a cached block, as a failing memory would.
-    FlipBit {
-        /// The disk's name.
-        volume: String,
-        /// The block's number.
-        #[arg(long)]
-        block: u64,
-        /// Which bit of the block.
-        #[arg(long, default_value_t = 0)]
-        bit: u64,
-    },
-    /// Have the next requests to a backing fail with EIO; numbers not given are not changed.
-    FailBacking {
-        /// The disk's name.
-        volume: String,
-        /// Reads that fail.
-        #[arg(long, value_name = "NUMBER")]
-        reads: Option<u64>,
-        /// Writes that fail.
-        #[arg(long, value_name = "NUMBER")]
-        writes: Option<u64>,
-        /// Syncs that fail.
-        #[arg(long, value_name = "NUMBER")]
-        syncs: Option<u64>,
-    },
-    /// Have every request to a backing take longer from now on, as a slower disk's would.
-    DelayBacking {
-        /// The disk's name.
-        volume: String,
-        /// Microseconds that each takes more; 0 for none.
-        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
-        microseconds: u64,
-    },
 }
 
 /// Which shell.

@@ -7,20 +7,20 @@ use forebay_serve::Request;
 
 use crate::arguments::AttachOptions;
 use crate::control;
+use crate::requests::Attach;
 
 /// Makes the daemon serve the disk.
 pub fn run(options: &AttachOptions) -> Result<(), Failure> {
-    let request = Request::new("attach")
-        .with("backing", text(&options.disk.backing)?)
-        .with("name", options.disk.name.clone())
-        .with("fuse", options.disk.fuse.as_deref().map(text).transpose()?)
-        .with(
-            "vhost_user",
-            options.disk.vhost_user.as_deref().map(text).transpose()?,
-        )
-        .with("accept_stale", options.accept_stale.then_some(true))
-        .with("ublk", options.disk.ublk.map(|number| number.to_string()));
-    let result = control::ask(&options.pool, &request)?;
+    let disk = &options.disk;
+    let attach = Attach {
+        backing: text(&disk.backing)?,
+        name: disk.name.clone(),
+        fuse: disk.fuse.as_deref().map(text).transpose()?,
+        ublk: disk.ublk,
+        vhost_user: disk.vhost_user.as_deref().map(text).transpose()?,
+        accept_stale: options.accept_stale,
+    };
+    let result = control::ask(&options.pool, &Request::of(&attach))?;
     output::object(&result, options.json);
     Ok(())
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::arguments::DetachOptions;
 use crate::commands::attach;
 use crate::control;
+use crate::requests::Detach;
 
 /// Makes the daemon drain the disk and forget it.
 pub fn run(options: &DetachOptions) -> Result<(), Failure> {
@@ -17,8 +18,11 @@ pub fn run(options: &DetachOptions) -> Result<(), Failure> {
         return discard_lost(options);
     }
     let mut client = control::connect(&options.pool)?;
-    let request = Request::new("detach").with("volume", options.volume.clone());
-    let result = progress::ask_patiently(&mut client, &request)?;
+    let detach = Detach {
+        volume: options.volume.clone(),
+        discard_unwritten: false,
+    };
+    let result = progress::ask_patiently(&mut client, &Request::of(&detach))?;
     output::object(&result, options.json);
     Ok(())
 }
@@ -26,10 +30,11 @@ pub fn run(options: &DetachOptions) -> Result<(), Failure> {
 fn discard_lost(options: &DetachOptions) -> Result<(), Failure> {
     let image = Path::new(&options.volume);
     if let Some(mut client) = Client::connect(&control_path(&options.pool))? {
-        let request = Request::new("detach")
-            .with("volume", attach::text(image)?)
-            .with("discard_unwritten", true);
-        let result = client.request(&request, |_| true)?;
+        let detach = Detach {
+            volume: attach::text(image)?,
+            discard_unwritten: true,
+        };
+        let result = client.request(&Request::of(&detach), |_| true)?;
         output::object(&result, options.json);
         return Ok(());
     }

@@ -6,13 +6,16 @@ use forebay_serve::{Client, Request, control_path};
 use serde_json::json;
 
 use crate::arguments::FlushOptions;
+use crate::requests::Flush;
 
 /// Drains the pool, or one disk of it.
 pub fn run(options: &FlushOptions) -> Result<(), Failure> {
     let pool = &options.pool[0];
     if let Some(mut client) = Client::connect(&control_path(pool))? {
-        let request = Request::new("flush").with("volume", options.volume.clone());
-        let result = progress::ask_patiently(&mut client, &request)?;
+        let flush = Flush {
+            volume: options.volume.clone(),
+        };
+        let result = progress::ask_patiently(&mut client, &Request::of(&flush))?;
         output::object(&result, options.json);
         return Ok(());
     }

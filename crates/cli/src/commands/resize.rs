@@ -11,14 +11,17 @@ use serde_json::json;
 
 use crate::arguments::ResizeOptions;
 use crate::control;
+use crate::requests::GrowVolume;
 
 /// Grows what was named.
 pub fn run(options: &ResizeOptions) -> Result<(), Failure> {
     let Some(volume) = &options.volume else {
         return grow_pool(options);
     };
-    let request = Request::new("grow-volume").with("volume", volume.clone());
-    let result = control::ask(&options.pool[0], &request)?;
+    let grow = GrowVolume {
+        volume: volume.clone(),
+    };
+    let result = control::ask(&options.pool[0], &Request::of(&grow))?;
     output::object(&result, options.json);
     Ok(())
 }

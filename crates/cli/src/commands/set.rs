@@ -8,7 +8,7 @@ use crate::control;
 
 /// Changes what was named, and shows what is in force.
 pub fn run(options: &SetOptions) -> Result<(), Failure> {
-    let result = control::ask(&options.pool, &options.tunables.fill(Request::new("set")))?;
+    let result = control::ask(&options.pool, &Request::of(&options.tunables))?;
     output::object(&result, options.json);
     Ok(())
 }

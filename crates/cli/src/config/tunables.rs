@@ -2,11 +2,12 @@
 
 use clap::{Args, ValueEnum};
 use forebay_command::size;
-use forebay_serve::{Refusal, RefusalKind, Request};
-use serde::Deserialize;
+use forebay_serve::control::Parameters;
+use serde::de::{Error, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// When a read compares the data with its checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verify {
     /// Every read.
@@ -16,7 +17,7 @@ pub enum Verify {
 }
 
 /// Which blocks leave first when space is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Replacement {
     /// SIEVE, the default.
@@ -26,7 +27,7 @@ pub enum Replacement {
 }
 
 /// Whether something is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
     /// Yes.
@@ -43,13 +44,16 @@ impl Switch {
 }
 
 /// Settings that can also be changed while the daemon runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Tunables {
     /// Percent of the pool that may be dirty before writers are slowed.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[serde(deserialize_with = "percent")]
     pub dirty_low: Option<u8>,
     /// Percent of the pool at which writers go as fast as the backing takes their blocks.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    #[serde(deserialize_with = "percent")]
     pub dirty_high: Option<u8>,
     /// Bytes a second that write-back may write, like 100M; 0 for no limit.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
@@ -71,85 +75,20 @@ pub struct Tunables {
     pub compare_writes: Option<Switch>,
 }
 
-impl Tunables {
-    /// Adds what is set to a request.
-    pub fn fill(&self, request: Request) -> Request {
-        request
-            .with("dirty_low", self.dirty_low)
-            .with("dirty_high", self.dirty_high)
-            .with("flush_rate", self.flush_rate)
-            .with("verify", self.verify.map(|value| value.to_name()))
-            .with("replacement", self.replacement.map(|value| value.to_name()))
-            .with(
-                "defer_journal",
-                self.defer_journal.map(|value| value.to_name()),
-            )
-            .with(
-                "share_duplicates",
-                self.share_duplicates.map(|value| value.to_name()),
-            )
-            .with(
-                "compare_writes",
-                self.compare_writes.map(|value| value.to_name()),
-            )
-    }
-
-    /// Reads them back.
-    ///
-    /// Errors: an unknown parameter or a wrong value.
-    pub fn of_request(request: &Request) -> Result<Tunables, Refusal> {
-        request.knows_only(&[
-            "dirty_low",
-            "dirty_high",
-            "flush_rate",
-            "verify",
-            "replacement",
-            "defer_journal",
-            "share_duplicates",
-            "compare_writes",
-        ])?;
-        Ok(Tunables {
-            dirty_low: percent(request, "dirty_low")?,
-            dirty_high: percent(request, "dirty_high")?,
-            flush_rate: request.number("flush_rate")?,
-            verify: choice(request, "verify")?,
-            replacement: choice(request, "replacement")?,
-            defer_journal: choice(request, "defer_journal")?,
-            share_duplicates: choice(request, "share_duplicates")?,
-            compare_writes: choice(request, "compare_writes")?,
-        })
-    }
+impl Parameters for Tunables {
+    const COMMAND: &'static str = "set";
 }
 
-trait ToName {
-    fn to_name(&self) -> String;
-}
-
-impl<T: ValueEnum> ToName for T {
-    fn to_name(&self) -> String {
-        let value = self.to_possible_value();
-        value.map_or_else(String::new, |value| value.get_name().to_owned())
+fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    let given = Option::<u64>::deserialize(deserializer)?;
+    match given {
+        Some(number @ 101..) => {
+            let found = Unexpected::Unsigned(number);
+            Err(D::Error::invalid_value(
+                found,
+                &"a percentage from 0 to 100",
+            ))
+        }
+        given => Ok(given.map(|number| number as u8)),
     }
-}
-
-fn percent(request: &Request, name: &str) -> Result<Option<u8>, Refusal> {
-    match request.number(name)? {
-        None => Ok(None),
-        Some(number @ 0..=100) => Ok(Some(number as u8)),
-        Some(number) => Err(Refusal::new(
-            RefusalKind::Invalid,
-            format!("\"{name}\" is {number}; it is a percentage from 0 to 100"),
-        )),
-    }
-}
-
-fn choice<T: ValueEnum>(request: &Request, name: &str) -> Result<Option<T>, Refusal> {
-    let parse = |text| T::from_str(text, false);
-    request.text(name)?.map(parse).transpose().map_err(|_| {
-        let names: Vec<String> = T::value_variants().iter().map(ToName::to_name).collect();
-        Refusal::new(
-            RefusalKind::Invalid,
-            format!("\"{name}\" is one of {}", names.join(", ")),
-        )
-    })
 }

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
 use forebay_command::disks::{DiskSettings, lock};
 use forebay_command::{Failure, disks, progress};
-use forebay_serve::control::{Handler, Progress};
+use forebay_serve::control::{Handler, Parameters, Progress};
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::report;
 use super::service::{AttachError, Service};
 use crate::config::{Replacement, Tunables, Verify};
+use crate::requests::{Attach, Detach, Fault, Flush, FrontEnds, GrowVolume, Sample, Stat};
 
 /// How often a wait checks that the client is still there.
 const CALLED_OFF_INTERVAL: Duration = Duration::from_millis(200);
@@ -28,11 +29,11 @@ pub struct Answers(pub Weak<Service>);
 impl Handler for Answers {
     fn handle(&self, request: &Request, progress: &mut dyn Progress) -> Result<Value, Refusal> {
         // A client that watches must not keep the pool open when the daemon ends.
-        if request.command == "sample" {
-            return sample(&self.0, request, progress);
+        if request.command == Sample::COMMAND {
+            return sample(&self.0, &request.parameters()?, progress);
         }
         let service = self.0.upgrade().ok_or_else(is_ending)?;
-        let is_change = !matches!(request.command.as_str(), "stat" | "front-ends");
+        let is_change = !matches!(request.command.as_str(), Stat::COMMAND | FrontEnds::COMMAND);
         let result = answer(&service, request, progress);
         if is_change {
             match &result {
@@ -54,20 +55,20 @@ fn answer(
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
     match request.command.as_str() {
-        "stat" => {
-            request.knows_only(&[])?;
+        Stat::COMMAND => {
+            request.parameters::<Stat>()?;
             Ok(report::stat(service))
         }
-        "front-ends" => {
-            request.knows_only(&[])?;
+        FrontEnds::COMMAND => {
+            request.parameters::<FrontEnds>()?;
             Ok(json!({"front_ends": disks::report::front_ends(&service.disks)}))
         }
-        "attach" => attach(service, request),
-        "detach" => super::detach::detach(service, request, progress),
-        "flush" => flush(service, request, progress),
-        "set" => set(service, request),
-        "grow-volume" => grow_volume(service, request),
-        "fault" => super::faults::inject(service, request),
+        Attach::COMMAND => attach(service, request.parameters()?),
+        Detach::COMMAND => super::detach::detach(service, &request.parameters()?, progress),
+        Flush::COMMAND => flush(service, &request.parameters()?, progress),
+        Tunables::COMMAND => set(service, &request.parameters()?),
+        GrowVolume::COMMAND => grow_volume(service, &request.parameters()?),
+        Fault::COMMAND => super::faults::inject(service, request),
         other => Err(Refusal::new(
             RefusalKind::UnknownCommand,
             format!("the daemon knows {COMMANDS}, not {other}"),
@@ -86,22 +87,13 @@ pub(super) fn refusal(failure: Failure) -> Refusal {
     Refusal::new(kind, failure.to_string())
 }
 
-fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
-    request.knows_only(&[
-        "backing",
-        "name",
-        "fuse",
-        "ublk",
-        "vhost_user",
-        "accept_stale",
-    ])?;
-    let ublk = request.text("ublk")?.map(str::parse).transpose();
+fn attach(service: &Arc<Service>, attach: Attach) -> Result<Value, Refusal> {
     let settings = DiskSettings {
-        backing: PathBuf::from(request.required_text("backing")?),
-        name: request.text("name")?.map(str::to_owned),
-        fuse: request.text("fuse")?.map(PathBuf::from),
-        ublk: ublk.map_err(|message| Refusal::new(RefusalKind::Invalid, message))?,
-        vhost_user: request.text("vhost_user")?.map(PathBuf::from),
+        backing: PathBuf::from(attach.backing),
+        name: attach.name,
+        fuse: attach.fuse.map(PathBuf::from),
+        ublk: attach.ublk,
+        vhost_user: attach.vhost_user.map(PathBuf::from),
     };
     let _changing = service.change()?;
     let has_nbd = !lock(&service.disks.servers).is_empty();
@@ -112,8 +104,7 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
              directory with --fuse or a socket with --vhost-user, or ask for --ublk",
         ));
     }
-    let accepts_stale = request.flag("accept_stale")?.unwrap_or(false);
-    match service.attach(&settings, accepts_stale) {
+    match service.attach(&settings, attach.accept_stale) {
         Ok(served) => Ok(report::volume(service, &served)),
         Err(AttachError::Refused(failure)) => Err(refusal(failure)),
         Err(AttachError::HalfDone(failure, served)) => {
@@ -133,11 +124,10 @@ fn attach(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
 
 fn flush(
     service: &Arc<Service>,
-    request: &Request,
+    flush: &Flush,
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
-    request.knows_only(&["volume"])?;
-    let served = match request.text("volume")? {
+    let served = match &flush.volume {
         Some(name) => vec![service.disks.find(name)?],
         None => service.disks.served(),
     };
@@ -217,17 +207,15 @@ pub fn replacement_policy(replacement: Replacement) -> ReplacementPolicy {
     }
 }
 
-fn set(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
-    let tunables = Tunables::of_request(request)?;
+fn set(service: &Arc<Service>, tunables: &Tunables) -> Result<Value, Refusal> {
     let _changing = service.change()?;
-    tune(&service.pool, &tunables)?;
+    tune(&service.pool, tunables)?;
     Ok(report::settings(&service.pool))
 }
 
-fn grow_volume(service: &Arc<Service>, request: &Request) -> Result<Value, Refusal> {
-    request.knows_only(&["volume"])?;
+fn grow_volume(service: &Arc<Service>, grow: &GrowVolume) -> Result<Value, Refusal> {
     let _changing = service.change()?;
-    let served = service.disks.find(request.required_text("volume")?)?;
+    let served = service.disks.find(&grow.volume)?;
     let volume = &served.behind.volume;
     let before_bytes = volume.size_bytes();
     let size_bytes = service.pool.grow_volume(volume).map_err(core_refusal)?;
@@ -242,18 +230,17 @@ fn grow_volume(service: &Arc<Service>, request: &Request) -> Result<Value, Refus
 /// `count` of them.
 fn sample(
     service: &Weak<Service>,
-    request: &Request,
+    request: &Sample,
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
-    request.knows_only(&["interval_ms", "count"])?;
-    let interval = request.number("interval_ms")?.unwrap_or(1000);
+    let interval = request.interval_ms.unwrap_or(1000);
     if !(100..=60_000).contains(&interval) {
         return Err(Refusal::new(
             RefusalKind::Invalid,
             format!("\"interval_ms\" is {interval}; it is from 100 to 60000"),
         ));
     }
-    let count = request.number("count")?.unwrap_or(u64::MAX);
+    let count = request.count.unwrap_or(u64::MAX);
     let mut sampler = report::Sampler::default();
     for number in 0..count {
         if number > 0 {

@@ -12,11 +12,12 @@ use forebay::DrainProgress;
 use forebay_command::disks::{FrontEnds, UblkNumber};
 use forebay_command::json_path;
 use forebay_serve::control::Progress;
-use forebay_serve::{Refusal, RefusalKind, Request};
+use forebay_serve::{Refusal, RefusalKind};
 use serde_json::{Value, json};
 
 use super::answers::{core_refusal, refusal, watch};
 use super::service::{Served, Service};
+use crate::requests::Detach;
 
 /// How long the requests of a removed export may take before their connection is cut.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(10);
@@ -50,19 +51,18 @@ impl Closed {
 /// Errors: it is in use, or it cannot be flushed; it is served as before.
 pub(super) fn detach(
     service: &Arc<Service>,
-    request: &Request,
+    detach: &Detach,
     progress: &mut dyn Progress,
 ) -> Result<Value, Refusal> {
-    request.knows_only(&["volume", "discard_unwritten"])?;
     let pool = &service.pool;
     let _changing = service.change()?;
-    if request.flag("discard_unwritten")?.unwrap_or(false) {
-        let image = Path::new(request.required_text("volume")?);
+    if detach.discard_unwritten {
+        let image = Path::new(&detach.volume);
         let discarded = crate::commands::detach::discard(pool, image).map_err(refusal)?;
         tracing::warn!(image = %image.display(), blocks = %discarded["discarded_blocks"], "a lost disk was given up");
         return Ok(discarded);
     }
-    let served = service.disks.find(request.required_text("volume")?)?;
+    let served = service.disks.find(&detach.volume)?;
     refuse_used(service, &served)?;
     // While it is served: this takes the time, and can be called off.
     let volume = &served.behind.volume;

@@ -7,6 +7,7 @@ use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
 use super::service::Service;
+use crate::requests::Fault;
 
 /// Longer than any disk takes, and still short enough to wait for an end.
 const DELAY_US_MAX: u64 = 10_000_000;
@@ -28,29 +29,26 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
             "this pool holds real data; faults are for pools made with forebay create --test",
         ));
     }
-    let served = service.disks.find(request.required_text("volume")?)?;
+    let fault: Fault = request.parameters()?;
+    let served = service.disks.find(fault.volume())?;
     let faults = || {
         let faults = served.behind.faults.as_ref();
         faults.ok_or_else(|| invalid("this disk was attached without faults"))
     };
-    match request.required_text("fault")? {
-        "flip-bit" => {
-            request.knows_only(&["fault", "volume", "block", "bit"])?;
-            let block = request
-                .number("block")?
-                .ok_or_else(|| invalid("flip-bit needs \"block\", a number"))?;
-            let bit = request.number("bit")?.unwrap_or(0);
+    match fault {
+        Fault::FlipBit { block, bit, .. } => {
             let volume = &served.behind.volume;
             pool.flip_bit(volume, block, bit)
                 .map_err(|error| invalid(&error.to_string()))?;
             Ok(json!({"flipped": {"volume": served.name, "block": block, "bit": bit}}))
         }
-        "fail-backing" => {
-            request.knows_only(&["fault", "volume", "reads", "writes", "syncs"])?;
+        Fault::FailBacking {
+            reads,
+            writes,
+            syncs,
+            ..
+        } => {
             let faults = faults()?;
-            let counts = ["reads", "writes", "syncs"].map(|name| request.number(name));
-            let [reads, writes, syncs] = counts;
-            let (reads, writes, syncs) = (reads?, writes?, syncs?);
             if let Some(count) = reads {
                 faults.fail_reads(count);
             }
@@ -62,20 +60,16 @@ pub fn inject(service: &Arc<Service>, request: &Request) -> Result<Value, Refusa
             }
             Ok(json!({"failing": {"reads": reads, "writes": writes, "syncs": syncs}}))
         }
-        "delay-backing" => {
-            request.knows_only(&["fault", "volume", "microseconds"])?;
-            let microseconds = request
-                .number("microseconds")?
-                .filter(|microseconds| *microseconds <= DELAY_US_MAX)
-                .ok_or_else(|| invalid("delay-backing needs \"microseconds\", 10000000 at most"))?;
+        Fault::DelayBacking { microseconds, .. } => {
+            if microseconds > DELAY_US_MAX {
+                return Err(invalid(&format!(
+                    "\"microseconds\" of fault is {microseconds}; it is {DELAY_US_MAX} at most"
+                )));
+            }
             faults()?.delay_requests(Duration::from_micros(microseconds));
             Ok(json!({"delayed": {"volume": served.name, "microseconds": microseconds}}))
         }
-        // Asked for by tests alone.
-        "try-forbidden" => Ok(attempts(super::sandbox::try_forbidden())),
-        "try-files" => Ok(attempts(super::confinement::try_files())),
-        other => Err(invalid(&format!(
-            "the faults are flip-bit, fail-backing and delay-backing, not {other}"
-        ))),
+        Fault::TryForbidden { .. } => Ok(attempts(super::sandbox::try_forbidden())),
+        Fault::TryFiles { .. } => Ok(attempts(super::confinement::try_files())),
     }
 }

@@ -22,6 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::TopOptions;
 use crate::control;
+use crate::requests::Sample;
 use sample::Screen;
 
 /// How long a wait for a key may delay the next sample, or the end.
@@ -52,13 +53,16 @@ pub fn run(options: &TopOptions) -> Result<(), Failure> {
     result
 }
 
-fn request(options: &TopOptions) -> Request {
-    Request::new("sample").with("interval_ms", (options.interval * 1000.0) as u64)
+fn request(options: &TopOptions, count: Option<u64>) -> Request {
+    Request::of(&Sample {
+        interval_ms: Some((options.interval * 1000.0) as u64),
+        count,
+    })
 }
 
 fn once(options: &TopOptions) -> Result<(), Failure> {
     let mut samples = Vec::new();
-    let request = request(options).with("count", 2);
+    let request = request(options, Some(2));
     control::connect(&options.pool)?.request(&request, |sample| {
         samples.push(sample);
         true
@@ -169,7 +173,7 @@ impl Display {
 
 /// Asks for samples until the receiver is gone, from one daemon after the other.
 fn spawn_asker(options: &TopOptions, sender: Sender<News>) -> Result<(), Failure> {
-    let (pool, request) = (options.pool.clone(), request(options));
+    let (pool, request) = (options.pool.clone(), request(options, None));
     let ask = move || loop {
         let asked = control::connect(&pool).and_then(|mut client| {
             let on_sample = |sample| sender.send(News::Sample(Box::new(sample))).is_ok();

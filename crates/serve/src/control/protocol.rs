@@ -65,11 +65,14 @@ impl Request {
         }
     }
 
-    /// A request with a command's parameters.
+    /// A request with a command's parameters; `null` is the same as none.
     pub fn of<P: Parameters>(parameters: &P) -> Self {
         let mut request = Request::new(P::COMMAND);
         match serde_json::to_value(parameters) {
-            Ok(Value::Object(fields)) => request.parameters = fields,
+            Ok(Value::Object(fields)) => {
+                let given = fields.into_iter().filter(|(_, value)| !value.is_null());
+                request.parameters = given.collect();
+            }
             other => unreachable!("parameters are an object of texts and numbers: {other:?}"),
         }
         request
@@ -120,81 +123,10 @@ impl Request {
         }
     }
 
-    /// A parameter that is a text.
-    ///
-    /// Errors: it is there and is no text.
-    pub fn text(&self, name: &str) -> Result<Option<&str>, Refusal> {
-        self.typed(name, "a text", Value::as_str)
-    }
-
-    /// A parameter that is a whole number, zero or more.
-    ///
-    /// Errors: it is there and is no such number.
-    pub fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        self.typed(name, "a whole number", Value::as_u64)
-    }
-
-    /// A parameter that is `true` or `false`.
-    ///
-    /// Errors: it is there and is neither.
-    pub fn flag(&self, name: &str) -> Result<Option<bool>, Refusal> {
-        self.typed(name, "true or false", Value::as_bool)
-    }
-
-    /// A text that must be there.
-    ///
-    /// Errors: it is not, or is no text.
-    pub fn required_text(&self, name: &str) -> Result<&str, Refusal> {
-        self.text(name)?.ok_or_else(|| {
-            Refusal::new(
-                RefusalKind::Invalid,
-                format!("{} needs \"{name}\", a text", self.command),
-            )
-        })
-    }
-
-    /// Refuses parameters other than these, so that a misspelt one is not silently ignored.
-    ///
-    /// Errors: there is another one.
-    pub fn knows_only(&self, names: &[&str]) -> Result<(), Refusal> {
-        match self
-            .parameters
-            .keys()
-            .find(|name| !names.contains(&name.as_str()))
-        {
-            None => Ok(()),
-            Some(name) => Err(Refusal::new(
-                RefusalKind::Invalid,
-                format!(
-                    "{} knows no \"{name}\"; it knows: {}",
-                    self.command,
-                    names.join(", ")
-                ),
-            )),
-        }
-    }
-
-    fn typed<'a, T>(
-        &'a self,
-        name: &str,
-        expected: &str,
-        read: impl Fn(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, Refusal> {
-        self.parameters.get(name).map_or(Ok(None), |value| {
-            read(value).map(Some).ok_or_else(|| {
-                Refusal::new(
-                    RefusalKind::Invalid,
-                    format!("\"{name}\" of {} is {value}, not {expected}", self.command),
-                )
-            })
-        })
-    }
-
-    /// The parameters, where this is the command `P`.
+    /// The parameters, as the command `P` has them.
     ///
     /// Errors: one is missing, unknown, of another type or out of range.
     pub fn parameters<P: Parameters>(&self) -> Result<P, Refusal> {
-        debug_assert_eq!(self.command, P::COMMAND);
         let fields = Value::Object(self.parameters.clone());
         serde_path_to_error::deserialize(fields).map_err(|error| {
             let (path, command) = (error.path().to_string(), &self.command);
@@ -367,7 +299,6 @@ mod tests {
     #[serde(deny_unknown_fields)]
     struct Attach {
         backing: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         fuse: Option<String>,
         threads: u64,
     }

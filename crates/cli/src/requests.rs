@@ -1,0 +1,140 @@
+//! What the daemon can be asked: the parameters of the commands of its control socket. Those of `set` are [`crate::config::Tunables`].
+
+use clap::Subcommand;
+use forebay_command::disks::UblkNumber;
+pub use forebay_command::requests::{Flush, FrontEnds, Stat};
+use forebay_serve::control::Parameters;
+use serde::{Deserialize, Serialize};
+
+/// Samples for a screen, as progress.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Between two of them; a second, if it is not said.
+    pub interval_ms: Option<u64>,
+    /// How many; without it, as long as the client stays.
+    pub count: Option<u64>,
+}
+
+impl Parameters for Sample {
+    const COMMAND: &'static str = "sample";
+}
+
+/// Serves one more disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attach {
+    /// Its backing's path.
+    pub backing: String,
+    /// What it is called.
+    pub name: Option<String>,
+    /// The directory it is mounted on.
+    pub fuse: Option<String>,
+    /// The block device that it is to be.
+    pub ublk: Option<UblkNumber>,
+    /// The path of its vhost-user socket.
+    pub vhost_user: Option<String>,
+    /// Also where its newest data is in another pool.
+    #[serde(default)]
+    pub accept_stale: bool,
+}
+
+impl Parameters for Attach {
+    const COMMAND: &'static str = "attach";
+}
+
+/// Drains a disk and takes it away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Detach {
+    /// Its name.
+    pub volume: String,
+    /// Gives up what was not written: `volume` is the path of an image that is not served.
+    #[serde(default)]
+    pub discard_unwritten: bool,
+}
+
+impl Parameters for Detach {
+    const COMMAND: &'static str = "detach";
+}
+
+/// Gives a disk the size that its backing has now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrowVolume {
+    /// Its name.
+    pub volume: String,
+}
+
+impl Parameters for GrowVolume {
+    const COMMAND: &'static str = "grow-volume";
+}
+
+/// Breaks something in a test pool: also the faults of the command line.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Fault {
+    /// Flip one bit of a cached block, as a failing memory would.
+    FlipBit {
+        /// The disk's name.
+        volume: String,
+        /// The block's number.
+        #[arg(long)]
+        block: u64,
+        /// Which bit of the block.
+        #[arg(long, default_value_t = 0)]
+        #[serde(default)]
+        bit: u64,
+    },
+    /// Have the next requests to a backing fail with EIO; numbers not given are not changed.
+    FailBacking {
+        /// The disk's name.
+        volume: String,
+        /// Reads that fail.
+        #[arg(long, value_name = "NUMBER")]
+        reads: Option<u64>,
+        /// Writes that fail.
+        #[arg(long, value_name = "NUMBER")]
+        writes: Option<u64>,
+        /// Syncs that fail.
+        #[arg(long, value_name = "NUMBER")]
+        syncs: Option<u64>,
+    },
+    /// Have every request to a backing take longer from now on, as a slower disk's would.
+    DelayBacking {
+        /// The disk's name.
+        volume: String,
+        /// Microseconds that each takes more; 0 for none.
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+        microseconds: u64,
+    },
+    /// What the sandbox forbids; asked for by tests alone.
+    #[command(skip)]
+    TryForbidden {
+        /// The disk's name.
+        volume: String,
+    },
+    /// What landlock forbids; asked for by tests alone.
+    #[command(skip)]
+    TryFiles {
+        /// The disk's name.
+        volume: String,
+    },
+}
+
+impl Fault {
+    /// The disk's name.
+    pub fn volume(&self) -> &str {
+        match self {
+            Fault::FlipBit { volume, .. }
+            | Fault::FailBacking { volume, .. }
+            | Fault::DelayBacking { volume, .. }
+            | Fault::TryForbidden { volume }
+            | Fault::TryFiles { volume } => volume,
+        }
+    }
+}
+
+impl Parameters for Fault {
+    const COMMAND: &'static str = "fault";
+}
