@@ -28,7 +28,7 @@ fn disks_are_attached_and_detached_while_others_are_served() {
     second.write(8192, &[2; 4096]).unwrap();
     let detach = ["detach", "POOL", "second"];
     let refused = env.run(&detach);
-    assert_eq!(refused.code, 4, "somebody is connected: {}", refused.stderr);
+    assert_eq!(refused.code, 4, "a client is connected: {}", refused.stderr);
     drop(second);
     while env.ask(&["stat", "POOL"])["volumes"][1]["nbd_connections"] != 0 {
         std::thread::yield_now();
@@ -68,9 +68,7 @@ fn a_mounted_disk_in_use_is_not_detached() {
         .open(env.path("second/disk"))
         .unwrap();
     disk.write_all_at(&[3; 4096], 0).unwrap();
-    let refused = env.run(&["detach", "POOL", "second.img"]);
-    assert_eq!(refused.code, 4, "{}", refused.stderr);
-    assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
+    env.refuses(&["detach", "POOL", "second.img"], 4, "in use");
     disk.write_all_at(&[4; 4096], 4096).unwrap();
     drop(disk);
     env.ask(&["detach", "POOL", "second.img"]);
@@ -88,9 +86,7 @@ fn a_mount_that_comes_back_is_not_taken_for_the_one_that_went() {
     std::fs::create_dir(env.path("second")).unwrap();
     let daemon = env.serve();
     let attach = ["attach", "POOL", "--backing", "./second.img", "--fuse"];
-    let missing = env.run(&[&attach[..], &["./missing"]].concat());
-    assert_eq!(missing.code, 1, "{}", missing.stderr);
-    assert!(missing.stderr.contains("missing"), "{}", missing.stderr);
+    env.refuses(&[&attach[..], &["./missing"]].concat(), 1, "missing");
     for _ in 0..3 {
         env.ask(&[&attach[..], &["./second"]].concat());
         let busy = env.run(&[&attach[..], &["./second", "--name", "other"]].concat());
@@ -203,7 +199,7 @@ fn settings_are_shown_changed_and_checked() {
 }
 
 #[test]
-fn a_disk_grows_with_its_backing_and_a_pool_when_nobody_serves_it() {
+fn a_disk_grows_with_its_backing_and_a_pool_when_no_daemon_serves_it() {
     let env = TestEnv::with_pool();
     let daemon = env.serve_nbd(&[]);
     let mut client = Client::open(&env.path("nbd.sock"), "disk.img").unwrap();
@@ -242,9 +238,7 @@ fn faults_are_for_test_pools_and_are_reported() {
     let env = TestEnv::with_pool();
     let daemon = env.serve_nbd(&[]);
     let flip = ["fault", "POOL", "flip-bit", "disk.img", "--block", "3"];
-    let refused = env.run(&flip);
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(refused.stderr.contains("real data"), "{}", refused.stderr);
+    env.refuses(&flip, 2, "real data");
     daemon.end();
 
     let env = TestEnv::with_test_pool();
@@ -308,9 +302,11 @@ fn an_attach_that_fails_half_way_leaves_nothing_attached() {
     std::fs::write(env.path("in-the-way"), "precious").unwrap();
     let daemon = env.serve_nbd(&[]);
     let attach = ["attach", "POOL", "--backing", "./second.img"];
-    let refused = env.run(&[&attach[..], &["--vhost-user", "./in-the-way"]].concat());
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("no socket"), "{}", refused.stderr);
+    env.refuses(
+        &[&attach[..], &["--vhost-user", "./in-the-way"]].concat(),
+        1,
+        "no socket",
+    );
     let stat = env.ask(&["stat", "POOL"]);
     assert_eq!(stat["volumes"].as_array().unwrap().len(), 1, "{stat}");
     // Neither its name nor its file is taken.

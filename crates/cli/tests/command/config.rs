@@ -83,13 +83,7 @@ fn wrong_config_files_are_refused_with_file_line_and_key() {
             assert!(refused.stderr.contains(part), "{text}: {}", refused.stderr);
         }
     }
-    let missing = env.run(&["serve", "--config", "./missing.toml"]);
-    assert_eq!(missing.code, 2);
-    assert!(
-        missing.stderr.contains("missing.toml"),
-        "{}",
-        missing.stderr
-    );
+    env.refuses(&["serve", "--config", "./missing.toml"], 2, "missing.toml");
 }
 
 #[test]
@@ -113,24 +107,28 @@ fn a_wrong_certificate_is_named() {
     ];
     let half = env.run(&[&serve[..], &tls].concat());
     assert_eq!(half.code, 2, "{}", half.stderr);
-    let whole = env.run(&[&serve[..], &tls, &["--tls-client-ca", "./ca.pem"]].concat());
-    assert_eq!(whole.code, 1, "{}", whole.stderr);
-    assert!(whole.stderr.contains("server."), "{}", whole.stderr);
+    env.refuses(
+        &[&serve[..], &tls, &["--tls-client-ca", "./ca.pem"]].concat(),
+        1,
+        "server.",
+    );
 }
 
 #[test]
 fn tcp_beyond_loopback_needs_tls() {
     let env = TestEnv::with_pool();
-    let refused = env.run(&[
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        "BACKING",
-        "--nbd",
-        "tcp:0.0.0.0:0",
-    ]);
-    assert_eq!(refused.code, 1, "{}", refused.stderr);
-    assert!(refused.stderr.contains("TLS"), "{}", refused.stderr);
+    env.refuses(
+        &[
+            "serve",
+            "--pool",
+            "POOL",
+            "--backing",
+            "BACKING",
+            "--nbd",
+            "tcp:0.0.0.0:0",
+        ],
+        1,
+        "TLS",
+    );
     assert!(!env.path("pool.sock").exists());
 }

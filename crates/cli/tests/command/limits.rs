@@ -42,22 +42,7 @@ fn a_request_that_there_is_no_memory_for_is_refused_and_does_not_end_the_daemon(
 #[test]
 fn the_memory_of_long_requests_can_be_set() {
     let env = TestEnv::with_pool();
-    let serve = [
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        "BACKING",
-        "--nbd",
-        "NBD",
-    ];
-    let refused = env.run(&[&serve[..], &["--nbd-memory", "1M"]].concat());
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("at least 32M"),
-        "{}",
-        refused.stderr
-    );
+    env.refuses_nbd(&["--nbd-memory", "1M"], 2, "at least 32M");
     let limits = [
         "--nbd-memory",
         "32M",

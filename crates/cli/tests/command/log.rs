@@ -7,17 +7,7 @@ use std::process::Stdio;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::test_env::{Daemon, TestEnv, skips_without_fuse};
-
-const SERVE: [&str; 7] = [
-    "serve",
-    "--pool",
-    "POOL",
-    "--backing",
-    "BACKING",
-    "--nbd",
-    "NBD",
-];
+use crate::test_env::{Daemon, SERVE_NBD, TestEnv, skips_without_fuse};
 
 fn dropped(env: &TestEnv) -> u64 {
     let stat = env.ask(&["stat", "POOL"]);
@@ -39,7 +29,7 @@ fn assert_goes_on_without_its_log(env: &TestEnv, daemon: Daemon) {
 fn a_log_whose_reader_went_away_does_not_end_the_daemon() {
     let env = TestEnv::with_pool();
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let daemon = env.start_logging_to(env.command(&SERVE), writer.into());
+    let daemon = env.start_logging_to(env.command(SERVE_NBD), writer.into());
     drop(reader);
     assert_goes_on_without_its_log(&env, daemon);
 }
@@ -48,7 +38,7 @@ fn a_log_whose_reader_went_away_does_not_end_the_daemon() {
 fn a_log_on_a_full_disk_does_not_end_the_daemon() {
     let env = TestEnv::with_pool();
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let daemon = env.start_logging_to(env.command(&SERVE), full.into());
+    let daemon = env.start_logging_to(env.command(SERVE_NBD), full.into());
     assert_goes_on_without_its_log(&env, daemon);
 }
 
@@ -65,7 +55,7 @@ fn full_pipe() -> (OwnedFd, Stdio) {
 fn a_log_whose_reader_sleeps_does_not_hold_the_daemon_up() {
     let env = TestEnv::with_pool();
     let (reader, writer) = full_pipe();
-    let daemon = env.start_logging_to(env.command(&SERVE), writer);
+    let daemon = env.start_logging_to(env.command(SERVE_NBD), writer);
     for _ in 0..3 {
         env.ask(&["set", "POOL", "--dirty-low", "30"]);
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::test_env::{Outcome, TestEnv, skips_without_fuse};
+use crate::test_env::{Outcome, SERVE_NBD, TestEnv, skips_without_fuse};
 
 /// What every start script does.
 fn create_if_missing(env: &TestEnv) {
@@ -22,16 +22,6 @@ fn stale(outcome: &Outcome) {
         assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
     }
 }
-
-const SERVE: [&str; 7] = [
-    "serve",
-    "--pool",
-    "POOL",
-    "--backing",
-    "BACKING",
-    "--nbd",
-    "NBD",
-];
 
 /// A daemon with one acknowledged block, killed.
 fn write_and_kill(env: &TestEnv) {
@@ -71,7 +61,7 @@ fn serve_with_a_pool_made_anew_said_ready_over_an_image_that_lacks_what_was_ackn
     );
     let json = env.run(&["info", "--backing", "BACKING", "--json"]);
     assert_eq!((json.code, &json.json()["state"]), (8, &"stale".into()));
-    stale(&env.run(&SERVE));
+    stale(&env.run(SERVE_NBD));
     stale(&env.run(&["flush", "POOL", "--backing", "BACKING"]));
     // Another disk of a daemon.
     env.make_image("other.img");
@@ -102,13 +92,7 @@ fn an_old_pool_put_back_was_replayed_over_what_happened_since() {
     std::fs::copy(env.path("pool"), env.path("old")).unwrap();
     write_and_kill(&env);
     std::fs::rename(env.path("old"), env.path("pool")).unwrap();
-    let refused = env.run(&SERVE);
-    assert_eq!(refused.code, 8, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("this pool is an old copy"),
-        "{}",
-        refused.stderr
-    );
+    env.refuses(SERVE_NBD, 8, "this pool is an old copy");
 }
 
 #[test]
@@ -128,20 +112,18 @@ fn a_flushed_end_leaves_an_image_that_any_pool_may_have() {
 
 /// Refused by `serve` and not called fit by `info`, with the pool's name and, if the image has a mark, without.
 fn refused_and_not_fit(env: &TestEnv, image: &str, has_mark: bool) {
-    let refused = env.run(&[
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        image,
-        "--nbd",
-        "NBD",
-    ]);
-    assert_eq!(refused.code, 8, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("--accept-stale"),
-        "{}",
-        refused.stderr
+    env.refuses(
+        &[
+            "serve",
+            "--pool",
+            "POOL",
+            "--backing",
+            image,
+            "--nbd",
+            "NBD",
+        ],
+        8,
+        "--accept-stale",
     );
     let info = env.run(&["info", "POOL", "--backing", image]);
     assert_eq!(info.code, 8, "{}{}", info.stdout, info.stderr);
@@ -199,9 +181,11 @@ fn no_command_gave_up_the_blocks_of_a_lost_image() {
     // Of an idle pool.
     let env = TestEnv::with_pool();
     write_and_kill(&env);
-    let unknown = env.run(&["detach", "POOL", "./other.img", "--discard-unwritten"]);
-    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
-    assert!(unknown.stderr.contains("disk.img"), "{}", unknown.stderr);
+    env.refuses(
+        &["detach", "POOL", "./other.img", "--discard-unwritten"],
+        2,
+        "disk.img",
+    );
     let image = lost(&env);
     let discarded = env.ask(&discard);
     assert_eq!(discarded["discarded"], image.as_str());
@@ -240,9 +224,7 @@ fn serve_took_another_pools_file_for_a_disk() {
             "--nbd",
             "NBD",
         ];
-        let refused = env.run(&[&serve[..], more].concat());
-        assert_eq!(refused.code, 3, "{}", refused.stderr);
-        assert!(refused.stderr.contains("other"), "{}", refused.stderr);
+        env.refuses(&[&serve[..], more].concat(), 3, "other");
     }
     assert!(std::fs::read(env.path("other")).unwrap() == before);
 }

@@ -128,7 +128,7 @@ fn an_empty_directory_takes_any_pool() {
 }
 
 #[test]
-fn the_mount_shows_no_mark_and_nobody_changes_it_there() {
+fn the_mount_shows_no_mark_and_lets_none_be_changed() {
     if skips_without_fuse("the_mount_shows_no_mark") {
         return;
     }

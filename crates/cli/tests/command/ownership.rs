@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use rustix::process::geteuid;
 
 use crate::run::library;
-use crate::test_env::{TestEnv, skips_without_fuse};
+use crate::test_env::{SERVE_NBD, TestEnv, skips_without_fuse};
 
 /// The number of no user.
 const OTHER: u32 = 54_321;
@@ -42,15 +42,7 @@ const OPENING: [&[&str]; 8] = [
         "true",
     ],
     &["mount", "./data", "MOUNT", "--pool", "POOL"],
-    &[
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        "BACKING",
-        "--nbd",
-        "NBD",
-    ],
+    SERVE_NBD,
 ];
 
 fn assert_refused(env: &TestEnv, part: &str) {
@@ -112,9 +104,7 @@ fn a_file_beside_the_pool_that_another_user_owns_or_has_linked_was_believed() {
     let side = env.path("pool.files");
     fs::write(&side, b"forged").unwrap();
     chown(&side, Some(OTHER), Some(OTHER)).unwrap();
-    let outcome = env.run(mount);
-    assert_eq!(outcome.code, 3, "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("pool.files"), "{}", outcome.stderr);
+    env.refuses(mount, 3, "pool.files");
     assert_eq!(fs::read(&side).unwrap(), b"forged");
     fs::remove_file(&side).unwrap();
     // One of our own, under a name that another user gave it.

@@ -1,6 +1,6 @@
 //! Pools without a daemon: what is printed, and the exit codes.
 
-use crate::test_env::{Outcome, TestEnv};
+use crate::test_env::{Outcome, SERVE_NBD, TestEnv};
 
 #[test]
 fn create_says_what_the_medium_survives_and_overwrites_nothing() {
@@ -59,13 +59,7 @@ fn a_foreign_file_is_refused_with_its_name_and_code_3() {
 fn without_a_daemon_stat_and_flush_say_so() {
     let env = TestEnv::with_pool();
     for arguments in [&["stat", "POOL"][..], &["flush", "POOL"]] {
-        let outcome = env.run(arguments);
-        assert_eq!(outcome.code, 5, "{}", outcome.stderr);
-        assert!(
-            outcome.stderr.contains("no daemon serves"),
-            "{}",
-            outcome.stderr
-        );
+        env.refuses(arguments, 5, "no daemon serves");
     }
     assert_eq!(env.run(&["dance"]).code, 2);
 }
@@ -162,22 +156,13 @@ fn a_pipe_in_the_place_of_a_pool_is_refused_and_not_waited_for() {
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     let kind = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, env.path("pool"), kind, mode, 0).unwrap();
-    let serve = [
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        "BACKING",
-        "--nbd",
-        "NBD",
-    ];
     for command in [
         &["info", "POOL"][..],
         &["check", "POOL"],
         &["recover", "POOL", "--dry-run"],
         &["recover", "POOL"],
         &["create", "POOL", "--size", "8M", "--force"],
-        &serve,
+        SERVE_NBD,
     ] {
         let outcome = env.run(command);
         assert!(

@@ -157,22 +157,7 @@ fn a_confined_daemon_has_its_disk_unmounted_at_the_end() {
 #[test]
 fn a_backing_outside_of_what_is_allowed_is_refused_at_the_start() {
     let env = TestEnv::with_test_pool();
-    let front_ends = [
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        "BACKING",
-        "--nbd",
-        "NBD",
-    ];
-    let refused = env.run(&[&front_ends[..], &["--allow-backing", "./mount"]].concat());
-    assert_eq!(refused.code, 2, "{}", refused.stderr);
-    assert!(
-        refused.stderr.contains("--allow-backing"),
-        "{}",
-        refused.stderr
-    );
+    env.refuses_nbd(&["--allow-backing", "./mount"], 2, "--allow-backing");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
-use crate::test_env::{TestEnv, skip, skips_without_fuse};
+use crate::test_env::{SERVE_NBD, TestEnv, skip, skips_without_fuse};
 use forebay_harness::nbd::Client;
 
 fn next(manager: &UnixDatagram) -> String {
@@ -28,15 +28,7 @@ fn next_with(manager: &UnixDatagram, part: &str) -> String {
 fn the_service_manager_hears_of_readiness_of_life_and_of_the_end() {
     let env = TestEnv::with_pool();
     let manager = UnixDatagram::bind(env.path("notify")).unwrap();
-    let mut command = env.command(&[
-        "serve",
-        "--pool",
-        "POOL",
-        "--backing",
-        "BACKING",
-        "--nbd",
-        "NBD",
-    ]);
+    let mut command = env.command(SERVE_NBD);
     command
         .env("NOTIFY_SOCKET", env.path("notify"))
         .env("WATCHDOG_USEC", "100000");

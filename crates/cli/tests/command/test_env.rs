@@ -11,6 +11,17 @@ use serde_json::Value;
 
 pub const DISK_BYTES: u64 = 16 << 20;
 
+/// A daemon that exports the disk to NBD clients, which needs no rights.
+pub const SERVE_NBD: &[&str] = &[
+    "serve",
+    "--pool",
+    "POOL",
+    "--backing",
+    "BACKING",
+    "--nbd",
+    "NBD",
+];
+
 /// A directory with a pool and a backing, in memory where there is such a place.
 pub struct TestEnv {
     pub directory: tempfile::TempDir,
@@ -83,6 +94,19 @@ impl TestEnv {
         self.command(arguments).output().unwrap().into()
     }
 
+    /// Runs a command that has to fail with this exit code, and to say `text` on standard error.
+    pub fn refuses(&self, arguments: &[&str], code: i32, text: &str) {
+        let refused = self.run(arguments);
+        assert_eq!(refused.code, code, "{arguments:?}: {}", refused.stderr);
+        let says_why = refused.stderr.contains(text);
+        assert!(says_why, "{arguments:?}: {}", refused.stderr);
+    }
+
+    /// The same of a daemon that would export the disk to NBD clients.
+    pub fn refuses_nbd(&self, more: &[&str], code: i32, text: &str) {
+        self.refuses(&[SERVE_NBD, more].concat(), code, text);
+    }
+
     /// Runs a command that has to succeed, with `--json`.
     pub fn ask(&self, arguments: &[&str]) -> Value {
         let outcome = self.run(&[arguments, &["--json"]].concat());
@@ -97,8 +121,7 @@ impl TestEnv {
 
     /// A daemon that exports the disk to NBD clients, which needs no rights.
     pub fn serve_nbd(&self, more: &[&str]) -> Daemon {
-        let front_ends = ["--pool", "POOL", "--backing", "BACKING", "--nbd", "NBD"];
-        self.serve_with(&[&front_ends, more].concat())
+        self.start(self.command(&[SERVE_NBD, more].concat()))
     }
 
     pub fn serve_with(&self, arguments: &[&str]) -> Daemon {

@@ -76,7 +76,7 @@ fn a_terminal_is_drawn_on_and_given_back() {
 }
 
 #[test]
-fn whoever_stops_watching_gives_the_place_back_between_samples() {
+fn a_client_that_stops_watching_gives_its_place_back_between_samples() {
     use std::io::{Read, Write};
     let env = TestEnv::with_pool();
     let daemon = env.serve_nbd(&[]);

@@ -49,9 +49,7 @@ fn a_guest_has_the_disk_until_it_goes() {
     assert_eq!(front_ends[0]["kind"], "vhost-user");
     assert_eq!(front_ends[0]["volume"], "disk.img");
     assert_eq!(front_ends[0]["connections_open"], 1);
-    let refused = env.run(&["detach", "POOL", "disk.img"]);
-    assert_eq!(refused.code, 4, "{}", refused.stderr);
-    assert!(refused.stderr.contains("a guest has disk.img"));
+    env.refuses(&["detach", "POOL", "disk.img"], 4, "a guest has disk.img");
 
     drop(guest);
     drop(connect(&socket));
@@ -101,13 +99,7 @@ fn each_disk_of_a_config_file_has_a_socket_of_its_own() {
 fn a_socket_that_cannot_be_made_ends_the_start() {
     let env = TestEnv::with_pool();
     std::fs::write(env.path("guest.sock"), "no socket").unwrap();
-    let outcome = env.run(&[&["serve"], &SERVE[..]].concat());
-    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("is no socket"),
-        "{}",
-        outcome.stderr
-    );
+    env.refuses(&[&["serve"], &SERVE[..]].concat(), 1, "is no socket");
 }
 
 #[test]
