@@ -109,6 +109,40 @@ const PRODUCT: &[&str] = &[
     "pmem", "cache", "serve", "files", "mount", "command", "capi", "preload", "cli",
 ];
 
+/// Which of its layers each layer of the library `crates/cache` may name, the lowest first; all of them may
+/// name what stands below every layer, the single files of the folder.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("backing", &[]),
+    ("marks", &["backing"]),
+    ("media", &["backing", "marks"]),
+    ("log", &["media"]),
+    ("table", &["media"]),
+    ("policy", &[]),
+    ("recovery", &["log", "media", "table"]),
+    (
+        "engine",
+        &["backing", "log", "media", "policy", "recovery", "table"],
+    ),
+    (
+        "background",
+        &["backing", "engine", "media", "policy", "table"],
+    ),
+    (
+        "api",
+        &[
+            "background",
+            "backing",
+            "engine",
+            "log",
+            "marks",
+            "media",
+            "policy",
+            "recovery",
+            "table",
+        ],
+    ),
+];
+
 /// Longest Rust file; about 500 is the aim, this is where the house says no.
 const FILE_LINES_MAX: usize = 600;
 
@@ -410,4 +444,56 @@ fn one_function_of_the_cache_syncs_backings() {
         }
     }
     assert_none("sync backings through `Health::sync_since`", &offenders);
+}
+
+/// Modules of `crate::` that a source names, comments and unit tests aside.
+fn modules_named(source: &str) -> Vec<&str> {
+    let code = source.split("#[cfg(test)]").next().unwrap();
+    let lines = code
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let after = lines.flat_map(|line| line.split("crate::").skip(1));
+    let is_end = |letter: char| !(letter.is_ascii_lowercase() || letter == '_');
+    after
+        .filter_map(|rest| rest.split(is_end).next())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// Each layer of the library calls only those below it: what a line may touch, its folder says.
+#[test]
+fn layers_of_the_library_point_one_way() {
+    let cache = root().join("crates/cache/src");
+    let mut offenders = Vec::new();
+    for (layer, allowed) in LAYERS {
+        let folder = cache.join(layer);
+        let is_in = |path: &PathBuf| path.starts_with(&folder) && !path.ends_with("tests.rs");
+        for path in rust_files().into_iter().filter(is_in) {
+            for named in modules_named(&read(&path)) {
+                let is_layer = LAYERS.iter().any(|(other, _)| *other == named);
+                if is_layer && named != *layer && !allowed.contains(&named) {
+                    offenders.push(format!("{}: names {named}", shown(&path)));
+                }
+            }
+        }
+    }
+    assert_none("a layer names only those below it", &offenders);
+}
+
+/// The files below all layers name none of them, but for what tests and users look in from above.
+#[test]
+fn files_below_the_layers_name_no_layer() {
+    let cache = root().join("crates/cache/src");
+    let is_below = |path: &PathBuf| {
+        path.parent() == Some(&cache) && !path.ends_with("lib.rs") && !path.ends_with("testing.rs")
+    };
+    let mut offenders = Vec::new();
+    for path in rust_files().into_iter().filter(is_below) {
+        for named in modules_named(&read(&path)) {
+            if LAYERS.iter().any(|(layer, _)| *layer == named) {
+                offenders.push(format!("{}: names {named}", shown(&path)));
+            }
+        }
+    }
+    assert_none("files below the layers name none of them", &offenders);
 }

@@ -31,6 +31,7 @@ mod options;
 mod policy;
 mod recovery;
 mod repeatable;
+mod signature;
 mod sync;
 mod table;
 mod tallies;

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io;
 use std::rc::Rc;
 
+use crate::error::{Error, Result};
+
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
     static DUPLICATE_BITS: Cell<u32> = const { Cell::new(u32::BITS) };
@@ -60,7 +62,7 @@ pub(crate) fn is_repeated() -> bool {
 }
 
 /// Random bytes: the system's, unless a checker has set a seed.
-pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
+pub(crate) fn random_bytes(out: &mut [u8]) -> std::result::Result<(), getrandom::Error> {
     let Some(mut state) = SEED.get() else {
         return getrandom::fill(out);
     };
@@ -74,4 +76,14 @@ pub(crate) fn random_bytes(out: &mut [u8]) -> Result<(), getrandom::Error> {
     }
     SEED.set(Some(state));
     Ok(())
+}
+
+/// Sixteen of them, as an identity.
+///
+/// # Errors
+/// The system has no randomness.
+pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    random_bytes(&mut uuid).map_err(|error| Error::Options(format!("no randomness: {error}")))?;
+    Ok(uuid)
 }

@@ -137,7 +137,7 @@ impl Pool {
             dirty_per_mille: dirty_blocks * 1000 / slots,
             writing_blocks: write_back.writing_blocks(),
             journal_blocks: write_back.journal().blocks(),
-            journal_held_blocks: table.states().held_count(),
+            journal_held_blocks: table.states().deferred_count(),
             waiting_writers: write_back.throttled_writers(),
             shared_slots: table.references().shared(),
             share_duplicates: engine.content().shares_duplicates(),

@@ -5,15 +5,17 @@
 use std::time::{Duration, Instant};
 
 use super::Pipeline;
-use super::threads::TICK;
 use crate::engine::EVICT_BATCH_MAX;
 use crate::error::Result;
 use crate::sync::Ordering;
 
+/// How often a thread checks for work without a wakeup.
+pub(super) const TICK: Duration = Duration::from_millis(100);
+
 impl Pipeline {
     /// The flusher's work: down to the low watermark, and for as long as writers wait for space.
     pub(super) fn flush_stage(&self) {
-        self.keep_holding();
+        self.release_undeferred();
         let pace = &self.engine.wakeup().pace;
         let is_above = || self.table().states().dirty_count() > pace.low();
         let is_due = |wait: Duration| wait.is_zero() || !self.has_background();

@@ -5,11 +5,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Pipeline;
-use super::stages::Calm;
+use super::stages::{Calm, TICK};
 use crate::error::Result;
 
-/// How often a thread checks for work without a wakeup.
-pub(super) const TICK: Duration = Duration::from_millis(100);
 /// The same once nothing happens any more: an idle pool costs next to nothing.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 /// A thread that wants to look again at once still leaves the processor to others.

@@ -21,7 +21,7 @@ const FAILED_MAX: usize = 64;
 struct UnderWay {
     number: u64,
     blocks: Range<u64>,
-    /// Held by the thread that zeroes them.
+    /// DeferredJournal by the thread that zeroes them.
     turn: Arc<Mutex<()>>,
 }
 

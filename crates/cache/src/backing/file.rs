@@ -20,7 +20,7 @@ use super::{
     BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, MarkFiles, MarkPlace,
     WriteRun, clipped_len, holes, page_cache,
 };
-use crate::media::layout::MAGIC;
+use crate::signature::MAGIC;
 
 /// Longest single request: what devices split anyway, and short enough for several to be in flight.
 const REQUEST_BYTES_MAX: usize = 1 << 20;

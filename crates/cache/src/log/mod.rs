@@ -8,9 +8,10 @@ mod read;
 pub(crate) mod record;
 
 use crate::media::Media;
+use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 use lanes::{HeldLane, Lanes};
-use record::{RecordHeader, Salt};
+use record::RecordHeader;
 
 pub(crate) use read::read_record;
 

@@ -1,8 +1,9 @@
 //! Reading one record back from the medium.
 
-use super::record::{Salt, is_whole, lines_of, tagged_position};
+use super::record::{is_whole, lines_of, tagged_position};
 use crate::media::Media;
 use crate::media::layout::LINE_BYTES;
+use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 
 /// Reads what may be a record at `offset`; returns its position if it is whole.

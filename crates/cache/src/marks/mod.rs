@@ -118,7 +118,7 @@ impl Mark {
 /// # Errors
 /// The system has no randomness.
 pub fn new_pool_id() -> Result<[u8; 16]> {
-    crate::media::superblock::fresh_uuid()
+    repeatable::fresh_uuid()
 }
 
 /// Checkers, which repeat runs, have no time and no boot.

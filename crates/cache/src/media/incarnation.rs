@@ -6,9 +6,10 @@
 
 use forebay_pmem::Region;
 
-use crate::log::record::{SEQUENCE_MAX, Salt};
 use crate::media::geometry::{Geometry, Sizes};
+use crate::media::layout::SEQUENCE_MAX;
 use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine};
+use crate::media::salt::Salt;
 
 /// Incarnations beyond it are nonsense: no counter of ours overflows.
 const INCARNATION_MAX: u64 = 1 << 62;

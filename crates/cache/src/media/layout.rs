@@ -4,8 +4,9 @@
 //! read is `Raw…`-like until `validate` in the module that owns it has looked at it. Numbers are
 //! read and written field by field, so the code is endian-safe without casting memory.
 
-/// First eight bytes of every member.
-pub(crate) const MAGIC: [u8; 8] = *b"FOREBAY\x01";
+/// Sequences beyond it are nonsense: no counter of ours overflows.
+pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
+pub(crate) use crate::signature::MAGIC;
 /// The version of everything below. Any other is refused.
 pub(crate) const FORMAT_VERSION: u32 = 1;
 /// A cache line: the unit of persistence and of record lengths.

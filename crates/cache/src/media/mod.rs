@@ -5,6 +5,7 @@ pub(crate) mod geometry;
 pub(crate) mod incarnation;
 pub(crate) mod layout;
 pub(crate) mod packed;
+pub(crate) mod salt;
 pub(crate) mod superblock;
 pub(crate) mod volumes;
 

@@ -12,6 +12,7 @@ use crate::media::layout::{
     SUPERBLOCK_BYTES, Superblock,
 };
 use crate::options::FormatOptions;
+use crate::repeatable;
 
 /// A member's superblock that passed every check, with the member's incarnation.
 struct Member {
@@ -62,7 +63,7 @@ pub(crate) fn format(
     geometry: &Geometry,
     options: &FormatOptions,
 ) -> Result<[u8; 16]> {
-    let pool_uuid = fresh_uuid()?;
+    let pool_uuid = repeatable::fresh_uuid()?;
     let strict = if options.strict || !options.checksums {
         FLAG_STRICT
     } else {
@@ -82,7 +83,7 @@ pub(crate) fn format(
             members: geometry.members,
             flags: strict | no_checksums | test,
             pool_uuid,
-            member_uuid: fresh_uuid()?,
+            member_uuid: repeatable::fresh_uuid()?,
             member_bytes: geometry.member_bytes,
             lane_bytes: geometry.lane_bytes,
             block_bytes: geometry.block_bytes,
@@ -98,13 +99,6 @@ pub(crate) fn format(
         region.flush(0, SUPERBLOCK_BYTES);
     }
     Ok(pool_uuid)
-}
-
-pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
-    let mut uuid = [0; 16];
-    crate::repeatable::random_bytes(&mut uuid)
-        .map_err(|error| Error::Options(format!("no randomness: {error}")))?;
-    Ok(uuid)
 }
 
 /// That a page of the medium is lost, if one was met, which explains whatever `error` says of its zeroes.

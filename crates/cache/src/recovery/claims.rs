@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::error::Result;
 use crate::media::entry::{Entry, Kind};
 use crate::recovery::Notes;
-use crate::recovery::replay::{Mappings, Stores};
+use crate::recovery::mappings::{Mappings, Stores};
 
 /// The claims seen so far.
 pub(super) struct Claims {

@@ -14,9 +14,10 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
-use crate::log::record::{ElementKind, Record, Records, Salt};
+use crate::log::record::{ElementKind, Record, Records};
 use crate::media::Media;
 use crate::media::entry::Key;
+use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 use crate::recovery::Notes;
 

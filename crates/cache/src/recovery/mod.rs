@@ -6,6 +6,7 @@
 
 mod claims;
 mod classify;
+mod mappings;
 mod replay;
 mod scan;
 mod switch;
@@ -19,7 +20,7 @@ use crate::media::layout::INCARNATION_BYTES;
 use crate::media::volumes;
 use crate::mutants::{Mutant, mutated};
 
-pub(crate) use replay::Mappings;
+pub(crate) use mappings::Mappings;
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default)]

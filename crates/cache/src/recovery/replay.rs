@@ -14,16 +14,11 @@ use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
 use crate::recovery::Notes;
 use crate::recovery::claims::Claims;
+use crate::recovery::mappings::{Mappings, Stores};
 use crate::table::index::HOME_ENTRIES;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
 const PREFETCH_DISTANCE: u32 = 16;
-
-/// What is to be stored into the table once nothing can be refused any more.
-pub(super) type Stores = Vec<(u32, Entry)>;
-
-/// The table as recovery leaves it: (entry number, entry), each entry once.
-pub(crate) type Mappings = Vec<(u32, Entry)>;
 
 /// Something to be stored into a slot once the final mappings are known.
 struct Redo<'r> {

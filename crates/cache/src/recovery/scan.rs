@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::log::read_record;
-use crate::log::record::{Record, Records, Salt};
+use crate::log::record::{Record, Records};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::layout::LINE_BYTES;
+use crate::media::salt::Salt;
 use crate::recovery::Notes;
 
 /// A plain file's records start on fresh pages.

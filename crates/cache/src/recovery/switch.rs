@@ -4,10 +4,10 @@
 //! was written earlier has a valid tag, so nothing rejected or stale is ever valid again.
 
 use crate::error::Result;
-use crate::log::record::Salt;
 use crate::media::Media;
 use crate::media::incarnation;
 use crate::media::layout::{CheckpointLine, INCARNATION_BYTES, IncarnationLine, LINE_BYTES};
+use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 
 /// What the new incarnation starts with.

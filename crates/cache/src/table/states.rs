@@ -16,7 +16,7 @@ pub(crate) const STATE_REDIRTIED: u8 = 4;
 /// When the block was last compared with what a write brought, they differed much.
 pub(crate) const STATE_DIFFERS: u8 = 8;
 /// Write-back leaves the block for last: it is a journal's (`background::journal`).
-pub(crate) const STATE_HELD: u8 = 16;
+pub(crate) const STATE_DEFERRED: u8 = 16;
 /// The block changed when it was cached already, since write-back last passed it over for that.
 pub(crate) const STATE_SECOND_CHANCE: u8 = 32;
 
@@ -28,7 +28,7 @@ pub(crate) enum Dirtied {
     /// It was dirty already.
     Again,
     /// It was dirty already, and held back: one write to the backing less.
-    AgainWhileHeld,
+    AgainWhileDeferred,
 }
 
 /// The states of all entries.
@@ -36,7 +36,7 @@ pub(crate) struct States {
     states: Box<[AtomicU8]>,
     dirty: WordSetQueue,
     dirty_count: AtomicU64,
-    held_count: AtomicU64,
+    deferred_count: AtomicU64,
 }
 
 impl States {
@@ -46,7 +46,7 @@ impl States {
             states: (0..entries).map(|_| AtomicU8::new(0)).collect(),
             dirty: WordSetQueue::new(entries),
             dirty_count: AtomicU64::new(0),
-            held_count: AtomicU64::new(0),
+            deferred_count: AtomicU64::new(0),
         }
     }
 
@@ -86,8 +86,8 @@ impl States {
             let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
             self.dirty.insert(index);
             Dirtied::First(before + 1)
-        } else if state & STATE_HELD != 0 {
-            Dirtied::AgainWhileHeld
+        } else if state & STATE_DEFERRED != 0 {
+            Dirtied::AgainWhileDeferred
         } else {
             Dirtied::Again
         }
@@ -112,25 +112,25 @@ impl States {
     }
 
     /// Write-back leaves the entry for last. The caller holds the stripe's lock.
-    pub(crate) fn mark_held(&self, index: u32) {
-        self.set(index, self.get(index) | STATE_HELD);
-        self.held_count.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn mark_deferred(&self, index: u32) {
+        self.set(index, self.get(index) | STATE_DEFERRED);
+        self.deferred_count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// It does not any more; whether it did. The caller holds the stripe's lock.
-    pub(crate) fn unmark_held(&self, index: u32) -> bool {
+    pub(crate) fn unmark_deferred(&self, index: u32) -> bool {
         let state = self.get(index);
-        let had = state & STATE_HELD != 0;
+        let had = state & STATE_DEFERRED != 0;
         if had {
-            self.set(index, state & !STATE_HELD);
-            self.held_count.fetch_sub(1, Ordering::Relaxed);
+            self.set(index, state & !STATE_DEFERRED);
+            self.deferred_count.fetch_sub(1, Ordering::Relaxed);
         }
         had
     }
 
     /// The entry left the table. The caller holds the stripe's lock.
     pub(super) fn clear(&self, index: u32) {
-        self.unmark_held(index);
+        self.unmark_deferred(index);
         self.unmark_dirty(index);
         self.set(index, 0);
     }
@@ -150,8 +150,8 @@ impl States {
         self.dirty_count.load(Ordering::Relaxed)
     }
     /// Entries that are held back.
-    pub(crate) fn held_count(&self) -> u64 {
-        self.held_count.load(Ordering::Relaxed)
+    pub(crate) fn deferred_count(&self) -> u64 {
+        self.deferred_count.load(Ordering::Relaxed)
     }
     /// Bytes of DRAM.
     pub(super) fn dram_bytes(&self) -> u64 {

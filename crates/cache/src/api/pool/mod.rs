@@ -4,6 +4,7 @@ mod attach;
 mod detach;
 mod discard;
 mod drain;
+mod dry_run;
 mod grow;
 mod grow_volume;
 mod marks;
@@ -16,7 +17,6 @@ use std::time::Instant;
 
 use forebay_pmem::{Counters, Region};
 
-use crate::api::stats::Stats;
 use crate::background::{Background, Pipeline};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -97,7 +97,7 @@ impl Pool {
         let media = Media::new(regions, geometry, options.format.checksums);
         let strict = options.format.strict || !options.format.checksums;
         let incarnation =
-            recovery::start_incarnation(&media, pool_uuid, 1, crate::log::record::Salt(0), 0, 0)?;
+            recovery::start_incarnation(&media, pool_uuid, 1, crate::media::salt::Salt(0), 0, 0)?;
         let report = RecoveryReport::default();
         Pool::start(
             media,
@@ -160,30 +160,6 @@ impl Pool {
         )?;
         let (mappings, report) = (recovered.mappings, recovered.report);
         Pool::start(media, pool_uuid, strict, next, mappings, report, options)
-    }
-
-    /// What opening would find and do, without changing the files. Of a pool that another process
-    /// serves it is a rough picture, and the report says so.
-    ///
-    /// Errors: as `open`.
-    pub fn dry_run<P: AsRef<Path>>(paths: &[P]) -> Result<(RecoveryReport, Stats)> {
-        let regions = paths
-            .iter()
-            .map(|path| Ok(Region::open_read_only(path.as_ref())?))
-            .collect::<Result<Vec<_>>>()?;
-        let in_use = regions.iter().any(Region::is_open_elsewhere);
-        let options = RuntimeOptions {
-            background: false,
-            accept_loss: true,
-            ..RuntimeOptions::default()
-        };
-        let mut pool = Pool::open_on(regions, options)?;
-        if in_use {
-            // What was read while it was being changed tells of no damage.
-            pool.recovery.in_use = true;
-            pool.recovery.damage.clear();
-        }
-        Ok((pool.recovery.clone(), pool.stats()))
     }
 
     fn start(

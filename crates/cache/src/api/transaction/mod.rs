@@ -25,8 +25,7 @@ use crate::media::entry::Kind;
 use crate::media::layout::PARTIAL_TRAILER_BYTES;
 use crate::table::slots::SlotCache;
 
-use direct::commit_gathered;
-pub(crate) use direct::write_blocks;
+use direct::{commit_gathered, write_blocks};
 use private_slots::give_slots;
 use reduced::{reduce_changes, undo};
 
@@ -43,9 +42,25 @@ const REDUCED_BLOCKS: usize = 32;
 pub struct Transaction<'v> {
     volume: &'v Volume,
     work: Work,
-    /// Held from the first streamed block on.
+    /// DeferredJournal from the first streamed block on.
     slot_cache: Option<SlotCache<'v>>,
     not_send: PhantomData<*const ()>,
+}
+
+impl Volume {
+    /// Starts a transaction on this volume. A writer that outruns the backing is delayed here.
+    pub fn begin(&self) -> Transaction<'_> {
+        self.keep_pace();
+        Transaction::new(self)
+    }
+
+    /// Writes `data`, whole blocks, from `block` on, as one transaction: the same as `begin`,
+    /// `write`, `commit`, without a copy on the way.
+    ///
+    /// Errors: as [`Transaction::write`] and [`Transaction::commit`].
+    pub fn write(&self, block: u64, data: &[u8]) -> Result<()> {
+        write_blocks(self, block, data)
+    }
 }
 
 impl<'v> Transaction<'v> {

@@ -7,7 +7,6 @@ mod misses;
 
 use std::sync::Arc;
 
-use crate::api::transaction::Transaction;
 use crate::background::Pipeline;
 use crate::background::volume_state::VolumeState;
 use crate::error::{Error, Result};
@@ -62,26 +61,12 @@ impl Volume {
         Key::new(self.state.id, block)
     }
 
-    /// Starts a transaction on this volume. A writer that outruns the backing is delayed here.
-    pub fn begin(&self) -> Transaction<'_> {
-        self.keep_pace();
-        Transaction::new(self)
-    }
-
     /// Delays a writer that outruns the backing. It holds nothing yet that others could wait for.
     #[inline]
     pub(crate) fn keep_pace(&self) {
         if self.pipeline.engine().wakeup().pace.is_on() {
             self.pipeline.keep_pace();
         }
-    }
-
-    /// Writes `data`, whole blocks, from `block` on, as one transaction: the same as `begin`,
-    /// `write`, `commit`, without a copy on the way.
-    ///
-    /// Errors: as [`Transaction::write`] and [`Transaction::commit`].
-    pub fn write(&self, block: u64, data: &[u8]) -> Result<()> {
-        crate::api::transaction::write_blocks(self, block, data)
     }
 
     /// Reads whole blocks from `block` on, each as it was at one moment; a transaction of several

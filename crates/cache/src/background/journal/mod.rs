@@ -1,7 +1,9 @@
 //! The journals of a pool's volumes: found, watched, and written back last.
 
 mod content;
-mod hold;
+mod defer;
+mod state;
 mod watch;
 
-pub(crate) use hold::{Held, Holding};
+pub(crate) use defer::DeferredBlocks;
+pub(crate) use state::DeferredJournal;

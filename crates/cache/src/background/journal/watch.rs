@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::content::{Limits, VolumeContent};
-use super::hold::{Held, NO_VOLUME};
+use super::state::{NO_VOLUME, Watch, Watches};
 use crate::background::Pipeline;
 use crate::background::volume_state::VolumeState;
 use crate::media::entry::Key;
@@ -31,56 +31,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RETRIES_MAX: u32 = 8;
 /// A volume below this has no room for a journal of any kind.
 const VOLUME_BYTES_MIN: u64 = 1 << 20;
-/// How often a thread that detaches a volume asks whether it is still being scanned.
-const LOOKED_AT_PAUSE: Duration = Duration::from_millis(1);
-
-/// The journals of each volume that has been looked at.
-pub(crate) type Tables = Arc<BTreeMap<u32, Arc<Table>>>;
-
-/// A volume that has been looked at.
-struct Watch {
-    table: Arc<Table>,
-    size_bytes: u64,
-    /// The blocks that decided it, and what the pool had of them.
-    seen: Vec<(u64, Option<u64>)>,
-    looked_at: Instant,
-    retry_at: Option<Instant>,
-    retries: u32,
-}
-
-/// What is known of the pool's volumes.
-#[derive(Default)]
-pub(crate) struct Watches {
-    volumes: BTreeMap<u32, Watch>,
-    rest_until: Option<Instant>,
-}
-
-impl Held {
-    /// The journals that were found last.
-    pub(super) fn tables(&self) -> Tables {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&tables)
-    }
-
-    fn publish(&self, watches: &Watches) {
-        let tables = watches.volumes.iter();
-        let tables: BTreeMap<_, _> = tables
-            .map(|(id, watch)| (*id, Arc::clone(&watch.table)))
-            .collect();
-        let blocks = tables.values().map(|table| table.blocks()).sum();
-        self.journal_blocks.store(blocks, Ordering::Relaxed);
-        *self.tables.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(tables);
-    }
-
-    /// Returns once no thread scans a volume that is in no table any more.
-    pub(crate) fn wait_until_unseen(&self, id: u32) {
-        while self.looked_at.load(Ordering::SeqCst) == id.into() {
-            crate::sync::spin_hint();
-            std::thread::sleep(LOOKED_AT_PAUSE);
-        }
-    }
-}
-
 /// Says which volume is being looked at, until it is dropped.
 struct Looking<'a>(&'a AtomicU64);
 
@@ -102,14 +52,14 @@ impl Pipeline {
     /// another thread is doing so. Reads a few blocks of these; where they cannot be read, there is
     /// no journal.
     pub(crate) fn look_for_journals(&self) {
-        let held = &self.write_back.held;
-        let Ok(mut watches) = held.watches.try_lock() else {
+        let journal = &self.write_back.journal;
+        let Ok(mut watches) = journal.watches.try_lock() else {
             return;
         };
-        if !held.is_on() {
+        if !journal.is_on() {
             if !watches.volumes.is_empty() {
                 *watches = Watches::default();
-                held.publish(&watches);
+                journal.publish(&watches);
             }
             return;
         }
@@ -138,7 +88,7 @@ impl Pipeline {
             }
         }
         if has_changed {
-            held.publish(&watches);
+            journal.publish(&watches);
         }
         watches.rest_until = Some(Instant::now() + started.elapsed() * REST_FACTOR);
     }
@@ -186,7 +136,7 @@ impl Pipeline {
     /// `None` where the volume is gone.
     fn look_at(&self, id: u32, limits: Limits, retries: u32) -> Option<Watch> {
         // The backing is locked for as long as a thread holds it, so a detach must see that this one does.
-        let _looking = Looking::at(id, &self.write_back.held.looked_at);
+        let _looking = Looking::at(id, &self.write_back.journal.looked_at);
         let volume = self.volume(id)?;
         let size_bytes = volume.size_bytes.load(Ordering::Relaxed);
         let looked_at = Instant::now();

@@ -81,7 +81,7 @@ impl Pipeline {
         let ours = self.media().load_entry(index).key() == key
             && self.table().state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
-            self.table().states().unmark_held(index);
+            self.table().states().unmark_deferred(index);
             // From here on it is not evicted, and a thread that changes it marks it so.
             let kept = self.table().state(index) & STATE_DIFFERS;
             self.table()

@@ -21,7 +21,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::background::Pipeline;
-use crate::background::journal::{Held, Holding};
+use crate::background::journal::{DeferredBlocks, DeferredJournal};
 use crate::background::volume_state::VolumeState;
 use crate::backing::{AlignedBuffer, Backing, FailedDomains, FaultDomain, WriteRun};
 use crate::error::{Error, Result};
@@ -82,14 +82,14 @@ impl WritebackBatch {
 
 /// What the pipeline keeps between rounds.
 pub(crate) struct WriteBack {
-    /// Held throughout a round.
+    /// DeferredJournal throughout a round.
     workbench: Mutex<Workbench>,
     /// Writers that wait for space.
     pub(in crate::background) throttled_writers: AtomicUsize,
     /// Blocks that a backing is being given just now, for reports.
     writing_blocks: AtomicUsize,
     /// State of the journals.
-    pub(in crate::background) held: Held,
+    pub(in crate::background) journal: DeferredJournal,
     /// Whether a backing prefers long rounds.
     has_long_rounds: AtomicBool,
 }
@@ -101,7 +101,7 @@ impl WriteBack {
             workbench: Mutex::default(),
             throttled_writers: AtomicUsize::new(0),
             writing_blocks: AtomicUsize::new(0),
-            held: Held::new(defer_journal),
+            journal: DeferredJournal::new(defer_journal),
             has_long_rounds: AtomicBool::new(false),
         }
     }
@@ -119,8 +119,8 @@ impl WriteBack {
         self.writing_blocks.load(Ordering::Relaxed) as u64
     }
     /// The journals of the volumes.
-    pub(crate) fn journal(&self) -> &Held {
-        &self.held
+    pub(crate) fn journal(&self) -> &DeferredJournal {
+        &self.journal
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Workbench {
     /// Dirty entries off the queue, those of the next round last.
     backlog: Vec<u32>,
     /// Journal blocks that are left for last.
-    holding: Holding,
+    deferred: DeferredBlocks,
 }
 
 impl Pipeline {
@@ -154,7 +154,7 @@ impl Pipeline {
         let mut workbench = self.begin_round();
         if workbench.backlog.is_empty() {
             self.retry_degraded();
-            workbench.backlog = self.take_work(&mut workbench.holding);
+            workbench.backlog = self.take_work(&mut workbench.deferred);
         }
         let (indices, spared) = self.pick(&mut workbench.backlog);
         let rest = workbench.backlog.len();
@@ -165,7 +165,7 @@ impl Pipeline {
             // Each round asks every backing again.
             false => round.failed,
         };
-        let others_go = workbench.holding.note_stuck(round.corrupt + failed);
+        let others_go = workbench.deferred.note_stuck(round.corrupt + failed);
         round.more = rest > 0 || others_go || spared > 0;
         self.measure(&round, started);
         round
@@ -231,9 +231,9 @@ impl Pipeline {
 
     /// Releases held blocks that need not be held any more, unless a round is at work, which does so
     /// itself.
-    pub(crate) fn keep_holding(&self) {
+    pub(crate) fn release_undeferred(&self) {
         if let Ok(mut workbench) = self.write_back.workbench.try_lock() {
-            self.prepare_holding(&mut workbench.holding);
+            self.prepare_deferred(&mut workbench.deferred);
         }
     }
 
@@ -285,14 +285,14 @@ impl Pipeline {
 
     /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, and
     /// if there are none but stuck ones, as many of those that are held back as have to go.
-    fn take_work(&self, holding: &mut Holding) -> Vec<u32> {
-        self.prepare_holding(holding);
-        let mut taken = self.take_dirty(holding);
-        let (stuck, queued) = (holding.begin_batch(), taken.len() as u64);
+    fn take_work(&self, deferred: &mut DeferredBlocks) -> Vec<u32> {
+        self.prepare_deferred(deferred);
+        let mut taken = self.take_dirty(deferred);
+        let (stuck, queued) = (deferred.begin_batch(), taken.len() as u64);
         let due = self.journal_blocks_due();
         if queued <= stuck && due > 0 {
             // Stuck ones that are not in the queue are held, and go first.
-            taken.extend(self.release(holding, due + stuck - queued));
+            taken.extend(self.take_deferred(deferred, due + stuck - queued));
         }
         taken.sort_unstable_by(|one, other| other.cmp(one));
         taken.into_iter().map(|(_, index)| index).collect()
@@ -319,7 +319,7 @@ impl Pipeline {
     }
 
     /// Takes dirty entries off the queue, and sets those aside that are held back.
-    fn take_dirty(&self, holding: &mut Holding) -> Vec<(Key, u32)> {
+    fn take_dirty(&self, deferred: &mut DeferredBlocks) -> Vec<(Key, u32)> {
         let mut taken: Vec<(Key, u32)> = Vec::new();
         while taken.len() < BACKLOG_BLOCKS {
             let Some((word, bits)) = self.table().states().take_dirty() else {
@@ -329,7 +329,7 @@ impl Pipeline {
             // Discarded or flushed ones are no work.
             let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;
             let keyed = numbers(word, bits).filter(is_dirty).map(keyed);
-            taken.extend(keyed.filter(|(key, index)| !self.hold_back(holding, *key, *index)));
+            taken.extend(keyed.filter(|(key, index)| !self.defer(deferred, *key, *index)));
         }
         taken
     }
@@ -428,10 +428,10 @@ impl Pipeline {
         }
         self.write_back.writing_blocks.store(0, Ordering::Relaxed);
         self.finish_flights(&flights, &failed, round);
-        let holding = &workbench.holding;
+        let deferred = &workbench.deferred;
         let is_written = |flight: &&InFlightBlock| !failed.contains_key(&flight.part);
         let written = flights.iter().filter(is_written);
-        let journal = written.filter(|flight| self.is_journal(holding, flight.key));
+        let journal = written.filter(|flight| self.is_journal(deferred, flight.key));
         self.engine
             .tallies()
             .mine()

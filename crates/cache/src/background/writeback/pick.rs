@@ -7,7 +7,7 @@ use super::Workbench;
 use super::fault_domains::RoundScope;
 use crate::background::Pipeline;
 use crate::sync::Ordering;
-use crate::table::states::{STATE_DIRTY, STATE_HELD, STATE_SECOND_CHANCE, STATE_WRITING};
+use crate::table::states::{STATE_DEFERRED, STATE_DIRTY, STATE_SECOND_CHANCE, STATE_WRITING};
 
 impl Pipeline {
     /// Takes the next round's blocks off the backlog. Young ones wait for the next sweep; while
@@ -38,15 +38,15 @@ impl Pipeline {
     /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
     /// left out, and what cannot be written now. What is written stays in the queue, as after a flush.
     pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
-        self.prepare_holding(&mut workbench.holding);
-        let (holding, backed_off) = (&workbench.holding, self.backed_off());
+        self.prepare_deferred(&mut workbench.deferred);
+        let (deferred, backed_off) = (&workbench.deferred, self.backed_off());
         let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;
         let mut victims = Vec::new();
         self.engine.replacement().victims(
             wanted,
             &mut |index| {
-                let stays = |key| self.is_journal(holding, key) || backed_off.contains(self, key);
-                self.table().state(index) & (STATE_WRITING | STATE_HELD) == 0
+                let stays = |key| self.is_journal(deferred, key) || backed_off.contains(self, key);
+                self.table().state(index) & (STATE_WRITING | STATE_DEFERRED) == 0
                     && !(is_dirty(&index) && stays(self.media().load_entry(index).key()))
             },
             &mut victims,

@@ -278,7 +278,7 @@ impl Engine {
         match dirtied {
             Dirtied::First(count) => self.wakeup.dirty_rose(count),
             Dirtied::Again => {}
-            Dirtied::AgainWhileHeld => self.tallies.mine().journal_overwritten(1),
+            Dirtied::AgainWhileDeferred => self.tallies.mine().journal_overwritten(1),
         }
     }
 

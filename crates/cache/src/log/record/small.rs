@@ -136,8 +136,9 @@ fn crc_of(salt: Salt, lines: &[[u64; WORDS_OF_LINE]]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{Element, Salt, encode};
+    use crate::log::record::{Element, encode};
     use crate::media::entry::Key;
+    use crate::media::salt::Salt;
 
     #[test]
     fn a_small_record_is_the_encoded_one() {

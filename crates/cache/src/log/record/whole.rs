@@ -87,8 +87,9 @@ fn stream_behind(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::record::{Element, ElementKind, Salt, encode};
+    use crate::log::record::{Element, ElementKind, encode};
     use crate::media::entry::Key;
+    use crate::media::salt::Salt;
 
     fn random_effects(rng: &mut fastrand::Rng, count: usize) -> Vec<(Entry, u32)> {
         let mut effect = || {

@@ -1,6 +1,6 @@
 //! Journal blocks that write-back holds back, and in which order they go when there is no other way.
 //!
-//! What holds, under the lock of an entry's stripe: [`STATE_HELD`] is set only on a dirty entry, and
+//! What holds, under the lock of an entry's stripe: [`STATE_DEFERRED`] is set only on a dirty entry, and
 //! only while its number is in the list here. A number in the list whose entry lacks the mark is stale
 //! and means nothing. A thread that takes a number out to write the block clears the mark first.
 //!
@@ -10,64 +10,21 @@
 //! write every block of every lap.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
-use super::watch::{Tables, Watches};
+use super::state::Tables;
 use crate::background::Pipeline;
 use crate::media::entry::Key;
 use crate::policy::journal::jbd2::{self, HEADER_BYTES};
 use crate::policy::journal::table::Ring;
 use crate::policy::journal::{JournalKind, xfs};
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::table::states::{STATE_DIRTY, STATE_HELD, STATE_WRITING};
+use crate::table::states::{STATE_DEFERRED, STATE_DIRTY, STATE_WRITING};
 
 /// Stale numbers that the list may have beside one for each that is not.
 const STALE_MAX: u64 = 4096;
 
-/// Not the number of a volume, which has 32 bits.
-pub(super) const NO_VOLUME: u64 = u64::MAX;
-
-/// What others ask about blocks that are held back.
-pub(crate) struct Held {
-    /// Whether journal blocks are to be held back.
-    is_on: AtomicBool,
-    /// Blocks of all journals that are known.
-    pub(super) journal_blocks: AtomicU64,
-    /// State of the search for journals; no thread waits for this lock.
-    pub(super) watches: Mutex<Watches>,
-    /// The journals that were found last.
-    pub(super) tables: Mutex<Tables>,
-    /// The volume that is being looked at, or `NO_VOLUME`.
-    pub(super) looked_at: AtomicU64,
-}
-
-impl Held {
-    /// Whether journals are left for last.
-    pub(crate) fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Relaxed)
-    }
-    pub(crate) fn set_on(&self, is_on: bool) {
-        self.is_on.store(is_on, Ordering::Relaxed);
-    }
-    /// Blocks of all journals that are known.
-    pub(crate) fn blocks(&self) -> u64 {
-        self.journal_blocks.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn new(is_on: bool) -> Held {
-        Held {
-            is_on: AtomicBool::new(is_on),
-            journal_blocks: AtomicU64::new(0),
-            watches: Mutex::default(),
-            tables: Mutex::default(),
-            looked_at: AtomicU64::new(NO_VOLUME),
-        }
-    }
-}
-
 /// What rounds of write-back keep about journals; one round is at work at a time.
 #[derive(Default)]
-pub(crate) struct Holding {
+pub(crate) struct DeferredBlocks {
     tables: Tables,
     /// Entries held back, and stale numbers; the last one is written first.
     list: Vec<u32>,
@@ -82,7 +39,7 @@ pub(crate) struct Holding {
     stuck_before: u64,
 }
 
-impl Holding {
+impl DeferredBlocks {
     /// A batch begins; returns how many blocks of the one before are stuck.
     pub(crate) fn begin_batch(&mut self) -> u64 {
         self.stuck_before = std::mem::take(&mut self.stuck);
@@ -107,19 +64,19 @@ struct Head {
 
 impl Pipeline {
     /// Before a round takes new work: which journals were found, and whether they matter.
-    pub(crate) fn prepare_holding(&self, holding: &mut Holding) {
-        let held = &self.write_back.held;
-        if held.is_on() {
-            holding.tables = held.tables();
+    pub(crate) fn prepare_deferred(&self, deferred: &mut DeferredBlocks) {
+        let journal = &self.write_back.journal;
+        if journal.is_on() {
+            deferred.tables = journal.tables();
             // A flush writes blocks and leaves their numbers.
-            if holding.list.len() as u64 > 2 * self.table().states().held_count() + STALE_MAX {
-                self.put_in_order(holding);
+            if deferred.list.len() as u64 > 2 * self.table().states().deferred_count() + STALE_MAX {
+                self.put_in_order(deferred);
             }
             return;
         }
-        holding.tables = Tables::default();
-        for index in std::mem::take(&mut holding.list) {
-            if self.stop_holding(index) {
+        deferred.tables = Tables::default();
+        for index in std::mem::take(&mut deferred.list) {
+            if self.stop_deferring(index) {
                 self.table().states().announce(index);
             }
         }
@@ -127,8 +84,8 @@ impl Pipeline {
 
     /// Sets a dirty entry aside if its block is a journal's. False where it is to be written in its
     /// turn, or is not this key's any more.
-    pub(crate) fn hold_back(&self, holding: &mut Holding, key: Key, index: u32) -> bool {
-        let is_journal = self.is_journal(holding, key)
+    pub(crate) fn defer(&self, deferred: &mut DeferredBlocks, key: Key, index: u32) -> bool {
+        let is_journal = self.is_journal(deferred, key)
             // Its backing is asked with whatever there is.
             && self.volume(key.volume()).is_some_and(|volume| !volume.health.is_degraded());
         if !is_journal {
@@ -139,39 +96,43 @@ impl Pipeline {
         let state = self.table().state(index);
         let is_dirty = self.media().load_entry(index).key() == key
             && state & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
-        if is_dirty && state & STATE_HELD == 0 {
-            self.table().states().mark_held(index);
-            holding.list.push(index);
-            holding.moved += 1;
+        if is_dirty && state & STATE_DEFERRED == 0 {
+            self.table().states().mark_deferred(index);
+            deferred.list.push(index);
+            deferred.moved += 1;
         }
         self.table().index().unlock(bucket.stripe);
         is_dirty
     }
 
     /// Whether a block is a journal's that is known.
-    pub(crate) fn is_journal(&self, holding: &Holding, key: Key) -> bool {
-        let table = holding.tables.get(&key.volume());
+    pub(crate) fn is_journal(&self, deferred: &DeferredBlocks, key: Key) -> bool {
+        let table = deferred.tables.get(&key.volume());
         table.is_some_and(|table| table.find(key.block()).is_some())
     }
 
     /// Releases `wanted` blocks, those that will be overwritten last; they are the caller's to write.
-    pub(crate) fn release(&self, holding: &mut Holding, wanted: u64) -> Vec<(Key, u32)> {
-        if wanted == 0 || holding.list.is_empty() {
+    pub(crate) fn take_deferred(
+        &self,
+        deferred: &mut DeferredBlocks,
+        wanted: u64,
+    ) -> Vec<(Key, u32)> {
+        if wanted == 0 || deferred.list.is_empty() {
             return Vec::new();
         }
         let overwritten = self.engine.tallies().sums().journal_overwritten;
-        let moved = holding.moved as u64 + overwritten.saturating_sub(holding.overwritten);
-        if moved > holding.list.len() as u64 / 4 {
-            self.put_in_order(holding);
-            holding.moved = 0;
-            holding.overwritten = overwritten;
+        let moved = deferred.moved as u64 + overwritten.saturating_sub(deferred.overwritten);
+        if moved > deferred.list.len() as u64 / 4 {
+            self.put_in_order(deferred);
+            deferred.moved = 0;
+            deferred.overwritten = overwritten;
         }
         let mut released = Vec::new();
         while (released.len() as u64) < wanted
-            && let Some(index) = holding.list.pop()
+            && let Some(index) = deferred.list.pop()
         {
-            if self.stop_holding(index) {
-                holding.moved += 1;
+            if self.stop_deferring(index) {
+                deferred.moved += 1;
                 released.push((self.media().load_entry(index).key(), index));
             }
         }
@@ -179,13 +140,13 @@ impl Pipeline {
     }
 
     /// Takes the mark from an entry; whether it had it.
-    fn stop_holding(&self, index: u32) -> bool {
-        while self.table().state(index) & STATE_HELD != 0 {
+    fn stop_deferring(&self, index: u32) -> bool {
+        while self.table().state(index) & STATE_DEFERRED != 0 {
             let key = self.media().load_entry(index).key();
             let bucket = self.table().bucket(key);
             self.table().index().lock(bucket.stripe);
             let is_same = self.media().load_entry(index).key() == key;
-            let had = is_same && self.table().states().unmark_held(index);
+            let had = is_same && self.table().states().unmark_deferred(index);
             self.table().index().unlock(bucket.stripe);
             if is_same {
                 return had;
@@ -195,28 +156,28 @@ impl Pipeline {
     }
 
     /// Forgets stale numbers, and sorts the others: what will be overwritten last comes last.
-    fn put_in_order(&self, holding: &mut Holding) {
-        let mut list = std::mem::take(&mut holding.list);
+    fn put_in_order(&self, deferred: &mut DeferredBlocks) {
+        let mut list = std::mem::take(&mut deferred.list);
         list.sort_unstable();
         list.dedup();
-        list.retain(|index| self.table().state(*index) & STATE_HELD != 0);
-        let heads = self.heads(holding, &list);
+        list.retain(|index| self.table().state(*index) & STATE_DEFERRED != 0);
+        let heads = self.heads(deferred, &list);
         list.sort_by_cached_key(|index| {
             let key = self.media().load_entry(*index).key();
-            let next = self.blocks_until_overwritten(holding, &heads, key);
+            let next = self.blocks_until_overwritten(deferred, &heads, key);
             (next, key)
         });
-        holding.list = list;
+        deferred.list = list;
     }
 
     /// How many blocks a ring has to take before this one is overwritten.
     fn blocks_until_overwritten(
         &self,
-        holding: &Holding,
+        deferred: &DeferredBlocks,
         heads: &BTreeMap<(u32, usize), Head>,
         key: Key,
     ) -> u64 {
-        let table = holding.tables.get(&key.volume());
+        let table = deferred.tables.get(&key.volume());
         let Some((table, place)) = table.and_then(|table| Some((table, table.find(key.block())?)))
         else {
             // Not a journal's any more.
@@ -231,7 +192,7 @@ impl Pipeline {
     }
 
     /// The head of each ring, by the blocks that are held: the newest were not released yet.
-    fn heads(&self, holding: &Holding, list: &[u32]) -> BTreeMap<(u32, usize), Head> {
+    fn heads(&self, deferred: &DeferredBlocks, list: &[u32]) -> BTreeMap<(u32, usize), Head> {
         let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
         let mut block = vec![0; self.engine.block_bytes()];
         for index in list {
@@ -240,7 +201,7 @@ impl Pipeline {
             let (Some(slot), true) = (entry.slot(), self.table().is_sound(entry)) else {
                 continue;
             };
-            let Some(table) = holding.tables.get(&key.volume()) else {
+            let Some(table) = deferred.tables.get(&key.volume()) else {
                 continue;
             };
             let Some((place, position)) = table
