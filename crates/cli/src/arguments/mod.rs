@@ -96,4 +96,30 @@ mod tests {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
     }
+
+    #[test]
+    fn every_option_is_on_a_page_for_users() {
+        use clap::CommandFactory;
+        let shelf = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/using");
+        let pages: String = std::fs::read_dir(shelf)
+            .expect(shelf)
+            .map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap())
+            .collect();
+        let words: std::collections::HashSet<&str> = pages
+            .split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-')
+            .collect();
+        let root = Arguments::command();
+        for command in root.get_subcommands().filter(|one| !one.is_hide_set()) {
+            for option in command.get_arguments().filter(|one| !one.is_hide_set()) {
+                let Some(name) = option.get_long() else {
+                    continue;
+                };
+                assert!(
+                    words.contains(format!("--{name}").as_str()),
+                    "docs/using lacks --{name} of forebay {}",
+                    command.get_name()
+                );
+            }
+        }
+    }
 }
