@@ -83,8 +83,6 @@ pub fn program(name: &str) -> Result<PathBuf> {
 }
 
 /// Whether `path` is on a file system that lives in memory.
-///
-/// Errors: there is no such directory.
 pub fn is_in_memory(path: &Path) -> Result<bool> {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     let kind = rustix::fs::statfs(path).map_err(|error| format!("{}: {error}", path.display()))?;

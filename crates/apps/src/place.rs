@@ -94,8 +94,6 @@ pub struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Makes the directories, the pool of `pool_bytes`, and the mount.
-    ///
-    /// Errors: a directory cannot be made, or the mount does not come.
     pub fn open(context: &'a Context, place: Place, pool_bytes: u64) -> Result<Session<'a>> {
         let root = match place {
             Place::Tmpfs | Place::Raw => &context.memory,
@@ -158,8 +156,6 @@ impl<'a> Session<'a> {
 
     /// A program whose files are those of the place. Programs that run at the same time have numbers from 0 on,
     /// and where the place takes one a pool each.
-    ///
-    /// Errors: its pool cannot be made.
     pub fn command(&self, program: &Path, number: usize) -> Result<Command> {
         Ok(match self.place {
             Place::Preload => self.env.preloaded(&self.pool(number)?, program),
@@ -168,23 +164,17 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a program; what it printed.
-    ///
-    /// Errors: it fails, or takes longer than two minutes.
     pub fn output(&self, mut command: Command) -> Result<String> {
         self.env.output(&mut command, TOOL_DEADLINE)
     }
 
     /// What this program measures as a child of itself, its files those of the place.
-    ///
-    /// Errors: as of [`Session::output`].
     pub fn measure(&self, task: &Task) -> Result<Outcome> {
         let command = self.command(&self.context.own, 0)?;
         Outcome::from_json(&self.output(task.given_to(command)?)?)
     }
 
     /// Starts a daemon and waits until it is ready.
-    ///
-    /// Errors: it ends instead, or takes a minute.
     pub fn start(&self, mut command: Command, is_ready: impl FnMut() -> bool) -> Result<Daemon> {
         let mut daemon = Daemon::start(&mut command, &self.env.log())?;
         daemon.wait_until(START_DEADLINE, is_ready)?;
@@ -192,8 +182,6 @@ impl<'a> Session<'a> {
     }
 
     /// Unmounts, which brings everything to the disk, and removes the directories.
-    ///
-    /// Errors: the mount does not end, or ends with a failure.
     pub fn close(mut self) -> Result<()> {
         match self.mount.take() {
             Some(daemon) if self.place == Place::Mount => daemon.end(Signal::TERM),

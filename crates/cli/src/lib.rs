@@ -21,9 +21,19 @@ use forebay_command::{Failure, manual};
 
 use crate::arguments::{Arguments, Command};
 
+/// Whether faults can be switched on in what is linked here, for the crash checker alone: cargo builds a package
+/// once for all that are built together, so one that asks for them gives them to all.
+const HAS_MUTANTS: bool = forebay::mutants::IN_BUILD
+    || forebay_files::mutants::IN_BUILD
+    || forebay_pmem::mutants::IN_BUILD;
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if HAS_MUTANTS {
+        let why = "this program was built with the faults of the feature mutants in it; `make build` builds it without";
+        return forebay_command::end_with(Err(Failure::Failed(why.into())));
+    }
     if let Err(error) = forebay_pmem::Kernel::chosen() {
         return forebay_command::end_with(Err(Failure::Arguments(error.to_string())));
     }

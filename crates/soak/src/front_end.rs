@@ -52,8 +52,6 @@ pub const CONNECTIONS: usize = 2;
 
 impl Address {
     /// Opens it.
-    ///
-    /// Errors: no daemon serves it.
     pub fn open(&self) -> io::Result<FrontEnd> {
         match self {
             Address::Nbd(socket, export) => (0..CONNECTIONS)

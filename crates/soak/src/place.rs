@@ -24,8 +24,6 @@ pub struct Place {
 
 impl Place {
     /// Makes a pool and backings.
-    ///
-    /// Errors: a directory cannot be written, or `forebay create` fails.
     pub fn new(
         forebay: &Path,
         backings: &Path,
@@ -77,16 +75,12 @@ impl Place {
     }
 
     /// Starts a daemon and waits until it is ready.
-    ///
-    /// Errors: it ends instead, or takes a minute.
     pub fn start(&self) -> Result<Daemon> {
         let mut command = self.env.command(&["serve", "--config"]);
         self.env.start(command.arg(self.env.path("config.toml")))
     }
 
     /// Calls `each` with the pieces of a backing, as they are in the file.
-    ///
-    /// Errors: the file cannot be read.
     pub fn read_backing(&self, volume: &str, mut each: impl FnMut(u64, &[u8])) -> Result<()> {
         let path = self.backing(volume);
         let named = |error| format!("{}: {error}", path.display());

@@ -8,8 +8,6 @@ use crate::worker::Volume;
 use forebay_harness::Result;
 
 /// Compares the file; differences go to the tally.
-///
-/// Errors: the file cannot be read.
 pub fn backing(place: &Place, tally: &Tally, volume: &Volume, found_by: &str) -> Result<()> {
     let models: Vec<_> = volume.models.iter().map(lock).collect();
     let runs = Runs {

@@ -62,8 +62,6 @@ impl Disk {
     }
 
     /// It stops: writers wait.
-    ///
-    /// Errors: the kernel's.
     pub fn freeze(&mut self) -> Result<()> {
         run(tool("fsfreeze").arg("--freeze").arg(self.path()))?;
         self.is_frozen = true;
@@ -71,8 +69,6 @@ impl Disk {
     }
 
     /// It goes on.
-    ///
-    /// Errors: the kernel's.
     pub fn thaw(&mut self) -> Result<()> {
         run(tool("fsfreeze").arg("--unfreeze").arg(self.path()))?;
         self.is_frozen = false;
@@ -80,8 +76,6 @@ impl Disk {
     }
 
     /// Its power is cut: every call fails from now on, and what was not durable is gone.
-    ///
-    /// Errors: the kernel's.
     pub fn cut_power(&self) -> Result<()> {
         const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587d;
         const WITHOUT_FLUSHING_THE_LOG: u32 = 2;
@@ -103,8 +97,6 @@ impl Disk {
     }
 
     /// It is there again, as the cut left it. No process may have it open.
-    ///
-    /// Errors: it is in use, or broken.
     pub fn restart(&self) -> Result<()> {
         unmount(self.path(), UnmountFlags::empty())?;
         self.mount()

@@ -51,8 +51,6 @@ pub struct Place {
 
 impl Place {
     /// Makes the directory under `parent`, and a pool in memory; serves nothing yet.
-    ///
-    /// Errors: a directory cannot be made, or `forebay create` fails.
     pub fn new(form: Form, forebay: &Path, parent: &Path, pool_bytes: u64) -> Result<Place> {
         let env = TestEnv::new(forebay, parent)?;
         let place = Place {
@@ -86,8 +84,6 @@ impl Place {
     }
 
     /// Mounts, where this is a mount, and waits until files can be used.
-    ///
-    /// Errors: the daemon ends instead, or takes too long.
     pub fn start(&mut self) -> Result<()> {
         if !self.form.is_mounted() {
             return Ok(());
@@ -104,8 +100,6 @@ impl Place {
     }
 
     /// Ends the daemon by SIGTERM, which brings the directory up to date.
-    ///
-    /// Errors: it fails, or takes too long.
     pub fn stop(&mut self) -> Result<()> {
         match self.daemon.take() {
             Some(daemon) => daemon.end(Signal::TERM),
@@ -118,8 +112,6 @@ impl Place {
     }
 
     /// Kills the daemon, if there is one.
-    ///
-    /// Errors: the kernel's.
     pub fn kill_daemon(&mut self) -> Result<()> {
         match self.daemon.take() {
             Some(daemon) => daemon.kill(),
@@ -128,8 +120,6 @@ impl Place {
     }
 
     /// `forebay recover`: the directory is brought to the acknowledged state with nothing mounted.
-    ///
-    /// Errors: it fails.
     pub fn recover(&self) -> Result<()> {
         self.env.unmount();
         if self.form != Form::Plain {
@@ -140,8 +130,6 @@ impl Place {
     }
 
     /// `forebay recover`, killed after `delay` unless it is done by then.
-    ///
-    /// Errors: it cannot be started.
     pub fn recover_killed(&self, delay: Duration) -> Result<()> {
         self.env.unmount();
         let mut recover = self.env.command(&["recover"]);
@@ -152,8 +140,6 @@ impl Place {
     }
 
     /// Copies pool and files to a fresh directory below `parent`, to be looked at.
-    ///
-    /// Errors: they cannot be copied.
     pub fn keep(&self, parent: &Path, name: &str) -> Result<PathBuf> {
         let to = parent.join(name);
         if to.exists() {

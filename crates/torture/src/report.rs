@@ -43,8 +43,6 @@ impl Report {
     }
 
     /// Writes and prints the rows; true if nothing failed.
-    ///
-    /// Errors: the file, or standard output, does not take it.
     pub fn finish(mut self, options: &RunOptions) -> Result<bool> {
         let count = self.failures.len() as f64;
         self.row(Row::new("torture_failures", count, "failures"));

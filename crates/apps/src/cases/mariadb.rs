@@ -20,8 +20,6 @@ const THREADS: u32 = 4;
 const USER: &str = "mysql";
 
 /// Transactions that only write, of four clients.
-///
-/// Errors: a program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let account = Account::named(USER)?;
     let original = session.context.workshop.path().join("mariadb");

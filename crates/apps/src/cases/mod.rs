@@ -82,8 +82,6 @@ pub const CASES: &[Case] = &[
 ];
 
 /// The number that follows `key` in a line of `text`.
-///
-/// Errors: there is none.
 fn number_after(text: &str, key: &str) -> Result<f64> {
     let rest = text.split_once(key).map(|(_, rest)| rest.trim_start());
     let end = |rest: &str| {
@@ -97,8 +95,6 @@ fn number_after(text: &str, key: &str) -> Result<f64> {
 }
 
 /// Copies a directory as it is, owners and all.
-///
-/// Errors: `cp`'s.
 fn copy(session: &Session<'_>, from: &Path, to: &Path) -> Result<()> {
     let mut command = std::process::Command::new("cp");
     command.arg("-a").args([from, to]);

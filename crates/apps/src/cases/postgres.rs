@@ -19,8 +19,6 @@ const CLIENTS: u32 = 4;
 const USER: &str = "postgres";
 
 /// Transactions of four clients.
-///
-/// Errors: a program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let account = Account::named(USER)?;
     let original = session.context.workshop.path().join("postgres");
@@ -117,8 +115,6 @@ impl Account {
     }
 
     /// Makes the user the owner, alone.
-    ///
-    /// Errors: not ours to give.
     pub fn give(&self, path: &Path) -> Result<()> {
         chown(path, Some(self.user), Some(self.group))?;
         Ok(std::fs::set_permissions(

@@ -17,8 +17,6 @@ const REQUESTS_MAX: u64 = 1_000_000;
 
 /// A server that makes every write durable before it is acknowledged, and its socket. Several have numbers from
 /// 0 on.
-///
-/// Errors: it does not come.
 pub fn start(session: &Session<'_>, number: usize) -> Result<(Daemon, PathBuf)> {
     let socket = session.scratch(&format!("redis-{number}.sock"));
     let directory = session.data().join(format!("redis-{number}"));
@@ -36,8 +34,6 @@ pub fn start(session: &Session<'_>, number: usize) -> Result<(Daemon, PathBuf)> 
 }
 
 /// `SET` by one client, and by fifty.
-///
-/// Errors: a program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let (server, socket) = start(session, 0)?;
     let mut outcome = Outcome::default();

@@ -10,8 +10,6 @@ use forebay_harness::Result;
 const KEYS: u64 = 10_000_000;
 
 /// `fillrandom` with `sync=1`, by one thread.
-///
-/// Errors: the program is missing or fails.
 pub fn run(session: &Session<'_>) -> Result<Outcome> {
     let mut command = session.command(&program("db_bench")?, 0)?;
     let seconds = session.context.pace.seconds.ceil();

@@ -65,16 +65,12 @@ pub fn whole(session: &Session<'_>, kind: Kind) -> Result<Outcome> {
 }
 
 /// One client of WiredTiger that only updates.
-///
-/// Errors: as of [`whole`].
 pub fn wiredtiger_puts(session: &Session<'_>) -> Result<Outcome> {
     let outcome = run(session, Kind::Wiredtiger, 0..1, plan(session, 1, "u"))?;
     Ok(outcome.renamed(|name| name.replace("ycsb_wiredtiger_u", "wiredtiger_put")))
 }
 
 /// One shard, then more, each with a client of its own: servers, or databases of one process.
-///
-/// Errors: as of [`whole`].
 pub fn shards(session: &Session<'_>, kind: Kind) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let mut first = 0;

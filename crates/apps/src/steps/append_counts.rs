@@ -18,8 +18,6 @@ const APPENDS_BEFORE: u64 = 1000;
 const POOL_BYTES: u64 = 512 << 20;
 
 /// The buffer itself, in this process: what is counted does not depend on the caller.
-///
-/// Errors: the pool cannot be made, or an append fails.
 pub fn run(context: &Context) -> Result<Measured> {
     let env = TestEnv::with_memory(&context.forebay, &context.memory, &context.disk)?;
     let pool = env.path("pool");

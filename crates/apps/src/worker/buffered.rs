@@ -13,8 +13,6 @@ const PIECE_BYTES: usize = 4 << 10;
 const BATCH: u64 = 64;
 
 /// Writes for so long; the close is part of it.
-///
-/// Errors: a write fails.
 pub fn run(path: &Path, file_bytes: u64, seconds: f64) -> Result<Outcome> {
     let file = File::create_new(path)?;
     let piece = [0x33_u8; PIECE_BYTES];

@@ -29,8 +29,6 @@ pub struct Choice {
 
 impl Choice {
     /// Among about `count` things.
-    ///
-    /// Errors: there are none.
     pub fn new(law: Law, count: u64, seed: u64) -> Result<Choice> {
         Ok(Choice {
             rng: SmallRng::seed_from_u64(seed),

@@ -24,8 +24,6 @@ struct Ticks {
 
 impl OwnTime {
     /// Until now.
-    ///
-    /// Errors: the kernel tells nothing.
     pub fn now() -> Result<OwnTime> {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         let stat = std::fs::read_to_string("/proc/self/stat")?;
@@ -55,8 +53,6 @@ impl OwnTime {
 }
 
 /// What all threads of another process have used that have not ended, in its own code and in the kernel's.
-///
-/// Errors: there is no such process.
 pub fn of_server_ns(process: u32) -> Result<u64> {
     let path = format!("/proc/{process}/task");
     let tasks = std::fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;

@@ -50,8 +50,6 @@ impl Plan {
 }
 
 /// All patterns, sizes and numbers of threads.
-///
-/// Errors: a write fails.
 pub fn run(plan: &Plan) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     for (unit_name, unit_bytes) in UNITS {

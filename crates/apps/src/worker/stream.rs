@@ -11,8 +11,6 @@ use forebay_harness::Result;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Writes `bytes` and syncs, after each piece if `is_synced` and once at the end.
-///
-/// Errors: a write fails.
 pub fn run(path: &Path, bytes: u64, is_synced: bool) -> Result<Outcome> {
     let mut file = File::create_new(path)?;
     let piece: Vec<u8> = (0..PIECE_BYTES)

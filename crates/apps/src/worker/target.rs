@@ -27,8 +27,6 @@ pub enum Target {
 
 impl Target {
     /// A new one at `path`: memory of `bytes`, or a file, of so many bytes if `is_filled` and of none else.
-    ///
-    /// Errors: it is there already, or there is no room.
     pub fn create(path: &Path, is_raw: bool, bytes: u64, is_filled: bool) -> Result<Target> {
         let fill = vec![1; FILL_BYTES];
         let pieces = bytes / FILL_BYTES as u64;
@@ -48,8 +46,6 @@ impl Target {
     }
 
     /// Writes at `place`, or at the end.
-    ///
-    /// Errors: a write fails.
     pub fn write(&mut self, piece: &[u8], place: Option<u64>) -> Result<()> {
         match (self, place) {
             (Target::File(file), Some(place)) => file.write_all_at(piece, place)?,
@@ -65,8 +61,6 @@ impl Target {
 
     /// Makes what was written durable, as far as the medium goes; `is_whole` is for all that there is to know
     /// of a file, its name too.
-    ///
-    /// Errors: a sync fails.
     pub fn sync(&self, is_whole: bool) -> Result<()> {
         match (self, is_whole) {
             (Target::File(file), true) => file.sync_all()?,

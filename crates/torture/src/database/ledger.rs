@@ -32,8 +32,6 @@ impl Journal {
 }
 
 /// Makes transactions until it is killed; says its process id, then the number of each that is done.
-///
-/// Errors: SQLite's.
 pub fn run(path: &Path, journal: Journal) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", std::process::id())?;

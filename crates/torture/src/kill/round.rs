@@ -56,8 +56,6 @@ struct Part {
 
 impl Rounds {
     /// Makes the directory, and serves it.
-    ///
-    /// Errors: it cannot be made or served.
     pub fn new(settings: &Settings, form: Form, has_power_cuts: bool) -> Result<Rounds> {
         let disk = match has_power_cuts {
             true => Some(Disk::new(&memory_folder(), DISK_BYTES)?),
@@ -156,8 +154,6 @@ impl Rounds {
     }
 
     /// Gives the copy of the latest round a name to stay.
-    ///
-    /// Errors: it cannot be renamed.
     pub fn keep(&mut self, name: &str) -> Result<()> {
         if let Some(kept) = self.kept.take() {
             let to = kept.with_file_name(name);

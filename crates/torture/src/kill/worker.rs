@@ -13,8 +13,6 @@ use super::operation::{Answer, Kind, Operation, SLOTS, bytes, checksum};
 use forebay_harness::Result;
 
 /// Serves as many connections as there are threads, until they end.
-///
-/// Errors: no process listens.
 pub fn run(directory: &Path, socket: &Path, threads: usize) -> Result<()> {
     // Modes are to be as asked.
     rustix::process::umask(rustix::fs::Mode::empty());

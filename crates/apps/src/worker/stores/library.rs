@@ -45,8 +45,6 @@ unsafe impl Sync for Library {}
 
 impl Library {
     /// Opens the store in `directory`.
-    ///
-    /// Errors: the library cannot be loaded, or the store's.
     pub fn open(path: &Path, directory: &Path) -> Result<Library> {
         // SAFETY: we compiled the library; loading it runs nothing but the store's own initialisers.
         let library = unsafe { libloading::Library::new(path) }?;

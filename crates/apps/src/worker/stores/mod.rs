@@ -11,30 +11,20 @@ use serde::{Deserialize, Serialize};
 pub trait Store: Sync {
     /// A client of it, for one thread. What it writes survives a crash when the call returns if
     /// `is_durable`, else after [`Client::finish`] at the latest.
-    ///
-    /// Errors: the store's.
     fn client(&self, is_durable: bool) -> Result<Box<dyn Client + '_>>;
 }
 
 pub trait Client {
     /// Writes a record; `is_new` if there is none of that key.
-    ///
-    /// Errors: the store's.
     fn put(&mut self, key: &str, value: &[u8], is_new: bool) -> Result<()>;
 
     /// A record; none where there is none.
-    ///
-    /// Errors: the store's.
     fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>>;
 
     /// Reads up to `count` records in order, from the first that is not before `key`; how many it were.
-    ///
-    /// Errors: the store's.
     fn scan(&mut self, key: &str, count: usize) -> Result<usize>;
 
     /// Waits for everything that is under way.
-    ///
-    /// Errors: the store's.
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -55,8 +45,6 @@ impl Kind {
     }
 
     /// The store behind a socket, or in a directory; `library` joins this program and the store's.
-    ///
-    /// Errors: the store's.
     pub fn open(self, at: &Path, library: Option<&Path>) -> Result<Box<dyn Store>> {
         match (self, library) {
             (Kind::Redis, _) => Ok(Box::new(redis::Redis::new(at.to_owned()))),
