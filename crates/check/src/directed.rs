@@ -1,27 +1,12 @@
 //! Short scripts that lead straight to where a fault would show, with few images each: what is left to
 //! chance is which actors meet, and where the power fails.
 
-use crate::focus_scripts::{read, write};
-use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scenario::{Change, Script, Shape, Step, read, write, write_all, zero};
 use std::ops::Range;
 
 fn new(block: usize, rng: &mut fastrand::Rng) -> Step {
     write(block, Change::Whole(rng.u64(..)))
 }
-
-fn zero(block: usize) -> Step {
-    Step::DiscardRange {
-        volume: 0,
-        block,
-        count: 1,
-    }
-}
-
-const SYNC_FAILS: Step = Step::FailStore {
-    volume: 0,
-    writes: 0,
-    syncs: 1,
-};
 
 /// One actor writes a block back, while another one has a sync fail or zeroes that very block.
 pub fn at_backing(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
@@ -29,8 +14,10 @@ pub fn at_backing(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     let other = (block + 1) % (shape.first_blocks - 1);
     let back = vec![new(block, rng), Step::WriteBack];
     let meanwhile = match rng.u8(..3) {
-        0 | 1 if shape.first_blocks < shape.volume_blocks => vec![SYNC_FAILS, Step::GrowVolume(0)],
-        0 | 1 => vec![SYNC_FAILS, zero(other)],
+        0 | 1 if shape.first_blocks < shape.volume_blocks => {
+            vec![Step::SYNC_FAILS, Step::GrowVolume(0)]
+        }
+        0 | 1 => vec![Step::SYNC_FAILS, zero(other)],
         _ => vec![zero(block)],
     };
     vec![back, meanwhile]
@@ -40,7 +27,7 @@ pub fn at_backing(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
 pub fn discarded(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     let mut steps = Vec::new();
     if rng.bool() {
-        steps.push(SYNC_FAILS);
+        steps.push(Step::SYNC_FAILS);
     }
     steps.push(zero(rng.usize(..shape.volume_blocks)));
     vec![steps]
@@ -137,15 +124,7 @@ pub fn new_blocks(rng: &mut fastrand::Rng, shape: &Shape, count: Range<usize>) -
 /// it had is taken. Meanwhile a third actor is in the midst of something older, so that the first two
 /// are not acknowledged.
 pub fn overtaken(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    let items = [0, 1].map(|block| Item {
-        block,
-        change: Change::Whole(rng.u64(..)),
-    });
-    let transaction = Step::Transaction {
-        volume: 0,
-        items: items.to_vec(),
-        abort: false,
-    };
+    let transaction = write_all([0, 1].map(|block| (block, Change::Whole(rng.u64(..)))));
     let older = new(shape.volume_blocks - 1, rng);
     let mut alone = vec![new(rng.usize(..2), rng)];
     alone.extend((2..shape.volume_blocks - 1).map(|block| new(block, rng)));

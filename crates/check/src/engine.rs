@@ -1,8 +1,9 @@
 //! The calls that the checker makes into an engine of the lab, and the image that it starts from.
 
+use crate::engine_actor::EngineActor;
 use crate::engine_scenario::{EngineShape, INODE_BYTES};
 use crate::scenario::Shape;
-use crate::subject::Refusal;
+use crate::subject::{Actor, Cache, Refusal};
 #[cfg(test)]
 use crate::toy;
 use crate::world::{Image, World};
@@ -200,23 +201,14 @@ impl OpenEngine {
     }
 
     /// Reads a block.
-    pub fn read_block(&self, block: usize) -> forebay::Result<Vec<u8>> {
+    fn block(&self, block: usize) -> forebay::Result<Vec<u8>> {
         let mut bytes = vec![0; self.engine.block_bytes()];
         self.engine.read(block as u64, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Whether what it says of itself can be true.
-    pub fn check(&self) -> Result<(), String> {
-        let stats = self.engine.stats();
-        if stats.dirty_blocks <= stats.cached_blocks && stats.cached_blocks <= stats.slots {
-            return Ok(());
-        }
-        Err(format!("more dirty than cached than slots: {stats:?}"))
-    }
-
     /// Brings everything to the backing, which then has to hold it alone.
-    pub fn empty(&self, store: &VolatileDisk) -> forebay::Result<Result<(), String>> {
+    fn drain(&self, store: &VolatileDisk) -> forebay::Result<Result<(), String>> {
         self.engine.flush()?;
         let dirty_blocks = self.engine.stats().dirty_blocks;
         if dirty_blocks > 0 {
@@ -228,17 +220,39 @@ impl OpenEngine {
         let durable = state.durable();
         let on_disk = durable.chunks(self.engine.block_bytes());
         for (block, on_disk) in (0..self.updates.len()).zip(on_disk) {
-            if self.read_block(block)? != on_disk {
+            if self.block(block)? != on_disk {
                 let text = format!("the backing does not have block {block} after a flush");
                 return Ok(Err(text));
             }
         }
         Ok(Ok(()))
     }
+}
 
-    /// Closes the engine in order.
-    pub fn close(self, world: &World) -> Result<(), String> {
-        match self.empty(world.store(0)) {
+impl Cache for OpenEngine {
+    fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a> {
+        Box::new(EngineActor::new(world, shape, self))
+    }
+
+    fn read_block(&self, _: &Shape, _: usize, block: usize) -> forebay::Result<Option<Vec<u8>>> {
+        self.block(block).map(Some)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let stats = self.engine.stats();
+        if stats.dirty_blocks <= stats.cached_blocks && stats.cached_blocks <= stats.slots {
+            return Ok(());
+        }
+        Err(format!("more dirty than cached than slots: {stats:?}"))
+    }
+
+    fn empty(&self, stores: &[Arc<VolatileDisk>]) -> Result<(), String> {
+        let drained = self.drain(&stores[0]);
+        drained.map_err(|error| format!("flush after recovery: {error}"))?
+    }
+
+    fn close(self: Box<Self>, world: &World) -> Result<(), String> {
+        match self.drain(world.store(0)) {
             Ok(verdict) => verdict,
             Err(error) => self
                 .excuse(world, error)

@@ -5,6 +5,7 @@ use crate::engine::OpenEngine;
 use crate::engine_scenario::Role;
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::scenario::{Change, Item, Shape, Step};
+use crate::subject::Actor;
 use crate::world::World;
 use forebay::Error;
 use forebay_lab::EngineTransaction;
@@ -31,6 +32,19 @@ struct Filling<'a> {
     own: BTreeMap<usize, Vec<u8>>,
 }
 
+impl Actor for EngineActor<'_> {
+    fn act(&mut self, step: &Step) -> Result<(), String> {
+        let done = match step {
+            Step::Transaction { items, abort, .. } => self.transact(items, *abort),
+            Step::Read { block, .. } => self.read(*block, 1),
+            Step::ReadRange { block, count } => self.read(*block, *count),
+            Step::Flush(_) => self.engine.engine().flush(),
+            _ => unreachable!("scripts for engines have no {step:?}"),
+        };
+        done.or_else(|error| self.engine.excuse(self.world, error))
+    }
+}
+
 impl<'a> EngineActor<'a> {
     /// An actor that has done nothing yet.
     pub fn new(world: &'a World, shape: &'a Shape, engine: &'a OpenEngine) -> EngineActor<'a> {
@@ -39,30 +53,6 @@ impl<'a> EngineActor<'a> {
             shape,
             engine,
         }
-    }
-
-    /// Does one step; the error is a violation in words.
-    pub fn act(&self, step: &Step) -> Result<(), String> {
-        let done = match step {
-            Step::Transaction { items, abort, .. } => self.transact(items, *abort),
-            Step::Read { block, .. } => self.read(*block, 1),
-            Step::ReadRange { block, count } => self.read(*block, *count),
-            Step::Flush(_) => self.engine.engine().flush(),
-            Step::FailStore {
-                volume,
-                writes,
-                syncs,
-            } => {
-                self.world.fail_store(*volume, *writes, *syncs);
-                Ok(())
-            }
-            Step::FailFence { after } => {
-                self.world.fail_fence(*after);
-                Ok(())
-            }
-            _ => unreachable!("scripts for engines have no {step:?}"),
-        };
-        done.or_else(|error| self.engine.excuse(self.world, error))
     }
 
     fn transact(&self, items: &[Item], abort: bool) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //! and keep house on their callers' threads.
 
 use crate::engine::Maker;
-use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scenario::{Change, Item, Script, Shape, Step, write_all};
 
 /// What the shape of an engine has beside that of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,23 +194,23 @@ fn housekeeping(rng: &mut fastrand::Rng) -> Step {
 /// What an actor does in a systematic script. Block 1 is written whole and in parts, block 2 in
 /// parts.
 const MOVES: [fn(u64) -> Step; 7] = [
-    |seed| write(&[(0, Change::Whole(seed))]),
+    |seed| write_all([(0, Change::Whole(seed))]),
     |seed| {
-        write(&[
+        write_all([
             (0, Change::Whole(seed)),
             (3, Change::Whole(seed + 1)),
             (4, Change::Whole(seed + 2)),
         ])
     },
-    |seed| write(&[(2, Change::Update(seed))]),
+    |seed| write_all([(2, Change::Update(seed))]),
     |seed| {
-        write(&[
+        write_all([
             (1, Change::Update(seed)),
             (0, Change::Whole(seed)),
             (2, Change::Update(seed + 1)),
         ])
     },
-    |seed| write(&[(1, Change::Whole(seed))]),
+    |seed| write_all([(1, Change::Whole(seed))]),
     |_| Step::Flush(0),
     |_| Step::ReadRange { block: 8, count: 3 },
 ];
@@ -221,26 +221,17 @@ const PRELUDES: usize = 4;
 /// Systematic scripts there are.
 pub const SCRIPTS: usize = MOVES.len() * MOVES.len() * PRELUDES;
 
-fn write(items: &[(usize, Change)]) -> Step {
-    let items = items.iter().map(|&(block, change)| Item { block, change });
-    Step::Transaction {
-        volume: 0,
-        items: items.collect(),
-        abort: false,
-    }
-}
-
 fn prelude(number: usize) -> Vec<Step> {
     let dirty = vec![
-        write(&[(0, Change::Whole(1)), (1, Change::Whole(2))]),
-        write(&[(2, Change::Update(3))]),
+        write_all([(0, Change::Whole(1)), (1, Change::Whole(2))]),
+        write_all([(2, Change::Update(3))]),
     ];
     match number {
         0 => Vec::new(),
         1 => dirty,
         2 => [dirty, vec![Step::Flush(0)]].concat(),
         _ => {
-            let more = (3..9).map(|block| write(&[(block, Change::Whole(block as u64))]));
+            let more = (3..9).map(|block| write_all([(block, Change::Whole(block as u64))]));
             dirty.into_iter().chain(more).collect()
         }
     }
@@ -254,8 +245,8 @@ pub fn systematic_script(number: usize, maker: Maker, as_printed: bool) -> (Shap
     let mut first = prelude(start);
     first.push(MOVES[a](1000));
     // Something after it, so that what was acknowledged is followed by a crash.
-    first.push(write(&[(5, Change::Whole(4000))]));
-    let second = vec![MOVES[b](2000), write(&[(0, Change::Whole(5000))])];
+    first.push(write_all([(5, Change::Whole(4000))]));
+    let second = vec![MOVES[b](2000), write_all([(0, Change::Whole(5000))])];
     let shape = EngineShape::smallest(EngineShape {
         maker,
         as_printed,

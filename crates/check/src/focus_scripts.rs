@@ -1,6 +1,6 @@
 //! What actors do in the corners of [`crate::focus`].
 
-use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scenario::{Change, Script, Shape, Step, read, write, write_all, zero};
 
 /// So many actors of so many steps each.
 pub fn actors(
@@ -12,24 +12,6 @@ pub fn actors(
     (0..rng.usize(count))
         .map(|_| (0..rng.usize(steps.clone())).map(|_| step(rng)).collect())
         .collect()
-}
-
-/// A change of one block.
-pub fn write(block: usize, change: Change) -> Step {
-    write_all(vec![Item { block, change }])
-}
-
-fn write_all(items: Vec<Item>) -> Step {
-    Step::Transaction {
-        volume: 0,
-        items,
-        abort: false,
-    }
-}
-
-/// A read of one block.
-pub fn read(block: usize) -> Step {
-    Step::Read { volume: 0, block }
 }
 
 /// One of few contents.
@@ -137,17 +119,9 @@ pub fn zeroings(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     }
     let mut second = Vec::new();
     if variant == 2 || rng.bool() {
-        second.push(Step::FailStore {
-            volume: 0,
-            writes: 0,
-            syncs: 1,
-        });
+        second.push(Step::SYNC_FAILS);
     }
-    second.push(Step::DiscardRange {
-        volume: 0,
-        block,
-        count: 1,
-    });
+    second.push(zero(block));
     second.push(read(block));
     second.extend(away);
     vec![first, second]
@@ -164,11 +138,7 @@ pub fn growth(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     let away = [read(block), Step::Reclaim(3), read(end), read(block)];
     let mut second = Vec::new();
     if shape.odd_bytes.1 == 0 || rng.bool() {
-        second.push(Step::FailStore {
-            volume: 0,
-            writes: 0,
-            syncs: 1,
-        });
+        second.push(Step::SYNC_FAILS);
     }
     second.extend([Step::GrowVolume(0), Step::GrowVolume(0)]);
     second.extend(away.clone());
@@ -177,13 +147,8 @@ pub fn growth(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
 
 /// A process that zeroes a block which is not cached, or one that brings it in.
 pub fn killed(rng: &mut fastrand::Rng) -> Script {
-    let zero = Step::DiscardRange {
-        volume: 0,
-        block: 0,
-        count: 1,
-    };
     match rng.bool() {
-        true => vec![vec![zero, read(0)]],
+        true => vec![vec![zero(0), read(0)]],
         false => vec![vec![read(0), Step::Reclaim(3), read(0)]],
     }
 }
@@ -219,11 +184,7 @@ pub fn pairs(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
             true => Change::Whole(rng.u64(..)),
             false => part(rng, shape.block_bytes),
         };
-        let items = [0, 1].map(|block| Item {
-            block,
-            change: change(rng),
-        });
-        write_all(items.to_vec())
+        write_all([0, 1].map(|block| (block, change(rng))))
     };
     let mut script = actors(rng, 1..=2, 2..5, both);
     script.extend(actors(rng, 1..=1, 3..8, |_| Step::ReadAtomic {
@@ -258,14 +219,7 @@ pub fn crowded(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     match rng.u8(..10) {
         0..=4 => write(block, Change::Whole(rng.u64(..))),
         5 | 6 => write(block, part(rng, shape.block_bytes)),
-        7 => write_all(
-            [0, 1]
-                .map(|block| Item {
-                    block,
-                    change: Change::Whole(rng.u64(..)),
-                })
-                .to_vec(),
-        ),
+        7 => write_all([0, 1].map(|block| (block, Change::Whole(rng.u64(..))))),
         8 => read(block),
         _ => Step::Checkpoint,
     }

@@ -5,7 +5,7 @@ use crate::mark;
 use crate::oracle::{BlockStates, Contents};
 use crate::process::Begins;
 use crate::scenario::Shape;
-use crate::subject::{self, OpenCache};
+use crate::subject::{self, Cache};
 use crate::world::Image;
 use forebay::Backing;
 use forebay_pmem::Region;
@@ -66,11 +66,11 @@ fn recover_once(
     if mark::are_whole(image) {
         cache.check_nothing_dirty()?;
     }
-    let found = read_all(&cache, shape, image)?;
+    let found = read_all(&*cache, shape, image)?;
     if look != Look::Read {
         cache.check()?;
-        cache.let_clean_go(shape.slots)?;
-        let again = read_all(&cache, shape, image)?;
+        cache.evict_clean(shape.slots)?;
+        let again = read_all(&*cache, shape, image)?;
         if let Some(block) = found.iter().zip(&again).position(|(one, two)| one != two) {
             return Err(format!(
                 "block {block} counted as clean, and reads otherwise once it has left the pool"
@@ -100,7 +100,7 @@ fn recover_once(
 }
 
 /// Every block as it reads.
-fn read_all(cache: &OpenCache, shape: &Shape, image: &Image) -> Result<Found, String> {
+fn read_all(cache: &dyn Cache, shape: &Shape, image: &Image) -> Result<Found, String> {
     let mut found = Vec::with_capacity(shape.blocks());
     for volume in 0..shape.volumes {
         for block in 0..shape.volume_blocks {

@@ -6,13 +6,13 @@
 //! error. Nothing becomes durable once a lost page was met, and a pool that meets one while it opens
 //! refuses, and says where the medium failed.
 
-use crate::focus_scripts::{read, write};
 use crate::judge::judge_known;
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;
 use crate::process::{Begins, Process};
-use crate::scenario::{Change, Script, Shape, Step};
+use crate::scenario::{Change, Script, Shape, Step, read, write};
 use crate::scheduler::Policy;
+use crate::subject::Cache;
 use crate::world::Image;
 use forebay::testing::{Whereabouts, whereabouts};
 use forebay::{Backing, Error, Volume};

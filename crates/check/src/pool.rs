@@ -1,7 +1,9 @@
 //! The calls that the checker makes into the core, and the images that pools start from.
 
+use crate::pool_actor::PoolActor;
+use crate::process::Begins;
 use crate::scenario::Shape;
-use crate::subject::Refusal;
+use crate::subject::{Actor, Cache, Refusal};
 use crate::trace::Tracing;
 use crate::world::{Capture, Image, World};
 use forebay::Backing;
@@ -59,21 +61,46 @@ fn options(shape: &Shape) -> PoolOptions {
     options
 }
 
-/// Opens the pool on `regions` and attaches its volumes. Lives of one medium need different `life`
+/// Brings the pool on `regions` to life and attaches its volumes. Processes on one medium need different `life`
 /// numbers: their salts are made of them.
 pub fn open(
     shape: &Shape,
+    begins: Begins,
     life: u64,
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, life);
-    let pool = Pool::open_on(regions, options(shape).runtime);
-    let pool = pool.map_err(|error| Refusal::new("open", &error))?;
-    attach(shape, pool, backing)
+    let mut options = options(shape);
+    let (what, pool) = match begins {
+        Begins::Opened => ("open", Pool::open_on(regions, options.runtime)),
+        Begins::Grown => {
+            let mut by_name = |path: &Path| {
+                let mut all = (0..shape.volumes).map(&backing);
+                let found = all.find(|backing| backing.identity().path == path);
+                found
+                    .ok_or_else(|| forebay::Error::Volume(format!("no backing {}", path.display())))
+            };
+            let grown = Pool::grow_on(
+                regions,
+                shape.medium_bytes(),
+                &mut by_name,
+                &mut |_| ControlFlow::Continue(()),
+                options.runtime,
+            );
+            ("grow", grown)
+        }
+        Begins::Created => {
+            // What the old pool had is known to be lost.
+            options.runtime.accept_stale = true;
+            ("create", Pool::create_on(regions, &options))
+        }
+    };
+    let pool = pool.map_err(|error| Refusal::new(what, &error))?;
+    attached(shape, pool, backing).map_err(|error| Refusal::new("attach", &error))
 }
 
-/// As `open`, with the error that the pool itself gives, where loss is accepted or not.
+/// As `open` of a pool that is there, with the error that it gives, where loss is accepted or not.
 pub fn open_or_why(
     shape: &Shape,
     life: u64,
@@ -94,46 +121,6 @@ fn repeat_choices(shape: &Shape, life: u64) {
     forebay::testing::set_random_seed(Some(life));
 }
 
-/// As `open`, of a pool that grows to all of its medium first.
-pub fn open_grown(
-    shape: &Shape,
-    life: u64,
-    regions: Vec<Region>,
-    backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, Refusal> {
-    repeat_choices(shape, life);
-    let mut by_name = |path: &Path| {
-        let mut all = (0..shape.volumes).map(&backing);
-        let found = all.find(|backing| backing.identity().path == path);
-        found.ok_or_else(|| forebay::Error::Volume(format!("no backing {}", path.display())))
-    };
-    let pool = Pool::grow_on(
-        regions,
-        shape.medium_bytes(),
-        &mut by_name,
-        &mut |_| ControlFlow::Continue(()),
-        options(shape).runtime,
-    );
-    let pool = pool.map_err(|error| Refusal::new("grow", &error))?;
-    attach(shape, pool, backing)
-}
-
-/// As `open`, of a pool that is made anew over whatever the regions hold.
-pub fn create_over(
-    shape: &Shape,
-    life: u64,
-    regions: Vec<Region>,
-    backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, Refusal> {
-    repeat_choices(shape, life);
-    // What the old pool had is known to be lost.
-    let mut options = options(shape);
-    options.runtime.accept_stale = true;
-    let pool = Pool::create_on(regions, &options);
-    let pool = pool.map_err(|error| Refusal::new("create", &error))?;
-    attach(shape, pool, backing)
-}
-
 /// Which volumes' backings a pool may have that knows nothing of them.
 pub fn admitted(shape: &Shape, backing: impl Fn(usize) -> Backing) -> Result<Vec<bool>, String> {
     repeat_choices(shape, LOST);
@@ -147,14 +134,6 @@ pub fn admitted(shape: &Shape, backing: impl Fn(usize) -> Backing) -> Result<Vec
         Err(error) => Err(format!("a new pool: attach: {error}")),
     });
     admitted.collect()
-}
-
-fn attach(
-    shape: &Shape,
-    pool: Pool,
-    backing: impl Fn(usize) -> Backing,
-) -> Result<OpenPool, Refusal> {
-    attached(shape, pool, backing).map_err(|error| Refusal::new("attach", &error))
 }
 
 fn attached(
@@ -243,9 +222,20 @@ impl OpenPool {
     pub fn checkpoint(&self) -> forebay::Result<()> {
         self.pool.checkpoint()
     }
+}
 
-    /// Reads a block; none if the volume ends before it.
-    pub fn read_block(
+impl Cache for OpenPool {
+    fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a> {
+        Box::new(PoolActor::new(world, shape, self))
+    }
+
+    fn evict_clean(&self, blocks: usize) -> Result<(), String> {
+        (0..blocks)
+            .try_for_each(|_| self.reclaim(1))
+            .map_err(|error| format!("reclaim after recovery: {error}"))
+    }
+
+    fn read_block(
         &self,
         shape: &Shape,
         volume: usize,
@@ -262,15 +252,14 @@ impl OpenPool {
     }
 
     /// Compares every cached block with its check; the error names those that do not match.
-    pub fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         match self.pool.check(|_, _| {}) {
             (_, bad) if bad.is_empty() => Ok(()),
             (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
         }
     }
 
-    /// Whether all of it is clean: its backings say that they have everything.
-    pub fn check_nothing_dirty(&self) -> Result<(), String> {
+    fn check_nothing_dirty(&self) -> Result<(), String> {
         match self.pool.stats().dirty_blocks {
             0 => Ok(()),
             dirty => Err(format!(
@@ -279,8 +268,7 @@ impl OpenPool {
         }
     }
 
-    /// Closes the pool in order.
-    pub fn close(self, world: &World) -> Result<(), String> {
+    fn close(self: Box<Self>, world: &World) -> Result<(), String> {
         drop(self.volumes);
         match self.pool.close() {
             Err(forebay::Error::Backing { .. }) if world.has_failing_stores() => Ok(()),
@@ -323,8 +311,8 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     let pool = Pool::create_on(regions, &options(shape))
         .map_err(|error| format!("create a pool of {shape:?}: {error}"))?;
     if shape.starts_attached {
-        let attached = attach(shape, pool, |volume| world.backing(volume));
-        drop(attached.map_err(|refusal| refusal.text)?);
+        let attached = attached(shape, pool, |volume| world.backing(volume));
+        drop(attached.map_err(|error| format!("attach: {error}"))?);
     }
     let media = shadows.iter().map(|shadow| {
         let mut bytes = shadow.crash_state().durable().to_vec();

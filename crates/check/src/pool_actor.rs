@@ -5,6 +5,7 @@ use crate::lost::{self, Loss};
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
+use crate::subject::Actor;
 use crate::world::World;
 use forebay::Transaction;
 use std::collections::BTreeMap;
@@ -22,19 +23,8 @@ pub struct PoolActor<'a> {
     ends: BTreeMap<(usize, usize), usize>,
 }
 
-impl<'a> PoolActor<'a> {
-    /// An actor that has done nothing yet.
-    pub fn new(world: &'a World, shape: &'a Shape, pool: &'a OpenPool) -> PoolActor<'a> {
-        PoolActor {
-            world,
-            shape,
-            pool,
-            ends: BTreeMap::new(),
-        }
-    }
-
-    /// Does one step; the error is a violation in words.
-    pub fn act(&mut self, step: &Step) -> Result<(), String> {
+impl Actor for PoolActor<'_> {
+    fn act(&mut self, step: &Step) -> Result<(), String> {
         let pool = self.pool;
         let done = match step {
             Step::Transaction {
@@ -72,27 +62,29 @@ impl<'a> PoolActor<'a> {
                 pool.switch_replacement();
                 Ok(())
             }
-            Step::FailStore {
-                volume,
-                writes,
-                syncs,
-            } => {
-                self.world.fail_store(*volume, *writes, *syncs);
-                Ok(())
-            }
-            Step::FailFence { after } => {
-                self.world.fail_fence(*after);
-                Ok(())
-            }
             Step::LosePage { member, page } => {
                 let dirty = lost::dirty_blocks(self.shape, |volume| pool.volume(volume));
                 self.world.lose_page(*member, *page, dirty);
                 pool.meet(*member, *page);
                 Ok(())
             }
-            Step::ReadRange { .. } => unreachable!("scripts for pools have no {step:?}"),
+            Step::ReadRange { .. } | Step::FailStore { .. } | Step::FailFence { .. } => {
+                unreachable!("scripts for pools have no {step:?}")
+            }
         };
         done.or_else(|error| self.excuse(error))
+    }
+}
+
+impl<'a> PoolActor<'a> {
+    /// An actor that has done nothing yet.
+    pub fn new(world: &'a World, shape: &'a Shape, pool: &'a OpenPool) -> PoolActor<'a> {
+        PoolActor {
+            world,
+            shape,
+            pool,
+            ends: BTreeMap::new(),
+        }
     }
 
     /// Lets errors pass that were asked for; every other one is a violation.

@@ -1,9 +1,9 @@
 //! One process of a life: it brings the cache to life, its actors work, it ends, and anywhere on the
 //! way it may be killed.
 
-use crate::scenario::{Script, Shape};
+use crate::scenario::{Script, Shape, Step};
 use crate::scheduler::{Kill, Policy, Scheduler, Stopped};
-use crate::subject::{self, OpenCache};
+use crate::subject::{self, Actor, OpenCache};
 use crate::world::World;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -187,7 +187,7 @@ fn act(
                         forebay::testing::set_thread_hint(number);
                         let mut actor = cache.actor(world, shape);
                         for step in actor_steps {
-                            if let Err(error) = actor.act(step) {
+                            if let Err(error) = act_on(world, &mut *actor, step) {
                                 panic!("{error}, at {step:?}");
                             }
                         }
@@ -212,6 +212,20 @@ fn act(
         .expect("nobody panics here")
         .into_iter()
         .next()
+}
+
+/// Does a step: of the actor, or one that makes what lies below the cache fail.
+fn act_on(world: &World, actor: &mut dyn Actor, step: &Step) -> Result<(), String> {
+    match step {
+        Step::FailStore {
+            volume,
+            writes,
+            syncs,
+        } => world.fail_store(*volume, *writes, *syncs),
+        Step::FailFence { after } => world.fail_fence(*after),
+        step => return actor.act(step),
+    }
+    Ok(())
 }
 
 /// What a panic says.

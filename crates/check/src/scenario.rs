@@ -337,6 +337,46 @@ pub enum Step {
     LosePage { member: usize, page: u64 },
 }
 
+impl Step {
+    /// The next sync of the first volume's backing fails.
+    pub const SYNC_FAILS: Step = Step::FailStore {
+        volume: 0,
+        writes: 0,
+        syncs: 1,
+    };
+}
+
+/// A transaction of such changes of blocks of the first volume.
+pub fn write_all(items: impl IntoIterator<Item = (usize, Change)>) -> Step {
+    let items = items.into_iter();
+    Step::Transaction {
+        volume: 0,
+        items: items
+            .map(|(block, change)| Item { block, change })
+            .collect(),
+        abort: false,
+    }
+}
+
+/// A change of one block.
+pub fn write(block: usize, change: Change) -> Step {
+    write_all([(block, change)])
+}
+
+/// A read of one block.
+pub fn read(block: usize) -> Step {
+    Step::Read { volume: 0, block }
+}
+
+/// One block is zeroed, not as a transaction.
+pub fn zero(block: usize) -> Step {
+    Step::DiscardRange {
+        volume: 0,
+        block,
+        count: 1,
+    }
+}
+
 /// What each actor does.
 pub type Script = Vec<Vec<Step>>;
 

@@ -2,12 +2,10 @@
 //! what every engine can. What differs between the two meets the rest of the checker here.
 
 use crate::content::noise;
-use crate::engine::{self, Maker, OpenEngine};
-use crate::engine_actor::EngineActor;
+use crate::engine::{self, Maker};
 use crate::engine_scenario::{self, EngineShape};
 use crate::files;
-use crate::pool::{self, OpenPool};
-use crate::pool_actor::PoolActor;
+use crate::pool;
 use crate::process::Begins;
 use crate::scenario::{Script, Shape, Step};
 use crate::systematic;
@@ -138,11 +136,47 @@ impl FromStr for Subject {
 }
 
 /// A cache that runs.
-pub enum OpenCache {
-    /// Forebay's.
-    Pool(Box<OpenPool>),
-    /// Another.
-    Engine(OpenEngine),
+pub type OpenCache = Box<dyn Cache>;
+
+/// What the checker asks of any cache that runs.
+pub trait Cache: Sync {
+    /// An actor that works on it.
+    fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a>;
+
+    /// Reads a block; none if the volume ends before it.
+    fn read_block(
+        &self,
+        shape: &Shape,
+        volume: usize,
+        block: usize,
+    ) -> forebay::Result<Option<Vec<u8>>>;
+
+    /// Whether what it knows of itself is consistent.
+    fn check(&self) -> Result<(), String>;
+
+    /// Whether it has nothing that its backings lack, which their marks said.
+    fn check_nothing_dirty(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Evicts clean blocks, if it can be asked to; at most so many.
+    fn evict_clean(&self, _blocks: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Empties it into its backings and compares them, unless scripts do so.
+    fn empty(&self, _stores: &[Arc<VolatileDisk>]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Closes it in order.
+    fn close(self: Box<Self>, world: &World) -> Result<(), String>;
+}
+
+/// A thread that works on a cache.
+pub trait Actor {
+    /// Does one step; the error is a violation in words.
+    fn act(&mut self, step: &Step) -> Result<(), String>;
 }
 
 /// Why a cache did not come to life.
@@ -203,99 +237,9 @@ pub fn open(
         let region = regions.pop().expect("an engine has one region");
         let anew = begins == Begins::Created;
         let opened = engine::open(shape, engine, life, (region, backing(0)), anew)?;
-        return Ok(OpenCache::Engine(opened));
+        return Ok(Box::new(opened));
     }
-    let pool = match begins {
-        Begins::Opened => pool::open(shape, life, regions, backing),
-        Begins::Grown => pool::open_grown(shape, life, regions, backing),
-        Begins::Created => pool::create_over(shape, life, regions, backing),
-    };
-    Ok(OpenCache::Pool(Box::new(pool?)))
-}
-
-impl OpenCache {
-    /// An actor that works on it.
-    pub fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Actor<'a> {
-        match self {
-            OpenCache::Pool(pool) => Actor::Pool(PoolActor::new(world, shape, pool)),
-            OpenCache::Engine(engine) => Actor::Engine(EngineActor::new(world, shape, engine)),
-        }
-    }
-
-    /// Reads a block; none if the volume ends before it.
-    pub fn read_block(
-        &self,
-        shape: &Shape,
-        volume: usize,
-        block: usize,
-    ) -> forebay::Result<Option<Vec<u8>>> {
-        match self {
-            OpenCache::Pool(pool) => pool.read_block(shape, volume, block),
-            OpenCache::Engine(engine) => engine.read_block(block).map(Some),
-        }
-    }
-
-    /// Whether what it knows of itself is consistent.
-    pub fn check(&self) -> Result<(), String> {
-        match self {
-            OpenCache::Pool(pool) => pool.check(),
-            OpenCache::Engine(engine) => engine.check(),
-        }
-    }
-
-    /// Whether it has nothing that its backings lack, which their marks said.
-    pub fn check_nothing_dirty(&self) -> Result<(), String> {
-        match self {
-            OpenCache::Pool(pool) => pool.check_nothing_dirty(),
-            OpenCache::Engine(_) => Ok(()),
-        }
-    }
-
-    /// Lets clean blocks leave a pool, if they can; at most so many.
-    pub fn let_clean_go(&self, blocks: usize) -> Result<(), String> {
-        match self {
-            OpenCache::Pool(pool) => (0..blocks)
-                .try_for_each(|_| pool.reclaim(1))
-                .map_err(|error| format!("reclaim after recovery: {error}")),
-            OpenCache::Engine(_) => Ok(()),
-        }
-    }
-
-    /// Empties an engine into its backing and compares them. A pool's write-back is in its scripts.
-    pub fn empty(&self, stores: &[Arc<VolatileDisk>]) -> Result<(), String> {
-        match self {
-            OpenCache::Pool(_) => Ok(()),
-            OpenCache::Engine(engine) => engine
-                .empty(&stores[0])
-                .map_err(|error| format!("flush after recovery: {error}"))?,
-        }
-    }
-
-    /// Closes it in order.
-    pub fn close(self, world: &World) -> Result<(), String> {
-        match self {
-            OpenCache::Pool(pool) => pool.close(world),
-            OpenCache::Engine(engine) => engine.close(world),
-        }
-    }
-}
-
-/// A thread that works on a cache.
-pub enum Actor<'a> {
-    /// On a pool.
-    Pool(PoolActor<'a>),
-    /// On an engine.
-    Engine(EngineActor<'a>),
-}
-
-impl Actor<'_> {
-    /// Does one step; the error is a violation in words.
-    pub fn act(&mut self, step: &Step) -> Result<(), String> {
-        match self {
-            Actor::Pool(actor) => actor.act(step),
-            Actor::Engine(actor) => actor.act(step),
-        }
-    }
+    Ok(Box::new(pool::open(shape, begins, life, regions, backing)?))
 }
 
 /// Freshly made caches by shape: making one takes longer than recovering one.

@@ -3,21 +3,12 @@
 //! Most races need one or two preemptions (Musuvathi and Qadeer, 2007). Each pair of operations runs
 //! on a pool that a short prelude has brought into an interesting state.
 
-use crate::scenario::{Change, Item, Script, Shape, Step};
+use crate::scenario::{Change, Script, Shape, Step, read, write, write_all};
 
 /// What an actor does in a systematic script.
 const MOVES: [fn(u64) -> Step; 13] = [
     |seed| write(0, Change::Whole(seed)),
-    |seed| Step::Transaction {
-        volume: 0,
-        items: [0, 1, 2]
-            .map(|block| Item {
-                block,
-                change: Change::Whole(seed + block as u64),
-            })
-            .to_vec(),
-        abort: false,
-    },
+    |seed| write_all([0, 1, 2].map(|block| (block, Change::Whole(seed + block as u64)))),
     |seed| {
         write(
             1,
@@ -38,10 +29,7 @@ const MOVES: [fn(u64) -> Step; 13] = [
     |_| Step::Reclaim(2),
     |_| Step::Detach(0),
     |_| Step::GrowVolume(0),
-    |_| Step::Read {
-        volume: 0,
-        block: 3,
-    },
+    |_| read(3),
 ];
 
 /// Preludes: the pool empty, dirty, clean, and with a log that is nearly full.
@@ -49,14 +37,6 @@ const PRELUDES: usize = 4;
 
 /// Scripts there are.
 pub const SCRIPTS: usize = MOVES.len() * MOVES.len() * PRELUDES * 2;
-
-fn write(block: usize, change: Change) -> Step {
-    Step::Transaction {
-        volume: 0,
-        items: vec![Item { block, change }],
-        abort: false,
-    }
-}
 
 fn prelude(number: usize) -> Vec<Step> {
     let dirty = [

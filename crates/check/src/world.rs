@@ -198,9 +198,7 @@ impl World {
         let mut recorder = self.lock();
         recorder.dirty_when_lost.extend(dirty);
         recorder.is_news = true;
-        if let Some(trace) = &mut recorder.trace {
-            trace.push(format!("-- page {page} of member {member} goes bad"));
-        }
+        recorder.say(|| format!("-- page {page} of member {member} goes bad"));
     }
 
     /// Pages that went bad, member by member.
@@ -348,9 +346,7 @@ impl World {
         recorder.operations.push(operation);
         recorder.events.push(Event::Call(number));
         recorder.is_news = true;
-        if let Some(trace) = &mut recorder.trace {
-            trace.push(format!("-- operation {number} is called"));
-        }
+        recorder.say(|| format!("-- operation {number} is called"));
         number
     }
 
@@ -386,9 +382,7 @@ impl World {
         recorder.events.push(Event::Return(call, outcome));
         recorder.open_for_good += usize::from(outcome == Outcome::Unknown);
         recorder.is_news = true;
-        if let Some(trace) = &mut recorder.trace {
-            trace.push(format!("-- operation {call} returns: {outcome:?}"));
-        }
+        recorder.say(|| format!("-- operation {call} returns: {outcome:?}"));
     }
 
     /// Notes how a write came back, and passes its result on.
@@ -449,6 +443,13 @@ impl World {
 }
 
 impl Recorder {
+    /// Tells what happens, if that is asked for.
+    fn say(&mut self, words: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(words());
+        }
+    }
+
     fn wants_case(&mut self, point: Point) -> bool {
         let Capture {
             rng,

@@ -7,6 +7,7 @@ use super::oracle::Model;
 use super::script::{self, Step};
 use super::tree::Tree;
 use super::worker::Worker;
+use crate::process::message_of;
 use forebay::RuntimeOptions;
 use forebay_files::observe::{self, Observer};
 use forebay_files::{FileBuffer, FileBufferParts, FileIdentity};
@@ -425,11 +426,8 @@ pub fn judge(legal: &[Model], found: &Tree) -> Result<(), String> {
 
 /// What is done, or a panic, as words.
 pub fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
-        Err(format!("panic: {}", text.unwrap_or_default()))
-    })
+    catch_unwind(AssertUnwindSafe(act))
+        .unwrap_or_else(|panic| Err(format!("panic: {}", message_of(&*panic))))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
