@@ -60,6 +60,21 @@ pub(crate) enum TestStep {
     Flush,
 }
 
+/// Blocks with the seeds of what they get.
+type Seeds = Vec<(u64, u64)>;
+
+impl TestStep {
+    /// What a transaction writes whole, and of which blocks a few bytes; none of other steps.
+    fn changes(&self) -> Option<(Seeds, Seeds)> {
+        match self {
+            TestStep::Commit(data) => Some((data.clone(), Vec::new())),
+            TestStep::Update(block, seed) => Some((Vec::new(), vec![(*block, *seed)])),
+            TestStep::Mixed { data, inodes } => Some((data.clone(), inodes.clone())),
+            TestStep::Read(_) | TestStep::Flush => None,
+        }
+    }
+}
+
 /// All blocks' contents.
 pub(crate) type Content = Vec<Vec<u8>>;
 
@@ -135,39 +150,22 @@ impl Rig {
     /// Does a step, which `truth` follows.
     pub(crate) fn act(&self, engine: &dyn Engine, step: &TestStep, truth: &mut Content) {
         self.follow(step, truth);
-        match step {
-            TestStep::Commit(blocks) => {
-                let mut transaction = engine.begin();
-                for (block, seed) in blocks {
-                    transaction
-                        .write(*block, &self.bytes_of(*seed))
-                        .expect("write");
-                }
-                transaction.commit().expect("commit");
+        if let Some((data, inodes)) = step.changes() {
+            let mut transaction = engine.begin();
+            for (block, seed) in data {
+                let bytes = self.bytes_of(seed);
+                transaction.write(block, &bytes).expect("write");
             }
-            TestStep::Update(block, seed) => {
-                let mut transaction = engine.begin();
-                let changed = self.changed(*seed);
-                let bytes = &truth[*block as usize];
+            for (block, seed) in inodes {
+                let bytes = &truth[block as usize];
+                let changed = self.changed(seed);
                 transaction
-                    .update(*block, bytes, &[changed])
+                    .update(block, bytes, &[changed])
                     .expect("update");
-                transaction.commit().expect("commit");
             }
-            TestStep::Mixed { data, inodes } => {
-                let mut transaction = engine.begin();
-                for (block, seed) in data {
-                    transaction
-                        .write(*block, &self.bytes_of(*seed))
-                        .expect("write");
-                }
-                for (block, seed) in inodes {
-                    transaction
-                        .update(*block, &truth[*block as usize], &[self.changed(*seed)])
-                        .expect("update");
-                }
-                transaction.commit().expect("commit");
-            }
+            transaction.commit().expect("commit");
+        }
+        match step {
             TestStep::Read(block) => {
                 let mut out = vec![0; self.options.block_bytes];
                 engine.read(*block, &mut out).expect("read");
@@ -177,6 +175,7 @@ impl Rig {
                 );
             }
             TestStep::Flush => engine.flush().expect("flush"),
+            _ => {}
         }
     }
 
@@ -187,29 +186,15 @@ impl Rig {
     }
 
     pub(crate) fn follow(&self, step: &TestStep, truth: &mut Content) {
-        match step {
-            TestStep::Commit(blocks) => {
-                for (block, seed) in blocks {
-                    truth[*block as usize] = self.bytes_of(*seed);
-                }
-            }
-            TestStep::Update(block, seed) => self.follow_update(*block, *seed, truth),
-            TestStep::Mixed { data, inodes } => {
-                for (block, seed) in data {
-                    truth[*block as usize] = self.bytes_of(*seed);
-                }
-                for (block, seed) in inodes {
-                    self.follow_update(*block, *seed, truth);
-                }
-            }
-            TestStep::Read(_) | TestStep::Flush => {}
+        let (data, inodes) = step.changes().unwrap_or_default();
+        for (block, seed) in data {
+            truth[block as usize] = self.bytes_of(seed);
         }
-    }
-
-    fn follow_update(&self, block: u64, seed: u64, truth: &mut Content) {
-        let changed = self.changed(seed);
-        let bytes = &self.bytes_of(seed)[changed.clone()];
-        truth[block as usize][changed].copy_from_slice(bytes);
+        for (block, seed) in inodes {
+            let changed = self.changed(seed);
+            let bytes = &self.bytes_of(seed)[changed.clone()];
+            truth[block as usize][changed].copy_from_slice(bytes);
+        }
     }
 
     /// A random step; transactions have at most `blocks_max` blocks.

@@ -17,6 +17,7 @@ mod command;
 pub mod cuts;
 pub mod failing_disk;
 pub mod guest;
+mod loop_device;
 pub mod measure;
 pub mod scratch;
 pub mod server;

@@ -153,10 +153,6 @@ impl Ours {
     /// # Errors
     /// It does not end well.
     pub fn end(self) -> Result<()> {
-        let status = self.server.status_after(rustix::process::Signal::TERM)?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("the daemon ended with {status}").into()),
-        }
+        self.server.end(rustix::process::Signal::TERM)
     }
 }

@@ -78,40 +78,31 @@ impl Contender {
         Contender::RawSlow,
     ];
 
+    /// What it is called, for people and in names of rows, and its disk in the guest.
+    fn names(self) -> [&'static str; 3] {
+        match self {
+            Contender::RawFast => ["fast alone", "raw_fast", "/dev/ram0"],
+            Contender::RawSlow => ["slow alone", "raw_slow", "/dev/mapper/slow"],
+            Contender::DmWritecache => ["dm-writecache", "dm_writecache", "/dev/mapper/writecache"],
+            Contender::DmCache => ["dm-cache", "dm_cache", "/dev/mapper/cache"],
+            Contender::Bcache => ["bcache", "bcache", "/dev/bcache0"],
+            Contender::Ours => ["Forebay", "ours", "/dev/vda"],
+        }
+    }
+
     /// What it is called.
     pub fn name(self) -> &'static str {
-        match self {
-            Contender::RawFast => "fast alone",
-            Contender::RawSlow => "slow alone",
-            Contender::DmWritecache => "dm-writecache",
-            Contender::DmCache => "dm-cache",
-            Contender::Bcache => "bcache",
-            Contender::Ours => "Forebay",
-        }
+        self.names()[0]
     }
 
     /// What it is called in names of rows.
     pub fn key(self) -> &'static str {
-        match self {
-            Contender::RawFast => "raw_fast",
-            Contender::RawSlow => "raw_slow",
-            Contender::DmWritecache => "dm_writecache",
-            Contender::DmCache => "dm_cache",
-            Contender::Bcache => "bcache",
-            Contender::Ours => "ours",
-        }
+        self.names()[1]
     }
 
     /// Its disk in the guest.
     pub fn device(self) -> &'static str {
-        match self {
-            Contender::RawFast => "/dev/ram0",
-            Contender::RawSlow => "/dev/mapper/slow",
-            Contender::DmWritecache => "/dev/mapper/writecache",
-            Contender::DmCache => "/dev/mapper/cache",
-            Contender::Bcache => "/dev/bcache0",
-            Contender::Ours => "/dev/vda",
-        }
+        self.names()[2]
     }
 
     /// Whether it is a fast device before a slow one.

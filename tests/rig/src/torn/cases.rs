@@ -36,8 +36,6 @@ pub struct Case {
     pub file_system: &'static str,
     /// More arguments for the program that makes it.
     pub features: &'static [&'static str],
-    /// Mount options.
-    pub options: &'static str,
     /// How pages are written.
     pub way: Way,
     /// Bytes of a page.
@@ -63,7 +61,6 @@ const BASE: Case = Case {
     front_end: DIRECT_LOOP,
     file_system: "ext4",
     features: &[],
-    options: "data=ordered",
     way: Way::Direct,
     page_bytes: 16384,
     scattered_bytes: None,
@@ -86,7 +83,6 @@ pub const CASES: &[Case] = &[
     Case {
         name: "loop, xfs, direct 16 KiB",
         file_system: "xfs",
-        options: "defaults",
         ..BASE
     },
     Case {
@@ -118,7 +114,6 @@ pub const CASES: &[Case] = &[
         way: Way::Buffered,
         page_bytes: 8192,
         file_system: "xfs",
-        options: "defaults",
         expectation: Expectation::Open,
         ..BASE
     },
@@ -128,7 +123,6 @@ pub const CASES: &[Case] = &[
         page_bytes: 8192,
         file_system: "xfs",
         features: &["-b", "size=8192"],
-        options: "defaults",
         is_stable: true,
         ..BASE
     },
@@ -137,7 +131,6 @@ pub const CASES: &[Case] = &[
         way: Way::Buffered,
         file_system: "xfs",
         features: &["-b", "size=16384"],
-        options: "defaults",
         is_stable: true,
         ..BASE
     },
@@ -145,7 +138,6 @@ pub const CASES: &[Case] = &[
         name: "loop, xfs with blocks of 16 KiB, direct 16 KiB, scattered blocks",
         file_system: "xfs",
         features: &["-b", "size=16384"],
-        options: "defaults",
         scattered_bytes: Some(16384),
         ..BASE
     },
@@ -203,6 +195,14 @@ impl Case {
         match self.file_system {
             "xfs" => 320 << 20,
             _ => 96 << 20,
+        }
+    }
+
+    /// Mount options.
+    pub fn options(&self) -> &'static str {
+        match self.file_system {
+            "xfs" => "defaults",
+            _ => "data=ordered",
         }
     }
 

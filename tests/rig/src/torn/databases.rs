@@ -12,7 +12,8 @@ use forebay_harness::Group;
 
 use super::arrivals::Notes;
 use super::machine::{Cut, Machine};
-use super::mounted::{Looped, must};
+use super::mounted::Looped;
+use crate::loop_device::must;
 use crate::{Result, Scratch};
 
 const POOL_BYTES: u64 = 64 << 20;
@@ -186,7 +187,10 @@ impl Database {
     ) -> Result<Vec<Cut>> {
         let mut looped = Looped::new(Arc::clone(&machine.device), file, true)?;
         looped.keep_pages_stable()?;
-        must(self.make[0], &[&self.make[1..], &[&looped.device]].concat())?;
+        must(
+            self.make[0],
+            &[&self.make[1..], &[looped.device()]].concat(),
+        )?;
         looped.mount(self.file_system, "noatime", place)?;
         let _started = Started {
             database: self,

@@ -2,29 +2,13 @@
 //! taken apart when it is dropped.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 
 use forebay_serve::{DiskMount, DiskOptions};
 
 use super::arrivals::Arrivals;
 use crate::Result;
-
-/// Runs a program that has to succeed.
-///
-/// # Errors
-/// It fails; with what it said.
-pub fn must(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{program} {arguments:?}: {}: {said}", output.status).into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
+use crate::loop_device::{LoopDevice, must};
 
 /// Why this machine cannot mount, if so.
 pub fn obstacle() -> Option<String> {
@@ -57,8 +41,7 @@ pub fn obstacle_of(make: &[&str]) -> Option<String> {
 /// A loop device over the FUSE file of a disk.
 pub struct Looped {
     mount: Option<DiskMount>,
-    /// The block device.
-    pub device: String,
+    looped: LoopDevice,
     file_system: Option<PathBuf>,
 }
 
@@ -69,23 +52,16 @@ impl Looped {
     /// One of the two cannot be made.
     pub fn new(disk: Arc<Arrivals>, directory: &Path, is_direct: bool) -> Result<Looped> {
         let mount = DiskMount::new(disk, directory, &DiskOptions::default(), || ())?;
-        let mut looped = Looped {
+        Ok(Looped {
+            looped: LoopDevice::over(&directory.join("disk"), is_direct)?,
             mount: Some(mount),
-            device: String::new(),
             file_system: None,
-        };
-        let file = directory.join("disk");
-        let direct = if is_direct { "on" } else { "off" };
-        looped.device = must(
-            "losetup",
-            &[
-                "--find",
-                "--show",
-                &format!("--direct-io={direct}"),
-                &file.to_string_lossy(),
-            ],
-        )?;
-        Ok(looped)
+        })
+    }
+
+    /// The block device.
+    pub fn device(&self) -> &str {
+        self.looped.device()
     }
 
     /// Has the kernel leave pages alone while they are on their way to it.
@@ -93,7 +69,7 @@ impl Looped {
     /// # Errors
     /// The kernel does not know how.
     pub fn keep_pages_stable(&self) -> Result<()> {
-        let device = self.device.trim_start_matches("/dev/");
+        let device = self.device().trim_start_matches("/dev/");
         let setting = format!("/sys/block/{device}/queue/stable_writes");
         Ok(std::fs::write(&setting, "1").map_err(|error| format!("{setting}: {error}"))?)
     }
@@ -104,14 +80,14 @@ impl Looped {
     /// It cannot be mounted.
     pub fn mount(&mut self, kind: &str, options: &str, directory: &Path) -> Result<()> {
         let place = directory.to_string_lossy();
-        must("mount", &["-t", kind, "-o", options, &self.device, &place])?;
+        must("mount", &["-t", kind, "-o", options, self.device(), &place])?;
         self.file_system = Some(directory.to_path_buf());
         Ok(())
     }
 
     /// What the kernel says of it, in `/sys/block/…/queue`.
     pub fn queue(&self, name: &str) -> String {
-        let device = self.device.trim_start_matches("/dev/");
+        let device = self.device().trim_start_matches("/dev/");
         let value = std::fs::read_to_string(format!("/sys/block/{device}/queue/{name}"));
         value.map_or("-".into(), |value| value.trim().to_owned())
     }
@@ -123,9 +99,7 @@ impl Drop for Looped {
         if let Some(place) = &self.file_system {
             let _ = must("umount", &[&place.to_string_lossy()]);
         }
-        if !self.device.is_empty() {
-            let _ = must("losetup", &["--detach", &self.device]);
-        }
+        self.looped.detach();
         if let Some(mount) = self.mount.take() {
             let _ = mount.unmount(true);
             let _ = mount.join();

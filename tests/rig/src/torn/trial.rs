@@ -12,7 +12,8 @@ use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
 use super::arrivals::Notes;
 use super::cases::{Case, Expectation, FrontEnd};
 use super::machine::{Cut, Machine};
-use super::mounted::{Looped, must};
+use super::mounted::Looped;
+use crate::loop_device::must;
 use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
 
 /// Less than the disks, more than the pages.
@@ -159,8 +160,8 @@ impl Place<'_> {
             looped.keep_pages_stable()?;
         }
         let make = self.case.make();
-        must(make[0], &[&make[1..], &[&looped.device]].concat())?;
-        looped.mount(self.case.file_system, self.case.options, &place)?;
+        must(make[0], &[&make[1..], &[looped.device()]].concat())?;
+        looped.mount(self.case.file_system, self.case.options(), &place)?;
         let place = place.to_string_lossy();
         let made = self.pages(&self.case.make_arguments(&place))?.output()?;
         if !made.status.success() {
@@ -202,7 +203,7 @@ impl Place<'_> {
                 forebay_harness::check_interrupt()?;
                 let machine = Machine::recover(cut, rng, &pool)?;
                 let mut looped = Looped::new(Arc::clone(&machine.device), &file, true)?;
-                looped.mount(self.case.file_system, self.case.options, &place)?;
+                looped.mount(self.case.file_system, self.case.options(), &place)?;
                 let arguments = self.case.verify_arguments(&place.to_string_lossy());
                 let output = self.pages(&arguments)?.output()?;
                 let text = [output.stdout, output.stderr].concat();
@@ -223,11 +224,7 @@ impl Place<'_> {
     }
 
     fn mount(&self, device: &str) -> String {
-        let Case {
-            file_system,
-            options,
-            ..
-        } = self.case;
+        let (file_system, options) = (self.case.file_system, self.case.options());
         format!("mount -t {file_system} -o {options} {device} /mnt/a")
     }
 
