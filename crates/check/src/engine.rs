@@ -2,10 +2,10 @@
 
 use crate::engine_actor::EngineActor;
 use crate::engine_scenario::{EngineShape, INODE_BYTES};
+#[cfg(test)]
+use crate::faulty;
 use crate::scenario::Shape;
 use crate::subject::{Actor, Cache, Refusal};
-#[cfg(test)]
-use crate::toy;
 use crate::world::{Image, World};
 use forebay::{Backing, Error};
 use forebay_lab::Engine;
@@ -26,9 +26,9 @@ const REGION_BYTES_MAX: u64 = 1 << 20;
 pub enum Maker {
     /// The lab.
     Lab(EngineName),
-    /// This crate's own small engine, perhaps with a fault.
+    /// One of its engines, perhaps with a fault around it.
     #[cfg(test)]
-    Toy(toy::Fault),
+    Faulty(faulty::Fault),
 }
 
 impl Maker {
@@ -46,7 +46,7 @@ impl Maker {
         match self {
             Maker::Lab(name) => engines::create(name, region, backing, options),
             #[cfg(test)]
-            Maker::Toy(fault) => toy::create(fault, region, backing, options),
+            Maker::Faulty(fault) => faulty::start(fault, region, backing, options, true),
         }
     }
 
@@ -59,7 +59,7 @@ impl Maker {
         match self {
             Maker::Lab(name) => engines::open(name, region, backing, options),
             #[cfg(test)]
-            Maker::Toy(fault) => toy::open(fault, region, backing, options),
+            Maker::Faulty(fault) => faulty::start(fault, region, backing, options, false),
         }
     }
 }
@@ -71,7 +71,7 @@ impl fmt::Display for Maker {
             Maker::Lab(EngineName::Forebay) => f.write_str("forebay-engine"),
             Maker::Lab(name) => f.write_str(name.as_str()),
             #[cfg(test)]
-            Maker::Toy(fault) => write!(f, "toy {fault:?}"),
+            Maker::Faulty(fault) => write!(f, "faulty {fault:?}"),
         }
     }
 }

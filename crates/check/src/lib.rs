@@ -11,6 +11,8 @@ mod engine;
 mod engine_actor;
 mod engine_scenario;
 mod explore;
+#[cfg(test)]
+mod faulty;
 mod files;
 mod focus;
 mod focus_scripts;
@@ -30,8 +32,6 @@ mod scheduler;
 mod search;
 mod subject;
 mod systematic;
-#[cfg(test)]
-mod toy;
 mod trace;
 mod world;
 

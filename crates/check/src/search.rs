@@ -167,16 +167,16 @@ pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool> {
 mod tests {
     use super::*;
     use crate::engine::Maker;
-    use crate::toy::Fault;
+    use crate::faulty::Fault;
 
-    fn toy(fault: Fault, images: u64) -> Limits {
+    fn faulty(fault: Fault, images: u64) -> Limits {
         let search = Search {
             seeds: vec![1],
             images,
             only: Vec::new(),
         };
         let subject = Subject::Engine {
-            maker: Maker::Toy(fault),
+            maker: Maker::Faulty(fault),
             as_printed: false,
         };
         search.limits(subject, 1)
@@ -184,22 +184,16 @@ mod tests {
 
     #[test]
     fn a_sound_engine_passes_and_its_campaign_can_be_repeated() {
-        let found = hunt(&toy(Fault::None, 3_000));
+        let found = hunt(&faulty(Fault::None, 3_000));
         assert_eq!(found.scenario, None);
         assert!(found.images >= 3_000);
-        assert_eq!(found, hunt(&toy(Fault::None, 3_000)));
+        assert_eq!(found, hunt(&faulty(Fault::None, 3_000)));
     }
 
     #[test]
     fn each_fault_of_an_engine_is_noticed() {
-        for fault in [
-            Fault::CommitsUnordered,
-            Fault::ForgetsBeforeSync,
-            Fault::ReadsTheBacking,
-            Fault::UpdatesWithZeroes,
-            Fault::BelievesTheKilled,
-        ] {
-            let found = hunt(&toy(fault, 20_000));
+        for fault in [Fault::ReadsTheBacking, Fault::UpdatesWithZeroes] {
+            let found = hunt(&faulty(fault, 20_000));
             assert!(found.scenario.is_some(), "{fault:?}");
         }
     }
