@@ -286,7 +286,7 @@ pub fn progress_bar(length: u64, what: &str) -> ProgressBar {
     bar
 }
 
-/// Recovers and judges images until there are enough; true if nothing is violated.
+/// Recovers and compares images until there are enough; true if nothing is violated.
 pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
     hush_panics();
     let bar = progress_bar(limits.images, "crash images");
@@ -300,7 +300,7 @@ pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
         println!("VIOLATION: {text}\n  replay with: forebay-verify crash replay{flags} {scenario}");
     }
     println!(
-        "{} distinct crash images ({} after a kill) recovered and judged in {:.1} s ({} recoveries, {} scenarios), {} violations",
+        "{} distinct crash images ({} after a kill) recovered and compared in {:.1} s ({} recoveries, {} scenarios), {} violations",
         outcome.distinct,
         outcome.killed,
         started.elapsed().as_secs_f64(),

@@ -97,21 +97,21 @@ fn options(shape: &Shape, engine: &EngineShape) -> EngineOptions {
     }
 }
 
-/// What an engine leaves to chance is the same in every run of a life.
-fn repeat_choices(life: u64) {
+/// What an engine leaves to chance is the same in every run of an incarnation.
+fn repeat_choices(incarnation: u64) {
     forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(life));
+    forebay::testing::set_random_seed(Some(incarnation));
 }
 
 /// Opens the engine on `region`, or makes it anew over whatever that holds.
 pub fn open(
     shape: &Shape,
     engine: &EngineShape,
-    life: u64,
+    incarnation: u64,
     (region, backing): (Region, Backing),
     anew: bool,
 ) -> Result<OpenEngine, Refusal> {
-    repeat_choices(life);
+    repeat_choices(incarnation);
     let options = EngineOptions {
         accept_stale: anew,
         ..options(shape, engine)

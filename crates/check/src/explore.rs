@@ -1,12 +1,11 @@
-//! From a seed to verdicts: lives a script, crashes it at many moments, recovers many of the images
+//! From a seed to verdicts: runs a script, crashes it at many moments, recovers many of the images
 //! each crash could leave, and goes on from some of them.
 
 use crate::files;
 use crate::focus::Focus;
-use crate::judge::{Found, image_hash, judge, recover};
-use crate::life::{Life, Plan, caught, live};
-use crate::lost::{self, judge_lossy};
-use crate::mark::{judge_lost, may_be_lost};
+use crate::incarnation::{Incarnation, Plan, caught, run_processes};
+use crate::lost::{self, verify_lossy};
+use crate::mark::{may_be_lost, verify_lost};
 use crate::named::Scenario;
 use crate::oracle::{BlockStates, Contents, Event, Oracle};
 use crate::process::{Begins, Process};
@@ -14,14 +13,15 @@ use crate::scenario::{Script, Shape, random_script};
 use crate::scheduler::{Kill, Policy};
 use crate::subject::{Subject, Templates};
 use crate::trace::Tracing;
+use crate::verdict::{Found, image_hash, recover, verify};
 use crate::world::{Capture, CrashCase, Image};
 use forebay_pmem::shadow::Distribution;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-/// Lives after the first: a recovery is crashed, and what it leaves is lived in and crashed.
-const LIVES_MAX: usize = 3;
-/// Crashes noted in one life at most.
+/// Incarnations after the first: a recovery is crashed, and what it leaves is opened, worked on and crashed.
+const INCARNATIONS_MAX: usize = 3;
+/// Crashes noted in one incarnation at most.
 const CRASHES_MAX: usize = 250;
 /// Images of a scenario at most: many short scenarios find more than few long ones.
 const IMAGES_MAX: usize = 600;
@@ -37,7 +37,7 @@ pub struct Violation {
 
 /// Is told of each image: its hash.
 pub trait Tally {
-    /// An image was recovered and judged; a process had been killed on the way to it or not. Returns
+    /// An image was recovered and verified; a process had been killed on the way to it or not. Returns
     /// whether to go on.
     fn image(&self, hash: u64, is_killed: bool) -> bool;
 }
@@ -54,11 +54,11 @@ pub struct Explorer<'a, T: Tally> {
     pub tally: T,
     /// What is told of the events. In words they are printed, with everything else that happens.
     pub tracing: Tracing,
-    /// The digest of all lives so far.
+    /// The digest of all incarnations so far.
     pub digest: u64,
 }
 
-/// What is common to all lives of a scenario.
+/// What is common to all incarnations of a scenario.
 struct Story {
     name: String,
     shape: Shape,
@@ -73,7 +73,7 @@ struct Story {
     is_lossy: bool,
 }
 
-/// A life to be lived.
+/// An incarnation to be run.
 struct Chapter {
     start: Image,
     legal: HashSet<BlockStates>,
@@ -83,7 +83,7 @@ struct Chapter {
     /// What a pool that this one is made over may hold: until it is gone it is still there.
     replaced: HashSet<BlockStates>,
     number: usize,
-    /// A process was killed in a life before.
+    /// A process was killed in an incarnation before.
     is_killed: bool,
 }
 
@@ -92,7 +92,7 @@ struct Chapter {
 struct Past {
     is_made: bool,
     is_killed: bool,
-    /// The number of the crash among those of its life.
+    /// The number of the crash among those of its incarnation.
     ordinal: usize,
 }
 
@@ -114,7 +114,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
         }
     }
 
-    /// Runs a scenario. `Ok` has the points that its scheduler passed in the first life.
+    /// Runs a scenario. `Ok` has the points that its scheduler passed in the first incarnation.
     pub fn run(&mut self, scenario: &Scenario) -> Result<u64, Violation> {
         let violation = |text| Violation {
             scenario: scenario.clone(),
@@ -150,7 +150,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
             number: 0,
             is_killed: false,
         };
-        self.live_and_crash(&mut story, chapter).map_err(violation)
+        self.run_and_crash(&mut story, chapter).map_err(violation)
     }
 
     fn run_files(&mut self, scenario: &Scenario) -> Result<u64, String> {
@@ -165,7 +165,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
         Ok(0)
     }
 
-    fn live_and_crash(&mut self, story: &mut Story, chapter: Chapter) -> Result<u64, String> {
+    fn run_and_crash(&mut self, story: &mut Story, chapter: Chapter) -> Result<u64, String> {
         let Chapter {
             start,
             legal,
@@ -195,7 +195,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
         if self.tracing == Tracing::Words {
             story.tell(&processes);
         }
-        let life = live(Plan {
+        let incarnation = run_processes(Plan {
             shape: &story.shape,
             start: &start,
             processes,
@@ -205,19 +205,19 @@ impl<'a, T: Tally> Explorer<'a, T> {
             seed,
             tracing: self.tracing,
         });
-        let Life {
+        let Incarnation {
             record,
             failure,
             steps,
-        } = life;
+        } = incarnation;
         if let Some(digest) = &record.digest {
             self.digest = digest.after(self.digest);
         }
         if let Some(trace) = &record.trace {
-            println!("life {number}:\n  {}", trace.join("\n  "));
+            println!("incarnation {number}:\n  {}", trace.join("\n  "));
         }
         if let Some(failure) = failure {
-            return Err(format!("life {number}: {failure}"));
+            return Err(format!("incarnation {number}: {failure}"));
         }
         let mut oracle = Oracle::new(legal);
         let mut events = record.events.iter();
@@ -228,7 +228,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
                     oracle.allow(&replaced);
                 }
                 let advanced = oracle.advance(*event, &record.operations, &mut story.contents);
-                if !advanced.map_err(|error| format!("life {number}: {error}"))? {
+                if !advanced.map_err(|error| format!("incarnation {number}: {error}"))? {
                     return Ok(steps);
                 }
             }
@@ -239,7 +239,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
             }
             let context = |error| {
                 format!(
-                    "life {number}, crash before \"{}\" (event {seen}): {error}",
+                    "incarnation {number}, crash before \"{}\" (event {seen}): {error}",
                     case.moment
                 )
             };
@@ -257,7 +257,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
         Ok(steps)
     }
 
-    /// Judges images of one crash, and lives on in a few of them.
+    /// Verifies images of one crash, and goes on from a few of them.
     fn crash(
         &mut self,
         story: &mut Story,
@@ -279,7 +279,7 @@ impl<'a, T: Tally> Explorer<'a, T> {
                     image.media[0].clear();
                     image.media[0].extend_from_slice(bytes);
                     case.sample_stores(&mut story.rng, &mut image);
-                    verdict = self.judge_image(story, &image, legal, past);
+                    verdict = self.verify_image(story, &image, legal, past);
                 }
             });
             verdict?;
@@ -299,13 +299,13 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 if story.is_lossy {
                     lost::lose_some(&mut story.rng, &story.shape, &mut image);
                 }
-                self.judge_image(story, &image, legal, past)?;
+                self.verify_image(story, &image, legal, past)?;
             }
         }
         if case.is_made && story.goes_on(number, past.ordinal, case.events == 0) {
             match story.focus {
                 Some(Focus::Relay) => case.tear(&mut story.rng, &mut image),
-                Some(Focus::TornLife) if case.events == 0 => {
+                Some(Focus::TornIncarnation) if case.events == 0 => {
                     case.tear_one(&mut story.rng, &mut image);
                 }
                 _ => case.sample(&mut story.rng, &mut image),
@@ -332,12 +332,12 @@ impl<'a, T: Tally> Explorer<'a, T> {
                 number: number + 1,
                 is_killed: past.is_killed,
             };
-            self.live_and_crash(story, chapter)?;
+            self.run_and_crash(story, chapter)?;
         }
         Ok(())
     }
 
-    fn judge_image(
+    fn verify_image(
         &mut self,
         story: &mut Story,
         image: &Image,
@@ -350,21 +350,21 @@ impl<'a, T: Tally> Explorer<'a, T> {
             if !self.tally.image(hash, past.is_killed) {
                 story.images = IMAGES_MAX;
             }
-            return caught(|| judge_lossy(&story.shape, (image, hash), legal, &story.contents))?;
+            return caught(|| verify_lossy(&story.shape, (image, hash), legal, &story.contents))?;
         }
         if let Entry::Vacant(entry) = self.recovered.entry(hash) {
             // By the hash: what was recovered before must not change what comes after.
             entry.insert(recover(&story.shape, image, story.looks_closer(hash)));
             if past.is_made && may_be_lost(&story.shape, hash) {
-                caught(|| judge_lost(&story.shape, image, legal, &story.contents))??;
+                caught(|| verify_lost(&story.shape, image, legal, &story.contents))??;
             }
             if !self.tally.image(hash, past.is_killed) {
-                // Time is up; what was judged until now was right.
+                // Time is up; what was verified until now was right.
                 story.images = IMAGES_MAX;
             }
         }
         match &self.recovered[&hash] {
-            Ok(found) => judge(&story.shape, found, legal, &story.contents),
+            Ok(found) => verify(&story.shape, found, legal, &story.contents),
             Err(refusal) if !past.is_made && !refusal.starts_with("panic") => Ok(()),
             Err(error) => Err(format!("recovery: {error}")),
         }
@@ -373,14 +373,14 @@ impl<'a, T: Tally> Explorer<'a, T> {
 
 impl Story {
     /// Chances in 256 that a moment's crash is looked at.
-    fn chances(&mut self, life: usize) -> u32 {
+    fn chances(&mut self, incarnation: usize) -> u32 {
         if let Some(focus) = self.focus {
             return focus.chances();
         }
         if self.is_lossy {
             return lost::CHANCES;
         }
-        match (self.is_exhaustive, life) {
+        match (self.is_exhaustive, incarnation) {
             (true, 0) => 256,
             (false, 0) => [256, 96, 32][self.rng.usize(..3)],
             _ => 48,
@@ -392,19 +392,19 @@ impl Story {
         self.focus.is_some_and(Focus::looks_closer) || hash.is_multiple_of(8)
     }
 
-    /// Whether crash number `case` of life `number` is lived on from.
+    /// Whether crash number `case` of incarnation `number` is gone on from.
     fn goes_on(&mut self, number: usize, case: usize, is_opening: bool) -> bool {
         if self.is_lossy {
             return false;
         }
-        let (lives_max, chances) = match self.focus {
+        let (incarnations_max, chances) = match self.focus {
             Some(focus) => (
-                focus.lives_max(),
+                focus.incarnations_max(),
                 focus.chances_of_more(number, case, is_opening),
             ),
-            None => (LIVES_MAX, if number == 0 { 6 } else { 3 }),
+            None => (INCARNATIONS_MAX, if number == 0 { 6 } else { 3 }),
         };
-        number < lives_max && self.rng.u32(..256) < chances
+        number < incarnations_max && self.rng.u32(..256) < chances
     }
 
     /// Whether a crash tears all that was being stored.
@@ -413,7 +413,7 @@ impl Story {
             .is_some_and(|focus| focus.tears_everything(&self.shape))
     }
 
-    /// Crashes of life `number` noted at most.
+    /// Crashes of incarnation `number` noted at most.
     fn cases_max(&self, number: usize) -> usize {
         let fewer = self.focus.and_then(|focus| focus.cases_max(number));
         fewer.unwrap_or(CRASHES_MAX)
@@ -421,12 +421,12 @@ impl Story {
 
     fn script(&mut self, number: usize) -> Script {
         match self.focus {
-            Some(focus) => focus.script_of_life(number, &mut self.rng, &self.shape),
+            Some(focus) => focus.script_of(number, &mut self.rng, &self.shape),
             None => random_script(&mut self.rng, &self.shape),
         }
     }
 
-    /// The processes of a life: in most lives others follow on `first`, mostly because it was
+    /// The processes of an incarnation: in most incarnations others follow on `first`, mostly because it was
     /// killed.
     fn processes(&mut self, mut first: Process) -> Vec<Process> {
         if let Some(focus) = self.focus {
@@ -462,7 +462,7 @@ impl Story {
         all
     }
 
-    /// The processes of a life in a corner.
+    /// The processes of an incarnation in a corner.
     fn focused_processes(&mut self, focus: Focus, mut first: Process) -> Vec<Process> {
         let Some((kill, others)) = focus.others(&mut self.rng, &self.shape) else {
             return vec![first];
@@ -518,7 +518,7 @@ impl Story {
     }
 }
 
-/// Where a process is killed: while it brings the cache to life, somewhere, or it comes to its end.
+/// Where a process is killed: while it opens the cache, somewhere, or it comes to its end.
 fn kill(rng: &mut fastrand::Rng) -> Option<Kill> {
     match rng.u8(..16) {
         0..=1 => None,

@@ -7,7 +7,7 @@ use crate::process::Begins;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
 
-/// Fences of an opening until its life has begun.
+/// Fences of an opening until its incarnation has begun.
 const SWITCH_FENCES: usize = 3;
 
 /// A corner.
@@ -21,7 +21,7 @@ pub enum Focus {
     FailedFence,
     /// Ranges are zeroed while others write back, read and write, and syncs fail.
     Zeroings,
-    /// A life after the other, each of few steps, most of them crashed while the pool opens.
+    /// One incarnation after the other, each of few steps, most of them crashed while the pool opens.
     Relay,
     /// Transactions of two blocks, and reads of both at one moment.
     Pairs,
@@ -41,8 +41,8 @@ pub enum Focus {
     Restarted,
     /// Short: a reader brings a block in just after a fence failed, or a writer goes on.
     AfterFailedFence,
-    /// Short: a life line is torn, and lives later the pool opens beside it.
-    TornLife,
+    /// Short: the line of an incarnation is torn, and incarnations later the pool opens beside it.
+    TornIncarnation,
     /// Short: a process is killed while it attaches, grows or detaches a volume; the next one writes there.
     VolumeLines,
     /// Short: a volume is detached while another actor is in the midst of something.
@@ -83,7 +83,7 @@ impl Focus {
         (Focus::AtBacking, 10),
         (Focus::Restarted, 4),
         (Focus::AfterFailedFence, 6),
-        (Focus::TornLife, 2),
+        (Focus::TornIncarnation, 2),
         (Focus::VolumeLines, 5),
         (Focus::Detached, 3),
         (Focus::Rechecked, 6),
@@ -115,11 +115,11 @@ impl Focus {
         found.expect("a round has so many").0
     }
 
-    /// Lives after the first, at most.
-    pub fn lives_max(self) -> usize {
+    /// Incarnations after the first, at most.
+    pub fn incarnations_max(self) -> usize {
         match self {
             Focus::Relay => 8,
-            Focus::TornLife => 2,
+            Focus::TornIncarnation => 2,
             Focus::Completed | Focus::FailedFence | Focus::Zeroings => 2,
             Focus::AtBacking | Focus::Restarted | Focus::AfterFailedFence => 0,
             Focus::VolumeLines | Focus::Detached | Focus::Rechecked => 0,
@@ -128,22 +128,22 @@ impl Focus {
         }
     }
 
-    /// Chances in 256 to live on after crash number `case` of life `number`, be it while the pool opens.
+    /// Chances in 256 to go on after crash number `case` of incarnation `number`, be it while the pool opens.
     pub fn chances_of_more(self, number: usize, case: usize, is_opening: bool) -> u32 {
         match self {
             // From the fence of the switch, and then from the end.
-            Focus::TornLife if number == 0 => 256 * u32::from(case + 1 == SWITCH_FENCES),
-            Focus::TornLife => 256 * u32::from(!is_opening),
+            Focus::TornIncarnation if number == 0 => 256 * u32::from(case + 1 == SWITCH_FENCES),
+            Focus::TornIncarnation => 256 * u32::from(!is_opening),
             Focus::Relay if is_opening => 48,
             Focus::Relay => 24,
             _ => 3,
         }
     }
 
-    /// Crashes of life `number` noted at most, if they are fewer than elsewhere; those at its end come
+    /// Crashes of incarnation `number` noted at most, if they are fewer than elsewhere; those at its end come
     /// on top.
     pub fn cases_max(self, number: usize) -> Option<usize> {
-        (self == Focus::TornLife).then_some(if number == 1 { 0 } else { SWITCH_FENCES })
+        (self == Focus::TornIncarnation).then_some(if number == 1 { 0 } else { SWITCH_FENCES })
     }
 
     /// Chances in 256 that a moment's crash is looked at. Few, where what goes wrong is seen by readers: many
@@ -158,7 +158,7 @@ impl Focus {
             Focus::Killed | Focus::Pages => 4,
             Focus::Restarted => 8,
             Focus::Pairs | Focus::Unchecked => 0,
-            Focus::AtBacking | Focus::AfterFailedFence | Focus::TornLife => 0,
+            Focus::AtBacking | Focus::AfterFailedFence | Focus::TornIncarnation => 0,
             Focus::VolumeLines | Focus::Detached | Focus::Rechecked => 0,
             Focus::Grown | Focus::Overtaken | Focus::Packed | Focus::ReadUnchecked => 0,
         }
@@ -167,7 +167,7 @@ impl Focus {
     /// The same of one before a fence, if they are more.
     pub fn fence_chances(self) -> u32 {
         match self {
-            Focus::TornLife => 256,
+            Focus::TornIncarnation => 256,
             Focus::VolumeLines => 224,
             Focus::Grown => 32,
             _ => 0,
@@ -178,14 +178,14 @@ impl Focus {
     pub fn samples(self, is_opening: bool) -> usize {
         match self {
             Focus::Relay if is_opening => 2,
-            Focus::TornLife if is_opening => 3,
+            Focus::TornIncarnation if is_opening => 3,
             Focus::AfterFailedFence | Focus::VolumeLines | Focus::Detached | Focus::Overtaken => 2,
             Focus::AtBacking => 2,
             _ => 1,
         }
     }
 
-    /// Whether a crash tears all that was being stored, after the first event of its life.
+    /// Whether a crash tears all that was being stored, after the first event of its incarnation.
     pub fn tears_everything(self, shape: &Shape) -> bool {
         match self {
             Focus::VolumeLines => true,
@@ -194,7 +194,7 @@ impl Focus {
         }
     }
 
-    /// Where the first process of a life ends before its time, and how many follow; none if it is alone.
+    /// Where the first process of an incarnation ends before its time, and how many follow; none if it is alone.
     pub fn others(self, rng: &mut fastrand::Rng, shape: &Shape) -> Option<(Option<Kill>, usize)> {
         match self {
             Focus::Killed => Some((Some(Kill::Step(rng.u64(1..120))), 1)),
@@ -246,7 +246,7 @@ impl Focus {
                 shape.fill_on_read = true;
                 shape.lanes = if shape.strict { 1 } else { 2 };
             }
-            Focus::TornLife => shape.volume_blocks = 3,
+            Focus::TornIncarnation => shape.volume_blocks = 3,
             Focus::VolumeLines => shape.starts_attached = rng.u8(..4) > 0,
             Focus::Detached => shape.fill_on_read = true,
             Focus::Grown => shape.grows = true,
@@ -384,7 +384,7 @@ impl Focus {
             Focus::AtBacking => directed::at_backing(rng, shape),
             Focus::Restarted => directed::discarded(rng, shape),
             Focus::AfterFailedFence => directed::after_failed_fence(rng, shape),
-            Focus::TornLife => vec![Vec::new()],
+            Focus::TornIncarnation => vec![Vec::new()],
             Focus::VolumeLines => directed::volume_line(rng, shape),
             Focus::Detached => directed::detached(rng, shape),
             Focus::Rechecked => directed::rechecked(rng, shape),
@@ -395,7 +395,7 @@ impl Focus {
         }
     }
 
-    /// How a later process of the same life begins.
+    /// How a later process of the same incarnation begins.
     pub fn next_begins(self) -> Begins {
         match self {
             Focus::Grown => Begins::Grown,
@@ -403,7 +403,7 @@ impl Focus {
         }
     }
 
-    /// What those of a later process of the same life do.
+    /// What those of a later process of the same incarnation do.
     pub fn next_script(self, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
         match self {
             Focus::Restarted => directed::read_all(shape),
@@ -413,10 +413,10 @@ impl Focus {
         }
     }
 
-    /// What those of life `number` do.
-    pub fn script_of_life(self, number: usize, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    /// What those of incarnation `number` do.
+    pub fn script_of(self, number: usize, rng: &mut fastrand::Rng, shape: &Shape) -> Script {
         match (self, number) {
-            (Focus::TornLife, 1) => directed::some_writes(rng, shape),
+            (Focus::TornIncarnation, 1) => directed::some_writes(rng, shape),
             _ => self.script(rng, shape),
         }
     }

@@ -167,7 +167,7 @@ pub fn pages(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
     vec![steps]
 }
 
-/// A step of one life of many.
+/// A step of one incarnation of many.
 pub fn relayed(rng: &mut fastrand::Rng, shape: &Shape) -> Step {
     let block = rng.usize(..shape.volume_blocks);
     match rng.u8(..6) {

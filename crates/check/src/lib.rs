@@ -16,8 +16,7 @@ mod faulty;
 mod files;
 mod focus;
 mod focus_scripts;
-mod judge;
-mod life;
+mod incarnation;
 mod lost;
 mod mark;
 #[cfg(feature = "mutants")]
@@ -33,6 +32,7 @@ mod search;
 mod subject;
 mod systematic;
 mod trace;
+mod verdict;
 mod world;
 
 pub use command::{Arguments, run};

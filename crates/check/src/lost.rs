@@ -6,13 +6,13 @@
 //! error. Nothing becomes durable once a lost page was met, and a pool that meets one while it opens
 //! refuses, and says where the medium failed.
 
-use crate::judge::judge_known;
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;
 use crate::process::{Begins, Process};
 use crate::scenario::{Change, Script, Shape, Step, read, write};
 use crate::scheduler::Policy;
 use crate::subject::Cache;
+use crate::verdict::verify_known;
 use crate::world::Image;
 use forebay::testing::{Whereabouts, whereabouts};
 use forebay::{Backing, Error, Volume};
@@ -27,8 +27,8 @@ pub const ROUND_SCENARIOS: u64 = 12;
 /// Chances in 256 that a moment's crash is looked at.
 pub const CHANCES: u32 = 4;
 
-/// Numbers of the lives in which an image is judged; no life before it has them.
-const JUDGED: u64 = 1 << 34;
+/// Numbers of the incarnations in which an image is verified; no incarnation before it has them.
+const VERIFYING: u64 = 1 << 34;
 
 /// What is lost of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Loss {
     /// Part of its only copy.
     OnlyCopy,
     /// The table does not have it, and part of the table is lost.
-    Place,
+    Entry,
 }
 
 impl Loss {
@@ -48,7 +48,7 @@ impl Loss {
     pub fn of(volume: &Volume, block: u64, lost: &[Vec<u64>]) -> Loss {
         let Some(Whereabouts { is_dirty, bytes }) = whereabouts(volume, block) else {
             return match forebay::testing::is_table_lost(volume) {
-                true => Loss::Place,
+                true => Loss::Entry,
                 false => Loss::Nothing,
             };
         };
@@ -67,8 +67,8 @@ impl Loss {
     pub fn excuses(self, error: &Error) -> bool {
         match error {
             // Of an entry that goes while it is looked at, half may still be seen.
-            Error::Corrupt { .. } => matches!(self, Loss::OnlyCopy | Loss::Place),
-            Error::Damaged { .. } => self == Loss::Place,
+            Error::Corrupt { .. } => matches!(self, Loss::OnlyCopy | Loss::Entry),
+            Error::Damaged { .. } => self == Loss::Entry,
             _ => false,
         }
     }
@@ -275,7 +275,7 @@ impl Image {
 
 /// Opens an image with lost pages, as its `hash` says with loss accepted or not. It is refused because of one of them, or everything reads as one of
 /// the `legal` states has it, but for the blocks that lay there.
-pub fn judge_lossy(
+pub fn verify_lossy(
     shape: &Shape,
     (image, hash): (&Image, u64),
     legal: &HashSet<BlockStates>,
@@ -289,7 +289,7 @@ pub fn judge_lossy(
         .collect();
     let backing = |volume: usize| Backing::from_store(stores[volume].clone());
     let accepts_loss = hash.is_multiple_of(2);
-    let opened = match pool::open_or_why(shape, JUDGED, regions, backing, accepts_loss) {
+    let opened = match pool::open_or_why(shape, VERIFYING, regions, backing, accepts_loss) {
         Ok(opened) => opened,
         Err(error) => return refused_for_a_loss(&error, image),
     };
@@ -311,7 +311,7 @@ pub fn judge_lossy(
                 });
             }
         }
-        judge_known(shape, &found, legal, contents)
+        verify_known(shape, &found, legal, contents)
             .map_err(|error| format!("{turn} read, pages {:?} lost: {error}", image.lost))?;
     }
     Ok(())

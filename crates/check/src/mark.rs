@@ -1,9 +1,9 @@
 //! Backings by their marks alone, when the pool is lost.
 
-use crate::judge::Found;
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;
 use crate::scenario::Shape;
+use crate::verdict::Found;
 use crate::world::Image;
 use forebay::Backing;
 use forebay::marks::{Mark, MarkState};
@@ -11,7 +11,7 @@ use forebay_volatile::VolatileDisk;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// One image in so many is also judged with its pool lost.
+/// One image in so many is also verified with its pool lost.
 const LOST_ONE_IN: u64 = 16;
 
 /// Whether an image of this hash is.
@@ -29,7 +29,7 @@ pub fn are_whole(image: &Image) -> bool {
 
 /// The pool of an image is lost, and a new one is made: each backing is refused, or alone has
 /// everything that was acknowledged.
-pub fn judge_lost(
+pub fn verify_lost(
     shape: &Shape,
     image: &Image,
     legal: &HashSet<BlockStates>,
@@ -98,9 +98,9 @@ mod tests {
         let mut acknowledged = image.stores.clone();
         acknowledged[0][0] ^= 1;
         let acknowledged = HashSet::from([state(&acknowledged)]);
-        judge_lost(&shape, &image, &acknowledged, &contents).expect("refused");
+        verify_lost(&shape, &image, &acknowledged, &contents).expect("refused");
         image.marks.clear();
-        judge_lost(&shape, &image, &as_it_is, &contents).expect("it has everything");
-        judge_lost(&shape, &image, &acknowledged, &contents).expect_err("admitted");
+        verify_lost(&shape, &image, &as_it_is, &contents).expect("it has everything");
+        verify_lost(&shape, &image, &acknowledged, &contents).expect_err("admitted");
     }
 }

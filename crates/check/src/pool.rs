@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The number of the life of a pool that takes the place of a lost one.
+/// The number of the incarnation of a pool that takes the place of a lost one.
 const LOST: u64 = 1 << 33;
 
 /// A pool with its volumes attached; nothing happens in it but what is asked for.
@@ -61,16 +61,16 @@ fn options(shape: &Shape) -> PoolOptions {
     options
 }
 
-/// Brings the pool on `regions` to life and attaches its volumes. Processes on one medium need different `life`
+/// Opens the pool on `regions`, or makes it, and attaches its volumes. Processes on one medium need different `incarnation`
 /// numbers: their salts are made of them.
 pub fn open(
     shape: &Shape,
     begins: Begins,
-    life: u64,
+    incarnation: u64,
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
-    repeat_choices(shape, life);
+    repeat_choices(shape, incarnation);
     let mut options = options(shape);
     let (what, pool) = match begins {
         Begins::Opened => ("open", Pool::open_on(regions, options.runtime)),
@@ -103,22 +103,22 @@ pub fn open(
 /// As `open` of a pool that is there, with the error that it gives, where loss is accepted or not.
 pub fn open_or_why(
     shape: &Shape,
-    life: u64,
+    incarnation: u64,
     regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
     accepts_loss: bool,
 ) -> forebay::Result<OpenPool> {
-    repeat_choices(shape, life);
+    repeat_choices(shape, incarnation);
     let mut options = options(shape).runtime;
     options.accept_loss = accepts_loss;
     attached(shape, Pool::open_on(regions, options)?, backing)
 }
 
-/// What a pool leaves to chance is the same in every run of a life.
-fn repeat_choices(shape: &Shape, life: u64) {
+/// What a pool leaves to chance is the same in every run of an incarnation.
+fn repeat_choices(shape: &Shape, incarnation: u64) {
     forebay::testing::set_thread_hint(0);
     forebay::testing::set_duplicate_bits(shape.duplicate_bits);
-    forebay::testing::set_random_seed(Some(life));
+    forebay::testing::set_random_seed(Some(incarnation));
 }
 
 /// Which volumes' backings a pool may have that knows nothing of them.

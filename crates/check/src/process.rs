@@ -1,4 +1,4 @@
-//! One process of a life: it brings the cache to life, its actors work, it ends, and anywhere on the
+//! One process of an incarnation: it opens the cache, its actors work, it ends, and anywhere on the
 //! way it may be killed.
 
 use crate::scenario::{Script, Shape, Step};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 
 /// A process.
 pub struct Process {
-    /// How the cache comes to life.
+    /// How the cache is opened.
     pub begins: Begins,
     /// What its actors do.
     pub script: Script,
     /// Which of them runs next.
     pub policy: Policy,
-    /// Where it is killed; what it passes while it comes to life, and while it closes, counts.
+    /// Where it is killed; what it passes while it opens the cache, and while it closes it, counts.
     pub kill: Option<Kill>,
     /// Whether it closes the cache in the end, or just leaves it.
     pub closes: bool,
@@ -25,7 +25,7 @@ pub struct Process {
     pub is_spared: bool,
 }
 
-/// How a cache comes to life.
+/// How a cache is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     /// It is opened.
@@ -52,12 +52,12 @@ struct Running<'a> {
     kill: Option<Kill>,
 }
 
-/// Runs `process`, which leaves to chance what `life` says. The error says what went wrong alive.
+/// Runs `process`, which leaves to chance what `incarnation` says. The error says what went wrong before any crash.
 pub fn run(
     process: Process,
     (world, shape): (&Arc<World>, &Shape),
     name: &str,
-    life: u64,
+    incarnation: u64,
 ) -> Result<Ended, String> {
     let Process {
         begins,
@@ -77,7 +77,7 @@ pub fn run(
         is_killed: true,
         steps: 0,
     };
-    let Some(opened) = running.open(begins, life)? else {
+    let Some(opened) = running.open(begins, incarnation)? else {
         return Ok(ended);
     };
     let Some(cache) = opened else {
@@ -117,16 +117,21 @@ impl Running<'_> {
         }
     }
 
-    /// Brings the cache to life. None if the process is killed meanwhile, none within if it is refused
+    /// Opens the cache, or makes it. None if the process is killed meanwhile, none within if it is refused
     /// for a reason.
-    fn open(&mut self, begins: Begins, life: u64) -> Result<Option<Option<OpenCache>>, String> {
+    fn open(
+        &mut self,
+        begins: Begins,
+        incarnation: u64,
+    ) -> Result<Option<Option<OpenCache>>, String> {
         let (world, shape) = (self.world, self.shape);
         let is_half_made = begins != Begins::Created && !world.is_made();
         if is_half_made {
             world.note_half_made();
         }
         let backing = |volume| world.backing(volume);
-        let opened = self.alone(|| subject::open(shape, begins, life, world.regions(), backing))?;
+        let opened =
+            self.alone(|| subject::open(shape, begins, incarnation, world.regions(), backing))?;
         match opened {
             None => Ok(None),
             Some(Ok(cache)) => {
@@ -197,7 +202,7 @@ fn act(
                     && !panic.is::<Stopped>()
                 {
                     let message = format!("actor {number}: {}", message_of(&*panic));
-                    failures.lock().expect("nobody panics here").push(message);
+                    failures.lock().expect("no holder panics").push(message);
                     scheduler.stop();
                 }
             };
@@ -209,7 +214,7 @@ fn act(
     });
     failures
         .into_inner()
-        .expect("nobody panics here")
+        .expect("no holder panics")
         .into_iter()
         .next()
 }

@@ -47,7 +47,7 @@ pub struct Shape {
     pub watermarks: (u32, u32),
     /// Bits of a CRC by which the pool looks for equal blocks.
     pub duplicate_bits: u32,
-    /// The volumes are attached before the first life.
+    /// The volumes are attached before the first incarnation.
     pub starts_attached: bool,
     /// There is room for the pool to grow.
     pub grows: bool,

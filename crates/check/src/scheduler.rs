@@ -351,14 +351,14 @@ impl Drop for Leave {
 }
 
 impl State {
-    /// Chooses among the living; `current` is the one that runs now, not to be chosen when it
+    /// Chooses among those that have not ended; `current` is the one that runs now, not to be chosen when it
     /// must yield and there is another.
     fn next(&mut self, current: Option<usize>, point: Point) -> usize {
         let must_yield = point == Point::Yield;
         let State { alive, policy, .. } = self;
         let others = (0..alive.len()).filter(|&actor| alive[actor] && Some(actor) != current);
         let Some(first) = others.clone().next() else {
-            return current.expect("somebody is alive");
+            return current.expect("an actor has not ended");
         };
         let (step, backings) = (self.steps, self.backings);
         let (at, seldom): (&[Point], u32) = match policy {
@@ -531,7 +531,7 @@ mod tests {
         assert_eq!(scheduler.lock().points, POINTS_MAX + 1);
     }
 
-    /// Once the judge of an image stood still.
+    /// Once the verification of an image stood still.
     #[test]
     fn a_loop_without_end_that_no_scheduler_drives_is_a_failure() {
         let goes_on = || {

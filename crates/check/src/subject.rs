@@ -179,7 +179,7 @@ pub trait Actor {
     fn act(&mut self, step: &Step) -> Result<(), String>;
 }
 
-/// Why a cache did not come to life.
+/// Why a cache did not open.
 pub struct Refusal {
     /// In words.
     pub text: String,
@@ -224,22 +224,28 @@ impl From<String> for Refusal {
     }
 }
 
-/// Brings what `regions` hold to life. Lives of one medium need different `life` numbers: what they
+/// Opens what `regions` hold, or makes it anew. Incarnations of one medium need different `incarnation` numbers: what they
 /// leave to chance is made of them.
 pub fn open(
     shape: &Shape,
     begins: Begins,
-    life: u64,
+    incarnation: u64,
     mut regions: Vec<Region>,
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenCache, Refusal> {
     if let Some(engine) = &shape.engine {
         let region = regions.pop().expect("an engine has one region");
         let anew = begins == Begins::Created;
-        let opened = engine::open(shape, engine, life, (region, backing(0)), anew)?;
+        let opened = engine::open(shape, engine, incarnation, (region, backing(0)), anew)?;
         return Ok(Box::new(opened));
     }
-    Ok(Box::new(pool::open(shape, begins, life, regions, backing)?))
+    Ok(Box::new(pool::open(
+        shape,
+        begins,
+        incarnation,
+        regions,
+        backing,
+    )?))
 }
 
 /// Freshly made caches by shape: making one takes longer than recovering one.

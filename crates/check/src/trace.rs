@@ -3,9 +3,9 @@
 
 use crate::campaign::{NoTally, default_threads, hush_panics, progress_bar};
 use crate::explore::Explorer;
-use crate::judge::Fold;
 use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
+use crate::verdict::Fold;
 use forebay_harness::{Result, check_interrupt};
 use forebay_pmem::shadow::{ShadowEvent, ShadowEventKind};
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 /// Scenarios that one number stands for.
 const SEEDS_PER_LINE: u64 = 100;
 
-/// How the events of a life are told.
+/// How the events of an incarnation are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracing {
     /// Not at all.
@@ -29,7 +29,7 @@ pub enum Tracing {
     Digest,
 }
 
-/// The number of a life: of its stores, streams, flushes and fences, in their order.
+/// The number of an incarnation: of its stores, streams, flushes and fences, in their order.
 #[derive(Default)]
 pub struct Digest(Fold);
 
@@ -49,7 +49,7 @@ impl Digest {
         self.0.write(event.bytes);
     }
 
-    /// That number, with those of the lives before it.
+    /// That number, with those of the incarnations before it.
     pub fn after(&self, before: u64) -> u64 {
         let mut fold = Fold::default();
         fold.write_u64(before);

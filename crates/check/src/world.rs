@@ -1,4 +1,4 @@
-//! Media and backings of one life of a pool, with the history of what was asked of it and the
+//! Media and backings of one incarnation of a pool, with the history of what was asked of it and the
 //! crashes that were noted on the way.
 
 use crate::oracle::{Event, Operation, Outcome};
@@ -90,7 +90,7 @@ pub struct World {
     is_killed: AtomicBool,
 }
 
-/// What a life leaves behind.
+/// What an incarnation leaves behind.
 pub struct Record {
     /// The history.
     pub events: Vec<Event>,

@@ -164,7 +164,7 @@ impl History {
     }
 }
 
-/// The directory of one life, watched.
+/// The directory of one incarnation, watched.
 pub struct Backing {
     root: PathBuf,
     mounting: u64,
@@ -240,7 +240,7 @@ impl Backing {
         Tree::read(&self.root, &self.lock().numbers)
     }
 
-    /// The inodes' identities, for the next life.
+    /// The inodes' identities, for the next incarnation.
     pub fn identities(&self) -> Identities {
         self.lock().identities.clone()
     }

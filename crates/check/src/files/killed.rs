@@ -1,7 +1,7 @@
 //! A process that is killed, and a kernel that is not: nothing of what was done is lost, and other
 //! programs go on changing names before a process recovers.
 
-use super::life::{Case, Image, Life};
+use super::incarnation::{Case, Image, Incarnation};
 use super::oracle::{FILE_MODE, File, Model, Thing};
 use super::script::{self, Step};
 use super::tree::{Inode, Kind, Node, Tree};
@@ -32,7 +32,7 @@ impl Case {
     }
 }
 
-impl Life {
+impl Incarnation {
     /// What a kill at this moment may leave: all that was done, and the step under way in part.
     pub fn legal_if_killed(&self, case: &Case) -> Vec<Model> {
         let kept = |model: &Model| {

@@ -3,7 +3,7 @@
 
 use super::TestEnv;
 use super::backing::{Backing, Identities};
-use super::life::{Image, Machine, caught, judge};
+use super::incarnation::{Image, Machine, caught, verify};
 use super::oracle::Model;
 use super::tree::Tree;
 use forebay::marks::{Mark, MarkState};
@@ -41,7 +41,7 @@ impl MarkPlace for DataMark {
     }
 }
 
-/// Where the mark of a life lies.
+/// Where the mark of an incarnation lies.
 pub fn place_of(env: &TestEnv) -> io::Result<Box<dyn MarkPlace>> {
     let data = File::open(&env.root)?;
     Ok(Box::new(DataMark {
@@ -108,7 +108,7 @@ pub enum Loss<'a> {
 
 /// What the loss leads to must be noticed, or nothing is lost by it. `has_begun`: something was
 /// acknowledged, or recovery had ended at least.
-pub fn judge_loss(
+pub fn verify_loss(
     env: &TestEnv,
     image: &Image,
     loss: &Loss<'_>,
@@ -151,7 +151,7 @@ pub fn judge_loss(
     match tried {
         None => Ok(()),
         Some(_) if must_be_refused => Err(format!("pool {what}: it is admitted")),
-        Some(found) => judge(legal, &found)
+        Some(found) => verify(legal, &found)
             .map_err(|error| format!("pool {what}, it is admitted, and lost: {error}")),
     }
 }
@@ -178,5 +178,5 @@ fn attempt(env: &TestEnv, image: &Image, identities: &Identities) -> Result<Opti
     }
 }
 
-/// The number of lives that end here.
+/// The number of incarnations that end here.
 const LOSS_NUMBER: u64 = u64::MAX - 1;

@@ -4,20 +4,20 @@
 //! acknowledged.
 
 mod backing;
+mod incarnation;
 mod killed;
-mod life;
 mod mark;
 mod oracle;
 mod script;
 mod tree;
 mod worker;
 
-use crate::judge::Fold;
+use crate::verdict::Fold;
 use backing::Identities;
 use forebay::{Pool, PoolOptions};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
-use life::{Case, Image, Life, Plan};
+use incarnation::{Case, Image, Incarnation, Plan};
 use mark::{Loss, Pair};
 use oracle::Model;
 use std::hash::{Hash, Hasher};
@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lives of a story, one after a crash of the other.
-const LIVES: usize = 3;
+/// Incarnations of a story, one after a crash of the other.
+const INCARNATIONS: usize = 3;
 /// Images of each.
 const SAMPLES: usize = 2;
 
@@ -50,7 +50,7 @@ pub fn run(
     let mut losses = fastrand::Rng::with_seed(!seed);
     let mut identities = Identities::default();
     let mut legal = vec![Model::of(&image.tree)];
-    for number in 0..LIVES {
+    for number in 0..INCARNATIONS {
         past.push(Pair {
             pool: image.pool.clone(),
             side: image.side.clone(),
@@ -64,27 +64,41 @@ pub fn run(
             steps: rng.usize(4..40),
             ends: rng.bool(),
         };
-        let life = life::live(env, plan).map_err(|error| format!("life {number}: {error}"))?;
+        let incarnation = incarnation::run(env, plan)
+            .map_err(|error| format!("incarnation {number}: {error}"))?;
         if is_told {
-            for (step, count) in life.steps.iter().zip(1..) {
-                println!("life {number}, step {count}: {step:?}");
+            for (step, count) in incarnation.steps.iter().zip(1..) {
+                println!("incarnation {number}, step {count}: {step:?}");
             }
         }
         let mut next = None;
-        for (count, case) in life.cases.iter().enumerate() {
-            let legal_now = life.legal(case, &legal);
+        for (count, case) in incarnation.cases.iter().enumerate() {
+            let legal_now = incarnation.legal(case, &legal);
             for _ in 0..SAMPLES {
                 let crashed = case.sample(&mut rng);
-                let found = life::recover(env, &crashed, &life.identities, seed ^ count as u64);
-                let verdict = found.and_then(|found| life::judge(&legal_now, &found));
+                let found = incarnation::recover(
+                    env,
+                    &crashed,
+                    &incarnation.identities,
+                    seed ^ count as u64,
+                );
+                let verdict = found.and_then(|found| incarnation::verify(&legal_now, &found));
                 verdict.map_err(|error| {
                     let moment = case.moment();
-                    format!("life {number}, case {count}, crash {moment}: {error}")
+                    format!("incarnation {number}, case {count}, crash {moment}: {error}")
                 })?;
-                let lost = lose(env, &life, case, &crashed, &past, &legal_now, &mut losses);
+                let lost = lose(
+                    env,
+                    &incarnation,
+                    case,
+                    &crashed,
+                    &past,
+                    &legal_now,
+                    &mut losses,
+                );
                 lost.map_err(|error| {
                     let moment = case.moment();
-                    format!("life {number}, case {count}, crash {moment}: {error}")
+                    format!("incarnation {number}, case {count}, crash {moment}: {error}")
                 })?;
                 if !tally(hash(&crashed), false) {
                     return Ok(());
@@ -93,10 +107,17 @@ pub fn run(
                     next = Some((crashed, legal_now.clone()));
                 }
             }
-            let goes_on = kill(env, &life, case, seed ^ count as u64, &mut rng, tally);
+            let goes_on = kill(
+                env,
+                &incarnation,
+                case,
+                seed ^ count as u64,
+                &mut rng,
+                tally,
+            );
             let goes_on = goes_on.map_err(|error| {
                 let moment = case.moment();
-                format!("life {number}, case {count}, killed {moment}: {error}")
+                format!("incarnation {number}, case {count}, killed {moment}: {error}")
             })?;
             if !goes_on {
                 return Ok(());
@@ -104,18 +125,18 @@ pub fn run(
         }
         let Some(next) = next else { return Ok(()) };
         (image, legal) = next;
-        identities = life.identities;
+        identities = incarnation.identities;
     }
     Ok(())
 }
 
-/// One image in so many is also judged with its pool or its mark lost.
+/// One image in so many is also verified with its pool or its mark lost.
 const LOST_ONE_IN: u64 = 4;
 
-/// Some images are judged with their pool lost or replaced, or their mark lost, too.
+/// Some images are verified with their pool lost or replaced, or their mark lost, too.
 fn lose(
     env: &TestEnv,
-    life: &Life,
+    incarnation: &Incarnation,
     case: &Case,
     image: &Image,
     past: &[Pair],
@@ -132,14 +153,14 @@ fn lose(
         _ => Loss::Mark,
     };
     let has_begun = case.done > 0;
-    mark::judge_loss(env, image, &loss, &life.identities, legal, has_begun)
+    mark::verify_loss(env, image, &loss, &incarnation.identities, legal, has_begun)
 }
 
 /// Kills the process, not the kernel, lets others change names, and recovers: no name is another one
 /// afterwards, and nothing is lost. Returns whether to go on.
 fn kill(
     env: &TestEnv,
-    life: &Life,
+    incarnation: &Incarnation,
     case: &Case,
     number: u64,
     rng: &mut fastrand::Rng,
@@ -150,10 +171,10 @@ fn kill(
         return Ok(true);
     }
     let mut image = case.killed(rng);
-    let mut legal = life.legal_if_killed(case);
+    let mut legal = incarnation.legal_if_killed(case);
     killed::interfere(rng, &mut image.tree, &mut legal);
-    let found = life::recover(env, &image, &life.identities, number)?;
-    life::judge(&legal, &found)?;
+    let found = incarnation::recover(env, &image, &incarnation.identities, number)?;
+    incarnation::verify(&legal, &found)?;
     match found.paths() == image.tree.paths() {
         true => Ok(tally(hash(&image), true)),
         false => Err(format!(

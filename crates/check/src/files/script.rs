@@ -78,7 +78,7 @@ pub fn draw(rng: &mut fastrand::Rng, model: &Model, open: &[Id]) -> Vec<Step> {
     phrase.unwrap_or_default()
 }
 
-/// How a life ends in order: with a new name, if there is room for one, that nothing else makes durable.
+/// How an incarnation ends in order: with a new name, if there is room for one, that nothing else makes durable.
 pub fn ending(rng: &mut fastrand::Rng, model: &Model) -> Vec<Step> {
     let name = free(rng, model).map(Step::MakeDirectory);
     name.into_iter().chain([Step::End]).collect()

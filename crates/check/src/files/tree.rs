@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// An inode, by a number that it keeps through all lives of a story.
+/// An inode, by a number that it keeps through all incarnations of a story.
 pub type Inode = u64;
 
 /// The directory that all others are in.

@@ -1,4 +1,4 @@
-//! The program whose life it is: does steps, and reads what it has open.
+//! The program: does steps, and reads what it has open.
 
 use super::oracle::{self, Id, Model};
 use super::script::{Space, Step};

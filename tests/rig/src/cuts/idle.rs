@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use forebay_lab::engines::EngineName;
 
 use super::file_system::{self, FileSystem};
-use super::killed::Place;
+use super::killed::TestEnv;
 use crate::server::processor_time;
 use crate::{Result, Scratch};
 
@@ -22,14 +22,14 @@ pub fn processor_percent(
     time: Duration,
 ) -> Result<f64> {
     let mut rng = fastrand::Rng::with_seed(0);
-    let place = Place::new(
+    let env = TestEnv::new(
         scratch,
         forebay.to_path_buf(),
         EngineName::Forebay,
         &mut rng,
     )?;
-    let server = place.serve()?;
-    let mut guest = place.boot()?;
+    let server = env.serve()?;
+    let mut guest = env.boot()?;
     file_system::make(&mut guest, FileSystem::Ext4Ordered, super::killed::DEVICE)?;
     guest.must_run("echo content >/mnt/a/file && sync", REST)?;
     forebay_harness::sleep(REST)?;

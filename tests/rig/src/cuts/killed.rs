@@ -29,7 +29,7 @@ const LOAD_MS_MAX: u64 = 800;
 const BETWEEN_KILLS_MS_MAX: u64 = 60;
 
 /// A pool with a backing, and the process that serves it.
-pub struct Place<'a> {
+pub struct TestEnv<'a> {
     scratch: &'a Scratch,
     daemon: Daemon,
     pool: PathBuf,
@@ -50,7 +50,7 @@ fn settings(rng: &mut Rng) -> Vec<String> {
     settings
 }
 
-impl Place<'_> {
+impl TestEnv<'_> {
     /// Makes backing and pool, or the region of a published design.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Place<'_> {
         forebay: PathBuf,
         engine: EngineName,
         rng: &mut Rng,
-    ) -> Result<Place<'a>> {
+    ) -> Result<TestEnv<'a>> {
         let folder = scratch.new_folder("killed")?;
         let mut daemon = Daemon {
             forebay,
@@ -69,7 +69,7 @@ impl Place<'_> {
         if engine != EngineName::Forebay {
             daemon = daemon.of_designs();
         }
-        let place = Place {
+        let env = TestEnv {
             scratch,
             daemon,
             pool: folder.join("pool"),
@@ -81,18 +81,16 @@ impl Place<'_> {
                 design => vec!["--engine".into(), design.to_string()],
             },
         };
-        std::fs::File::create(&place.backing)?.set_len(DISK_BYTES)?;
-        let (pool, backing) = (&place.pool, &place.backing);
+        std::fs::File::create(&env.backing)?.set_len(DISK_BYTES)?;
+        let (pool, backing) = (&env.pool, &env.backing);
         match engine {
-            EngineName::Forebay => place.daemon.create_pool(pool, POOL_BYTES)?,
+            EngineName::Forebay => env.daemon.create_pool(pool, POOL_BYTES)?,
             design => {
                 let name = design.as_str();
-                place
-                    .daemon
-                    .create_design(name, pool, POOL_BYTES, backing)?;
+                env.daemon.create_design(name, pool, POOL_BYTES, backing)?;
             }
         }
-        Ok(place)
+        Ok(env)
     }
 
     /// A daemon on them.
@@ -136,9 +134,9 @@ pub fn run(
     done: &mut dyn FnMut(Round),
 ) -> Result<()> {
     let mut rng = Rng::with_seed(session.seed);
-    let place = Place::new(scratch, forebay.to_path_buf(), session.engine, &mut rng)?;
-    let mut server = Some(place.serve()?);
-    let mut guest = place.boot()?;
+    let env = TestEnv::new(scratch, forebay.to_path_buf(), session.engine, &mut rng)?;
+    let mut server = Some(env.serve()?);
+    let mut guest = env.boot()?;
     file_system::make(&mut guest, session.file_system, DEVICE)?;
     for index in 0..session.rounds {
         let load = Load {
@@ -153,12 +151,12 @@ pub fn run(
         let reported = || load.acknowledged_in(&reports);
         let reported_before = cut(session.kind, &mut rng, guest, &mut server, &reported)?;
         if server.is_none() {
-            server = Some(place.serve()?);
+            server = Some(env.serve()?);
         }
         let least_and_most = reported_before.into_iter().zip(reported()?);
         let acknowledged = least_and_most.map(|(least, most)| Acknowledged { least, most });
         let acknowledged: Vec<_> = acknowledged.collect();
-        guest = place.boot()?;
+        guest = env.boot()?;
         let verdict = file_system::verify(
             &mut guest,
             session.file_system,

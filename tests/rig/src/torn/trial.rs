@@ -77,7 +77,7 @@ impl Trial {
             true => Machine::plain(case.disk_bytes(), case.page_bytes),
             false => Machine::cached(POOL_BYTES, case.disk_bytes(), case.page_bytes)?,
         };
-        let place = Place {
+        let env = TestEnv {
             case,
             scratch,
             folder: &folder,
@@ -85,9 +85,9 @@ impl Trial {
         let (cuts, images) = numbers(is_quick);
         let trial = match case.front_end {
             FrontEnd::Loop { is_direct } => {
-                let (cuts, arrived, queue) = place.cut_loop(&machine, is_direct, cuts, &mut rng)?;
+                let (cuts, arrived, queue) = env.cut_loop(&machine, is_direct, cuts, &mut rng)?;
                 drop(machine);
-                let torn = place.judge_loop(&cuts, images, &mut rng)?;
+                let torn = env.verify_loop(&cuts, images, &mut rng)?;
                 Trial {
                     images: (cuts.len() * images) as u64,
                     torn,
@@ -96,9 +96,9 @@ impl Trial {
                 }
             }
             FrontEnd::Vhost => {
-                let (cuts, arrived, queue) = place.cut_guest(&machine, cuts, &mut rng)?;
+                let (cuts, arrived, queue) = env.cut_guest(&machine, cuts, &mut rng)?;
                 drop(machine);
-                let torn = place.judge_guest(&cuts, images, &mut rng)?;
+                let torn = env.verify_guest(&cuts, images, &mut rng)?;
                 Trial {
                     images: (cuts.len() * images) as u64,
                     torn,
@@ -123,7 +123,7 @@ impl Trial {
 }
 
 /// A case and where it works.
-struct Place<'a> {
+struct TestEnv<'a> {
     case: &'a Case,
     scratch: &'a Scratch,
     folder: &'a Path,
@@ -131,7 +131,7 @@ struct Place<'a> {
 
 type Cuts = (Vec<Cut>, Notes, String);
 
-impl Place<'_> {
+impl TestEnv<'_> {
     fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.folder.join(name);
         if !path.exists() {
@@ -194,7 +194,7 @@ impl Place<'_> {
         Ok(taken)
     }
 
-    fn judge_loop(&self, cuts: &[Cut], images: usize, rng: &mut Rng) -> Result<u64> {
+    fn verify_loop(&self, cuts: &[Cut], images: usize, rng: &mut Rng) -> Result<u64> {
         let (file, place) = (self.directory("file")?, self.directory("mounted")?);
         let pool = self.folder.join("pool");
         let mut torn = 0;
@@ -256,7 +256,7 @@ impl Place<'_> {
         Ok((taken, arrived, queue))
     }
 
-    fn judge_guest(&self, cuts: &[Cut], images: usize, rng: &mut Rng) -> Result<u64> {
+    fn verify_guest(&self, cuts: &[Cut], images: usize, rng: &mut Rng) -> Result<u64> {
         let mut torn = 0;
         for (index, cut) in cuts.iter().enumerate() {
             // All images of a cut are disks of one guest.
@@ -296,6 +296,6 @@ fn torn_pages(status: Option<i32>, text: &str) -> Result<u64> {
             .lines()
             .filter(|line| line.starts_with("page "))
             .count() as u64),
-        status => Err(format!("the pages cannot be judged: {status:?}: {text}").into()),
+        status => Err(format!("the pages cannot be verified: {status:?}: {text}").into()),
     }
 }

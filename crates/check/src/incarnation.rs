@@ -1,4 +1,4 @@
-//! One life of a cache: opened from an image, worked on by one process after the other, watched
+//! One incarnation of a cache: opened from an image, worked on by one process after the other, watched
 //! throughout. What a process stored is there for the next one to see, durable or not, until the power
 //! fails.
 
@@ -10,14 +10,14 @@ use crate::world::{Capture, Image, Record, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How far apart the numbers are that the processes of a life make their choices of.
+/// How far apart the numbers are that the processes of an incarnation make their choices of.
 const NEXT_PROCESS: u64 = 1 << 16;
 
 /// Where other processes follow, so many times fewer crashes of the first one are noted: they are those
-/// of a life that has no others.
+/// of an incarnation that has no others.
 const FIRST_OF_MANY: u32 = 8;
 
-/// How a life is lived.
+/// How an incarnation is run.
 pub struct Plan<'a> {
     /// The cache.
     pub shape: &'a Shape,
@@ -29,7 +29,7 @@ pub struct Plan<'a> {
     pub capture: Capture,
     /// The scenario that this is part of.
     pub name: String,
-    /// Lives that were lived before, on the way to `start`.
+    /// Incarnations before it, on the way to `start`.
     pub number: usize,
     /// Decides what failed syncs forget.
     pub seed: u64,
@@ -38,17 +38,17 @@ pub struct Plan<'a> {
 }
 
 /// How it went.
-pub struct Life {
+pub struct Incarnation {
     /// The history and the crashes.
     pub record: Record,
-    /// What went wrong alive: a panic, a refusal, an endless wait.
+    /// What went wrong before any crash: a panic, a refusal, an endless wait.
     pub failure: Option<String>,
     /// Points that were passed while the actors of the last process worked.
     pub steps: u64,
 }
 
-/// Lives `plan`.
-pub fn live(plan: Plan<'_>) -> Life {
+/// Runs `plan`.
+pub fn run_processes(plan: Plan<'_>) -> Incarnation {
     let Capture {
         chances,
         fence_chances,
@@ -81,8 +81,8 @@ pub fn live(plan: Plan<'_>) -> Life {
                 false => Begins::Opened,
             };
         }
-        let life = plan.number as u64 + number as u64 * NEXT_PROCESS;
-        match process::run(process, (&world, plan.shape), &plan.name, life) {
+        let incarnation = plan.number as u64 + number as u64 * NEXT_PROCESS;
+        match process::run(process, (&world, plan.shape), &plan.name, incarnation) {
             Ok(ended) => {
                 steps = ended.steps;
                 world.note_end(ended.is_killed);
@@ -97,7 +97,7 @@ pub fn live(plan: Plan<'_>) -> Life {
         }
     }
     world.unwatch();
-    Life {
+    Incarnation {
         record: world.take_record(),
         failure,
         steps,

@@ -1,4 +1,4 @@
-//! One life of a buffer: recovered from what a crash left, worked with, and crashed again and again.
+//! One incarnation of a buffer: recovered from what a crash left, worked with, and crashed again and again.
 
 use super::TestEnv;
 use super::backing::{Backing, History, Identities};
@@ -67,8 +67,8 @@ impl Case {
     }
 }
 
-/// A life that was lived.
-pub struct Life {
+/// An incarnation that was run.
+pub struct Incarnation {
     /// Moments that were noted.
     pub cases: Vec<Case>,
     /// What was acknowledged after so many steps: the first one before any, right after recovery.
@@ -81,7 +81,7 @@ pub struct Life {
     pub identities: Identities,
 }
 
-/// What is on the machine while a life lasts.
+/// What is on the machine while an incarnation lasts.
 pub struct Machine {
     shadow: Arc<Shadow>,
     side: Arc<VolatileDisk>,
@@ -111,13 +111,13 @@ const LAST_MOMENTS: u64 = 60;
 /// Of the moments around a sync of the mark one in so many is noted.
 const MARK_MOMENTS_ONE_IN: u8 = 3;
 
-/// What a life is made of.
+/// What an incarnation is made of.
 pub struct Plan {
     pub image: Image,
     pub identities: Identities,
     /// What the image may show after recovery.
     pub legal: Vec<Model>,
-    /// Lives of one medium need different numbers.
+    /// Incarnations of one medium need different numbers.
     pub number: u64,
     pub seed: u64,
     pub steps: usize,
@@ -180,9 +180,9 @@ impl Machine {
         })
     }
 
-    pub fn open(&mut self, env: &TestEnv, life: u64) -> io::Result<Arc<FileBuffer>> {
+    pub fn open(&mut self, env: &TestEnv, incarnation: u64) -> io::Result<Arc<FileBuffer>> {
         forebay::testing::set_thread_hint(0);
-        forebay::testing::set_random_seed(Some(life));
+        forebay::testing::set_random_seed(Some(incarnation));
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let watcher = Rc::new(mark::Watcher(Arc::clone(&self.marks)));
         forebay::testing::set_mark_watcher(Some(watcher));
@@ -224,7 +224,7 @@ impl Recorder {
         }
     }
 
-    /// For a life whose recovery passes so many moments.
+    /// For an incarnation whose recovery passes so many moments.
     fn new(seed: u64, moments: u64) -> Recorder {
         let mut recorder = Recorder {
             rng: fastrand::Rng::with_seed(seed),
@@ -300,11 +300,16 @@ pub fn recover(
     env: &TestEnv,
     image: &Image,
     identities: &Identities,
-    life: u64,
+    incarnation: u64,
 ) -> Result<Tree, String> {
     let machine = Machine::start(env, image.clone(), identities.clone());
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let opened = caught(|| machine.open(env, life).map(drop).map_err(|e| e.to_string()));
+    let opened = caught(|| {
+        machine
+            .open(env, incarnation)
+            .map(drop)
+            .map_err(|e| e.to_string())
+    });
     opened.map_err(|error| format!("recovery: {error}"))?;
     machine.backing.tree().map_err(|error| error.to_string())
 }
@@ -326,14 +331,14 @@ fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
     Ok(moments)
 }
 
-/// Lives it. The error is a violation in words.
-pub fn live(env: &TestEnv, plan: Plan) -> Result<Life, String> {
+/// Runs it. The error is a violation in words.
+pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
     let moments = count_moments(env, &plan)?;
     let machine = Machine::start(env, plan.image, plan.identities);
     let mut machine = machine.map_err(|error| error.to_string())?;
     let recorder = Arc::new(Mutex::new(Recorder::new(plan.seed, moments)));
     machine.record(&recorder);
-    let mut life = Life {
+    let mut incarnation = Incarnation {
         cases: Vec::new(),
         models: Vec::new(),
         steps: Vec::new(),
@@ -341,18 +346,18 @@ pub fn live(env: &TestEnv, plan: Plan) -> Result<Life, String> {
         identities: Identities::default(),
     };
     let mut rng = fastrand::Rng::with_seed(plan.seed ^ 0x5eed);
-    let lived = caught(|| {
+    let ran = caught(|| {
         let opened = machine.open(env, plan.number);
         let buffer = opened.map_err(|error| format!("recovery: {error}"))?;
         let found = machine.backing.tree().map_err(|error| error.to_string())?;
-        judge(&plan.legal, &found)?;
-        life.models.push(Model::of(&found));
+        verify(&plan.legal, &found)?;
+        incarnation.models.push(Model::of(&found));
         let mut worker = Worker::new(buffer, &env.root);
         lock(&recorder).next_step();
-        let take = |life: &mut Life, worker: &mut Worker<'_>, step: Step| {
+        let take = |incarnation: &mut Incarnation, worker: &mut Worker<'_>, step: Step| {
             let fails = matches!(step, Step::WorkFailing);
             machine.side.fail_next(0, u32::from(fails));
-            let taken = life.take_step(worker, step);
+            let taken = incarnation.take_step(worker, step);
             machine.side.fail_next(0, 0);
             taken?;
             // What no moment in the pool comes between is still a change of the backing.
@@ -361,26 +366,26 @@ pub fn live(env: &TestEnv, plan: Plan) -> Result<Life, String> {
             lock(&recorder).next_step();
             Ok::<(), String>(())
         };
-        while life.steps.len() < plan.steps {
-            for step in script::draw(&mut rng, life.newest(), &worker.open()) {
-                take(&mut life, &mut worker, step)?;
+        while incarnation.steps.len() < plan.steps {
+            for step in script::draw(&mut rng, incarnation.newest(), &worker.open()) {
+                take(&mut incarnation, &mut worker, step)?;
             }
         }
         if plan.ends {
-            for step in script::ending(&mut rng, life.newest()) {
-                take(&mut life, &mut worker, step)?;
+            for step in script::ending(&mut rng, incarnation.newest()) {
+                take(&mut incarnation, &mut worker, step)?;
             }
             let Machine { shadow, side, .. } = &machine;
             lock(&recorder).note(shadow, side, &machine.backing, &machine.marks);
         }
         Ok(())
     });
-    life.cases = std::mem::take(&mut lock(&recorder).cases);
-    life.identities = machine.backing.identities();
-    lived.map(|()| life)
+    incarnation.cases = std::mem::take(&mut lock(&recorder).cases);
+    incarnation.identities = machine.backing.identities();
+    ran.map(|()| incarnation)
 }
 
-impl Life {
+impl Incarnation {
     fn newest(&self) -> &Model {
         self.models.last().expect("there is a first one")
     }
@@ -413,7 +418,7 @@ impl Life {
 }
 
 /// Whether one of the models allows what was found.
-pub fn judge(legal: &[Model], found: &Tree) -> Result<(), String> {
+pub fn verify(legal: &[Model], found: &Tree) -> Result<(), String> {
     let mut why = Vec::new();
     for model in legal {
         match model.allows(found) {

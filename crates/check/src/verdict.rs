@@ -1,6 +1,6 @@
 //! Recovers an image and says which state it holds.
 
-use crate::life::caught;
+use crate::incarnation::caught;
 use crate::mark;
 use crate::oracle::{BlockStates, Contents};
 use crate::process::Begins;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// What the blocks of all volumes hold, in order.
 pub type Found = Vec<Vec<u8>>;
 
-/// Numbers of the lives in which an image is judged; no life before it has them.
-const JUDGED: u64 = 1 << 32;
+/// Numbers of the incarnations in which an image is verified; no incarnation before it has them.
+const VERIFYING: u64 = 1 << 32;
 
 /// How closely a recovered cache is looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,9 +34,9 @@ enum Look {
 /// more from what that left.
 pub fn recover(shape: &Shape, image: &Image, twice: bool) -> Result<Found, String> {
     let look = if twice { Look::Check } else { Look::Read };
-    let (found, after) = caught(|| recover_once(shape, JUDGED, image, look))??;
+    let (found, after) = caught(|| recover_once(shape, VERIFYING, image, look))??;
     if twice {
-        let (again, _) = caught(|| recover_once(shape, JUDGED + 1, &after, Look::Empty))??;
+        let (again, _) = caught(|| recover_once(shape, VERIFYING + 1, &after, Look::Empty))??;
         if found != again {
             let block = found.iter().zip(&again).position(|(a, b)| a != b);
             return Err(format!(
@@ -49,7 +49,7 @@ pub fn recover(shape: &Shape, image: &Image, twice: bool) -> Result<Found, Strin
 
 fn recover_once(
     shape: &Shape,
-    life: u64,
+    incarnation: u64,
     image: &Image,
     look: Look,
 ) -> Result<(Found, Image), String> {
@@ -59,7 +59,7 @@ fn recover_once(
         .iter()
         .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
         .collect();
-    let cache = subject::open(shape, Begins::Opened, life, regions, |volume| {
+    let cache = subject::open(shape, Begins::Opened, incarnation, regions, |volume| {
         Backing::from_store(stores[volume].clone())
     });
     let cache = cache.map_err(|refusal| refusal.text)?;
@@ -119,7 +119,7 @@ fn read_all(cache: &dyn Cache, shape: &Shape, image: &Image) -> Result<Found, St
 }
 
 /// Whether `found` is one of the `legal` states; if not, in what it differs from the nearest one.
-pub fn judge(
+pub fn verify(
     shape: &Shape,
     found: &Found,
     legal: &HashSet<BlockStates>,
@@ -135,7 +135,7 @@ pub fn judge(
 }
 
 /// The same where some blocks are errors rightly, and none of `found`.
-pub fn judge_known(
+pub fn verify_known(
     shape: &Shape,
     found: &[Option<Vec<u8>>],
     legal: &HashSet<BlockStates>,
