@@ -1,7 +1,7 @@
 //! Named one-line faults of the protocol, for checking the crash checker.
 //!
 //! Without the `mutants` feature `mutated` is the constant `false` and nothing of this is in the
-//! code that ships. With it, one fault at a time can be switched on; `forebay-check mutants` must
+//! code that ships. With it, one fault at a time can be switched on; `forebay-verify crash mutants` must
 //! then find lost or wrong data.
 
 forebay_pmem::define_mutants! {

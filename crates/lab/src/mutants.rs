@@ -1,7 +1,7 @@
 //! Named one-line faults of the engines' protocols, for checking the crash checker.
 //!
 //! Without the `mutants` feature `mutated` is the constant `false`. With it, one fault at a time can
-//! be switched on; `forebay-check mutants` must then find lost or wrong data.
+//! be switched on; `forebay-verify crash mutants` must then find lost or wrong data.
 
 use crate::engines::EngineName;
 
