@@ -9,10 +9,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use forebay_files::FileIdentity;
 use fuser::INodeNo;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::path_fd::{InodeHandle, PathFd};
@@ -79,7 +80,7 @@ impl Inode {
     }
 
     fn hold(&self) -> MutexGuard<'_, Hold> {
-        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hold.lock()
     }
 
     /// Lets the path descriptor go if it can be opened again and has not been used lately.
@@ -273,7 +274,7 @@ impl Inodes {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

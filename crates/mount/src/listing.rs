@@ -6,9 +6,9 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fuser::{FileAttr, FileHandle, FileType, INodeNo};
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{OFlags, RawDir, SeekFrom};
 
 use crate::attributes;
@@ -51,7 +51,7 @@ struct Ahead {
 
 impl OpenDirectory {
     fn ahead(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ahead.lock()
     }
 
     /// Calls `add` with the names from `offset` on until it wants no more.

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use fuser::FileHandle;
+use parking_lot::RwLock;
 
 /// Open things of one kind.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ impl<T> OpenTable<T> {
     /// Enters it.
     pub fn insert(&self, value: T) -> FileHandle {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.write();
         opened.insert(number, Arc::new(value));
         FileHandle(number)
     }
@@ -36,14 +37,14 @@ impl<T> OpenTable<T> {
     ///
     /// Errors: `EBADF`.
     pub fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
-        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        let opened = self.opened.read();
         let found = opened.get(&handle.0).map(Arc::clone);
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))
     }
 
     /// Takes it out.
     pub fn remove(&self, handle: FileHandle) -> Option<Arc<T>> {
-        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.write();
         opened.remove(&handle.0)
     }
 }

@@ -6,7 +6,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// See the module.
 #[derive(Debug)]
@@ -74,7 +76,7 @@ impl Shares {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

@@ -6,8 +6,9 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Longer than any thread is idle.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -58,7 +59,7 @@ impl<J> JobQueue<J> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Has a job carried out. Where no thread is free, `start` starts one more, which calls
@@ -119,11 +120,9 @@ impl<J> JobQueue<J> {
                 return None;
             }
             state.idle += 1;
-            let waited = self.work.wait_timeout(state, self.idle_max);
-            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+            let waited = self.work.wait_for(&mut state, self.idle_max);
             state.idle -= 1;
-            is_over = timeout.timed_out();
+            is_over = waited.timed_out();
         }
     }
 
@@ -138,8 +137,7 @@ impl<J> JobQueue<J> {
         self.close();
         let mut state = self.lock();
         while state.threads > 0 {
-            let waited = self.ended.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            self.ended.wait(&mut state);
         }
     }
 }
@@ -197,7 +195,7 @@ mod tests {
             let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
             push(&queue, &started, move || {
                 if number < THREADS_MAX {
-                    let _ = gate.lock().unwrap().recv();
+                    let _ = gate.lock().recv();
                 }
                 done.fetch_add(1, Ordering::SeqCst);
             });
@@ -236,7 +234,7 @@ mod tests {
             push(&queue, &started, || {});
             let mut state = queue.lock();
             while state.threads > 0 {
-                state = queue.ended.wait(state).unwrap();
+                queue.ended.wait(&mut state);
             }
             assert_eq!(started.load(Ordering::SeqCst), round);
         }

@@ -1,8 +1,9 @@
 //! How often others can make us write to the log: a few times at once, then now and then, with the
 //! number of what was left out.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// Messages at once.
 const AT_ONCE: u32 = 10;
@@ -43,7 +44,7 @@ impl LogRateLimit {
     }
 
     fn next_at(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let since = now.saturating_duration_since(*state.refilled.get_or_insert(now));
         let intervals = (since.as_nanos() / INTERVAL.as_nanos()) as u32;
         if intervals > 0 {

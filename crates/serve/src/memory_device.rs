@@ -1,6 +1,6 @@
 //! A disk in ordinary memory: the reference the front ends are tested against.
 
-use std::sync::{PoisonError, RwLock};
+use parking_lot::RwLock;
 
 use crate::block_device::{BlockDevice, DeviceError};
 
@@ -29,7 +29,7 @@ impl MemoryDevice {
         change: impl FnOnce(&mut [u8]),
     ) -> Result<(), DeviceError> {
         self.check_range(offset, length)?;
-        let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
+        let mut content = self.content.write();
         change(&mut content[offset as usize..(offset + length) as usize]);
         Ok(())
     }
@@ -46,7 +46,7 @@ impl BlockDevice for MemoryDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(offset, buffer.len() as u64)?;
-        let content = self.content.read().unwrap_or_else(PoisonError::into_inner);
+        let content = self.content.read();
         buffer.copy_from_slice(&content[offset as usize..][..buffer.len()]);
         Ok(())
     }

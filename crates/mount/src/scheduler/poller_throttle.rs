@@ -7,10 +7,11 @@
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::now_ms;
@@ -73,7 +74,7 @@ impl PollerThrottle {
         if left.is_err() {
             return;
         }
-        let lookout = self.lookout.lock().unwrap_or_else(PoisonError::into_inner);
+        let lookout = self.lookout.lock();
         while !is_needed(device) {
             std::thread::sleep(LOOK_INTERVAL);
         }

@@ -4,8 +4,10 @@
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// How long one that is sent away may take to leave.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
@@ -34,7 +36,7 @@ pub(super) struct Place {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Clients {
@@ -72,12 +74,10 @@ impl Clients {
             // It fails only where the client has gone, which is as good.
             let _ = silent.stream.shutdown(Shutdown::Both);
             let is_full = |present: &mut Vec<Arc<Client>>| present.len() >= self.count_max;
-            let waited = self.left.wait_timeout_while(present, LEAVE_TIME, is_full);
-            let (guard, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            if timeout.timed_out() {
+            self.left.wait_while_for(&mut present, is_full, LEAVE_TIME);
+            if is_full(&mut present) {
                 return Ok(None);
             }
-            present = guard;
         }
         present.push(Arc::clone(&client));
         drop(present);

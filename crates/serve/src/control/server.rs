@@ -9,11 +9,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use serde_json::Value;
@@ -229,7 +230,7 @@ fn serve_stream(stream: UnixStream, place: &Place, handler: &dyn Handler) -> io:
     let mut reader = BufReader::new(TimedReader::new(stream.try_clone()?, &deadline));
     let mut writer = TimedWriter::new(&stream, CLIENT_TIMEOUT);
     loop {
-        *deadline.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + CLIENT_TIMEOUT;
+        *deadline.lock() = Instant::now() + CLIENT_TIMEOUT;
         place.wait_for_request(true);
         let line = next_request(&mut reader, &mut writer)?;
         place.wait_for_request(false);

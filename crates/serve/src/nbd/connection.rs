@@ -5,9 +5,11 @@
 //! Guarantees: a write is applied only once all of its data has come; a length is believed only as
 //! far as [`PAYLOAD_BYTES_MAX`]; a connection that ends leaves nothing behind.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::Scope;
+
+use parking_lot::Mutex;
 
 use crate::allocator::no_memory;
 use crate::block_device::Access;
@@ -116,7 +118,7 @@ impl Connection<'_> {
     /// Sends all replies in the buffer and empties it; false if the client no longer receives them.
     fn send(&self, replies: &mut ReplyBuffer) -> bool {
         if replies.used() > 0 && !self.is_dead.load(Ordering::Relaxed) {
-            let sending = self.sending.lock().unwrap_or_else(|e| e.into_inner());
+            let sending = self.sending.lock();
             if self.transport.send(replies.filled()).is_err() {
                 self.is_dead.store(true, Ordering::Relaxed);
                 // Wakes the receiver, which may wait for a client that has closed one direction

@@ -5,8 +5,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::block_device::BlockDevice;
 use crate::nbd::link::{Link, Links};
@@ -60,7 +62,7 @@ impl Exports {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Export>>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_name.lock()
     }
 
     /// Exports `device` as `name` from now on. The description is shown in lists of exports, and

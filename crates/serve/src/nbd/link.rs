@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::nbd::socket::{Peer, Socket};
 use crate::nbd::stats::Tallies;
@@ -183,7 +185,7 @@ impl LinksState {
 
 impl Links {
     fn lock(&self) -> MutexGuard<'_, LinksState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Lets a connection in; false once closed.
@@ -218,10 +220,7 @@ impl Links {
             if !state.cut_off_silent(limits.silence) {
                 return Entry::Full;
             }
-            (state, _) = self
-                .left
-                .wait_timeout(state, LEAVE_TIME)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.left.wait_for(&mut state, LEAVE_TIME);
         }
     }
 
@@ -247,10 +246,7 @@ impl Links {
             if let Some(number) = state.live.keys().min() {
                 state.live[number].link.cut();
             }
-            state = self
-                .left
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.left.wait(&mut state);
         }
     }
 
@@ -282,11 +278,8 @@ impl Links {
             if left.is_zero() {
                 return false;
             }
-            let (guard, _) = self
-                .left
-                .wait_timeout(state, left.min(Duration::from_secs(3600)))
-                .unwrap_or_else(PoisonError::into_inner);
-            state = guard;
+            let hour = Duration::from_secs(3600);
+            self.left.wait_for(&mut state, left.min(hour));
         }
         true
     }

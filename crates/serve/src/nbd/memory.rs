@@ -5,8 +5,10 @@
 //! that client is cut off, so that a slow client does not keep the others waiting.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::nbd::link::Link;
 
@@ -39,10 +41,7 @@ struct Holder {
 
 impl Holder {
     fn waits_for(&self) -> Option<Duration> {
-        let since = *self
-            .waits_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let since = *self.waits_since.lock();
         since.map(|since| since.elapsed())
     }
 }
@@ -57,11 +56,7 @@ pub(crate) struct Share {
 impl Share {
     /// From now on its client is waited for, or no longer.
     pub(crate) fn wait_for_client(&self, waits: bool) {
-        let mut since = self
-            .holder
-            .waits_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut since = self.holder.waits_since.lock();
         *since = waits.then(Instant::now);
     }
 }
@@ -77,7 +72,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until there are so many bytes, or all of them where that is less, and takes them for a
@@ -98,10 +93,8 @@ impl Memory {
             if state.waiting.front() == Some(&number) && start.elapsed() >= self.patience {
                 state.cut_off_slowest(self.patience);
             }
-            (state, _) = self
-                .changed
-                .wait_timeout(state, LOOK_INTERVAL.min(self.patience))
-                .unwrap_or_else(PoisonError::into_inner);
+            let interval = LOOK_INTERVAL.min(self.patience);
+            self.changed.wait_for(&mut state, interval);
         }
         state.waiting.pop_front();
         state.used_bytes += bytes;

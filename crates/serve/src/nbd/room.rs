@@ -2,7 +2,8 @@
 //! A client that asks for more waits until some are answered.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Requests with the workers.
 const REQUESTS_MAX: usize = 64;
@@ -25,7 +26,7 @@ struct Taken {
 
 impl Room {
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 
     /// Waits until there is room for a request of so many bytes, and takes it; the bytes of all
@@ -36,8 +37,8 @@ impl Room {
             taken.requests > 0
                 && (taken.requests >= REQUESTS_MAX || taken.bytes + bytes > BYTES_MAX)
         };
-        let waited = self.freed.wait_while(self.lock(), is_full);
-        let mut taken = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.lock();
+        self.freed.wait_while(&mut taken, is_full);
         taken.requests += 1;
         taken.bytes += bytes;
         in_flight.fetch_add(1, Ordering::Relaxed);

@@ -5,11 +5,12 @@
 //! threads delays new clients and does not affect the others; `drain` answers what has been asked.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rustls::ServerConfig;
 
 use crate::nbd::address::NbdAddress;
@@ -221,7 +222,7 @@ impl NbdServer {
             accept_errors: load(&shared.accept_errors),
             ..NbdStats::default()
         };
-        let ended = shared.ended.lock().unwrap_or_else(|e| e.into_inner());
+        let ended = shared.ended.lock();
         ended.add_to(&mut stats);
         shared.links.each(|link| link.tallies.add_to(&mut stats));
         stats
@@ -272,7 +273,7 @@ impl Drop for NbdServer {
 
 impl Shared {
     fn stop_accepting(&self) {
-        let guard = self.stop_lock.lock().unwrap_or_else(|e| e.into_inner());
+        let guard = self.stop_lock.lock();
         if !self.is_stopping.swap(true, Ordering::SeqCst) {
             self.listener.stop();
         }
@@ -305,10 +306,10 @@ impl Shared {
 
     /// After accept failed: the cause may pass; wait rather than spin.
     fn rest(&self) {
-        let guard = self.stop_lock.lock().unwrap_or_else(|e| e.into_inner());
+        let mut guard = self.stop_lock.lock();
         if !self.is_stopping() {
             count(&self.accept_errors, 1);
-            let _ = self.stopping.wait_timeout(guard, ACCEPT_RETRY_INTERVAL);
+            self.stopping.wait_for(&mut guard, ACCEPT_RETRY_INTERVAL);
         }
     }
 
@@ -345,7 +346,7 @@ impl Drop for Place {
         let shared = &*self.shared;
         shared.handshakes.leave(&self.link);
         // Under the lock, so that a reader of the counts adds this connection exactly once.
-        let ended = shared.ended.lock().unwrap_or_else(|e| e.into_inner());
+        let ended = shared.ended.lock();
         self.link.tallies.fold_into(&ended);
         shared.links.leave(&self.link);
     }

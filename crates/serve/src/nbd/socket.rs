@@ -6,9 +6,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, SocketFlags, sockopt};
 
@@ -68,7 +68,7 @@ impl Socket {
 
     /// Applies the deadline to the next call; fails where it has passed.
     fn arm(&self) -> io::Result<bool> {
-        let deadline = *self.deadline.lock().unwrap_or_else(|e| e.into_inner());
+        let deadline = *self.deadline.lock();
         let Some(deadline) = deadline else {
             return Ok(false);
         };
@@ -126,7 +126,7 @@ impl Transport for Socket {
     }
 
     fn set_deadline(&self, deadline: Option<Instant>) -> io::Result<()> {
-        *self.deadline.lock().unwrap_or_else(|e| e.into_inner()) = deadline;
+        *self.deadline.lock() = deadline;
         match deadline {
             None => self.set_timeouts(None),
             Some(_) => Ok(()),

@@ -6,9 +6,10 @@
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -141,13 +142,13 @@ impl<T: Transport> TlsTransport<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, ServerConnection> {
-        self.session.lock().unwrap_or_else(|e| e.into_inner())
+        self.session.lock()
     }
 
     /// Hands the session some of what the peer sent, received first if need be; false at the end of
     /// the stream. What it yields must be read before more is handed in.
     fn take_in(&self) -> io::Result<bool> {
-        let mut encrypted = self.encrypted.lock().unwrap_or_else(|e| e.into_inner());
+        let mut encrypted = self.encrypted.lock();
         let encrypted = &mut *encrypted;
         if encrypted.start == encrypted.end {
             (encrypted.start, encrypted.end) = (0, self.below.receive(&mut encrypted.buffer)?);

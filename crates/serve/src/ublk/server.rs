@@ -8,13 +8,14 @@ use std::cell::RefCell;
 use std::fmt;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use libublk::ctrl::{UblkCtrl, UblkCtrlBuilder};
 use libublk::io::{BufDescList, UblkDev, UblkQueue};
 use libublk::{BufDesc, UblkFlags, UblkIORes, sys};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::device::{self, Waiting};
 use super::{
@@ -132,7 +133,7 @@ impl UblkServer {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.owner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owner.lock()
     }
 }
 

@@ -5,9 +5,10 @@
 //! more than the queue has entries.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno;
 use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Error as QueueError, Queue, QueueOwnedT, QueueT};
@@ -87,7 +88,7 @@ impl From<QueueError> for Broken {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Ring {
@@ -315,10 +316,7 @@ impl Ring {
     pub(crate) fn wait_for_workers(&self) {
         let mut handed_over = lock(&self.handed_over);
         while *handed_over > 0 {
-            handed_over = self
-                .all_back
-                .wait(handed_over)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.all_back.wait(&mut handed_over);
         }
     }
 

@@ -8,10 +8,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::block_device::BlockDevice;
 use crate::log_rate_limit::LogRateLimit;
@@ -247,7 +249,7 @@ impl VhostUserOptions {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Client> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+        self.client.lock()
     }
 
     /// A client not admitted while the lock was held will not be.
@@ -272,10 +274,7 @@ impl Shared {
             if left.is_zero() {
                 return false;
             }
-            (client, _) = self
-                .changed
-                .wait_timeout(client, left)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_for(&mut client, left);
         }
         true
     }
@@ -293,10 +292,10 @@ impl Shared {
 
     /// After accept failed: the cause may pass; wait rather than spin.
     fn rest(&self) {
-        let client = self.lock();
+        let mut client = self.lock();
         if !self.is_stopping() {
             count(&self.executor.tallies.accept_errors, 1);
-            let _ = self.changed.wait_timeout(client, ACCEPT_RETRY_INTERVAL);
+            self.changed.wait_for(&mut client, ACCEPT_RETRY_INTERVAL);
         }
     }
 
