@@ -207,7 +207,7 @@ mod tests {
 
     /// Every row of the page's table, with blocks in the pool and without.
     #[test]
-    fn pools_and_backings_are_judged_as_the_page_says() {
+    fn pools_and_backings_are_classified_as_the_page_says() {
         use MarkState::{Open, Whole};
         let rows = [
             // Pool, mark, accepted with blocks in the pool, and without.
@@ -236,10 +236,10 @@ mod tests {
             (side(0, Stage::None), FoundMark::Damaged, None, None),
         ];
         for (pool, found, with, without) in rows {
-            let judged = |holds: bool| classify(&pool, &found, false, || !holds);
-            assert_eq!(judged(true).ok(), with, "{pool:?} {found:?}");
-            assert_eq!(judged(false).ok(), without, "{pool:?} {found:?}");
-            let refused = judged(true).err();
+            let classified = |holds: bool| classify(&pool, &found, false, || !holds);
+            assert_eq!(classified(true).ok(), with, "{pool:?} {found:?}");
+            assert_eq!(classified(false).ok(), without, "{pool:?} {found:?}");
+            let refused = classified(true).err();
             assert!(refused.is_none_or(|why| why.todo.contains("--accept-stale")));
         }
     }

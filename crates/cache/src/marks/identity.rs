@@ -12,8 +12,8 @@ const CUT_SHORT: &str = "restore its size, or bring the file back that was in us
 /// Whether `found` is the file or device that a pool knows as `known`. A larger one is, which has grown.
 ///
 /// # Errors
-/// It is another file, as a copy or one that was made anew is; [`judge_size`] has the rest.
-pub fn judge_file(known: &BackingIdentity, found: &BackingIdentity) -> Result<(), StaleRefusal> {
+/// It is another file, as a copy or one that was made anew is; [`classify_size`] has the rest.
+pub fn classify_file(known: &BackingIdentity, found: &BackingIdentity) -> Result<(), StaleRefusal> {
     if known.inode == found.inode {
         return Ok(());
     }
@@ -31,7 +31,7 @@ pub fn judge_file(known: &BackingIdentity, found: &BackingIdentity) -> Result<()
 ///
 /// # Errors
 /// It is smaller; no option accepts that.
-pub fn judge_size(known: &BackingIdentity, found: &BackingIdentity) -> Result<(), StaleRefusal> {
+pub fn classify_size(known: &BackingIdentity, found: &BackingIdentity) -> Result<(), StaleRefusal> {
     if known.size_bytes <= found.size_bytes {
         return Ok(());
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use forebay_pmem::MediaKind;
 
 pub use classify::{PoolSide, Stage, StaleRefusal, classify, next_generation};
-pub use identity::{judge_file, judge_size};
+pub use identity::{classify_file, classify_size};
 pub use text::utc;
 
 use crate::error::Result;

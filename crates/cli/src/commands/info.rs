@@ -7,8 +7,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use forebay::marks::{
-    FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, classify, judge_file, judge_size,
-    utc,
+    FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, classify, classify_file,
+    classify_size, utc,
 };
 use forebay::{BackingIdentity, MarkFiles, MarkPlace, Pool};
 use forebay_command::{Failure, Trust, json_path, output};
@@ -116,7 +116,7 @@ fn state_of(identity: &BackingIdentity, found: &FoundMark, options: &InfoOptions
         Err(_) if !is_named && !is_open => return State::Whole,
         Err(error) => return State::Stale(format!("its pool cannot be looked at: {error}")),
     };
-    match judge_sides(&sides, identity, found) {
+    match classify_sides(&sides, identity, found) {
         Err(refusal) => State::Stale(refusal.found),
         Ok(()) if is_open => State::Open,
         Ok(()) => State::Whole,
@@ -124,7 +124,7 @@ fn state_of(identity: &BackingIdentity, found: &FoundMark, options: &InfoOptions
 }
 
 /// What an attach to the pool would say. It finds the volume by its name, which of a directory has a prefix.
-fn judge_sides(
+fn classify_sides(
     sides: &[(BackingIdentity, PoolSide)],
     identity: &BackingIdentity,
     found: &FoundMark,
@@ -133,8 +133,8 @@ fn judge_sides(
     of_directory.push(&identity.path);
     let is_disk = |(known, _): &&(BackingIdentity, PoolSide)| known.path == identity.path;
     if let Some((known, _)) = sides.iter().find(is_disk) {
-        judge_size(known, identity)?;
-        judge_file(known, identity)?;
+        classify_size(known, identity)?;
+        classify_file(known, identity)?;
     }
     let known = sides
         .iter()

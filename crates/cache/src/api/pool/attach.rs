@@ -9,7 +9,7 @@ use crate::api::volume::Volume;
 use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, BackingIdentity};
 use crate::error::{Error, Result};
-use crate::marks::{judge_file, judge_size};
+use crate::marks::{classify_file, classify_size};
 use crate::media::entry::BLOCK_BITS;
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
@@ -94,10 +94,10 @@ impl Pool {
         accept_stale: bool,
     ) -> Result<Volume> {
         let stale = |refusal| stale_error(&identity.path, refusal);
-        judge_size(&known.identity, &identity).map_err(stale)?;
-        let is_same_file = match judge_file(&known.identity, &identity) {
+        classify_size(&known.identity, &identity).map_err(stale)?;
+        let is_same_file = match classify_file(&known.identity, &identity) {
             Err(refusal) if !accept_stale => return Err(stale(refusal)),
-            judged => judged.is_ok(),
+            found => found.is_ok(),
         };
         let state = self.pipeline.volume(known.id).ok_or_else(|| {
             Error::Volume(format!("{}: it is being detached", identity.path.display()))
