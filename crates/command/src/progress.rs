@@ -1,11 +1,13 @@
 //! Asking the daemon that serves a pool, with progress on the terminal and Ctrl-C to call it off.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay::DrainProgress;
 use forebay_serve::{Client, Request};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use signal_hook::consts::SIGINT;
 
@@ -35,14 +37,25 @@ pub fn called_off_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(is_called_off)
 }
 
-/// How far a drain is, as the daemon and the bar tell it.
+/// How far a drain is, as the daemon tells it and the bar shows it.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct DrainReport {
+    stage: Cow<'static, str>,
+    dirty_blocks: u64,
+    written_blocks: u64,
+    bytes_left: u64,
+    bytes_per_s: u64,
+}
+
+/// How far a drain is, for a client.
 pub fn drain_report(drain: &DrainProgress) -> Value {
-    let report = json!({
-        "stage": "draining",
-        "dirty_blocks": drain.dirty_blocks,
-        "written_blocks": drain.written_blocks,
-        "bytes_left": drain.dirty_blocks * u64::from(drain.block_bytes),
-        "bytes_per_s": drain.bytes_per_second(),
+    let report = json!(DrainReport {
+        stage: "draining".into(),
+        dirty_blocks: drain.dirty_blocks,
+        written_blocks: drain.written_blocks,
+        bytes_left: drain.dirty_blocks * u64::from(drain.block_bytes),
+        bytes_per_s: drain.bytes_per_second(),
     });
     json_path::with(report, "backing", drain.path.as_ref())
 }
@@ -57,8 +70,8 @@ pub struct DrainBar {
 impl DrainBar {
     /// Shows what [`drain_report`] says.
     pub fn show(&mut self, progress: &Value) {
-        let number = |name: &str| progress[name].as_u64().unwrap_or(0);
-        let left_bytes = number("bytes_left");
+        let report = DrainReport::deserialize(progress).unwrap_or_default();
+        let left_bytes = report.bytes_left;
         self.most_bytes = self.most_bytes.max(left_bytes);
         let bar = self.bar.get_or_insert_with(|| {
             let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
@@ -66,8 +79,8 @@ impl DrainBar {
         });
         bar.set_length(self.most_bytes);
         bar.set_position(self.most_bytes - left_bytes);
-        bar.set_prefix(progress["stage"].as_str().unwrap_or_default().to_owned());
-        bar.set_message(drain_message(left_bytes, number("bytes_per_s")));
+        bar.set_prefix(report.stage);
+        bar.set_message(drain_message(left_bytes, report.bytes_per_s));
     }
 
     /// Takes the bar away.
