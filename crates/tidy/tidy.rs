@@ -421,6 +421,24 @@ fn links_in_the_documentation_lead_somewhere() {
     assert_none("broken links", &offenders);
 }
 
+#[test]
+fn pages_that_the_sources_name_exist() {
+    let mut offenders = Vec::new();
+    for path in files(|path| has_extension(path, &["rs", "sh", "toml", "service", "h", "c"])) {
+        for part in read(&path).split("docs/").skip(1) {
+            let page: String = part
+                .chars()
+                .take_while(|letter| letter.is_ascii_lowercase() || "-/.".contains(*letter))
+                .collect();
+            let page = page.trim_end_matches('.');
+            if page.ends_with(".md") && !root().join("docs").join(page).exists() {
+                offenders.push(format!("{}: docs/{page}", shown(&path)));
+            }
+        }
+    }
+    assert_none("no such page", &offenders);
+}
+
 /// The one function that syncs a backing for the cache tells every round of write-back that its sync
 /// failed; a sync beside it would keep the failure to itself.
 #[test]

@@ -1,6 +1,6 @@
 //! The engine: commits, checkpoints, fills and evictions, and what it takes to read a cached block.
 //!
-//! It changes the medium by the protocol of `docs/commit-and-recovery.md` and knows of no backing: what has
+//! It changes the medium by the protocol of `docs/inside/protocol.md` and knows of no backing: what has
 //! to come from one, or go to one, the layers above bring and fetch. A failed fence poisons it: nothing can
 //! be promised any more, so every later change is refused. It never waits for room; it says what is missing.
 
