@@ -42,6 +42,12 @@ pub(crate) struct Step {
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) stripes: Vec<u32>,
+    pub(crate) plan: Plan,
+}
+
+/// What a commit decided, and the record that says so.
+#[derive(Default)]
+pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     pub(crate) elements: Vec<Element>,
     pub(crate) payload: Vec<u8>,
@@ -50,14 +56,10 @@ pub(crate) struct Scratch {
 
 impl Engine {
     /// Decides each key's new entry. On `Some` nothing was taken and nothing is to be done.
-    pub(crate) fn plan(
-        &self,
-        changes: &[Change],
-        scratch: &mut Scratch,
-    ) -> Result<Option<Outcome>> {
-        scratch.steps.clear();
-        scratch.elements.clear();
-        scratch.payload.clear();
+    pub(crate) fn plan(&self, changes: &[Change], plan: &mut Plan) -> Result<Option<Outcome>> {
+        plan.steps.clear();
+        plan.elements.clear();
+        plan.payload.clear();
         let mut verdict = Ok(None);
         for (number, change) in changes.iter().enumerate() {
             let stale = change.based_on.is_some_and(|version| {
@@ -67,7 +69,7 @@ impl Engine {
                 verdict = Ok(Some(Outcome::Stale));
                 break;
             }
-            match self.plan_one(number, change, scratch) {
+            match self.plan_one(number, change, plan) {
                 Ok(None) => {}
                 other => {
                     verdict = other;
@@ -76,19 +78,14 @@ impl Engine {
             }
         }
         if !matches!(verdict, Ok(None)) {
-            for step in scratch.steps.drain(..).filter(|step| step.effect.fresh) {
+            for step in plan.steps.drain(..).filter(|step| step.effect.fresh) {
                 self.table.index().push_free(step.effect.index);
             }
         }
         verdict
     }
 
-    fn plan_one(
-        &self,
-        number: usize,
-        change: &Change,
-        scratch: &mut Scratch,
-    ) -> Result<Option<Outcome>> {
+    fn plan_one(&self, number: usize, change: &Change, plan: &mut Plan) -> Result<Option<Outcome>> {
         let current = self.table.find(change.bucket, change.key);
         if current.is_some_and(|(_, entry)| !self.table.is_sound(entry)) {
             return Err(self.corrupt(change.key));
@@ -161,7 +158,7 @@ impl Engine {
         let slot_ref = old.and_then(SlotRef::of);
         // A key that shares the slot it has already was counted for it twice.
         let is_shared = matches!(change.action, Action::Share { .. });
-        scratch.steps.push(Step {
+        plan.steps.push(Step {
             effect: Effect {
                 entry,
                 index,
@@ -202,7 +199,7 @@ impl Engine {
 }
 
 #[inline]
-pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: &mut Scratch) {
+pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, plan: &mut Plan) {
     if mutated(Mutant::ZeroWithoutRecord) && matches!(action, Action::Zero) {
         return;
     }
@@ -213,15 +210,15 @@ pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: 
                     offset: u16::try_from(*offset).expect("blocks have at most 64 KiB"),
                     len: u16::try_from(bytes.len()).expect("a delta is part of a block"),
                 };
-                scratch.elements.push(Element { entry, index, kind });
-                scratch.payload.extend_from_slice(bytes);
+                plan.elements.push(Element { entry, index, kind });
+                plan.payload.extend_from_slice(bytes);
             }
         }
         Action::Append { at, bytes } => {
             let kind = ElementKind::Append {
                 valid_bytes: (at + bytes.len()) as u32,
             };
-            scratch.elements.push(Element { entry, index, kind });
+            plan.elements.push(Element { entry, index, kind });
         }
         Action::Fresh {
             valid_bytes: Some(valid_bytes),
@@ -230,9 +227,9 @@ pub(crate) fn push_elements(action: &Action, entry: Entry, index: u32, scratch: 
             let kind = ElementKind::Append {
                 valid_bytes: *valid_bytes as u32,
             };
-            scratch.elements.push(Element { entry, index, kind });
+            plan.elements.push(Element { entry, index, kind });
         }
-        _ => scratch.elements.push(Element {
+        _ => plan.elements.push(Element {
             entry,
             index,
             kind: ElementKind::Whole,

@@ -92,7 +92,7 @@ fn commit_findings(
         undo(pipeline, &mut changes, slot_cache);
         return outcome.map(|_| false);
     }
-    for step in &scratch.steps {
+    for step in &scratch.plan.steps {
         if matches!(changes[step.change].action, Action::Delta { .. }) {
             // A slot that was changed in place is not shared.
             continue;

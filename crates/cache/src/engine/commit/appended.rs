@@ -1,11 +1,13 @@
-//! The commit of an append, with at most one word of another block changed: the steps of `commit` with
-//! all that is decided in registers. It is how a file grows: bytes at its end, and its size elsewhere.
+//! The commit of an append, with at most one word of another block changed, all that is decided in
+//! registers. It is how a file grows: bytes at its end, and its size elsewhere.
 //!
 //! Bytes that reach the end of the block make it a whole one in place. Its last bytes are the partial
 //! trailer until then, which still counts if the commit does not come about: they ride in the record as
 //! a delta that follows the append, and are stored after the fence.
 
+use super::shape::Shape;
 use crate::engine::Engine;
+use crate::engine::change::Outcome;
 use crate::error::Slim;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{ElementKind, SmallRecord};
@@ -51,6 +53,14 @@ struct Growth<'a> {
     last: Option<[u8; PARTIAL_TRAILER_BYTES]>,
 }
 
+/// An append, perhaps with a word elsewhere, and what is decided about them.
+struct Appended<'a> {
+    append: &'a Append<'a>,
+    patch: Option<&'a WordPatch>,
+    growth: Option<Growth<'a>>,
+    word: Option<Step>,
+}
+
 impl Engine {
     /// Commits both, or neither. False if it is not this simple: the block is not a cached partial one
     /// that ends at `at`, has no room, or the other one cannot be changed in place. Nothing has happened
@@ -61,98 +71,14 @@ impl Engine {
         patch: Option<&WordPatch>,
     ) -> Slim<bool> {
         self.writable()?;
-        let lane = self.hold_lane(SmallRecord::BYTES_MAX)?;
-        let first = append.bucket.stripe;
-        let second = patch.map(|patch| patch.bucket.stripe);
-        let (first, second) = match second {
-            Some(second) if second < first => (second, Some(first)),
-            Some(second) if second > first => (first, Some(second)),
-            _ => (first, None),
+        let shape = Appended {
+            append,
+            patch,
+            growth: None,
+            word: None,
         };
-        self.table.index().lock(first);
-        if let Some(second) = second {
-            self.table.index().lock(second);
-        }
-        let done = self.commit_append_locked(append, patch, &lane, (first, second));
-        if !matches!(done, Ok(true)) {
-            self.table.index().unlock(first);
-            if let Some(second) = second {
-                self.table.index().unlock(second);
-            }
-        }
-        done
-    }
-
-    /// Steps 4 to 8 with the locks held. Only on `Ok(true)` they are released.
-    #[inline]
-    fn commit_append_locked(
-        &self,
-        append: &Append<'_>,
-        patch: Option<&WordPatch>,
-        lane: &HeldLane<'_>,
-        stripes: (u32, Option<u32>),
-    ) -> Slim<bool> {
-        self.still_writable()?;
-        let Some(growth) = self.plan_growth(append)? else {
-            return Ok(false);
-        };
-        let patched = patch.map(|patch| (patch, self.plan_word(patch)));
-        if matches!(patched, Some((_, None))) {
-            return Ok(false);
-        }
-        let patched = patched.and_then(|(patch, step)| Some((patch, step?)));
-        let sequence = self.log.draw(lane);
-        let header = self.log.header(lane, sequence);
-        // Step 5.
-        self.stage_growth(&growth);
-        let mut record = SmallRecord::new();
-        let Step { index, entry, .. } = growth.step;
-        let valid_bytes = (growth.at + growth.body.len()) as u32;
-        record.element(growth.partial, index, ElementKind::Append { valid_bytes });
-        let word = |offset: usize| ElementKind::Delta {
-            offset: offset as u16,
-            len: 8,
-        };
-        if growth.last.is_some() {
-            record.element(entry, index, word(self.media().trailer_offset()));
-        }
-        if let Some((patch, step)) = &patched {
-            record.element(step.entry, step.index, word(patch.offset));
-        }
-        growth.last.into_iter().for_each(|last| record.redo(last));
-        if let Some((patch, _)) = &patched {
-            record.redo(patch.bytes);
-        }
-        let bytes = record.stream(
-            self.media().main(),
-            self.log.record_offset(self.media(), lane),
-            &header,
-        );
-        // Step 6: as in `commit_locked`.
-        if mutated(Mutant::DeltaBeforeFence) {
-            self.apply_growth(&growth, patched.as_ref());
-        }
-        if !mutated(Mutant::AppendPublishedBeforeFence) {
-            self.persist(lane, bytes)?;
-        }
-        // Steps 7 and 8: as in `publish`.
-        self.table.index().begin_change(stripes.0);
-        if let Some(second) = stripes.1 {
-            self.table.index().begin_change(second);
-        }
-        self.publish_block(append.bucket, index, entry, false);
-        if let Some((patch, step)) = &patched {
-            self.publish_block(patch.bucket, step.index, step.entry, false);
-        }
-        if !mutated(Mutant::DeltaBeforeFence) {
-            self.apply_growth(&growth, patched.as_ref());
-        }
-        lane.publish(bytes);
-        self.table.index().end_change_and_unlock(stripes.0);
-        if let Some(second) = stripes.1 {
-            self.table.index().end_change_and_unlock(second);
-        }
-        Ok(true)
+        let outcome = self.commit_batch(shape)?;
+        Ok(outcome != Outcome::Stale)
     }
 
     /// The block's new entry, if the bytes may be appended in place.
@@ -231,7 +157,7 @@ impl Engine {
     /// In place, after the fence of their redo bytes (I8): the last bytes, or the valid length, and the
     /// other word. The record tells the next checkpoint which lines these are.
     #[inline]
-    fn apply_growth(&self, growth: &Growth<'_>, patched: Option<&(&WordPatch, Step)>) {
+    fn apply_growth(&self, growth: &Growth<'_>, patched: Option<(&WordPatch, &Step)>) {
         let slot = growth.step.slot;
         let trailer = self.media().trailer_offset();
         match &growth.last {
@@ -258,5 +184,101 @@ impl Engine {
             self.media()
                 .store_slot(step.slot, patch.offset, &patch.bytes);
         }
+    }
+}
+
+impl<'a> Appended<'a> {
+    #[inline(always)]
+    fn growth(&self) -> &Growth<'a> {
+        self.growth.as_ref().expect("it was planned")
+    }
+    #[inline(always)]
+    fn patched(&self) -> Option<(&'a WordPatch, &Step)> {
+        Some((self.patch?, self.word.as_ref()?))
+    }
+}
+
+impl Shape for Appended<'_> {
+    type Stripes = (u32, Option<u32>);
+
+    #[inline(always)]
+    fn record_bytes(&self) -> u64 {
+        SmallRecord::BYTES_MAX
+    }
+
+    #[inline(always)]
+    fn stripes(&mut self) -> (u32, Option<u32>) {
+        let first = self.append.bucket.stripe;
+        match self.patch.map(|patch| patch.bucket.stripe) {
+            Some(second) if second < first => (second, Some(first)),
+            Some(second) if second > first => (first, Some(second)),
+            _ => (first, None),
+        }
+    }
+
+    #[inline(always)]
+    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+        self.growth = engine.plan_growth(self.append)?;
+        if self.growth.is_none() {
+            return Ok(Some(Outcome::Stale));
+        }
+        if let Some(patch) = self.patch {
+            self.word = engine.plan_word(patch);
+            if self.word.is_none() {
+                return Ok(Some(Outcome::Stale));
+            }
+        }
+        Ok(None)
+    }
+
+    #[inline(always)]
+    fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
+        let (log, media) = (&engine.log, engine.media());
+        let header = log.header(lane, sequence);
+        let growth = self.growth();
+        engine.stage_growth(growth);
+        let mut record = SmallRecord::new();
+        let Step { index, entry, .. } = growth.step;
+        let valid_bytes = (growth.at + growth.body.len()) as u32;
+        record.element(growth.partial, index, ElementKind::Append { valid_bytes });
+        let word = |offset: usize| ElementKind::Delta {
+            offset: offset as u16,
+            len: 8,
+        };
+        if growth.last.is_some() {
+            record.element(entry, index, word(media.trailer_offset()));
+        }
+        if let Some((patch, step)) = self.patched() {
+            record.element(step.entry, step.index, word(patch.offset));
+        }
+        growth.last.into_iter().for_each(|last| record.redo(last));
+        if let Some((patch, _)) = self.patched() {
+            record.redo(patch.bytes);
+        }
+        record.stream(media.main(), log.record_offset(media, lane), &header)
+    }
+
+    #[inline(always)]
+    fn appends(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn publish(&self, engine: &Engine) {
+        let Step { index, entry, .. } = self.growth().step;
+        engine.publish_block(self.append.bucket, index, entry, false);
+        if let Some((patch, step)) = self.patched() {
+            engine.publish_block(patch.bucket, step.index, step.entry, false);
+        }
+    }
+
+    #[inline(always)]
+    fn apply_in_place(&self, engine: &Engine) {
+        engine.apply_growth(self.growth(), self.patched());
+    }
+
+    #[inline(always)]
+    fn effects(&self) -> usize {
+        1
     }
 }

@@ -1,70 +1,162 @@
 //! The commit: one record, one fence, then publish.
 //!
 //! Here is the only way in which a mapping with a record changes: writes, deltas, appends, zeroes and
-//! evictions all pass `commit`, or `commit_whole` and `commit_one` where they are whole blocks. The
-//! steps carry the numbers of `docs/inside/protocol.md`.
+//! evictions are batches of one of four shapes (`shape`), and each batch goes through the same states, of
+//! which every one is made from the one before and from nothing else. The steps carry the numbers of
+//! `docs/inside/protocol.md`; step 1, private slots, is the caller's.
 
 mod appended;
+mod changes;
 mod one;
+mod shape;
 mod whole;
 
 use crate::engine::Engine;
-use crate::engine::change::{Action, Change, Outcome, record_bound};
-use crate::engine::plan::{Effect, Scratch, push_elements};
+use crate::engine::change::Outcome;
+use crate::engine::plan::Effect;
 use crate::error::{Error, Result, Slim};
-use crate::log::lanes::{HeldLane, thread_hint};
-use crate::log::record::{self};
-use crate::media::encode_partial_len;
+use crate::log::lanes::HeldLane;
 use crate::media::entry::Entry;
-use crate::media::layout::LINE_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::Bucket;
-use crate::table::slots::SlotCache;
 use crate::table::states::Dirtied;
+use shape::{Locks, Shape};
 
 pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
+/// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
+/// the locks first.
+struct Batch<'e, S: Shape> {
+    engine: &'e Engine,
+    locks: Locks<'e, S::Stripes>,
+    lane: HeldLane<'e>,
+    shape: S,
+}
+
+/// Steps 2 and 3 are done: the lane is held and the keys are locked.
+struct Locked<'e, S: Shape>(Batch<'e, S>);
+/// Each key's new entry is chosen.
+struct Planned<'e, S: Shape>(Batch<'e, S>);
+/// Steps 4 and 5 are done: the sequence is drawn, and everything is streamed, the record of so many bytes
+/// last. A crash from here on leaves the batch whole or absent.
+struct Sequenced<'e, S: Shape>(Batch<'e, S>, u64);
+/// Step 6 is done: no crash takes the batch any more.
+struct Durable<'e, S: Shape>(Batch<'e, S>, u64);
+
 impl Engine {
-    /// Commits changes that bring no new blocks.
-    pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Slim<Outcome> {
-        let slot_cache = self.table.slots().slot_cache(thread_hint());
-        self.commit(changes, &[], &slot_cache, &mut Scratch::default())
+    /// Steps 2 to 8. On anything but `Done` nothing has happened, unless the fence itself failed: then it is
+    /// unknown whether the batch is durable, and the pool is poisoned.
+    #[inline(always)]
+    fn commit_batch<S: Shape>(&self, shape: S) -> Slim<Outcome> {
+        match self.lock_batch(shape)?.plan()? {
+            Err(refused) => Ok(refused),
+            Ok(planned) => {
+                let durable = planned.stream().persist()?;
+                Ok(durable.publish())
+            }
+        }
     }
 
-    /// Commits all changes or none. On `Done` they are durable and published; slots named by
-    /// `Block` and `Fresh` actions belong to the pool then, otherwise still to the caller. Slots
-    /// without a mapping go into `slot_cache`, which is held throughout: nothing that could make the
-    /// non-temporal stores wait happens between them and their fence.
-    pub(crate) fn commit(
-        &self,
-        changes: &[Change],
-        data: &[u8],
-        slot_cache: &SlotCache<'_>,
-        scratch: &mut Scratch,
-    ) -> Slim<Outcome> {
-        self.writable()?;
-        if changes.is_empty() {
-            return Ok(Outcome::Done(0));
+    /// Steps 2 and 3. No lock is held while a checkpoint makes room.
+    #[inline(always)]
+    fn lock_batch<S: Shape>(&self, mut shape: S) -> Slim<Locked<'_, S>> {
+        let lane = self.hold_lane(shape.record_bytes())?;
+        let locks = Locks::lock(self.table.index(), shape.stripes());
+        Ok(Locked(Batch {
+            engine: self,
+            locks,
+            lane,
+            shape,
+        }))
+    }
+}
+
+impl<'e, S: Shape> Locked<'e, S> {
+    #[inline(always)]
+    fn plan(mut self) -> Slim<std::result::Result<Planned<'e, S>, Outcome>> {
+        self.0.engine.still_writable()?;
+        let refused = self.0.shape.plan(self.0.engine)?;
+        Ok(refused.map_or(Ok(Planned(self.0)), Err))
+    }
+}
+
+impl<'e, S: Shape> Planned<'e, S> {
+    /// Step 4 comes under all locks and with all entries chosen: in the log, sequences of one key, and of
+    /// one position of the table, rise in the order in which they happen. And before the first
+    /// non-temporal store of step 5, which the locked operations in it would wait for.
+    #[inline(always)]
+    fn stream(mut self) -> Sequenced<'e, S> {
+        let Batch {
+            engine,
+            lane,
+            shape,
+            ..
+        } = &mut self.0;
+        let sequence = engine.log.draw(lane);
+        let record_bytes = shape.stream(engine, lane, sequence);
+        if mutated(Mutant::DeltaBeforeFence) {
+            shape.apply_in_place(engine);
         }
-        let lane = self.hold_lane(record_bound(changes))?;
-        scratch.stripes.clear();
-        let stripes = changes.iter().map(|change| change.bucket.stripe);
-        scratch.stripes.extend(stripes);
-        self.table.lock_stripes(&mut scratch.stripes);
-        let outcome = self.commit_locked(changes, data, &lane, scratch, slot_cache);
-        let Ok(Outcome::Done(_)) = outcome else {
-            self.table.unlock_stripes(&scratch.stripes);
-            return outcome;
-        };
-        // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
+        Sequenced(self.0, record_bytes)
+    }
+}
+
+impl<'e, S: Shape> Sequenced<'e, S> {
+    /// Step 6: **the fence**. It orders what was streamed, the record with it, before the publication, the
+    /// reuse of the old slots, and the acknowledgement. If it fails nothing is published; the pool is
+    /// poisoned, so no commit can build on what may be lost, and the lane's `in_flight` mark stays: no
+    /// watermark and no checkpoint passes the sequence.
+    #[inline(always)]
+    fn persist(self) -> Slim<Durable<'e, S>> {
+        let Batch {
+            engine,
+            lane,
+            shape,
+            ..
+        } = &self.0;
+        if !(mutated(Mutant::AppendPublishedBeforeFence) && shape.appends()) {
+            if mutated(Mutant::SlotFreedBeforeFence) {
+                shape.release_freed(engine);
+            }
+            engine.persist(lane, self.1)?;
+        }
+        Ok(Durable(self.0, self.1))
+    }
+}
+
+impl<S: Shape> Durable<'_, S> {
+    /// Steps 7 and 8: entries, bytes in place; then the locks are released, and the slots that the keys
+    /// left: their last mapping's removal is fenced (I2), readers were told.
+    #[inline(always)]
+    fn publish(self) -> Outcome {
+        let Durable(batch, record_bytes) = self;
+        let Batch {
+            engine,
+            locks,
+            lane,
+            shape,
+        } = batch;
+        locks.begin_change();
+        shape.publish(engine);
+        if !mutated(Mutant::DeltaBeforeFence) {
+            shape.apply_in_place(engine);
+        }
+        // From here a checkpoint may pass the sequence (I4): it reads the record to know what to
+        // flush. Nothing above is a locked operation: it would wait for the fence, whereas so the
+        // thread's next steps overlap with it.
+        lane.publish(record_bytes);
+        locks.end_change_and_unlock();
+        shape.note(engine);
         if !mutated(Mutant::SlotFreedBeforeFence) {
-            self.release_freed(scratch, slot_cache);
+            shape.release_freed(engine);
         }
-        outcome
+        Outcome::Done(shape.effects())
     }
+}
 
-    /// Step 2. No lock is held while a checkpoint makes room.
+impl Engine {
+    /// A lane with room for a record of so many bytes.
     #[inline]
     fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
         let lane = match self.log.lanes().try_hold(bytes) {
@@ -103,123 +195,7 @@ impl Engine {
         self.writable()
     }
 
-    /// Steps 4 to 8 with the locks held. Only on `Done` with an effect they are released.
-    fn commit_locked(
-        &self,
-        changes: &[Change],
-        data: &[u8],
-        lane: &HeldLane<'_>,
-        scratch: &mut Scratch,
-        slot_cache: &SlotCache<'_>,
-    ) -> Slim<Outcome> {
-        self.still_writable()?;
-        if let Some(outcome) = self.plan(changes, scratch)? {
-            return Ok(outcome);
-        }
-        if scratch.steps.is_empty() {
-            self.table.unlock_stripes(&scratch.stripes);
-            return Ok(Outcome::Done(0));
-        }
-        let sequence = self.log.draw(lane);
-        // Step 5.
-        self.stream_fresh(changes, data, scratch);
-        self.stage_appends(changes, scratch);
-        if mutated(Mutant::DeltaBeforeFence) {
-            self.apply_in_place(changes, scratch);
-        }
-        self.stream_record(lane, sequence, scratch);
-        // Step 6. A crash before the fence leaves the transaction whole or absent. If it fails
-        // nothing is published; the pool is poisoned, so no commit can build on what may be lost, and
-        // the lane's `in_flight` mark stays: no watermark and no checkpoint passes the sequence.
-        let is_append = |change: &Change| matches!(change.action, Action::Append { .. });
-        if !(mutated(Mutant::AppendPublishedBeforeFence) && changes.iter().any(is_append)) {
-            if mutated(Mutant::SlotFreedBeforeFence) {
-                self.release_freed(scratch, slot_cache);
-            }
-            self.persist(lane, scratch.record.len() as u64)?;
-        }
-        // Steps 7 and 8.
-        self.publish(changes, lane, scratch);
-        Ok(Outcome::Done(scratch.steps.len()))
-    }
-
-    /// Part of step 5: fresh blocks go into their private slots; with their CRCs known the entries,
-    /// and so the record's elements, are complete.
-    fn stream_fresh(&self, changes: &[Change], data: &[u8], scratch: &mut Scratch) {
-        for number in 0..scratch.steps.len() {
-            let step = &mut scratch.steps[number];
-            let change = &changes[step.change];
-            if let Action::Fresh {
-                slot,
-                at,
-                valid_bytes,
-            } = change.action
-            {
-                let block = &data[at..at + self.block_bytes()];
-                let crc = match valid_bytes {
-                    None => self.media().stream_slot(slot, block),
-                    Some(valid) => self.stream_partial(slot, block, valid),
-                };
-                let entry = Entry::data(change.key, slot, crc);
-                step.effect.entry = valid_bytes.map_or(entry, |_| entry.as_partial());
-            }
-            if let Action::Packed {
-                slot, at, packing, ..
-            } = change.action
-            {
-                let block = &data[at..at + self.block_bytes()];
-                self.media().stream_packed(slot, block, packing);
-            }
-            let (entry, index) = (step.effect.entry, step.effect.index);
-            push_elements(&change.action, entry, index, scratch);
-        }
-    }
-
-    /// Streams the lines of a block that count: those with valid bytes, and the trailer's. Returns the
-    /// check of the valid bytes.
-    fn stream_partial(&self, slot: u32, block: &[u8], valid: usize) -> u32 {
-        let line = LINE_BYTES as usize;
-        let trailer = self.media().trailer_offset() / line * line;
-        let end = valid.next_multiple_of(line).min(trailer);
-        self.media().stream_slot_lines(slot, 0, &block[..end]);
-        self.media()
-            .stream_slot_lines(slot, trailer, &block[trailer..]);
-        self.media().crc(&block[..valid])
-    }
-
-    /// Part of step 5: appended bytes go straight behind the valid ones, where no reader looks (I1).
-    fn stage_appends(&self, changes: &[Change], scratch: &Scratch) {
-        for step in &scratch.steps {
-            if let Action::Append { at, bytes } = &changes[step.change].action {
-                let slot = step.effect.entry.slot().expect("partial blocks have slots");
-                let line = LINE_BYTES as usize;
-                let start = at / line * line;
-                let end = (at + bytes.len()).next_multiple_of(line);
-                assert!(
-                    at + bytes.len() <= self.media().trailer_offset(),
-                    "the trailer stays free"
-                );
-                let mut lines = vec![0; end - start];
-                self.media().read_slot(slot, start, &mut lines);
-                lines[at - start..at - start + bytes.len()].copy_from_slice(bytes);
-                self.media().stream_slot_lines(slot, start, &lines);
-            }
-        }
-    }
-
-    fn stream_record(&self, lane: &HeldLane<'_>, sequence: u64, scratch: &mut Scratch) {
-        let header = self.log.header(lane, sequence);
-        record::encode(
-            &header,
-            &scratch.elements,
-            &scratch.payload,
-            &mut scratch.record,
-        );
-        let offset = self.log.record_offset(self.media(), lane);
-        self.media().main().stream(offset, &scratch.record);
-    }
-
-    /// Step 6. After it the transaction survives every crash. The record has so many bytes.
+    /// After it the record, of so many bytes, and all that was streamed before it survive every crash.
     #[inline]
     fn persist(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.log.is_strict() {
@@ -237,26 +213,6 @@ impl Engine {
             self.fence()?;
         }
         Ok(())
-    }
-
-    /// Steps 7 and 8: entries, index, in-place bytes; then the locks are released.
-    fn publish(&self, changes: &[Change], lane: &HeldLane<'_>, scratch: &mut Scratch) {
-        for stripe in &scratch.stripes {
-            self.table.index().begin_change(*stripe);
-        }
-        for step in &scratch.steps {
-            self.publish_entry(changes[step.change].bucket, &step.effect);
-        }
-        if !mutated(Mutant::DeltaBeforeFence) {
-            self.apply_in_place(changes, scratch);
-        }
-        // From here a checkpoint may pass the sequence (I4): it reads the record to know what to
-        // flush. Nothing above is a locked operation: it would wait for the fence, whereas so the
-        // thread's next steps overlap with it.
-        lane.publish(scratch.record.len() as u64);
-        for stripe in &scratch.stripes {
-            self.table.index().end_change_and_unlock(*stripe);
-        }
     }
 
     #[inline]
@@ -286,41 +242,5 @@ impl Engine {
         self.table.unmap(bucket, index);
         self.replacement.on_remove(index);
         self.table.free_entry(index);
-    }
-
-    /// The keys leave their old slots.
-    fn release_freed(&self, scratch: &Scratch, slot_cache: &SlotCache<'_>) {
-        for slot_ref in scratch.steps.iter().filter_map(|step| step.effect.freed) {
-            self.table.release_slot(slot_ref, slot_cache);
-        }
-    }
-
-    /// Deltas go into their slots after the fence of their redo bytes (I8); partial blocks get their
-    /// valid length. The record tells the next checkpoint which lines these are.
-    fn apply_in_place(&self, changes: &[Change], scratch: &Scratch) {
-        for step in &scratch.steps {
-            let Some(slot) = step.effect.entry.slot() else {
-                continue;
-            };
-            match &changes[step.change].action {
-                Action::Delta { patches, .. } => {
-                    let references = &self.table.references();
-                    assert!(
-                        references.is_sole(slot) || mutated(Mutant::SharedSlotPatched),
-                        "a slot that is changed in place has one holder"
-                    );
-                    references.mark_patched(slot);
-                    for patch in patches {
-                        self.media().store_slot(slot, patch.offset, &patch.bytes);
-                    }
-                }
-                Action::Append { at, bytes } => {
-                    let trailer = encode_partial_len(at + bytes.len());
-                    self.media()
-                        .store_slot(slot, self.media().trailer_offset(), &trailer);
-                }
-                _ => {}
-            }
-        }
     }
 }

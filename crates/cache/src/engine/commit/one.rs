@@ -1,75 +1,104 @@
-//! The commit of one whole block: the steps of `commit_whole` with all that is decided in registers.
+//! The commit of one whole block, which nearly all commits are: all that is decided stays in registers.
+//!
+//! Time matters most between the first locked operation, which waits for the last commit's
+//! stores, and the first non-temporal store.
 
-use super::whole::Block;
+use super::shape::Shape;
+use super::whole::{Block, Chosen};
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::engine::plan::Effect;
 use crate::error::Slim;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
-use crate::mutants::{Mutant, mutated};
+use crate::media::entry::Entry;
 use crate::table::slots::SlotCache;
+
+/// A block, and what is decided about it.
+struct One<'a> {
+    slot_cache: &'a SlotCache<'a>,
+    block: &'a Block,
+    data: &'a [u8],
+    chosen: Chosen,
+    entry: Entry,
+}
 
 impl Engine {
     /// Commits a block; what [`Engine::commit`] says holds here.
     pub(crate) fn commit_one(
         &self,
-        block: &mut Block,
+        block: &Block,
         data: &[u8],
         slot_cache: &SlotCache<'_>,
     ) -> Slim<Outcome> {
-        let lane = self.hold_lane(padded(record_bytes(1, 0)))?;
-        self.table.index().lock(block.bucket.stripe);
-        let outcome = self.commit_one_locked(block, data, &lane, slot_cache);
-        if !matches!(outcome, Ok(Outcome::Done(_))) {
-            self.table.index().unlock(block.bucket.stripe);
-        }
-        outcome
+        let shape = One {
+            slot_cache,
+            block,
+            data,
+            chosen: Chosen {
+                index: 0,
+                fresh: false,
+                freed: None,
+            },
+            entry: Entry::FREE,
+        };
+        self.commit_batch(shape)
+    }
+}
+
+impl Shape for One<'_> {
+    type Stripes = u32;
+
+    #[inline(always)]
+    fn record_bytes(&self) -> u64 {
+        padded(record_bytes(1, 0))
     }
 
-    /// Steps 4 to 8 with the lock held. Only on `Done` it is released.
-    #[inline]
-    fn commit_one_locked(
-        &self,
-        block: &mut Block,
-        data: &[u8],
-        lane: &HeldLane<'_>,
-        slot_cache: &SlotCache<'_>,
-    ) -> Slim<Outcome> {
-        self.still_writable()?;
-        if !self.choose_entry(block)? {
-            return Ok(Outcome::NoEntry);
+    #[inline(always)]
+    fn stripes(&mut self) -> u32 {
+        self.block.bucket.stripe
+    }
+
+    #[inline(always)]
+    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+        let Some(chosen) = engine.choose_entry(self.block.key, self.block.bucket)? else {
+            return Ok(Some(Outcome::NoEntry));
+        };
+        self.chosen = chosen;
+        Ok(None)
+    }
+
+    #[inline(always)]
+    fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
+        let header = engine.log.header(lane, sequence);
+        let block = self.block;
+        self.entry = engine.stream_block(block.key, block.slot, block.source, self.data);
+        engine.content.prefetch(self.entry.crc());
+        let offset = engine.log.record_offset(engine.media(), lane);
+        let main = engine.media().main();
+        record::stream_one(main, offset, &header, self.entry, self.chosen.index);
+        self.record_bytes()
+    }
+
+    #[inline(always)]
+    fn publish(&self, engine: &Engine) {
+        let Chosen { index, fresh, .. } = self.chosen;
+        engine.publish_block(self.block.bucket, index, self.entry, fresh);
+    }
+
+    #[inline(always)]
+    fn note(&self, engine: &Engine) {
+        engine.note_block(self.entry.crc(), self.chosen.index, self.block.sketch);
+    }
+
+    #[inline(always)]
+    fn release_freed(&self, engine: &Engine) {
+        if let Some(slot_ref) = self.chosen.freed {
+            engine.table.release_slot(slot_ref, self.slot_cache);
         }
-        let Effect {
-            index,
-            fresh,
-            freed,
-            ..
-        } = block.effect;
-        let sequence = self.log.draw(lane);
-        let header = self.log.header(lane, sequence);
-        // Step 5.
-        let entry = self.stream_block(block, data);
-        self.content.prefetch(entry.crc());
-        let offset = self.log.record_offset(self.media(), lane);
-        record::stream_one(self.media().main(), offset, &header, entry, index);
-        // Step 6: as in `commit_locked`.
-        if let (true, Some(slot_ref)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            self.table.release_slot(slot_ref, slot_cache);
-        }
-        let bytes = padded(record_bytes(1, 0));
-        self.persist(lane, bytes)?;
-        // Steps 7 and 8: as in `publish`.
-        self.table.index().begin_change(block.bucket.stripe);
-        self.publish_block(block.bucket, index, entry, fresh);
-        lane.publish(bytes);
-        self.table
-            .index()
-            .end_change_and_unlock(block.bucket.stripe);
-        self.note_block(entry.crc(), index, block.sketch);
-        if let (false, Some(slot_ref)) = (mutated(Mutant::SlotFreedBeforeFence), freed) {
-            self.table.release_slot(slot_ref, slot_cache);
-        }
-        Ok(Outcome::Done(1))
+    }
+
+    #[inline(always)]
+    fn effects(&self) -> usize {
+        1
     }
 }

@@ -1,10 +1,6 @@
-//! The commit of whole blocks, which nearly all commits are: the steps of `commit`, with nothing
-//! gathered that is not needed.
-//!
-//! Time matters most between the first locked operation, which waits for the last commit's
-//! stores, and the first non-temporal store. After the block's stores, what is loaded must not be
-//! wider than the stores that made it: such a load waits until all of them have left the processor.
+//! The commit of several whole blocks: nothing is gathered that is not needed.
 
+use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
 use crate::engine::plan::Effect;
@@ -12,7 +8,6 @@ use crate::error::Slim;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
 use crate::media::entry::{Entry, Key};
-use crate::mutants::{Mutant, mutated};
 use crate::policy::candidates::Sketch;
 use crate::table::index::Bucket;
 use crate::table::slot_ref::SlotRef;
@@ -53,6 +48,22 @@ impl Block {
     }
 }
 
+/// The entry that a block goes to.
+pub(super) struct Chosen {
+    pub(super) index: u32,
+    pub(super) fresh: bool,
+    pub(super) freed: Option<SlotRef>,
+}
+
+/// Blocks of different keys.
+struct Whole<'a> {
+    slot_cache: &'a SlotCache<'a>,
+    blocks: &'a mut [Block],
+    data: &'a [u8],
+    /// Empty once the stripes were asked for.
+    stripes: Option<&'a mut Vec<u32>>,
+}
+
 impl Engine {
     /// Commits blocks of different keys, all or none; what [`Engine::commit`] says holds here.
     pub(crate) fn commit_whole(
@@ -62,115 +73,126 @@ impl Engine {
         slot_cache: &SlotCache<'_>,
         stripes: &mut Vec<u32>,
     ) -> Slim<Outcome> {
-        let bytes = padded(record_bytes(blocks.len(), 0));
-        let lane = self.hold_lane(bytes)?;
-        stripes.clear();
-        stripes.extend(blocks.iter().map(|block| block.bucket.stripe));
-        self.table.lock_stripes(stripes);
-        let outcome = self.commit_whole_locked(blocks, data, &lane, slot_cache);
-        let Ok(Outcome::Done(_)) = outcome else {
-            self.table.unlock_stripes(stripes);
-            return outcome;
+        let shape = Whole {
+            slot_cache,
+            blocks,
+            data,
+            stripes: Some(stripes),
         };
-        for stripe in &*stripes {
-            self.table.index().begin_change(*stripe);
-        }
-        for block in &*blocks {
-            self.publish_entry(block.bucket, &block.effect);
-        }
-        lane.publish(bytes);
-        for stripe in &*stripes {
-            self.table.index().end_change_and_unlock(*stripe);
-        }
-        for block in &*blocks {
-            let effect = &block.effect;
-            self.note_block(effect.entry.crc(), effect.index, block.sketch);
-        }
-        // Step 8, the slots: their last mapping's removal is fenced (I2), readers were told.
-        if !mutated(Mutant::SlotFreedBeforeFence) {
-            self.release_freed_of(blocks, slot_cache);
-        }
-        outcome
+        self.commit_batch(shape)
     }
 
-    /// Steps 4 to 6 with the locks held, which stay held.
-    #[inline]
-    fn commit_whole_locked(
-        &self,
-        blocks: &mut [Block],
-        data: &[u8],
-        lane: &HeldLane<'_>,
-        slot_cache: &SlotCache<'_>,
-    ) -> Slim<Outcome> {
-        self.still_writable()?;
-        for number in 0..blocks.len() {
-            let chosen = self.choose_entry(&mut blocks[number]);
-            if !matches!(chosen, Ok(true)) {
-                for block in blocks[..number].iter().filter(|block| block.effect.fresh) {
-                    self.table.index().push_free(block.effect.index);
-                }
-                return chosen.map(|_| Outcome::NoEntry);
-            }
-        }
-        let sequence = self.log.draw(lane);
-        // Step 5.
-        for block in &mut *blocks {
-            block.effect.entry = self.stream_block(block, data);
-            self.content.prefetch(block.effect.entry.crc());
-        }
-        let header = self.log.header(lane, sequence);
-        let offset = self.log.record_offset(self.media(), lane);
-        let elements = blocks.iter().map(|block| &block.effect);
-        let elements = elements.map(|effect| (effect.entry, effect.index));
-        record::stream_whole(self.media().main(), offset, &header, blocks.len(), elements);
-        // Step 6: as in `commit_locked`.
-        if mutated(Mutant::SlotFreedBeforeFence) {
-            self.release_freed_of(blocks, slot_cache);
-        }
-        self.persist(lane, padded(record_bytes(blocks.len(), 0)))?;
-        Ok(Outcome::Done(blocks.len()))
-    }
-
-    /// Part of step 5: a block goes into its slot, if it is not there yet; returns its entry.
-    #[inline]
-    pub(super) fn stream_block(&self, block: &Block, data: &[u8]) -> Entry {
-        let crc = match block.source {
+    /// A block goes into its slot, if it is not there yet; returns its entry.
+    #[inline(always)]
+    pub(super) fn stream_block(&self, key: Key, slot: u32, source: Source, data: &[u8]) -> Entry {
+        let crc = match source {
             Source::Slot { crc } => crc,
-            Source::Data { at } => self
-                .media()
-                .stream_slot(block.slot, &data[at..at + self.block_bytes()]),
+            Source::Data { at } => {
+                let media = self.media();
+                media.stream_slot(slot, &data[at..at + media.block_bytes()])
+            }
         };
-        Entry::data(block.key, block.slot, crc)
+        Entry::data(key, slot, crc)
     }
 
-    /// Finds the entry that the key has, or takes a free one; false if there is none. The caller
+    /// Finds the entry that the key has, or takes a free one; `None` if there is none. The caller
     /// holds the stripe's lock.
-    #[inline]
-    pub(super) fn choose_entry(&self, block: &mut Block) -> Slim<bool> {
-        let (key, bucket, effect) = (block.key, block.bucket, &mut block.effect);
+    #[inline(always)]
+    pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Slim<Option<Chosen>> {
         self.attached(key)?;
-        effect.fresh = false;
         let Some((index, old)) = self.table.find(bucket, key) else {
             let taken = self.table.pop_free_entry(key);
-            effect.index = taken.unwrap_or_default();
-            effect.fresh = true;
-            effect.freed = None;
-            return Ok(taken.is_some());
+            return Ok(taken.map(|index| Chosen {
+                index,
+                fresh: true,
+                freed: None,
+            }));
         };
         if !self.table.is_sound(old) {
             return Err(Box::new(self.corrupt(key)));
         }
         // The publication will look at it after the fence.
         self.table.states().prefetch(index);
-        effect.index = index;
-        effect.freed = SlotRef::of(old);
-        Ok(true)
+        Ok(Some(Chosen {
+            index,
+            fresh: false,
+            freed: SlotRef::of(old),
+        }))
+    }
+}
+
+impl<'a> Shape for Whole<'a> {
+    type Stripes = Ascending<'a>;
+
+    #[inline(always)]
+    fn record_bytes(&self) -> u64 {
+        padded(record_bytes(self.blocks.len(), 0))
     }
 
-    #[inline]
-    fn release_freed_of(&self, blocks: &[Block], slot_cache: &SlotCache<'_>) {
-        for slot_ref in blocks.iter().filter_map(|block| block.effect.freed) {
-            self.table.release_slot(slot_ref, slot_cache);
+    #[inline(always)]
+    fn stripes(&mut self) -> Ascending<'a> {
+        let memory = self.stripes.take().expect("they are asked for once");
+        let stripes = self.blocks.iter().map(|block| block.bucket.stripe);
+        Ascending::of(stripes, memory)
+    }
+
+    #[inline(always)]
+    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+        for number in 0..self.blocks.len() {
+            let block = &mut self.blocks[number];
+            let chosen = engine.choose_entry(block.key, block.bucket);
+            let Ok(Some(chosen)) = chosen else {
+                let taken = self.blocks[..number].iter();
+                for block in taken.filter(|block| block.effect.fresh) {
+                    engine.table.index().push_free(block.effect.index);
+                }
+                return chosen.map(|_| Some(Outcome::NoEntry));
+            };
+            let effect = &mut block.effect;
+            (effect.index, effect.fresh, effect.freed) = (chosen.index, chosen.fresh, chosen.freed);
         }
+        Ok(None)
+    }
+
+    #[inline(always)]
+    fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
+        for block in &mut *self.blocks {
+            let entry = engine.stream_block(block.key, block.slot, block.source, self.data);
+            block.effect.entry = entry;
+            engine.content.prefetch(entry.crc());
+        }
+        let header = engine.log.header(lane, sequence);
+        let offset = engine.log.record_offset(engine.media(), lane);
+        let elements = self.blocks.iter().map(|block| &block.effect);
+        let elements = elements.map(|effect| (effect.entry, effect.index));
+        let count = self.blocks.len();
+        record::stream_whole(engine.media().main(), offset, &header, count, elements);
+        self.record_bytes()
+    }
+
+    #[inline(always)]
+    fn publish(&self, engine: &Engine) {
+        for block in &*self.blocks {
+            engine.publish_entry(block.bucket, &block.effect);
+        }
+    }
+
+    #[inline(always)]
+    fn note(&self, engine: &Engine) {
+        for block in &*self.blocks {
+            let effect = &block.effect;
+            engine.note_block(effect.entry.crc(), effect.index, block.sketch);
+        }
+    }
+
+    #[inline(always)]
+    fn release_freed(&self, engine: &Engine) {
+        let freed = self.blocks.iter().filter_map(|block| block.effect.freed);
+        freed.for_each(|slot_ref| engine.table.release_slot(slot_ref, self.slot_cache));
+    }
+
+    #[inline(always)]
+    fn effects(&self) -> usize {
+        self.blocks.len()
     }
 }
