@@ -110,6 +110,7 @@ impl Engine {
     pub(crate) fn path(&self) -> PathBuf {
         self.media().path()
     }
+    #[inline]
     pub(crate) fn block_bytes(&self) -> usize {
         self.media().block_bytes()
     }

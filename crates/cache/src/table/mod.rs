@@ -101,6 +101,7 @@ impl Table {
     }
 
     /// A free entry for the key.
+    #[inline]
     pub(crate) fn pop_free_entry(&self, key: Key) -> Option<u32> {
         self.index.pop_free(self.index.home(key.hash()))
     }
@@ -113,6 +114,7 @@ impl Table {
     }
 
     /// A consistent look at one key without a lock.
+    #[inline]
     pub(crate) fn peek(&self, bucket: Bucket, key: Key) -> (Version, Option<(u32, Entry)>) {
         loop {
             let version = self.index.read_begin(bucket.stripe);
@@ -160,6 +162,7 @@ impl Table {
     }
 
     /// Takes a key's entry away. The caller holds the stripe's lock.
+    #[inline]
     pub(crate) fn unmap(&self, bucket: Bucket, index: u32) {
         self.index.unlink(bucket, index);
         if mutated(Mutant::EvictClearsOneHalf) {
@@ -171,6 +174,7 @@ impl Table {
 
     /// Frees an entry that was taken away, and that the replacement policy has forgotten: from here on another
     /// key may have it.
+    #[inline]
     pub(crate) fn free_entry(&self, index: u32) {
         self.states.clear(index);
         self.index.push_free(index);
@@ -200,6 +204,7 @@ impl Table {
     }
 
     /// How many of the slot's bytes the entry's check covers; `None` if entry or trailer is damaged.
+    #[inline]
     pub(crate) fn valid_bytes(&self, entry: Entry) -> Option<usize> {
         if !self.is_sound(entry) {
             return None;
@@ -212,6 +217,7 @@ impl Table {
 
     /// Whether bytes of the block may be changed in place: its slot has one holder (I8, I10). The
     /// caller holds its key's lock, or asks again when it does.
+    #[inline]
     pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
         let is_sole = |slot| self.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
         entry.is_plain() && self.is_sound(entry) && entry.slot().is_some_and(is_sole)

@@ -59,16 +59,19 @@ impl Engine {
 impl<'a> Shape for Changes<'a> {
     type Stripes = Ascending<'a>;
 
+    #[inline]
     fn record_bytes(&self) -> u64 {
         record_bound(self.changes)
     }
 
+    #[inline]
     fn stripes(&mut self) -> Ascending<'a> {
         let memory = self.stripes.take().expect("they are asked for once");
         let stripes = self.changes.iter().map(|change| change.bucket.stripe);
         Ascending::of(stripes, memory)
     }
 
+    #[inline]
     fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
         if let Some(outcome) = engine.plan(self.changes, self.plan)? {
             return Ok(Some(outcome));
@@ -77,6 +80,7 @@ impl<'a> Shape for Changes<'a> {
         Ok((!has_effect).then_some(Outcome::Done(0)))
     }
 
+    #[inline]
     fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
         self.stream_fresh(engine);
         self.stage_appends(engine);
@@ -88,11 +92,13 @@ impl<'a> Shape for Changes<'a> {
         plan.record.len() as u64
     }
 
+    #[inline]
     fn appends(&self) -> bool {
         let is_append = |change: &Change| matches!(change.action, Action::Append { .. });
         self.changes.iter().any(is_append)
     }
 
+    #[inline]
     fn publish(&self, engine: &Engine) {
         for step in &self.plan.steps {
             engine.publish_entry(self.changes[step.change].bucket, &step.effect);
@@ -101,6 +107,7 @@ impl<'a> Shape for Changes<'a> {
 
     /// Partial blocks get their valid length, too. The record tells the next checkpoint which lines all
     /// these are.
+    #[inline]
     fn apply_in_place(&self, engine: &Engine) {
         for step in &self.plan.steps {
             let Some(slot) = step.effect.entry.slot() else {
@@ -128,11 +135,13 @@ impl<'a> Shape for Changes<'a> {
         }
     }
 
+    #[inline]
     fn release_freed(&self, engine: &Engine) {
         let freed = self.plan.steps.iter().filter_map(|step| step.effect.freed);
         freed.for_each(|slot_ref| engine.table.release_slot(slot_ref, self.slot_cache));
     }
 
+    #[inline]
     fn effects(&self) -> usize {
         self.plan.steps.len()
     }
