@@ -18,6 +18,7 @@ else
     features=(--features forebay/mutants,forebay-check/mutants)
 fi
 run cargo clippy -j"${JOBS:-2}" --workspace --all-targets "${features[@]}" -- -D warnings
+run env RUSTDOCFLAGS="-D warnings" cargo doc --quiet -j"${JOBS:-2}" --workspace --no-deps
 run cargo deny --log-level error check bans licenses sources
 run cargo test --quiet -j"${JOBS:-2}" -p forebay-tidy
 echo "lint: clean"

@@ -1,7 +1,7 @@
 //! Where log lines go: standard error, which may be a pipe without a reader, a full disk, or gone.
 //!
 //! A line that is not taken is dropped and counted. Logging never fails, and never blocks a thread
-//! for longer than [`PATIENCE`], once until lines are taken again.
+//! for longer than `PATIENCE`, once until lines are taken again.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;

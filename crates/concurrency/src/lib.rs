@@ -1,6 +1,6 @@
 //! The cache's lock-free files themselves, run under loom: `make loom`.
 //!
-//! Each file is included by its path, so what is explored is what ships; only [`sync`] differs, which hands
+//! Each file is included by its path, so what is explored is what ships; only `sync` differs, which hands
 //! out loom's atomics and can weaken them. `models` holds the models and `mutants` the weakenings that must be caught.
 //! Without `--cfg loom` this crate holds nothing but the stress test that `make tsan` runs.
 

@@ -59,7 +59,7 @@ pub enum Marking {
     #[default]
     EachTime,
     /// By the first opening in a boot, in this file: of many processes, for which another one says in the
-    /// end that the files are whole ([`say_whole`]).
+    /// end that the files are whole (`say_whole`).
     OnceABoot(PathBuf),
 }
 

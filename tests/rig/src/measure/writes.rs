@@ -3,7 +3,7 @@
 //! with what it does against double writes and without, published designs behind the same daemon, and
 //! dm-writecache.
 //!
-//! All caches have [`CACHE_BYTES`] and their own watermarks; the journal has 7/16 of that. Journals are often as large
+//! All caches have `CACHE_BYTES` and their own watermarks; the journal has 7/16 of that. Journals are often as large
 //! as caches: ext4 takes 64 MiB on 16 GiB and a GiB on 128. The file system is unmounted at the end, which
 //! writes its journal out, and the cache drained.
 

@@ -6,7 +6,7 @@
 //! a superblock may be stale, wrong, or made to mislead. A dirty block is dropped only when it is
 //! overwritten or discarded, journal or not.
 //!
-//! A finder is given a [`Region`] of the volume and adds the journals that it sees there; `ext4` and
+//! A finder is given a `Region` of the volume and adds the journals that it sees there; `ext4` and
 //! `xfs` are finders (btrfs has no journal of this kind), `partitions` tells where they should look.
 //! All of them read untrusted bytes: every number is checked, every walk is bounded.
 
