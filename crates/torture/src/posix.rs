@@ -107,13 +107,24 @@ fn parse(printed: &str) -> Option<Checks> {
         let (head, _) = summary.split_once(word)?;
         head.split_whitespace().next_back()?.parse().ok()
     };
-    let failed = printed.lines().filter_map(|line| {
-        let name = line.strip_suffix("FAILED")?;
-        Some(name.trim().to_owned())
-    });
+    // A failed check's name comes first, then what it says, set off by white space.
+    let mut failed: Vec<String> = Vec::new();
+    let mut is_saying = false;
+    for line in printed.lines() {
+        if let Some(name) = line.strip_suffix("FAILED") {
+            failed.push(name.trim().to_owned());
+            is_saying = true;
+        } else if is_saying && line.starts_with(char::is_whitespace) {
+            let last = failed.last_mut().expect("one has failed");
+            last.push_str(": ");
+            last.push_str(line.trim());
+        } else {
+            is_saying = false;
+        }
+    }
     Some(Checks {
         count: before(" passed,")? + before(" failed,")?,
-        failed: failed.collect(),
+        failed,
     })
 }
 
@@ -127,7 +138,7 @@ mod tests {
             Summary: 1 failed, 22 skipped, 375 passed, 0 expected failures, 398 total\n";
         let wanted = Checks {
             count: 376,
-            failed: vec!["link::b::c".into()],
+            failed: vec!["link::b::c: Assertion 1".into()],
         };
         assert_eq!(parse(printed), Some(wanted));
         assert_eq!(parse("no such file"), None);
