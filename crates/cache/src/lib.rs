@@ -5,7 +5,7 @@
 //! nothing, and is durable after one memory fence.
 //!
 //! A failed assertion is a bug of this crate. It may leave locks held, so that other threads wait for
-//! ever: a program that keeps data here ends then (`panic = "abort"`, or a hook that aborts, as the
+//! ever, and in a commit it ends all writes to the pool ([`Error::Poisoned`]): a program that keeps data here ends then (`panic = "abort"`, or a hook that aborts, as the
 //! daemon has) and opens the pool again, which recovers as from a crash.
 //!
 //! The folders of the sources are layers, the lowest first: `backing` and `media` are what data lies on, `log`

@@ -69,7 +69,7 @@ pub(crate) struct Engine {
     checkpoint: Mutex<CheckpointState>,
     free_low_per_mille: u32,
     verify: AtomicBool,
-    /// A fence failed, or the pool was closed.
+    /// A fence failed, a thread panicked in a commit, or the pool was closed.
     poisoned: AtomicBool,
     /// The pool was closed while callers held volumes; it is poisoned soon after.
     closed: AtomicBool,
@@ -127,6 +127,12 @@ impl Engine {
     /// Whether changes are refused for good.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Refuses changes for good.
+    #[cold]
+    fn poison(&self) {
+        self.poisoned.store(true, Ordering::Relaxed);
     }
 
     /// Fails once a fence has failed: nothing can be promised any more.

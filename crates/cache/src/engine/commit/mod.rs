@@ -9,6 +9,8 @@ mod appended;
 mod changes;
 mod one;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 use crate::engine::Engine;
@@ -20,15 +22,15 @@ use crate::media::entry::Entry;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::Bucket;
 use crate::table::states::Dirtied;
-use shape::{Locks, Shape};
+use shape::{Locks, Shape, Unfinished};
 
 pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
 /// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
-/// the locks first.
+/// the locks first, unless its thread panics: then the pool is poisoned before the lane is anybody else's.
 struct Batch<'e, S: Shape> {
-    engine: &'e Engine,
+    engine: Unfinished<'e>,
     locks: Locks<'e, S::Stripes>,
     lane: HeldLane<'e>,
     shape: S,
@@ -64,7 +66,7 @@ impl Engine {
         let lane = self.hold_lane(shape.record_bytes())?;
         let locks = Locks::lock(self.table.index(), shape.stripes());
         Ok(Locked(Batch {
-            engine: self,
+            engine: Unfinished(self),
             locks,
             lane,
             shape,
@@ -76,7 +78,7 @@ impl<'e, S: Shape> Locked<'e, S> {
     #[inline(always)]
     fn plan(mut self) -> Slim<std::result::Result<Planned<'e, S>, Outcome>> {
         self.0.engine.still_writable()?;
-        let refused = self.0.shape.plan(self.0.engine)?;
+        let refused = self.0.shape.plan(&self.0.engine)?;
         Ok(refused.map_or(Ok(Planned(self.0)), Err))
     }
 }
@@ -131,12 +133,14 @@ impl<S: Shape> Durable<'_, S> {
     #[inline(always)]
     fn publish(self) -> Outcome {
         let Durable(batch, record_bytes) = self;
+        // What comes last goes first where something panics.
         let Batch {
-            engine,
-            locks,
             lane,
             shape,
+            locks,
+            engine: unfinished,
         } = batch;
+        let engine = unfinished.0;
         locks.begin_change();
         shape.publish(engine);
         if !mutated(Mutant::DeltaBeforeFence) {
@@ -151,7 +155,9 @@ impl<S: Shape> Durable<'_, S> {
         if !mutated(Mutant::SlotFreedBeforeFence) {
             shape.release_freed(engine);
         }
-        Outcome::Done(shape.effects())
+        let effects = shape.effects();
+        std::mem::forget(unfinished);
+        Outcome::Done(effects)
     }
 }
 

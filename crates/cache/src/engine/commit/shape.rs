@@ -97,7 +97,32 @@ impl StripeSet for Ascending<'_> {
     }
 }
 
-/// Locked stripes, which are unlocked when this is dropped.
+/// The engine of a commit that is not done. If its thread panics meanwhile nobody knows how far it came: its
+/// record may be durable or not, its entries may be published in part. So the pool takes no more writes, as
+/// after a fence that failed: no record may follow in its lane, no checkpoint may pass its sequence, and
+/// what it streamed into may not be anything else's, until recovery has decided.
+pub(super) struct Unfinished<'e>(pub(super) &'e Engine);
+
+impl std::ops::Deref for Unfinished<'_> {
+    type Target = Engine;
+
+    #[inline(always)]
+    fn deref(&self) -> &Engine {
+        self.0
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.poison();
+        }
+    }
+}
+
+/// Locked stripes, which are unlocked when this is dropped. Not by a thread that panics: what it changed in
+/// part stays out of sight.
 pub(super) struct Locks<'e, T: StripeSet> {
     index: &'e Index,
     stripes: T,
@@ -129,6 +154,8 @@ impl<'e, T: StripeSet> Locks<'e, T> {
 impl<T: StripeSet> Drop for Locks<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.stripes.each(|stripe| self.index.unlock(stripe));
+        if !std::thread::panicking() {
+            self.stripes.each(|stripe| self.index.unlock(stripe));
+        }
     }
 }
