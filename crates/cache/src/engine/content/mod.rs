@@ -14,7 +14,6 @@ use crate::sync::{AtomicBool, Ordering};
 
 use crate::policy::candidates::{Candidates, Sketch};
 use crate::policy::predictor::{Predictor, Sought};
-use crate::table::references::References;
 
 pub(crate) use reduce::{Finding, Reduced};
 
@@ -23,7 +22,6 @@ const NOTED_PERIOD: u32 = 8;
 
 /// What the pool knows of its blocks' content, in DRAM.
 pub(crate) struct Content {
-    pub(crate) references: References,
     candidates: Candidates,
     predictor: Predictor,
     /// The bits of a CRC that count when equal blocks are looked for: all, but for tests.
@@ -35,7 +33,6 @@ pub(crate) struct Content {
 impl Content {
     pub(crate) fn new(slots: u32, options: &RuntimeOptions) -> Content {
         Content {
-            references: References::new(slots),
             candidates: Candidates::new(slots),
             predictor: Predictor::new(options.always_compare),
             duplicate_mask: crate::repeatable::duplicate_mask(),
@@ -87,7 +84,7 @@ impl Content {
 
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        self.references.dram_bytes() + self.candidates.dram_bytes()
+        self.candidates.dram_bytes()
     }
 }
 
@@ -104,5 +101,23 @@ impl Engine {
         if let Some(sketch) = sketch {
             self.content.candidates.note_similar(sketch, index);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Pool, PoolOptions, Region};
+
+    #[test]
+    fn the_holders_of_slots_were_counted_in_a_second_table() {
+        let mut options = PoolOptions::default();
+        options.format.block_bytes = 128;
+        options.format.unit_bytes = 256;
+        options.runtime.background = false;
+        let pool = Pool::create_on(vec![Region::shadow(1 << 20)], &options).expect("create");
+        let engine = pool.pipeline().engine();
+        let tables =
+            engine.content.candidates.dram_bytes() + engine.table.references().dram_bytes();
+        assert_eq!(pool.stats().content_dram_bytes, tables);
     }
 }
