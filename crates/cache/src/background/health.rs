@@ -75,7 +75,7 @@ impl Health {
     }
 
     fn lock_syncs(&self) -> MutexGuard<'_, FailedSyncs> {
-        // DeferredJournal across a sync, during which a checker may switch threads.
+        // Held across a sync, during which a checker may switch threads.
         forebay_pmem::lock_or_yield(&self.syncs)
     }
 

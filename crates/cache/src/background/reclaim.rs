@@ -44,7 +44,7 @@ impl Pipeline {
             .min(self.engine.free_entries());
         let lacking = ample.saturating_sub(free).max(1) as usize;
         let wanted = self.engine.batch_of(wanted.min(lacking));
-        // DeferredJournal until they are gone: no other thread takes the same ones meanwhile.
+        // Held until they are gone: no other thread takes the same ones meanwhile.
         let mut workbench = self.begin_round();
         let victims = self.write_back_coldest(&mut workbench, wanted);
         self.engine.evict(victims)

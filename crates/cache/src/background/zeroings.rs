@@ -21,7 +21,7 @@ const FAILED_MAX: usize = 64;
 struct UnderWay {
     number: u64,
     blocks: Range<u64>,
-    /// DeferredJournal by the thread that zeroes them.
+    /// Held by the thread that zeroes them.
     turn: Arc<Mutex<()>>,
 }
 

@@ -185,7 +185,7 @@ impl Pool {
     /// The volume table changes under this lock. Nothing of a volume's size is done under it: others
     /// come and go meanwhile.
     pub(super) fn lock_table(&self) -> MutexGuard<'_, ()> {
-        // DeferredJournal across fences, at which a checker may switch threads.
+        // Held across fences, at which a checker may switch threads.
         forebay_pmem::lock_or_yield(&self.attach)
     }
 

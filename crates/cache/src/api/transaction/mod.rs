@@ -42,7 +42,7 @@ const REDUCED_BLOCKS: usize = 32;
 pub struct Transaction<'v> {
     volume: &'v Volume,
     work: Work,
-    /// DeferredJournal from the first streamed block on.
+    /// Held from the first streamed block on.
     slot_cache: Option<SlotCache<'v>>,
     not_send: PhantomData<*const ()>,
 }

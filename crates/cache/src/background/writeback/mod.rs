@@ -82,7 +82,7 @@ impl WritebackBatch {
 
 /// What the pipeline keeps between rounds.
 pub(crate) struct WriteBack {
-    /// DeferredJournal throughout a round.
+    /// Held throughout a round.
     workbench: Mutex<Workbench>,
     /// Writers that wait for space.
     pub(in crate::background) throttled_writers: AtomicUsize,
