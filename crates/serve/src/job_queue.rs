@@ -74,17 +74,21 @@ impl<J> JobQueue<J> {
         let mut state = self.lock();
         state.waiting.push_back(job);
         let is_short = state.idle < state.waiting.len() && state.threads < self.threads_max;
-        if !is_short {
+        if is_short {
+            state.threads += 1;
+            drop(state);
+            if start().is_ok() {
+                return;
+            }
+            drop(Gone(self));
+        } else if state.threads > 0 {
             drop(state);
             self.work.notify_one();
             return;
+        } else {
+            // There may be none.
+            drop(state);
         }
-        state.threads += 1;
-        drop(state);
-        if start().is_ok() {
-            return;
-        }
-        drop(Gone(self));
         while let Some(job) = self.next_without_threads() {
             carry_out(job);
         }
@@ -224,6 +228,15 @@ mod tests {
         assert!(done.try_recv().is_err(), "it is left to the other thread");
         release.send(()).unwrap();
         assert_ne!(done.recv(), Ok(here));
+        queue.close_and_wait();
+    }
+
+    #[test]
+    fn where_there_may_be_no_thread_a_job_was_never_done() {
+        let queue = JobQueue::new(0, None);
+        let mut done = 0;
+        queue.push(7, || panic!("there is to be no thread"), |job| done += job);
+        assert_eq!(done, 7);
         queue.close_and_wait();
     }
 
