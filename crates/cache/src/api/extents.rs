@@ -1,6 +1,6 @@
 //! What is known of a volume's blocks without reading them: cached or not, zero or not.
 //!
-//! Guarantee: a block that is said to be zero read as zeroes at some moment of the call. The cache
+//! What holds: a block that is said to be zero read as zeroes at some moment of the call. The cache
 //! is looked at first and the backing afterwards, in this order for every block: a block that was not
 //! cached at the look, and lies in a hole of the backing later, was zero at one of the two moments.
 //! The other way round it might have been cached with data, then written back and evicted between.

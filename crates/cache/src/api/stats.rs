@@ -102,7 +102,7 @@ pub struct Stats {
     pub poisoned: bool,
     /// Bytes of DRAM held by the structures that grow with the pool.
     pub dram_bytes: u64,
-    /// Of that, what belongs to the look at blocks' content.
+    /// Of that, what belongs to the search for blocks with like content.
     pub content_dram_bytes: u64,
     /// What recovery did when the pool was opened.
     pub recovery: RecoveryReport,

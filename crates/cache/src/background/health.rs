@@ -1,12 +1,13 @@
-//! How a volume's backing has been doing, part by part, and when each is asked again after a failure.
+//! How a volume's backing has been doing, fault domain by fault domain, and when each is asked again after
+//! a failure.
 //!
 //! All syncs of a backing go through [`Health::sync_since`]. The system tells a failed sync to one caller
 //! and may drop what it could not write, so the next sync would succeed without it: every caller
 //! that wrote before the failure must learn of it too.
 //!
-//! A part that failed makes its volume *degraded*: the part's dirty blocks stay in the pool and are
+//! A domain that failed makes its volume *degraded*: its dirty blocks stay in the pool and are
 //! served from there, and it is asked again after a pause that doubles from failure to failure. Nothing
-//! that happens to one part delays the blocks of another.
+//! that happens to one domain delays the blocks of another.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,7 +31,7 @@ pub(crate) struct Health {
     syncs: Mutex<FailedSyncs>,
 }
 
-/// What was known of parts in trouble, also when that is over.
+/// What was known of domains in trouble, also when that is over.
 #[derive(Default)]
 struct Past {
     /// First failures after a success.
@@ -42,7 +43,7 @@ struct Past {
 #[derive(Default)]
 struct FailedSyncs {
     count: u64,
-    /// The number of each part's last one; as many as ever failed.
+    /// The number of each domain's last one; as many as ever failed.
     last: BTreeMap<FaultDomain, u64>,
 }
 
@@ -50,7 +51,7 @@ struct FailedSyncs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SyncEpoch(u64);
 
-/// What is known of a part since the first failure after its last success.
+/// What is known of a domain since the first failure after its last success.
 struct Trouble {
     failures: u32,
     retry_at: Instant,
@@ -79,7 +80,7 @@ impl Health {
         forebay_pmem::lock_or_yield(&self.syncs)
     }
 
-    /// Makes what was written since `epoch` durable, but for the parts that it returns: their syncs
+    /// Makes what was written since `epoch` durable, but for the domains that it returns: their syncs
     /// failed, be it another caller's since `epoch`.
     pub(crate) fn sync_since(&self, epoch: SyncEpoch, backing: &Backing) -> FailedDomains {
         let mut syncs = self.lock_syncs();
@@ -98,26 +99,26 @@ impl Health {
         failed
     }
 
-    /// The same for all parts together.
+    /// The same for all domains together.
     ///
     /// # Errors
-    /// The first part's that failed.
+    /// The first domain's that failed.
     pub(crate) fn sync_all_since(&self, epoch: SyncEpoch, backing: &Backing) -> io::Result<()> {
         let first = self.sync_since(epoch, backing).into_values().next();
         first.map_or(Ok(()), Err)
     }
 
-    /// Writes of the part and a sync went through; true where it was in trouble until now.
+    /// Writes of the domain and a sync went through; true where it was in trouble until now.
     pub(crate) fn succeeded(&self, part: FaultDomain) -> bool {
         self.lock().remove(&part).is_some()
     }
 
-    /// Nothing is known against any part any more.
+    /// Nothing is known against any domain any more.
     pub(crate) fn forget(&self) {
         self.lock().clear();
     }
 
-    /// A write or a sync of the part failed.
+    /// A write or a sync of the domain failed.
     pub(crate) fn failed(&self, part: FaultDomain, error: &io::Error) {
         if self.is_first_trouble(part, error) {
             let mut past = self.past();
@@ -131,7 +132,7 @@ impl Health {
         self.is_first_trouble(FaultDomain::default(), &io::Error::other("not attached"));
     }
 
-    /// Notes trouble of a part; true where it was well until now.
+    /// Notes trouble of a domain; true where it was well until now.
     fn is_first_trouble(&self, part: FaultDomain, error: &io::Error) -> bool {
         let mut trouble = self.lock();
         let failures = trouble
@@ -155,13 +156,13 @@ impl Health {
         self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often a part got into trouble, and the last time's part and error.
+    /// How often a domain got into trouble, and the last time's domain and error.
     pub(crate) fn failures(&self) -> (u64, Option<(FaultDomain, String)>) {
         let past = self.past();
         (past.count, past.last.clone())
     }
 
-    /// Whether a part says that it has no room.
+    /// Whether a domain says that it has no room.
     pub(crate) fn is_full(&self) -> bool {
         self.lock().values().any(|trouble| trouble.is_full)
     }
@@ -170,7 +171,7 @@ impl Health {
         !self.lock().is_empty()
     }
 
-    /// The parts in trouble, and how long each is to be left alone.
+    /// The domains in trouble, and how long each is to be left alone.
     pub(crate) fn in_trouble(&self) -> Vec<(FaultDomain, Duration)> {
         let trouble = self.lock();
         let retries = trouble
@@ -179,14 +180,14 @@ impl Health {
         retries.collect()
     }
 
-    /// A part in trouble, and its last error.
+    /// A domain in trouble, and its last error.
     pub(crate) fn last_error(&self) -> Option<(FaultDomain, String)> {
         let trouble = self.lock();
         let (part, trouble) = trouble.first_key_value()?;
         Some((*part, trouble.error.clone()))
     }
 
-    /// How long until the next part is due; `None` where all are well.
+    /// How long until the next domain is due; `None` where all are well.
     pub(crate) fn retry_in(&self) -> Option<Duration> {
         self.lock().values().map(Trouble::retry_in).min()
     }

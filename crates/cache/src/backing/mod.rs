@@ -62,7 +62,7 @@ pub struct WriteRun<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct FaultDomain(pub u64);
 
-/// What of a store failed: each part once, with its first error.
+/// What of a store failed: each domain once, with its first error.
 pub type FailedDomains = BTreeMap<FaultDomain, io::Error>;
 
 /// Slow, durable storage of a fixed size.
@@ -105,14 +105,14 @@ pub trait BackingStore: Send + Sync {
     /// treat every write since the last good sync as not done.
     fn sync(&self) -> io::Result<()>;
 
-    /// Which part of the store the byte at `offset` belongs to. Where writes or syncs of one part fail,
+    /// Which fault domain the byte at `offset` belongs to. Where writes or syncs of one domain fail,
     /// those of the others are done and reported all the same; so what cannot be written to one never
     /// holds up another. Most stores are of one piece.
     fn domain_at(&self, _offset: u64) -> FaultDomain {
         FaultDomain::default()
     }
 
-    /// As [`BackingStore::sync`], part by part: returns those of which it failed.
+    /// As [`BackingStore::sync`], domain by domain: returns those of which it failed.
     fn sync_domains(&self) -> FailedDomains {
         let failed = self.sync().err();
         failed
@@ -121,7 +121,7 @@ pub trait BackingStore: Send + Sync {
             .collect()
     }
 
-    /// What to call a part in reports, where it has a name of its own.
+    /// What to call a domain in reports, where it has a name of its own.
     fn domain_name(&self, _part: FaultDomain) -> Option<String> {
         None
     }

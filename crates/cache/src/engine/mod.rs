@@ -2,7 +2,8 @@
 //!
 //! It changes the medium by the protocol of `docs/inside/protocol.md` and knows of no backing: what has
 //! to come from one, or go to one, the layers above bring and fetch. A failed fence poisons it: nothing can
-//! be promised any more, so every later change is refused. It never waits for room; it says what is missing.
+//! be promised any more, so every later change is refused. It waits for no slot and no entry: it says what
+//! is missing (`Need`). If the log is full it takes a checkpoint itself, before it locks a stripe.
 
 pub(crate) mod change;
 pub(crate) mod checkpoint;

@@ -2,6 +2,9 @@
 //!
 //! What a record is, and which of what is found on the medium is one, is decided in `record` and `read`;
 //! where the next one goes, in `lanes`. Recovery and the checkpoint read what commits wrote.
+//!
+//! It owns the lanes, the incarnation's salt and the sequences. In a lane sequences only rise (I5), and no byte at
+//! or above its tail is overwritten (I3).
 
 pub(crate) mod lanes;
 mod read;

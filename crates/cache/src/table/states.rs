@@ -1,7 +1,7 @@
-//! What DRAM knows of each entry beyond the entry itself: dirty, in a write-back, held back.
+//! What DRAM knows of each entry beyond the entry itself: dirty, in a write-back, deferred.
 //!
 //! A byte for each entry, changed under the lock of the entry's stripe, and the set of dirty entries on
-//! their way to the flusher. A dirty entry is in that set or in the flusher's hands.
+//! their way to the flusher. A dirty entry is in that set, or the flusher has taken it.
 
 use crate::sync::{AtomicU8, AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ pub(crate) enum Dirtied {
     First(u64),
     /// It was dirty already.
     Again,
-    /// It was dirty already, and held back: one write to the backing less.
+    /// It was dirty already, and deferred: one write to the backing less.
     AgainWhileDeferred,
 }
 
@@ -149,7 +149,7 @@ impl States {
     pub(crate) fn dirty_count(&self) -> u64 {
         self.dirty_count.load(Ordering::Relaxed)
     }
-    /// Entries that are held back.
+    /// Entries that are deferred.
     pub(crate) fn deferred_count(&self) -> u64 {
         self.deferred_count.load(Ordering::Relaxed)
     }

@@ -32,7 +32,7 @@ use reduced::{reduce_changes, undo};
 /// Blocks that wait in memory. Streaming them in the commit, after its locked operations, saves a
 /// wait for the memory that costs as much as copying about this many.
 const BUFFERED_BLOCKS: usize = 2;
-/// The same while looks at blocks pay: only what waits in memory can still be made less of, and less
+/// The same while probing blocks pays: only what waits in memory can still be made less of, and less
 /// saves more than the wait.
 const REDUCED_BLOCKS: usize = 32;
 /// A set of changes to one volume that becomes durable as a whole or not at all.
@@ -285,7 +285,7 @@ impl<'v> Transaction<'v> {
     }
 
     /// One try: prepares what depends on the present, waits for slots if need be, commits. Whole blocks
-    /// are examined in the first one only: a slot that is held for one of them may be just what another
+    /// are probed in the first one only: a slot that is held for one of them may be just what another
     /// one cannot be patched in.
     fn attempt(&mut self, reduces: bool) -> Slim<Outcome> {
         let pipeline = self.pipeline();

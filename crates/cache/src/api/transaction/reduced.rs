@@ -1,4 +1,4 @@
-//! Whole blocks of which less need be stored: the commit of what the look at their content found.
+//! Whole blocks of which less need be stored: the commit of what probing their content found.
 
 use super::private_slots::{give_slots, return_slots};
 use crate::api::workspace::NO_SLOT;
@@ -12,7 +12,7 @@ use crate::table::index::Version;
 use crate::table::slot_ref::SlotRef;
 use crate::table::slots::SlotCache;
 
-/// Looks at the blocks; commits them if there is something to gain. False if not, or if that did not
+/// Probes the blocks; commits them if there is something to gain. False if not, or if that did not
 /// go at once: nothing has happened then, and the blocks know what they look like.
 pub(super) fn commit_reduced(
     pipeline: &Pipeline,
@@ -43,7 +43,7 @@ pub(super) fn commit_reduced(
     commit_findings(pipeline, blocks, findings, data, slot_cache)
 }
 
-/// Looks at the blocks that a transaction writes whole beside parts of others, and makes less of those
+/// Probes the blocks that a transaction writes whole beside parts of others, and makes less of those
 /// where there is something to gain. What the changes then hold is given back by [`undo`].
 pub(super) fn reduce_changes(pipeline: &Pipeline, changes: &mut [Change], data: &[u8]) {
     for change in changes {
@@ -129,7 +129,7 @@ fn changes_of(blocks: &[Block], findings: Vec<(usize, Reduced)>) -> Vec<Change> 
     blocks.iter().enumerate().map(change).collect()
 }
 
-/// What becomes of an examined block at `data[at..]`, and the version that this is based on.
+/// What becomes of a probed block at `data[at..]`, and the version that this is based on.
 fn action_of(reduced: Reduced, at: usize) -> (Action, Option<Version>) {
     let crc = reduced.crc;
     match reduced.finding {

@@ -1,11 +1,11 @@
-//! Journal blocks that write-back holds back, and in which order they go when there is no other way.
+//! Journal blocks that write-back defers, and in which order they go when there is no other way.
 //!
 //! What holds, under the lock of an entry's stripe: [`STATE_DEFERRED`] is set only on a dirty entry, and
 //! only while its number is in the list here. A number in the list whose entry lacks the mark is stale
 //! and means nothing. A thread that takes a number out to write the block clears the mark first.
 //!
 //! A ring is overwritten from its tail on, so the block that was written last stays useless for
-//! longest, and the dead ones are overwritten next. Under pressure the youngest go first: a lap then
+//! longest, and the dead ones are overwritten next. Under pressure the newest go first: a lap then
 //! writes only those blocks for which there is no room (Belady's rule), where the oldest first would
 //! write every block of every lap.
 
@@ -26,11 +26,11 @@ const STALE_MAX: u64 = 4096;
 #[derive(Default)]
 pub(crate) struct DeferredBlocks {
     tables: Tables,
-    /// Entries held back, and stale numbers; the last one is written first.
+    /// Deferred entries, and stale numbers; the last one is written first.
     list: Vec<u32>,
     /// Numbers that came or went since the list was put in order.
     moved: usize,
-    /// Overwrites of held blocks until then: they move the heads of the rings.
+    /// Overwrites of deferred blocks until then: they move the heads of the rings.
     overwritten: u64,
     /// Blocks of this batch that nothing can be done about: they come back with the next one, and must
     /// not keep those that are held from going.
@@ -54,7 +54,7 @@ impl DeferredBlocks {
     }
 }
 
-/// The youngest block that was seen of a ring.
+/// The newest block that was seen of a ring.
 #[derive(Clone, Copy)]
 struct Head {
     /// A transaction and whether it ends there, or a lap.
@@ -191,7 +191,7 @@ impl Pipeline {
             .map_or(0, |position| distance(ring, head, position))
     }
 
-    /// The head of each ring, by the blocks that are held: the newest were not released yet.
+    /// The head of each ring, by the blocks that are deferred: the newest were not released yet.
     fn heads(&self, deferred: &DeferredBlocks, list: &[u32]) -> BTreeMap<(u32, usize), Head> {
         let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
         let mut block = vec![0; self.engine.block_bytes()];
@@ -250,7 +250,7 @@ fn younger(kind: JournalKind, one: Head, other: Head) -> Head {
 }
 
 /// Blocks from the head on until the ring gets to `position`: next to none for the oldest, a lap for
-/// the youngest. Without a head the ring is taken to be full up to where it is live from.
+/// the newest. Without a head the ring is taken to be full up to where it is live from.
 fn distance(ring: Ring, head: Option<u64>, position: u64) -> u64 {
     let last = ring.blocks - 1;
     let head = head.unwrap_or(match ring.live_from {

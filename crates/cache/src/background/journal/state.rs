@@ -34,9 +34,9 @@ pub(crate) struct Watches {
 /// Not the number of a volume, which has 32 bits.
 pub(super) const NO_VOLUME: u64 = u64::MAX;
 
-/// What others ask about blocks that are held back.
+/// What others ask about blocks that are deferred.
 pub(crate) struct DeferredJournal {
-    /// Whether journal blocks are to be held back.
+    /// Whether journal blocks are to be deferred.
     is_on: AtomicBool,
     /// Blocks of all journals that are known.
     journal_blocks: AtomicU64,

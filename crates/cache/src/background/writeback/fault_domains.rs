@@ -1,7 +1,7 @@
-//! Parts of backings that fail by themselves: what a round takes, and what it leaves alone.
+//! Fault domains, parts of backings that fail by themselves: what a round takes, and what it leaves alone.
 //!
-//! A part in trouble delays its own blocks and no others: these stay dirty and are served, rounds drop
-//! them, reclaim does not choose them, and they are announced again once the part is due or something
+//! A domain in trouble delays its own blocks and no others: these stay dirty and are served, rounds drop
+//! them, reclaim does not choose them, and they are announced again once the domain is due or something
 //! went through to it. So a pool fills only with what cannot go.
 
 use std::borrow::Cow;
@@ -20,11 +20,11 @@ use crate::media::entry::Key;
 pub(super) enum RoundScope<'a> {
     /// Of all volumes what may be asked now.
     Due,
-    /// Of this volume everything, in trouble or not, but these parts.
+    /// Of this volume everything, in trouble or not, but these domains.
     Only(u32, &'a BTreeSet<FaultDomain>),
 }
 
-/// Parts that are in trouble and not due.
+/// Domains that are in trouble and not due.
 pub(super) struct BackedOff(Vec<(Arc<VolumeState>, BTreeSet<FaultDomain>)>);
 
 impl BackedOff {
@@ -37,7 +37,7 @@ impl BackedOff {
 }
 
 impl Pipeline {
-    /// The part of the backing that the key's block lies in.
+    /// The domain of the backing that the key's block lies in.
     pub(super) fn domain_of(&self, backing: &Backing, key: Key) -> FaultDomain {
         backing.domain_at(key.block() * self.engine.block_bytes() as u64)
     }
@@ -73,7 +73,7 @@ impl Pipeline {
         (!served.is_empty()).then_some(Cow::Owned(served))
     }
 
-    /// Whether a part may be asked that is to be left alone for so long. Without background threads the
+    /// Whether a domain may be asked that is to be left alone for so long. Without background threads the
     /// caller decides when to try again, and its call is the decision.
     fn is_due(&self, wait: Duration) -> bool {
         !self.has_background() || wait.is_zero()
@@ -85,7 +85,7 @@ impl Pipeline {
         rest.map(|(part, _)| part).collect()
     }
 
-    /// The parts of all volumes that are in trouble and not due.
+    /// The domains of all volumes that are in trouble and not due.
     pub(super) fn backed_off(&self) -> BackedOff {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let known = volumes.iter().flatten();
@@ -93,7 +93,7 @@ impl Pipeline {
         BackedOff(parts.filter(|(_, parts)| !parts.is_empty()).collect())
     }
 
-    /// Announces what is dirty in parts in trouble that are to be asked again.
+    /// Announces what is dirty in domains in trouble that are to be asked again.
     pub(super) fn retry_degraded(&self) {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         for volume in volumes.iter().flatten() {
@@ -109,7 +109,7 @@ impl Pipeline {
         }
     }
 
-    /// How long until the next part in trouble is due.
+    /// How long until the next domain in trouble is due.
     pub(crate) fn next_retry(&self) -> Option<Duration> {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         volumes
@@ -126,7 +126,7 @@ impl Pipeline {
         }
     }
 
-    /// The same of some parts; returns how many each has.
+    /// The same of some domains; returns how many each has.
     fn announce_parts(
         &self,
         volume: &VolumeState,
@@ -146,7 +146,7 @@ impl Pipeline {
         blocks
     }
 
-    /// Notes how the parts of a round have done. Others that the sync found failing are not asked later
+    /// Notes how the domains of a round have done. Others that the sync found failing are not asked later
     /// for that.
     pub(super) fn note_health(
         &self,

@@ -12,7 +12,7 @@ pub(super) struct InFlightBlock {
     pub(super) part: FaultDomain,
 }
 
-/// Neighbouring blocks of one round, all data or all zero, in one part of the backing.
+/// Neighbouring blocks of one round, all data or all zero, in one fault domain of the backing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) first: usize,

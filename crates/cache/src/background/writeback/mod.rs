@@ -6,10 +6,10 @@
 //! background, a block that changed lately gets a second chance first.
 //!
 //! What holds at every moment, under the lock of the entry's stripe: a dirty entry is in the queue,
-//! or in this module's hands (in the backlog, in the round in progress, or held back as a journal's, see
-//! `journal`), or its part of the backing is in trouble or not attached, and then it is put back into the
-//! queue when that is due (`parts`). One round runs at a time, so a backing never has two writes of one
-//! block in flight, and a failed sync concerns exactly the blocks of its round in the parts that failed.
+//! or known to this module (in the backlog, in the round in progress, or deferred as a journal's, see
+//! `journal`), or its fault domain is in trouble or not attached, and then it is put back into the
+//! queue when that is due (`fault_domains`). One round runs at a time, so a backing never has two writes of one
+//! block in flight, and a failed sync concerns exactly the blocks of its round in the domains that failed.
 
 mod claim;
 mod fault_domains;
@@ -57,9 +57,9 @@ pub(crate) struct WritebackBatch {
     pub(crate) cleaned: u64,
     /// Blocks that changed during the round, and are dirty still.
     pub(crate) redirtied: u64,
-    /// Blocks whose part of the backing failed.
+    /// Blocks whose fault domain failed.
     pub(crate) failed: u64,
-    /// These parts, of the last volume that had any.
+    /// These domains, of the last volume that had any.
     failed_domains: BTreeSet<FaultDomain>,
     /// Dirty blocks whose only copy does not match its check.
     pub(crate) corrupt: u64,
@@ -284,7 +284,7 @@ impl Pipeline {
     }
 
     /// Work for some rounds in the order of volumes and blocks, last first: entries off the queue, and
-    /// if there are none but stuck ones, as many of those that are held back as have to go.
+    /// if there are none but stuck ones, as many of those that are deferred as have to go.
     fn take_work(&self, deferred: &mut DeferredBlocks) -> Vec<u32> {
         self.prepare_deferred(deferred);
         let mut taken = self.take_dirty(deferred);
@@ -298,7 +298,7 @@ impl Pipeline {
         taken.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// How many blocks that are held back have to go now, if nothing else is dirty: down to the low
+    /// How many blocks that are deferred have to go now, if nothing else is dirty: down to the low
     /// watermark, or as many as writers wait for, but not a few at a time.
     fn journal_blocks_due(&self) -> u64 {
         let at_least = *ROUND_BLOCKS.start() as u64;
@@ -318,7 +318,7 @@ impl Pipeline {
         )
     }
 
-    /// Takes dirty entries off the queue, and sets those aside that are held back.
+    /// Takes dirty entries off the queue, and sets those aside that are deferred.
     fn take_dirty(&self, deferred: &mut DeferredBlocks) -> Vec<(Key, u32)> {
         let mut taken: Vec<(Key, u32)> = Vec::new();
         while taken.len() < BACKLOG_BLOCKS {
@@ -335,7 +335,7 @@ impl Pipeline {
     }
 
     /// The round itself, volume by volume; blocks that it is not to serve are dropped here and announced
-    /// again when their part of the backing is due.
+    /// again when their fault domain is due.
     fn round(
         &self,
         workbench: &mut Workbench,
@@ -396,7 +396,7 @@ impl Pipeline {
         let mut failed = FailedDomains::new();
         for some in group.chunks(self.round_blocks()) {
             let first = flights.len();
-            // What is not claimed is announced again with the rest of its part.
+            // What is not claimed is announced again with the rest of its domain.
             let goes =
                 |(key, _): &&(Key, u32)| !failed.contains_key(&self.domain_of(backing, *key));
             let going: Vec<(Key, u32)> = some.iter().filter(goes).copied().collect();
@@ -439,7 +439,7 @@ impl Pipeline {
         self.note_health(volume, &flights, failed, round);
     }
 
-    /// Writes what was copied out; returns the parts that failed.
+    /// Writes what was copied out; returns the domains that failed.
     fn write_flights(
         &self,
         backing: &Backing,
@@ -482,7 +482,7 @@ impl Pipeline {
         failed
     }
 
-    /// Marks clean what is durable behind the cache, in parts that did not fail, and did not change; the
+    /// Marks clean what is durable behind the cache, in domains that did not fail, and did not change; the
     /// rest is dirty as before.
     fn finish_flights(
         &self,

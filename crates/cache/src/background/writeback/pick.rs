@@ -10,8 +10,8 @@ use crate::sync::Ordering;
 use crate::table::states::{STATE_DEFERRED, STATE_DIRTY, STATE_SECOND_CHANCE, STATE_WRITING};
 
 impl Pipeline {
-    /// Takes the next round's blocks off the backlog. Young ones wait for the next sweep; while
-    /// a writer waits for space, or is about to, no more of them than make a round. Also returns their
+    /// Takes the next round's blocks off the backlog. Those that changed lately wait for the next
+    /// sweep; while a writer waits for space, or is about to, no more of them than make a round. Also returns their
     /// number.
     pub(super) fn pick(&self, backlog: &mut Vec<u32>) -> (Vec<u32>, usize) {
         let wanted = self.steady_round_blocks();
@@ -60,8 +60,8 @@ impl Pipeline {
         victims
     }
 
-    /// Puts a young block back into the queue, once: it may well change again, and then this write
-    /// would have been for nothing. So those that have not changed for longest go first, nearly.
+    /// Puts a block that changed lately back into the queue, once: it may well change again, and then
+    /// this write would have been for nothing. So those that have not changed for longest go first, nearly.
     /// Whether it did so; the block is then the queue's.
     fn spare(&self, index: u32) -> bool {
         while self.table().state(index) & STATE_SECOND_CHANCE != 0 {

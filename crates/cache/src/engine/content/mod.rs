@@ -57,7 +57,7 @@ impl Content {
             && (crc.is_multiple_of(NOTED_PERIOD) || self.predictor.has_credit(Sought::Duplicates))
     }
 
-    /// Whether whole blocks are examined before they are written.
+    /// Whether whole blocks are probed before they are written.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.shares_duplicates() || self.compares_writes()

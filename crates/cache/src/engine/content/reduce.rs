@@ -1,4 +1,4 @@
-//! The look at a whole block before it is written: whether less than all of it need be stored.
+//! Probing a whole block before it is written: whether less than all of it need be stored.
 
 use crate::engine::Engine;
 use crate::engine::change::Patch;
@@ -15,9 +15,9 @@ use crate::table::index::{Bucket, Version};
 use crate::table::slot_ref::SlotRef;
 use crate::table::states::STATE_DIFFERS;
 
-/// Bytes of a slot that are compared at once; a difference within the first few ends most looks.
+/// Bytes of a slot that are compared at once; a difference within the first few ends most comparisons.
 const COMPARE_BYTES: usize = 512;
-/// A block that differed last time is looked at again every so many times.
+/// A block that differed last time is compared again every so many times.
 const DIFFERED_PERIOD: u64 = 8;
 
 /// What to look for in a block.
@@ -31,7 +31,7 @@ pub(crate) struct Looks {
     sparse: bool,
 }
 
-/// What an examined block may be stored as. Slots named here are held for it.
+/// What a probed block may be stored as. Slots named here are held for it.
 pub(crate) enum Finding {
     /// Whole.
     Whole,
@@ -43,7 +43,7 @@ pub(crate) enum Finding {
     Patches(Vec<Patch>, Version),
 }
 
-/// A block that was looked at.
+/// A block that was probed.
 pub(crate) struct Reduced {
     pub(crate) finding: Finding,
     /// The CRC of the block, if it was needed.

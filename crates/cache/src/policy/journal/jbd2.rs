@@ -62,7 +62,7 @@ impl Superblock {
     }
 }
 
-/// How young a block is that begins with these bytes: the transaction it belongs to, and whether it is
+/// How new a block is that begins with these bytes: the transaction it belongs to, and whether it is
 /// that transaction's last block. `None` for blocks that carry no header; data never looks like one, it is
 /// escaped.
 pub(crate) fn age(header: &[u8; HEADER_BYTES]) -> Option<(u32, bool)> {
