@@ -1,4 +1,4 @@
-//! The core's errors as the numbers that system calls give.
+//! The cache's errors as the numbers that system calls give.
 
 use std::io;
 

@@ -8,7 +8,7 @@
 //! 8 MiB       the namespace log
 //! ```
 //!
-//! Everything here is read and written in the core's transactions, so each write of an area is
+//! Everything here is read and written in the cache's transactions, so each write of an area is
 //! durable and whole when it returns, and checked when it is read.
 
 use std::io;

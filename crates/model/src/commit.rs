@@ -150,7 +150,7 @@ pub fn step(
     Ok(())
 }
 
-/// From here on it is guaranteed.
+/// From here on it is durable.
 fn promise(world: &mut World, parts: &Parts) {
     for part in parts.iter().flatten() {
         world.promised[part.key as usize] = part.content;
@@ -372,7 +372,7 @@ fn write_record(
     Ok(sequence)
 }
 
-/// An append's or a share's slot must be durable as its check says, or the record would be judged false.
+/// An append's or a share's slot must be durable as its check says, or the record would be classified wrongly.
 fn flush_before_test(world: &mut World, layout: Layout, rules: Rules, thread: usize, part: &Part) {
     let broken = match part.change {
         Change::Append => Mutant::AppendAfterUnflushedDelta,

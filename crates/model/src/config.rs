@@ -66,7 +66,7 @@ pub struct Config {
     pub positions: usize,
     /// Threads.
     pub threads: usize,
-    /// Whether a second fence makes a commit word durable, which replaces judgement.
+    /// Whether a second fence makes a commit word durable, which replaces classification.
     pub strict: bool,
     /// What threads may begin.
     pub menu: Vec<Operation>,

@@ -164,7 +164,7 @@ fn committed(
 ) -> bool {
     let layout = Layout::new(config);
     if config.strict {
-        // The lane's word replaces judgement.
+        // The lane's word replaces classification.
         let word = world.memory.view(layout.commit_word(record.lane as usize));
         let mine = word >> 8 == u64::from(record.salt)
             || rules.breaks(Mutant::StrictWordOfOtherLifeBelieved);

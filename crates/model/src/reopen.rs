@@ -1,4 +1,4 @@
-//! The steps of recovery, each of which a crash may cut short, and the judgement of what came back.
+//! The steps of recovery, each of which a crash may cut short, and the verification of what came back.
 
 use crate::config::{Config, KEYS};
 use crate::invariants::table_is_map;
@@ -115,7 +115,7 @@ fn switch(world: &mut World, layout: Layout, rules: Rules) {
     world.life = (line, life + 1, salt);
 }
 
-/// Rebuilds what DRAM holds and judges it.
+/// Rebuilds what DRAM holds and verifies it.
 fn serve(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violation> {
     let decided = world.plan.take().expect("decided in step 0");
     world.map = decided.map;

@@ -227,7 +227,7 @@ impl Inodes {
         }
     }
 
-    /// A descriptor of the inode, opened again if it was let go.
+    /// A descriptor of the inode, opened again if it was closed.
     ///
     /// Errors: `ESTALE` where the inode was removed behind our back.
     pub fn path_fd(&self, inode: &Arc<Inode>) -> io::Result<Arc<PathFd>> {

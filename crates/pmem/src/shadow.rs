@@ -2,7 +2,7 @@
 //! so that every image a power cut could leave can be enumerated or sampled.
 //!
 //! Loads see the *view*: every store at once. The *durable image* holds what a fence has
-//! guaranteed. Between them lie the pending stores, each of which a crash may keep or lose
+//! made durable. Between them lie the pending stores, each of which a crash may keep or lose
 //! by the rules of the model:
 //!
 //! * [`ShadowModel::Lines`] (processor caches over persistent memory). Lines of 64 bytes are

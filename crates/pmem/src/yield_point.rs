@@ -2,7 +2,7 @@
 //! production, for a scheduler under test.
 //!
 //! A checker that runs real threads one at a time must get control when the thread it
-//! lets run waits for one that it does not. Every spin loop of the core calls
+//! lets run waits for one that it does not. Every spin loop of the cache calls
 //! [`yield_point`]; without a hook that is a pause instruction and little else. Now and then it yields
 //! the processor: the thread waited for may have been preempted, and on a machine with more threads
 //! than processors it runs again only after all spinning threads have used up their time slices.

@@ -183,7 +183,7 @@ fn what_is_no_region_is_refused() {
     assert_eq!(kind_of(&small), PmemErrorKind::TooSmall { found, needed });
     let error = Region::create(&directory.path().join("new"), 100, &options).unwrap_err();
     assert_eq!(error.kind(), PmemErrorKind::TooSmall { found, needed });
-    // Everybody may write it.
+    // Every user may write it.
     let null = Path::new("/dev/null");
     assert!(matches!(kind_of(null), PmemErrorKind::Foreign(_)));
     let trusting = RegionOptions {

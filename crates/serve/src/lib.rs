@@ -10,7 +10,7 @@
 //!        forebay::Volume
 //! ```
 //!
-//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] knows the core.
+//! A front end knows [`BlockDevice`] and nothing of pools; only [`VolumeDevice`] knows the cache.
 
 pub mod allocator;
 pub mod block_device;

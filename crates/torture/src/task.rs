@@ -29,7 +29,7 @@ pub enum Task {
     Work {
         /// Under which all paths are.
         directory: PathBuf,
-        /// Who tells.
+        /// The socket of the process that tells.
         socket: PathBuf,
         /// Connections.
         threads: usize,

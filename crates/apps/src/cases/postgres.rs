@@ -123,7 +123,7 @@ impl Account {
         )?)
     }
 
-    /// The program, run by this user where we are the superuser, in a directory that anyone may enter.
+    /// The program, run by this user where we are the superuser, in a directory that every user may enter.
     pub fn as_user(&self, mut command: Command) -> Command {
         let own = std::fs::metadata("/proc/self").map(|own| own.uid());
         if own.is_ok_and(|own| own != self.user) {

@@ -1,4 +1,4 @@
-//! Walks over everything: checking all blocks, dropping a volume's.
+//! How much of a volume is cached, counted by a walk over the table.
 
 use crate::api::volume::Volume;
 use crate::table::states::STATE_DIRTY;

@@ -1,8 +1,8 @@
 //! What programs call: pools, volumes, transactions, and what they tell of themselves.
 //!
 //! A pool owns the pipeline and its threads; volumes are handles on it; a transaction owns what it gathered. What
-//! a commit has acknowledged is durable, and what failed has changed nothing, unless a fence failed: then the pool
-//! says so to every later writer. Calls wait for room here, and hold nothing meanwhile.
+//! a commit acknowledged is durable; a commit that failed has changed nothing, unless its fence failed: then the
+//! pool refuses every later one. Calls wait for room here, and hold nothing meanwhile.
 
 pub(crate) mod extents;
 pub(crate) mod faults;

@@ -1,8 +1,8 @@
 //! The members of a pool as one medium: entries, lane bytes and slots by number.
 //!
 //! It owns the mapped regions and the plan of what lies where (`layout`, `geometry`), and has the encoding of all
-//! that lies there. What is read is checked by parity or CRC before the layers above believe it; which
-//! bytes are durable when is theirs to order, by [`Media::fence`].
+//! that lies there. It carries parity or a CRC, by which the layers above check what they read; what is
+//! durable before what is theirs to order, by [`Media::fence`].
 
 pub(crate) mod entry;
 pub(crate) mod geometry;

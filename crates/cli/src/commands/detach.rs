@@ -1,4 +1,4 @@
-//! `forebay detach`: a disk of a running daemon is drained and let go; one whose image is lost is given up.
+//! `forebay detach`: a disk of a running daemon is drained and closed; one whose image is lost is given up.
 
 use std::path::Path;
 

@@ -147,7 +147,7 @@ pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> Contr
     }
 }
 
-/// The core's error, as the client sees it.
+/// The cache's error, as the client sees it.
 pub(super) fn core_refusal(error: forebay::Error) -> Refusal {
     let kind = match &error {
         forebay::Error::Cancelled { .. } => RefusalKind::Cancelled,
@@ -191,7 +191,7 @@ pub fn tune(pool: &Pool, tunables: &Tunables) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The core's name for it.
+/// The cache's name for it.
 pub fn verify_policy(verify: Verify) -> VerifyPolicy {
     match verify {
         Verify::Always => VerifyPolicy::Always,
@@ -199,7 +199,7 @@ pub fn verify_policy(verify: Verify) -> VerifyPolicy {
     }
 }
 
-/// The core's name for it.
+/// The cache's name for it.
 pub fn replacement_policy(replacement: Replacement) -> ReplacementPolicy {
     match replacement {
         Replacement::Sieve => ReplacementPolicy::Sieve,

@@ -2,7 +2,7 @@
 //!
 //! The log has two halves, one of which counts: that with the valid header of the greater first
 //! sequence. After the header stand records, each with the next sequence; zeroes end them. Numbers
-//! are little-endian, records are padded to 8 bytes, and what is reserved is zero. The core makes
+//! are little-endian, records are padded to 8 bytes, and what is reserved is zero. The cache makes
 //! each append whole or absent, so that a CRC fails only where the media did.
 
 use std::ffi::{OsStr, OsString};

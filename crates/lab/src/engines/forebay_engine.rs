@@ -1,6 +1,6 @@
-//! Forebay's own core behind the trait: a pool of one member with one volume.
+//! Forebay's own cache behind the trait: a pool of one member with one volume.
 //!
-//! The core keeps the promises of the trait by itself; here only shapes are translated. A pool is
+//! The cache keeps the promises of the trait by itself; here only shapes are translated. A pool is
 //! planned like any other, except that a region too small for the default log gets a shorter one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +24,7 @@ const FREE_LOW_PER_MILLE: u32 = 2;
 /// often than they pass points at which a checker may switch threads.
 const ROOM_ATTEMPTS: u32 = 256;
 
-/// Regions below this get a log of their own measure: the least of the core, 512 KiB, would be more than
+/// Regions below this get a log of their own measure: the cache's least, 512 KiB, would be more than
 /// 1/64 of them, its share of large ones. A longer log is checkpointed less often, for fewer lines.
 const DEFAULT_LOG_REGION_BYTES_MIN: u64 = 64 << 20;
 /// Lanes of such a log.
@@ -225,7 +225,7 @@ impl ForebayEngine {
     /// be read from the disk first.
     fn put(&self, transaction: &mut Transaction<'_>, block: &ChangedBlock) -> Result<()> {
         let offset = block.number * block.bytes.len() as u64;
-        // The core takes no bytes beyond the end of a disk that ends within a block.
+        // The cache takes no bytes beyond the end of a disk that ends within a block.
         let is_whole = offset + block.bytes.len() as u64 <= self.volume.size_bytes();
         match &block.changed {
             Some(changed) if is_whole && self.is_cached(block.number) => {
@@ -239,7 +239,7 @@ impl ForebayEngine {
         }
     }
 
-    /// Commits, and again where there was no room: without background threads the core gives up as
+    /// Commits, and again where there was no room: without background threads the cache gives up as
     /// soon as it has nothing to write back or evict itself, though another thread may be at it.
     fn with_room(&self, mut commit: impl FnMut() -> Result<()>) -> Result<()> {
         for _ in 0..self.room_attempts {

@@ -1,4 +1,4 @@
-//! read, write and their kin.
+//! read, write, and the calls like them.
 
 use std::ffi::{c_int, c_void};
 use std::io;

@@ -1,4 +1,4 @@
-//! open and its kin.
+//! open, and the calls like it.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::io;
@@ -113,7 +113,7 @@ impl Opening<'_> {
     ) -> io::Result<Option<c_int>> {
         let mut life = file.write_life();
         if life.identity != Some(identity) {
-            // It was let go since we looked, and the record may be another file's by now.
+            // It was released since we looked, and the record may be another file's by now.
             return Ok(None);
         }
         if file.is_held() || !life.is_buffered {

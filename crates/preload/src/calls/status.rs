@@ -1,4 +1,4 @@
-//! stat and its kin: of a buffered file the buffer knows the size and the times.
+//! stat, and the calls like it: of a buffered file the buffer knows the size and the times.
 
 use std::ffi::{c_char, c_int, c_uint};
 use std::time::{SystemTime, UNIX_EPOCH};

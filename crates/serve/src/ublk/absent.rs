@@ -37,7 +37,7 @@ impl UblkServer {
         match self.0 {}
     }
 
-    /// Whether the driver has let go of it.
+    /// Whether the driver has released it.
     pub fn is_gone(&self) -> bool {
         match self.0 {}
     }

@@ -95,7 +95,7 @@ impl UblkServer {
         self.was_taken_over
     }
 
-    /// Whether the driver has let go of it, because it has been removed.
+    /// Whether the driver has released it, because it has been removed.
     pub fn is_gone(&self) -> bool {
         let owner = self.lock();
         owner.as_ref().is_none_or(JoinHandle::is_finished)

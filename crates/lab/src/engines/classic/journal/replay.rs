@@ -86,7 +86,7 @@ impl Journal {
         Ok((transactions, end))
     }
 
-    /// The newest version of each block that no transaction as young or younger revokes.
+    /// The newest version of each block that no transaction as new or newer revokes.
     fn newest(&self, transactions: &[Found], first: u64) -> BTreeMap<u64, (Tag, u64)> {
         let numbered = || (first..).zip(transactions);
         let mut revoked = HashMap::new();
