@@ -12,7 +12,7 @@ pub fn whole_content(change: Change, len: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// One of a few blocks: zeroes or noise, perhaps with a few bytes changed where the core does not
+/// One of a few blocks: zeroes or noise, perhaps with a few bytes changed where the cache does not
 /// look when it guesses which block this one is like.
 fn known(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);

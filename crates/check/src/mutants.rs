@@ -1,5 +1,5 @@
-//! Proves that the checker notices: each named fault of the core and of the engines is switched on
-//! and searched for.
+//! Proves that the checker notices: each named fault of the cache, of the file buffer and of the engines is
+//! switched on and searched for.
 
 use crate::campaign::{self, Limits};
 use crate::search::{Hunt, Search, check_sound, hunt, tell, write_counts};
@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// A fault.
 #[derive(Clone, Copy)]
 enum Fault {
-    /// Of Forebay's core.
+    /// Of Forebay's cache.
     Core(forebay::mutants::Mutant),
     /// Of how the medium is mapped.
     Medium(forebay_pmem::mutants::Mutant),

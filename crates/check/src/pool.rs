@@ -1,4 +1,4 @@
-//! The calls that the checker makes into the core, and the images that pools start from.
+//! The calls that the checker makes into the cache, and the images that pools start from.
 
 use crate::pool_actor::PoolActor;
 use crate::process::Begins;
