@@ -1,5 +1,5 @@
-//! Choices that no correctness depends on: which block leaves, how fast a writer may go, where a look pays,
-//! what is a journal's.
+//! Choices that no correctness depends on: which block leaves, how fast a writer may go, where comparing
+//! pays, what is a journal's.
 
 pub(crate) mod candidates;
 pub mod journal;

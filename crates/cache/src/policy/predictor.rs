@@ -1,16 +1,16 @@
-//! When it pays to look: comparing costs reads, so work that never has anything to find must not pay
-//! for it.
+//! When it pays to probe a block: comparing costs reads, so work that never has anything to find must not
+//! pay for it.
 //!
-//! A find earns its thread credit for the blocks to come; each look in vain costs some. Without
-//! credit, one block in so many is looked at all the same, in case the work has changed.
+//! A find earns its thread credit for the blocks to come; each probe in vain costs some. Without
+//! credit, one block in so many is probed all the same, in case the work has changed.
 
 use forebay_pmem::{THREAD_SHARDS, thread_shard};
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Looks that a find pays for.
+/// Probes that a find pays for.
 const CREDIT: u32 = 256;
-/// Without credit every so many blocks one is looked at.
+/// Without credit every so many blocks one is probed.
 const SAMPLE_PERIOD: u32 = 256;
 
 /// What may be found.
@@ -41,7 +41,7 @@ struct Shard {
 /// Each thread's credit.
 pub(crate) struct Predictor {
     shards: Box<[Shard]>,
-    /// Always look: what the crash checker runs must not depend on credit.
+    /// Always probe: what the crash checker runs must not depend on credit.
     always: bool,
 }
 
@@ -72,18 +72,18 @@ impl Predictor {
         }
     }
 
-    /// Whether looks have paid lately.
+    /// Whether probes have paid lately.
     #[inline]
     pub(crate) fn has_credit(&self, sought: Sought) -> bool {
         self.always || self.mine().credit(sought).load(Ordering::Relaxed) > 0
     }
 
-    /// A look found something.
+    /// A probe found something.
     pub(crate) fn found(&self, sought: Sought) {
         self.mine().credit(sought).store(CREDIT, Ordering::Relaxed);
     }
 
-    /// A look found nothing.
+    /// A probe found nothing.
     pub(crate) fn found_nothing(&self, sought: Sought) {
         let credit = self.mine().credit(sought);
         let left = credit.load(Ordering::Relaxed).saturating_sub(1);

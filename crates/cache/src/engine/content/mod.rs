@@ -17,7 +17,7 @@ use crate::policy::predictor::{Predictor, Sought};
 
 pub(crate) use reduce::{Finding, Reduced};
 
-/// Where looks do not pay, one block in so many is remembered: a store to a random line is not free.
+/// Where probes do not pay, one block in so many is remembered: a store to a random line is not free.
 const NOTED_PERIOD: u32 = 8;
 
 /// What the pool knows of its blocks' content, in DRAM.
@@ -49,8 +49,8 @@ impl Content {
         }
     }
 
-    /// Whether a block with this CRC is remembered: each while looks pay, otherwise a few. Which ones
-    /// depends on their content, so that a look at any of those finds its duplicate.
+    /// Whether a block with this CRC is remembered: each while probes pay, otherwise a few. Which ones
+    /// depends on their content, so that a probe of any of those finds its duplicate.
     #[inline]
     fn is_noted(&self, crc: u32) -> bool {
         self.is_on()

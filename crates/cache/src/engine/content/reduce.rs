@@ -53,7 +53,7 @@ pub(crate) struct Reduced {
 }
 
 impl Engine {
-    /// Whether a block is worth a look, and at what.
+    /// Whether a block is worth probing, and for what.
     #[inline]
     pub(crate) fn probe(&self, block: &[u8]) -> Option<Looks> {
         let content = &self.content;
@@ -221,7 +221,7 @@ impl Engine {
     }
 
     /// The bytes that differ from what is cached of the key, if they are few and may be changed in
-    /// place. Where they were many last time it mostly is not worth a look.
+    /// place. Where they were many last time it mostly is not worth it.
     fn find_patches(
         &self,
         key: Key,
