@@ -9,6 +9,9 @@ use crate::mutants::{Mutant, mutated};
 use crate::table::slot_ref::SlotRef;
 use crate::table::states::{STATE_DIRTY, STATE_WRITING};
 
+/// What a patch of no more bytes replaces is read without memory of the heap.
+const SMALL_PATCH_BYTES: usize = 256;
+
 /// What a commit does to one key, decided under its lock.
 pub(crate) struct Effect {
     /// The key's new entry; a tombstone if it leaves.
@@ -175,24 +178,26 @@ impl Engine {
     fn patched(&self, entry: Entry, patches: &[Patch]) -> Entry {
         let slot = entry.slot().expect("data entries have slots");
         let mut crc = entry.crc();
-        let mut overlay: Vec<(usize, &[u8])> = Vec::with_capacity(patches.len());
-        let mut old = Vec::new();
-        for patch in patches {
-            let end = patch.offset + patch.bytes.len();
-            old.resize(patch.bytes.len(), 0);
-            self.media().read_slot(slot, patch.offset, &mut old);
+        let (mut small, mut large) = ([0; SMALL_PATCH_BYTES], Vec::new());
+        for (number, patch) in patches.iter().enumerate() {
+            let (len, end) = (patch.bytes.len(), patch.offset + patch.bytes.len());
+            let old = if len <= small.len() {
+                &mut small[..len]
+            } else {
+                large.resize(len, 0);
+                &mut large[..]
+            };
+            self.media().read_slot(slot, patch.offset, old);
             // Earlier patches of this very transaction are not in the slot yet.
-            for (offset, bytes) in &overlay {
+            for Patch { offset, bytes } in &patches[..number] {
                 let (from, to) = (patch.offset.max(*offset), end.min(offset + bytes.len()));
                 if from < to {
                     old[from - patch.offset..to - patch.offset]
                         .copy_from_slice(&bytes[from - offset..to - offset]);
                 }
             }
-            crc = self
-                .media()
-                .crc_delta(crc, &old, &patch.bytes, self.block_bytes() - end);
-            overlay.push((patch.offset, &patch.bytes));
+            let tail = self.block_bytes() - end;
+            crc = self.media().crc_delta(crc, old, &patch.bytes, tail);
         }
         Entry::data(entry.key(), slot, crc)
     }
