@@ -97,7 +97,7 @@ impl StripeSet for Ascending<'_> {
     }
 }
 
-/// The engine of a commit that is not done. If its thread panics meanwhile nobody knows how far it came: its
+/// The engine of a commit that is not done. If its thread panics meanwhile it is unknown how far it came: its
 /// record may be durable or not, its entries may be published in part. So the pool takes no more writes, as
 /// after a fence that failed: no record may follow in its lane, no checkpoint may pass its sequence, and
 /// what it streamed into may not be anything else's, until recovery has decided.
