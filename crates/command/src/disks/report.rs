@@ -5,6 +5,7 @@ use std::time::Instant;
 use forebay::{BackingCounters, Counters};
 use forebay_serve::latency::{DeviceSnapshot, RequestSnapshot};
 use forebay_serve::nbd::{NbdServer, NbdStats};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Disks, Served, lock};
@@ -33,41 +34,21 @@ pub fn front_ends<T>(disks: &Disks<T>) -> Value {
     front_ends.into()
 }
 
+#[derive(Serialize)]
+struct NbdFrontEnd {
+    kind: &'static str,
+    address: String,
+    memory_max_bytes: u64,
+    #[serde(flatten)]
+    stats: NbdStats,
+}
+
 fn nbd_front_end(server: &NbdServer) -> Value {
-    let NbdStats {
-        connections_open,
-        connections_total,
-        connections_refused,
-        handshakes_failed,
-        accept_errors,
-        requests_in_flight,
-        reads,
-        read_bytes,
-        writes,
-        written_bytes,
-        flushes,
-        zeroings,
-        others,
-        errors,
-    } = server.stats();
-    json!({
-        "kind": "nbd",
-        "address": server.address().to_string(),
-        "memory_max_bytes": server.memory_max(),
-        "connections_open": connections_open,
-        "connections_total": connections_total,
-        "connections_refused": connections_refused,
-        "handshakes_failed": handshakes_failed,
-        "accept_errors": accept_errors,
-        "requests_in_flight": requests_in_flight,
-        "reads": reads,
-        "read_bytes": read_bytes,
-        "writes": writes,
-        "written_bytes": written_bytes,
-        "flushes": flushes,
-        "zeroings": zeroings,
-        "others": others,
-        "errors": errors,
+    json!(NbdFrontEnd {
+        kind: "nbd",
+        address: server.address().to_string(),
+        memory_max_bytes: server.memory_max(),
+        stats: server.stats(),
     })
 }
 

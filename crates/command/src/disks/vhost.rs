@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use forebay_serve::{VhostUserOptions, VhostUserServer, VhostUserStats};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{Served, lock};
@@ -123,42 +124,19 @@ impl VhostFrontEnds {
     }
 }
 
+#[derive(Serialize)]
+struct VhostUserFrontEnd<'d> {
+    kind: &'static str,
+    volume: &'d str,
+    #[serde(flatten)]
+    stats: VhostUserStats,
+}
+
 fn describe((name, server): &(String, VhostUserServer)) -> Value {
-    let VhostUserStats {
-        connected,
-        connections_total,
-        protocol_errors,
-        accept_errors,
-        queues_broken,
-        requests_in_flight,
-        reads,
-        read_bytes,
-        writes,
-        written_bytes,
-        flushes,
-        zeroings,
-        others,
-        errors,
-        notifications,
-    } = server.stats();
-    let front_end = json!({
-        "kind": "vhost-user",
-        "volume": name,
-        "connections_open": connected,
-        "connections_total": connections_total,
-        "protocol_errors": protocol_errors,
-        "accept_errors": accept_errors,
-        "queues_broken": queues_broken,
-        "requests_in_flight": requests_in_flight,
-        "reads": reads,
-        "read_bytes": read_bytes,
-        "writes": writes,
-        "written_bytes": written_bytes,
-        "flushes": flushes,
-        "zeroings": zeroings,
-        "others": others,
-        "errors": errors,
-        "notifications": notifications,
+    let front_end = json!(VhostUserFrontEnd {
+        kind: "vhost-user",
+        volume: name,
+        stats: server.stats(),
     });
     json_path::with(front_end, "address", server.path())
 }

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 /// Counts of one server since it started; `connections_open` and `requests_in_flight` are of now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NbdStats {
     /// Clients connected, those in the handshake included.
     pub connections_open: u64,

@@ -2,10 +2,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Serialize;
+
 /// Counts of one server since it started; `connected` and `requests_in_flight` are of now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VhostUserStats {
     /// Whether a client is connected, as 0 or 1.
+    #[serde(rename = "connections_open")]
     pub connected: u64,
     /// Clients accepted.
     pub connections_total: u64,
