@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 pub use crate::repeatable::{MarkWatcher, set_duplicate_bits, set_mark_watcher, set_random_seed};
-pub use crate::table::queue::Queue;
 
 /// The number that decides where this thread starts to look for a lane or a slot. To a pool it is a new
 /// thread from here on: what a pool held in it that was left as a kill leaves it is forgotten.

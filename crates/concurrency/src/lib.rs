@@ -26,7 +26,6 @@ mod lanes;
 #[path = "../../cache/src/table"]
 mod table {
     pub(crate) mod index;
-    pub(crate) mod queue;
     pub(crate) mod slots;
     pub(crate) mod word_set_queue;
 }

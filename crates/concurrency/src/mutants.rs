@@ -5,11 +5,9 @@ use crate::sync::{Mutant, set_mutant};
 
 /// The mutant, and the models of which at least the first must fail.
 const TABLE: &[(Mutant, &str)] = &[
-    (Mutant::ReleaseStoresRelaxed, "queue_hands_over"),
     (Mutant::ReleaseStoresRelaxed, "checkpoint_waits"),
     (Mutant::ReleaseStoresRelaxed, "clean_mark_sees_writer"),
     (Mutant::ReleaseStoresRelaxed, "copy_is_never_torn"),
-    (Mutant::AcquireLoadsRelaxed, "queue_hands_over"),
     (Mutant::AcquireLoadsRelaxed, "checkpoint_waits"),
     (Mutant::AcquireLoadsRelaxed, "copy_is_never_torn"),
     (Mutant::ReadModifyWritesRelaxed, "groups_lose_nothing"),

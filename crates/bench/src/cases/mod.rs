@@ -8,7 +8,6 @@ mod ladder;
 mod lines;
 mod nbd;
 mod page_pool;
-mod queue;
 mod reads;
 mod recovery;
 mod replacement;
@@ -188,13 +187,6 @@ pub const CASES: &[Case] = &[
             ("compare_gain_pcm", Reported),
         ],
         run: content::few_lines_change,
-    },
-    Case {
-        rows: &[
-            ("queue_vs_array_queue", Reported),
-            ("queue_2threads_vs_array_queue", Reported),
-        ],
-        run: queue::against_array_queue,
     },
     Case {
         rows: &[("dram_bytes_per_block", AtMostGoal(40.0, 24.0))],

@@ -1,6 +1,6 @@
 //! What each background thread does at a wakeup: write back, reclaim, checkpoint.
 //!
-//! The stages meet only at lock-free queues (`table::word_set_queue`).
+//! The stages meet only at bounded queues (`table::word_set_queue`).
 
 use std::time::{Duration, Instant};
 

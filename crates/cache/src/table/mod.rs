@@ -7,7 +7,6 @@
 pub(crate) mod index;
 pub(crate) mod live;
 pub(crate) mod pins;
-pub(crate) mod queue;
 pub(crate) mod references;
 pub(crate) mod slot_ref;
 pub(crate) mod slots;

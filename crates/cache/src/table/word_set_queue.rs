@@ -1,18 +1,22 @@
-//! A set of numbers (free slots, dirty entries) as a pipeline stage: a bitmap in words of 64 and a
-//! bounded lock-free queue of the words that hold something.
+//! A set of numbers (free slots, dirty entries) as a pipeline stage: a bitmap in words of 64 and
+//! crossbeam's bounded queue of the words that hold something.
 //!
 //! AutoBahn (§4) moves single blocks through ticketed queues. Moving words of 64 keeps its order
-//! (first announced, first served, within 64) at an eighth of a bit of queue for each number.
+//! (first announced, first served, within 64) at two bits of queue for each number.
 //! A word is in the queue at most once: the thread that turns it from zero announces it, and the one that
 //! takes it off the queue empties it.
 
-use super::queue::Queue;
-use crate::sync::{AtomicU64, Ordering, spin_hint};
+use crossbeam_queue::ArrayQueue;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// DRAM of a queue for each word that it has room for: a stamp and the word's number.
+const CELL_BYTES: u64 = 16;
 
 /// The set.
 pub(crate) struct WordSetQueue {
     words: Box<[AtomicU64]>,
-    queue: Queue,
+    queue: ArrayQueue<u32>,
 }
 
 impl WordSetQueue {
@@ -21,7 +25,7 @@ impl WordSetQueue {
         let words = (numbers as usize).div_ceil(64).max(1);
         WordSetQueue {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
-            queue: Queue::with_capacity(words),
+            queue: ArrayQueue::new(words),
         }
     }
 
@@ -38,11 +42,11 @@ impl WordSetQueue {
         // AcqRel: what made the numbers ready happens before they are taken.
         let before = self.words[word as usize].fetch_or(bits, Ordering::AcqRel);
         if before == 0 && bits != 0 {
-            // A word is in its queue at most once, so there is room; only a thread that is just
-            // leaving the cell can make this wait.
-            while !self.queue.try_push(word) {
-                spin_hint();
-            }
+            let pushed = self.queue.push(word);
+            assert!(
+                pushed.is_ok(),
+                "a word is queued at most once, so there is room"
+            );
         }
         before
     }
@@ -50,7 +54,7 @@ impl WordSetQueue {
     /// Takes the oldest word: its number and its set bits.
     #[inline]
     pub(crate) fn take_word(&self) -> Option<(u32, u64)> {
-        let word = self.queue.try_pop()?;
+        let word = self.queue.pop()?;
         let bits = self.words[word as usize].swap(0, Ordering::AcqRel);
         debug_assert_ne!(bits, 0, "a queued word holds something");
         Some((word, bits))
@@ -58,7 +62,7 @@ impl WordSetQueue {
 
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        self.words.len() as u64 * 8 + self.queue.dram_bytes()
+        self.words.len() as u64 * (8 + CELL_BYTES)
     }
 }
 

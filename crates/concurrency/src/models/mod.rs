@@ -24,21 +24,6 @@ pub(crate) struct Model {
 /// All of them.
 pub(crate) const ALL: &[Model] = &[
     Model {
-        name: "queue_keeps_and_orders",
-        run: pipeline::queue_keeps_and_orders,
-        preemptions_max: Some(2),
-    },
-    Model {
-        name: "queue_hands_over",
-        run: pipeline::queue_hands_over,
-        preemptions_max: None,
-    },
-    Model {
-        name: "queue_is_bounded",
-        run: pipeline::queue_is_bounded,
-        preemptions_max: Some(3),
-    },
-    Model {
         name: "groups_lose_nothing",
         run: pipeline::groups_lose_nothing,
         preemptions_max: None,

@@ -1,96 +1,13 @@
-//! Queue, groups, slots and free entries: nothing is lost, nothing is handed out twice.
+//! Queues of words, slots and free entries: nothing is lost, nothing is handed out twice.
 
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::models::{beside, turn};
+use crate::models::turn;
 use crate::sync::{AtomicU32, Ordering};
 use crate::table::index::Index;
-use crate::table::queue::Queue;
 use crate::table::slots::Slots;
 use crate::table::word_set_queue::{WordSetQueue, numbers};
-
-/// The thread that pops an element sees what was written before the push, and each producer's elements
-/// stay in order.
-pub(crate) fn queue_keeps_and_orders() {
-    let queue = Arc::new(Queue::with_capacity(4));
-    let payload: Arc<Vec<AtomicU32>> = Arc::new((0..3).map(|_| AtomicU32::new(0)).collect());
-    let producers: Vec<_> = [vec![0, 1], vec![2]]
-        .into_iter()
-        .map(|mine: Vec<u32>| {
-            let (queue, payload) = (queue.clone(), payload.clone());
-            thread::spawn(move || {
-                for number in mine {
-                    payload[number as usize].store(number + 100, Ordering::Relaxed);
-                    assert!(queue.try_push(number), "there is room for all");
-                }
-            })
-        })
-        .collect();
-    let mut popped = Vec::new();
-    let mut pop = || {
-        let number = queue.try_pop()?;
-        assert_eq!(
-            payload[number as usize].load(Ordering::Relaxed),
-            number + 100,
-            "popped too early"
-        );
-        popped.push(number);
-        Some(())
-    };
-    // A few looks while the producers run; what is left when they are done.
-    for number in 1..3 {
-        turn(number);
-        pop();
-    }
-    for producer in producers {
-        producer.join().unwrap();
-    }
-    while pop().is_some() {}
-    let first = popped.iter().position(|&number| number == 0);
-    assert!(
-        first < popped.iter().position(|&number| number == 1),
-        "overtaken: {popped:?}"
-    );
-    popped.sort_unstable();
-    assert_eq!(popped, [0, 1, 2]);
-}
-
-/// A full queue refuses, and what it took comes out once, whichever thread pops.
-pub(crate) fn queue_is_bounded() {
-    let queue = Arc::new(Queue::with_capacity(2));
-    assert!(queue.try_push(0) && queue.try_push(1) && !queue.try_push(9));
-    let theirs = {
-        let queue = queue.clone();
-        thread::spawn(move || (queue.try_pop(), queue.try_push(2)))
-    };
-    turn(1);
-    let mine = queue.try_pop();
-    let (popped, pushed) = theirs.join().unwrap();
-    let mut all: Vec<u32> = mine.into_iter().chain(popped).collect();
-    while let Some(number) = queue.try_pop() {
-        all.push(number);
-    }
-    all.sort_unstable();
-    assert_eq!(all, if pushed { vec![0, 1, 2] } else { vec![0, 1] });
-}
-
-/// The thread that pops an element sees what was done before it was pushed.
-pub(crate) fn queue_hands_over() {
-    let queue = Arc::new(Queue::with_capacity(2));
-    let payload = Arc::new(AtomicU32::new(0));
-    let (pushed, paid) = (queue.clone(), payload.clone());
-    let producer = move || {
-        paid.store(1, Ordering::Relaxed);
-        assert!(pushed.try_push(0), "there is room");
-    };
-    let consumer = move || {
-        if queue.try_pop().is_some() {
-            assert_eq!(payload.load(Ordering::Relaxed), 1, "popped too early");
-        }
-    };
-    beside(consumer, producer);
-}
 
 /// Numbers inserted by two threads are taken once each, with what was done before.
 pub(crate) fn groups_lose_nothing() {
