@@ -122,8 +122,12 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A fence failed earlier, so that durability cannot be promised any more.
-    #[error("{}: the pool refuses writes since an earlier fence failed; reopen it", path.display())]
+    /// A fence failed earlier, or a commit ended half-way by a panic, so that durability cannot be
+    /// promised any more.
+    #[error(
+        "{}: the pool refuses writes since an earlier fence failed or a commit ended half-way; reopen it",
+        path.display()
+    )]
     Poisoned {
         /// The first member of the pool.
         path: PathBuf,
@@ -168,6 +172,17 @@ pub enum Error {
         dirty_blocks: u64,
         /// What is known of the backings.
         reason: String,
+    },
+    /// The system has no room for a background thread of the pool.
+    #[error(
+        "the thread {name} could not be started: {source}; raise the limit of threads (ulimit -u, pids.max), \
+         or free memory"
+    )]
+    Thread {
+        /// The thread's name.
+        name: &'static str,
+        /// The system's error.
+        source: std::io::Error,
     },
     /// The volume is not, or no longer, what the caller thinks.
     #[error("volume: {0}")]

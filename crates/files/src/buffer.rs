@@ -157,7 +157,7 @@ impl FileBuffer {
             None => CLOSED_MAX_WITHOUT_ROOT,
         };
         if has_background {
-            pool.start_background();
+            pool.start_background().map_err(told)?;
             checkpoint_in_background(&names)?;
         }
         Ok(Arc::new(FileBuffer {

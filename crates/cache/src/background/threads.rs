@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Pipeline;
 use super::stages::{Calm, TICK};
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The same once nothing happens any more: an idle pool costs next to nothing.
 const IDLE_TICK: Duration = Duration::from_secs(1);
@@ -21,9 +21,9 @@ pub(crate) struct Background {
 impl Background {
     /// Starts flusher, reclaimer and checkpointer, which looks for journals as well.
     ///
-    /// # Panics
-    /// Where the system has no room for another thread, as the standard library does.
-    pub(crate) fn start(pipeline: &Arc<Pipeline>) -> Background {
+    /// # Errors
+    /// [`Error::Thread`]; those that had been started have ended.
+    pub(crate) fn start(pipeline: &Arc<Pipeline>) -> Result<Background> {
         let mut background = Background {
             pipeline: Arc::clone(pipeline),
             threads: Vec::new(),
@@ -31,10 +31,10 @@ impl Background {
         background.spawn("forebay-flush", |pipeline| {
             pipeline.flush_stage();
             Ok(pipeline.next_retry().unwrap_or(TICK))
-        });
+        })?;
         background.spawn("forebay-reclaim", |pipeline| {
             pipeline.reclaim_stage().map(|()| TICK)
-        });
+        })?;
         let mut calm = Calm {
             sequence: 0,
             looked_at: Instant::now(),
@@ -44,17 +44,17 @@ impl Background {
             // Here, since no thread waits for this one: committers checkpoint themselves if they must.
             pipeline.look_for_journals();
             Ok(TICK)
-        });
-        background
+        })?;
+        Ok(background)
     }
 
     /// Runs `stage` at every wakeup, and after the pause it asks for, until the pool stops. An error
     /// of a stage is a failed fence: the pool is poisoned and says so to every writer.
     fn spawn(
         &mut self,
-        name: &str,
+        name: &'static str,
         mut stage: impl FnMut(&Pipeline) -> Result<Duration> + Send + 'static,
-    ) {
+    ) -> Result<()> {
         let pipeline = Arc::clone(&self.pipeline);
         let run = move || {
             let (mut seen, mut sequence, mut tick) = (0, 0, TICK);
@@ -83,7 +83,8 @@ impl Background {
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
         self.threads
-            .push(thread.expect("the system has room for a thread"));
+            .push(thread.map_err(|source| Error::Thread { name, source })?);
+        Ok(())
     }
 }
 

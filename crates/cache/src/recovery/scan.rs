@@ -70,13 +70,17 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Records> {
                     .map(|lane| scan_lane(media, salt, lane))
                     .collect::<Vec<_>>()
             };
-            scope.spawn(lanes)
+            let thread = std::thread::Builder::new();
+            // Without room for another thread this one does it.
+            let worker = thread.spawn_scoped(scope, lanes.clone());
+            worker.map_err(|_| lanes)
         };
         let workers: Vec<_> = ranges.map(scan).collect();
         media.read_table_ahead();
-        let logs = workers
-            .into_iter()
-            .map(|worker| worker.join().expect("a scan does not panic"));
+        let logs = workers.into_iter().map(|worker| match worker {
+            Ok(worker) => worker.join().expect("a scan does not panic"),
+            Err(lanes) => lanes(),
+        });
         logs.flatten().collect()
     })
 }

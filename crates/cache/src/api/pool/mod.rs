@@ -183,7 +183,7 @@ impl Pool {
             background: None,
         };
         if has_background {
-            pool.start_background();
+            pool.start_background()?;
         }
         Ok(pool)
     }
@@ -191,13 +191,13 @@ impl Pool {
     /// Starts the flusher and reclaimer threads of a pool that was opened without them: a caller that first
     /// has to bring order into what the pool holds does that alone.
     ///
-    /// # Panics
-    /// Where the system has no room for another thread.
-    pub fn start_background(&mut self) {
+    /// Errors: [`Error::Thread`]; the pool is to be closed then, which keeps everything.
+    pub fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
             self.pipeline.begin_background();
-            self.background = Some(Background::start(&self.pipeline));
+            self.background = Some(Background::start(&self.pipeline)?);
         }
+        Ok(())
     }
 
     pub(crate) fn pipeline(&self) -> &Pipeline {
