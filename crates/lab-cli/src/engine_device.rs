@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use forebay_lab::{Engine, EngineTransaction};
 use forebay_serve::allocator::{no_memory, zeroed};
-use forebay_serve::parts::{self, Parts, cut, cut_data};
+use forebay_serve::parts::{Parts, cut, cut_data};
 use forebay_serve::{Access, BlockDevice, DeviceError};
 
 /// Locks that the blocks of a disk share; a block belongs to the one of its number's remainder.
@@ -109,6 +109,19 @@ impl EngineDevice {
         Ok(transaction.commit()?)
     }
 
+    /// Reads part of one block.
+    fn read_part(&self, bytes: Range<u64>, out: &mut [u8]) -> Result<(), DeviceError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let mut block = vec![0; self.block_bytes as usize];
+        self.engine
+            .read(bytes.start / self.block_bytes, &mut block)?;
+        let start = (bytes.start % self.block_bytes) as usize;
+        out.copy_from_slice(&block[start..start + out.len()]);
+        Ok(())
+    }
+
     /// Adds part of one block to a transaction. The caller holds the block's stripe alone.
     fn write_part(
         &self,
@@ -139,8 +152,15 @@ impl BlockDevice for EngineDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(offset, buffer.len() as u64)?;
-        let read = |block: u64, out: &mut [u8]| self.engine.read(block, out);
-        Ok(parts::read_at(offset, buffer, self.block_bytes, read)?)
+        let parts = Parts::of(&(offset..offset + buffer.len() as u64), self.block_bytes);
+        let (head_bytes, whole_bytes) = parts.lengths(self.block_bytes);
+        let (head, rest) = buffer.split_at_mut(head_bytes);
+        let (whole, tail) = rest.split_at_mut(whole_bytes);
+        self.read_part(parts.head, head)?;
+        if !whole.is_empty() {
+            self.engine.read(parts.whole.start, whole)?;
+        }
+        self.read_part(parts.tail, tail)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {

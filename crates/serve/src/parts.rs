@@ -1,4 +1,4 @@
-//! Byte ranges in terms of blocks, and how requests for bytes become requests for blocks.
+//! Byte ranges in terms of blocks.
 
 use std::ops::Range;
 
@@ -41,35 +41,6 @@ impl Parts {
         let whole = (self.whole.end - self.whole.start) * block_bytes;
         (head as usize, whole as usize)
     }
-}
-
-/// Reads bytes from `offset` on through `read`, which reads whole blocks from a number on: those
-/// covered whole at once into `out`, the blocks at the edges through memory of their own.
-pub fn read_at<E>(
-    offset: u64,
-    out: &mut [u8],
-    block_bytes: u64,
-    read: impl Fn(u64, &mut [u8]) -> Result<(), E>,
-) -> Result<(), E> {
-    let read_part = |bytes: Range<u64>, out: &mut [u8]| {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let mut block = vec![0; block_bytes as usize];
-        read(bytes.start / block_bytes, &mut block)?;
-        let start = (bytes.start % block_bytes) as usize;
-        out.copy_from_slice(&block[start..start + out.len()]);
-        Ok(())
-    };
-    let parts = Parts::of(&(offset..offset + out.len() as u64), block_bytes);
-    let (head_bytes, whole_bytes) = parts.lengths(block_bytes);
-    let (head, rest) = out.split_at_mut(head_bytes);
-    let (whole, tail) = rest.split_at_mut(whole_bytes);
-    read_part(parts.head, head)?;
-    if !whole.is_empty() {
-        read(parts.whole.start, whole)?;
-    }
-    read_part(parts.tail, tail)
 }
 
 /// Cuts `bytes` at block boundaries into ranges that touch at most `blocks_max` blocks each.

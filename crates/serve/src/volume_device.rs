@@ -10,7 +10,7 @@ use std::ops::Range;
 use forebay::{BlockState, Volume};
 
 use crate::block_device::{Access, BlockDevice, DeviceError, Extent, ExtentState, push_extent};
-use crate::parts::{self, Parts, cut_data};
+use crate::parts::{Parts, cut_data};
 
 /// A volume, seen as bytes.
 #[derive(Debug)]
@@ -61,8 +61,7 @@ impl BlockDevice for VolumeDevice {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
         self.check_range(offset, buffer.len() as u64)?;
-        let read = |block: u64, out: &mut [u8]| self.volume.read(block, out);
-        Ok(parts::read_at(offset, buffer, self.block_bytes, read)?)
+        Ok(self.volume.read_at(offset, buffer)?)
     }
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {

@@ -55,34 +55,24 @@ impl Content {
     /// Reads blocks that may be in the pool, by way of it.
     fn read_pooled(&self, pooled: &Pooled, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let volume = &self.shared.volume;
-        let block_bytes = volume.block_size();
-        let mut one = Vec::new();
-        let mut done = 0;
-        while done < out.len() {
-            let at = offset + done as u64;
-            let (block, within) = (at / block_bytes as u64, at as usize % block_bytes);
+        let block_bytes = volume.block_size() as u64;
+        let end = offset + out.len() as u64;
+        let (mut at, mut rest) = (offset, out);
+        while !rest.is_empty() {
+            let block = at / block_bytes;
             let place = pooled.place(block).expect("its blocks have segments");
-            let rest = out.len() - done;
-            if within == 0 && rest >= block_bytes {
-                // Neighbours in the file are neighbours in the volume, up to the segment's end.
-                let mut len = block_bytes;
-                while rest - len >= block_bytes
-                    && pooled.place((at + len as u64) / block_bytes as u64)
-                        == Some(place + (len / block_bytes) as u64)
-                {
-                    len += block_bytes;
-                }
-                volume
-                    .read(place, &mut out[done..done + len])
-                    .map_err(from_pool)?;
-                done += len;
-                continue;
-            }
-            one.resize(block_bytes, 0);
-            volume.read(place, &mut one).map_err(from_pool)?;
-            let len = rest.min(block_bytes - within);
-            out[done..done + len].copy_from_slice(&one[within..within + len]);
-            done += len;
+            // Neighbours in the file are neighbours in the volume, up to the segment's end.
+            let is_neighbour = |next: &u64| {
+                next * block_bytes < end && pooled.place(*next) == Some(place + (next - block))
+            };
+            let next = (block + 1..).find(|next| !is_neighbour(next));
+            let next = next.expect("the range ends");
+            let len = (next * block_bytes).min(end) - at;
+            let (bytes, tail) = rest.split_at_mut(len as usize);
+            volume
+                .read_at(place * block_bytes + at % block_bytes, bytes)
+                .map_err(from_pool)?;
+            (at, rest) = (at + len, tail);
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 mod appends;
 mod direct;
 mod private_slots;
+mod read;
 mod reduced;
 
 use std::marker::PhantomData;
@@ -206,41 +207,6 @@ impl<'v> Transaction<'v> {
             let operation = &mut self.work.operations[number];
             operation.edits.clear();
             operation.base = Base::Zero;
-        }
-        Ok(())
-    }
-
-    /// Reads whole blocks as they will be after this transaction.
-    ///
-    /// Errors: outside the volume, the backing or the media failed.
-    pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
-        self.volume.check_blocks(block, out.len())?;
-        for (number, bytes) in
-            (block..).zip(out.chunks_exact_mut(self.pipeline().engine().block_bytes()))
-        {
-            let key = self.volume.key(number);
-            match self
-                .work
-                .operations
-                .iter()
-                .find(|operation| operation.key == key)
-            {
-                Some(operation) => self.view(operation, bytes)?,
-                None => self.volume.read(number, bytes)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn view(&self, operation: &Operation, out: &mut [u8]) -> Result<()> {
-        match operation.base {
-            Base::Current => {
-                self.volume.read(operation.key.block(), out)?;
-                apply_edits(&operation.edits, out);
-            }
-            Base::Staged { slot, .. } => self.pipeline().media().read_slot(slot, 0, out),
-            Base::Buffered { at } => out.copy_from_slice(&self.work.data[at..at + out.len()]),
-            Base::Zero => out.fill(0),
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Volumes: what is cached, and how it is read.
 
 mod around;
+mod bytes;
 mod discard;
 mod forget;
 mod misses;
@@ -14,6 +15,8 @@ use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
 use crate::table::index::Version;
+
+pub(crate) use bytes::read_bytes;
 
 /// Optimistic reads before a reader takes the lock: enough that only a burst of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;

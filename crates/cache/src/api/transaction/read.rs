@@ -1,0 +1,53 @@
+//! What a transaction sees: its own changes over what the pool and the backing hold.
+
+use crate::api::transaction::Transaction;
+use crate::api::volume::read_bytes;
+use crate::api::workspace::{Base, Operation, apply_edits};
+use crate::error::Result;
+
+impl Transaction<'_> {
+    /// Reads whole blocks from `block` on as they will be after this transaction.
+    ///
+    /// Errors: outside the volume, the backing or the media failed.
+    pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
+        self.volume.check_blocks(block, out.len())?;
+        for (number, bytes) in
+            (block..).zip(out.chunks_exact_mut(self.pipeline().engine().block_bytes()))
+        {
+            let key = self.volume.key(number);
+            match self
+                .work
+                .operations
+                .iter()
+                .find(|operation| operation.key == key)
+            {
+                Some(operation) => self.view(operation, bytes)?,
+                None => self.volume.read(number, bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads bytes from byte `offset` on as they will be after this transaction. A block that is
+    /// read in part is read and verified whole.
+    ///
+    /// Errors: as [`Transaction::read`].
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        self.volume.check_bytes(offset, out.len())?;
+        let block_bytes = self.pipeline().engine().block_bytes();
+        read_bytes(offset, out, block_bytes, |block, out| self.read(block, out))
+    }
+
+    fn view(&self, operation: &Operation, out: &mut [u8]) -> Result<()> {
+        match operation.base {
+            Base::Current => {
+                self.volume.read(operation.key.block(), out)?;
+                apply_edits(&operation.edits, out);
+            }
+            Base::Staged { slot, .. } => self.pipeline().media().read_slot(slot, 0, out),
+            Base::Buffered { at } => out.copy_from_slice(&self.work.data[at..at + out.len()]),
+            Base::Zero => out.fill(0),
+        }
+        Ok(())
+    }
+}
