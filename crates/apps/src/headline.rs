@@ -9,17 +9,29 @@ use crate::results::Results;
 pub fn rows(results: &Results) -> Vec<Row> {
     let median = |name: &str| results.median(name, Place::Preload);
     let past_pool = |place| results.ratio("append_past_pool", place, Place::DiskUnsynced);
-    let scaling =
-        |place| results.ratio_between("append_256b_threads2", "append_256b_threads1", place);
+    let scaling = |pattern: &str, place| {
+        let of = |threads| format!("{pattern}_256b_threads{threads}");
+        results.ratio_between(&of(2), &of(1), place)
+    };
     let found = [
         ("append_256b_ns", median("append_256b_threads1_p50"), "ns"),
         (
             "private_files_2threads_scaling",
-            scaling(Place::Preload),
+            scaling("append", Place::Preload),
+            "x",
+        ),
+        (
+            "uniform_256b_2threads_scaling",
+            scaling("uniform", Place::Preload),
+            "x",
+        ),
+        (
+            "zipf_256b_2threads_scaling",
+            scaling("zipf", Place::Preload),
             "x",
         ),
         // What two threads can do that do nothing but copy.
-        ("raw_2threads_scaling", scaling(Place::Raw), "x"),
+        ("raw_2threads_scaling", scaling("append", Place::Raw), "x"),
         ("append_past_pool_vs_disk", past_pool(Place::Preload), "x"),
         (
             "append_past_pool_mount_vs_disk",
@@ -45,6 +57,8 @@ const BARS: &[(&str, Bar)] = &[
     ("append_256b_fences", Bar::AtMost(1.1)),
     ("append_past_pool_vs_disk", Bar::AtLeast(0.9)),
     ("private_files_2threads_scaling", Bar::AtLeast(1.8)),
+    ("uniform_256b_2threads_scaling", Bar::AtLeast(1.6)),
+    ("zipf_256b_2threads_scaling", Bar::AtLeast(1.6)),
     ("raw_2threads_scaling", Bar::Reported),
     ("buffered_4k_mount_vs_passthrough", Bar::AtLeast(0.8)),
     ("fsx_operations", Bar::AtLeast(100_000.0)),

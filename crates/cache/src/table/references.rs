@@ -81,9 +81,13 @@ impl References {
         self.extra[slot as usize].load(Ordering::Acquire) == 0
     }
 
-    /// Notes that bytes of the slot were changed in place. The caller holds its key's lock.
+    /// Notes that bytes of the slot were changed in place. The caller holds its key's lock. A slot that is
+    /// patched again is only looked at: its word is also that of slots that other threads patch.
+    #[inline]
     pub(crate) fn mark_patched(&self, slot: u32) {
-        self.patched[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::Relaxed);
+        if !self.is_patched(slot) {
+            self.patched[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::Relaxed);
+        }
     }
 
     /// Whether bytes of the slot were changed in place since it was last free. Under the lock of a key

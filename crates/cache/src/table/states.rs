@@ -81,7 +81,11 @@ impl States {
         // Not what has just come in: if everything were passed over once, the next look would come
         // too soon for what changes often.
         let second_chance = if was_cached { STATE_SECOND_CHANCE } else { 0 };
-        self.set(index, state | STATE_DIRTY | second_chance | redirtied);
+        let now = state | STATE_DIRTY | second_chance | redirtied;
+        if now != state {
+            // Else only looked at: the line is also that of entries that other threads change.
+            self.set(index, now);
+        }
         if state & STATE_DIRTY == 0 {
             let before = self.dirty_count.fetch_add(1, Ordering::Relaxed);
             self.dirty.insert(index);
