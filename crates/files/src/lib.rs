@@ -24,6 +24,8 @@ mod directory;
 mod errors;
 mod file;
 #[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
 mod handover_tests;
 mod marks;
 mod metadata;

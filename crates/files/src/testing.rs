@@ -22,7 +22,7 @@ pub(crate) fn quiet() -> RuntimeOptions {
     }
 }
 
-fn quiet_pool() -> PoolOptions {
+pub(crate) fn quiet_pool() -> PoolOptions {
     PoolOptions {
         runtime: quiet(),
         ..PoolOptions::default()
