@@ -35,8 +35,8 @@ pub fn whereabouts(volume: &crate::Volume, block: u64) -> Option<Whereabouts> {
     let table = volume.pipeline.table();
     let key = volume.key(block);
     let (_, found) = table.peek(table.bucket(key), key);
-    let (_, entry) = found?;
     let media = table.media();
+    let entry = media.sound(found?.1)?;
     let packing = entry.slot().filter(|_| entry.is_packed());
     let base = packing.and_then(|slot| media.packing(slot)?.base);
     let slots = entry.slot().into_iter().chain(base);

@@ -105,8 +105,8 @@ impl Volume {
         let pipeline = &*self.pipeline;
         let key = self.key(block);
         let (_, found) = pipeline.table().peek(pipeline.table().bucket(key), key);
-        found.map(|(_, entry)| match entry.kind() {
-            Kind::Zero if pipeline.table().is_sound(entry) => BlockState::Zero,
+        found.map(|(_, raw)| match pipeline.media().sound(raw) {
+            Some(entry) if entry.kind() == Kind::Zero => BlockState::Zero,
             _ => BlockState::Data,
         })
     }

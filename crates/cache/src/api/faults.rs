@@ -47,7 +47,7 @@ impl Pool {
         let slot = pipeline
             .table()
             .find(bucket, key)
-            .and_then(|(_, entry)| entry.slot());
+            .and_then(|(_, raw)| pipeline.media().sound(raw)?.slot());
         if let Some(slot) = slot {
             let mut content = [0];
             pipeline.media().read_slot(slot, byte, &mut content);

@@ -40,9 +40,8 @@ impl Engine {
             .into_iter()
             .filter_map(|index| {
                 // A racy look; the commit decides under the lock whether it still holds.
-                let entry = self.media().load_entry(index);
-                let sound = !entry.is_free() && entry.parity_holds() && entry.is_clean();
-                sound.then(|| self.eviction(entry))
+                let entry = self.media().sound(self.media().load_entry(index))?;
+                entry.is_clean().then(|| self.eviction(entry))
             })
             .collect();
         changes.sort_unstable_by_key(|change| change.key);
@@ -91,7 +90,7 @@ impl Engine {
                 self.table.mark_unlogged(index);
                 self.replacement.on_remove(index);
                 self.table.free_entry(index);
-                if let Some(slot_ref) = SlotRef::of(entry) {
+                if let Some(slot_ref) = self.media().sound(entry).and_then(SlotRef::of) {
                     self.table.release_slot(
                         slot_ref,
                         &self

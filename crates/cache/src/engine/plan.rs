@@ -89,10 +89,13 @@ impl Engine {
     }
 
     fn plan_one(&self, number: usize, change: &Change, plan: &mut Plan) -> Result<Option<Outcome>> {
-        let current = self.table.find(change.bucket, change.key);
-        if current.is_some_and(|(_, entry)| !self.table.is_sound(entry)) {
-            return Err(self.corrupt(change.key));
-        }
+        let current = match self.table.find(change.bucket, change.key) {
+            Some((index, raw)) => {
+                let entry = self.media().sound(raw);
+                Some((index, entry.ok_or_else(|| self.corrupt(change.key))?))
+            }
+            None => None,
+        };
         if let Some((index, _)) = current {
             // The publication will look at it after the fence.
             self.table.states().prefetch(index);

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::change::Outcome;
 use crate::error::Result;
-use crate::media::entry::{Entry, Key};
+use crate::media::entry::{Entry, Key, RawEntry};
 use crate::mutants::{Mutant, mutated};
 
 impl Engine {
@@ -17,17 +17,16 @@ impl Engine {
         let Some(version) = self.table.index().try_read_begin(stripe) else {
             return false;
         };
-        let Some((index, entry)) = self
+        let Some((index, raw)) = self
             .media()
             .find_in_line(self.table.index().home(hash), key)
         else {
             return false;
         };
-        if !entry.is_plain() || !entry.parity_holds() {
+        let Some(entry) = self.media().sound(raw).filter(|entry| entry.is_plain()) else {
             return false;
-        }
-        // Parity sees one flipped bit; several might still name a slot beyond the end.
-        let Some(slot) = entry.slot().filter(|slot| *slot < self.media().slots()) else {
+        };
+        let Some(slot) = entry.slot() else {
             return false;
         };
         if verify {
@@ -49,12 +48,11 @@ impl Engine {
 
     /// A cached block does not match its check. If the backing has the same bytes the copy goes;
     /// otherwise it is the only one, and the reader gets an error, never wrong bytes.
-    pub(crate) fn heal(&self, index: u32, entry: Entry) -> Result<()> {
-        let key = entry.key();
-        if !self.is_replaceable(index, entry) {
+    pub(crate) fn heal(&self, index: u32, bad: RawEntry) -> Result<()> {
+        let Some(entry) = self.replaceable(index, bad) else {
             self.tallies.mine().corrupt(1);
-            return Err(self.corrupt(key));
-        }
+            return Err(self.corrupt(bad.key()));
+        };
         if self.commit_mappings(&[self.eviction(entry)])? == Outcome::Done(1) {
             self.tallies.mine().healed(1);
         }
@@ -62,7 +60,13 @@ impl Engine {
     }
 
     /// Whether the backing has what this entry stands for.
-    pub(crate) fn is_replaceable(&self, index: u32, entry: Entry) -> bool {
-        entry.parity_holds() && entry.is_clean() && !self.table.states().is_dirty(index)
+    pub(crate) fn is_replaceable(&self, index: u32, bad: RawEntry) -> bool {
+        self.replaceable(index, bad).is_some()
+    }
+
+    fn replaceable(&self, index: u32, bad: RawEntry) -> Option<Entry> {
+        let entry = self.media().sound(bad)?;
+        let is_replaceable = entry.is_clean() && !self.table.states().is_dirty(index);
+        is_replaceable.then_some(entry)
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::change::Change;
 use super::{EVICT_BATCH_MAX, Engine};
 use crate::error::{Error, Result};
-use crate::media::entry::Entry;
+use crate::media::entry::{Entry, RawEntry};
 
 /// Entries between two reports of progress.
 const PROGRESS_STEP: u32 = 4096;
@@ -21,7 +21,7 @@ impl Engine {
             if index % PROGRESS_STEP == 0 {
                 progress(u64::from(index), u64::from(entries));
                 let next = (index..entries.min(index + PROGRESS_STEP))
-                    .map(|index| self.media().load_entry(index));
+                    .filter_map(|index| self.media().sound(self.media().load_entry(index)));
                 self.media()
                     .read_slots_ahead(next.filter_map(|entry| entry.slot()));
             }
@@ -41,13 +41,13 @@ impl Engine {
     /// Whether the entry's block is sound; `None` if there is none.
     fn check_entry(&self, index: u32, buffer: &mut [u8]) -> Option<bool> {
         loop {
-            let entry = self.media().load_entry(index);
-            if entry.is_free() {
+            let raw = self.media().load_entry(index);
+            if raw.is_free() {
                 return None;
             }
-            if !entry.parity_holds() {
+            let Some(entry) = self.media().sound(raw) else {
                 return Some(false);
-            }
+            };
             let bucket = self.table.bucket(entry.key());
             let version = self.table.index().read_begin(bucket.stripe);
             let unchanged = self.media().load_entry(index) == entry;
@@ -62,9 +62,9 @@ impl Engine {
     pub(crate) fn drop_volume_blocks(&self, id: u32, path: &Path) -> Result<()> {
         let mut batch = Vec::new();
         for index in 0..self.media().geometry.entries {
-            let entry = self.media().load_entry(index);
-            if !entry.is_free() && entry.key().volume() == id {
-                batch.push(entry);
+            let raw = self.media().load_entry(index);
+            if !raw.is_free() && raw.key().volume() == id {
+                batch.push(self.sound_or_corrupt(raw)?);
             }
             if batch.len() == EVICT_BATCH_MAX || index + 1 == self.media().geometry.entries {
                 self.evict_all(&mut batch)?;
@@ -87,10 +87,10 @@ impl Engine {
     pub(crate) fn drop_clean_blocks(&self, volume: u32) -> Result<()> {
         let mut batch = Vec::new();
         for index in 0..self.media().geometry.entries {
-            let entry = self.media().load_entry(index);
+            let raw = self.media().load_entry(index);
             let is_clean = !self.table.states().is_dirty(index);
-            if !entry.is_free() && entry.key().volume() == volume && is_clean {
-                batch.push(entry);
+            if !raw.is_free() && raw.key().volume() == volume && is_clean {
+                batch.push(self.sound_or_corrupt(raw)?);
             }
             if batch.len() == EVICT_BATCH_MAX {
                 self.evict_all(&mut batch)?;
@@ -105,6 +105,13 @@ impl Engine {
             let entry = self.media().load_entry(index);
             !entry.is_free() && entry.key().volume() == volume
         })
+    }
+
+    /// # Errors
+    /// The medium has changed the entry.
+    pub(crate) fn sound_or_corrupt(&self, raw: RawEntry) -> Result<Entry> {
+        let entry = self.media().sound(raw);
+        entry.ok_or_else(|| self.corrupt(raw.key()))
     }
 
     fn evict_all(&self, batch: &mut Vec<Entry>) -> Result<()> {

@@ -75,7 +75,8 @@ pub(crate) enum Kind {
     Zero,
 }
 
-/// An entry as it stands in the table; the low half is the key half.
+/// An entry, encoded here or found sound: its parity holds, and its slot, if it has one, is on the medium.
+/// The low half is the key half.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u128);
 
@@ -95,7 +96,26 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-/// Why bytes from the media are no entry.
+/// What stands on the medium where an entry belongs: a bit may have flipped, a crash may have torn it. It
+/// says which key it names, since lookups go by that; whatever else it says is asked of the [`Entry`] that
+/// it turns out to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawEntry(u128);
+
+impl std::fmt::Debug for RawEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Entry(self.0).fmt(f)
+    }
+}
+
+impl PartialEq<Entry> for RawEntry {
+    #[inline]
+    fn eq(&self, entry: &Entry) -> bool {
+        self.0 == entry.0
+    }
+}
+
+/// Why bytes from the medium are no entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BadEntry {
     /// One half is missing: a crash tore a store that had no record.
@@ -113,7 +133,7 @@ impl Entry {
     fn with_parity(key_half: u64, slot_half: u64) -> Entry {
         let key_half = key_half | fold(key_half) << KEY_PARITY_SHIFT;
         let slot_half = slot_half | fold(slot_half) << SLOT_PARITY_SHIFT;
-        Entry::from_halves(key_half, slot_half)
+        Entry(u128::from(key_half) | u128::from(slot_half) << 64)
     }
     /// A dirty block in `slot`, `crc` being the CRC32C of its bytes.
     #[inline]
@@ -158,14 +178,6 @@ impl Entry {
         let key_half = self.key_half() & !(0xF << KEY_PARITY_SHIFT) | flag;
         let key_half = key_half | fold(key_half) << KEY_PARITY_SHIFT;
         Entry(self.0 >> 64 << 64 | u128::from(key_half))
-    }
-    #[inline]
-    pub(crate) fn from_bits(bits: u128) -> Entry {
-        Entry(bits)
-    }
-    #[inline]
-    pub(crate) fn from_halves(key_half: u64, slot_half: u64) -> Entry {
-        Entry(u128::from(key_half) | u128::from(slot_half) << 64)
     }
     #[inline]
     pub(crate) fn bits(self) -> u128 {
@@ -227,12 +239,48 @@ impl Entry {
     pub(crate) fn is_partial(self) -> bool {
         self.key_half() & FLAG_PARTIAL != 0
     }
+}
+
+impl RawEntry {
+    #[inline]
+    pub(crate) fn from_bits(bits: u128) -> RawEntry {
+        RawEntry(bits)
+    }
+    #[inline]
+    pub(crate) fn from_halves(key_half: u64, slot_half: u64) -> RawEntry {
+        RawEntry(u128::from(key_half) | u128::from(slot_half) << 64)
+    }
+    #[inline]
+    fn key_half(self) -> u64 {
+        self.0 as u64
+    }
+    #[inline]
+    pub(crate) fn slot_half(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
+    #[inline]
+    pub(crate) fn is_free(self) -> bool {
+        self.0 == 0
+    }
+    /// The key that it names.
+    #[inline]
+    pub(crate) fn key(self) -> Key {
+        Entry(self.0).key()
+    }
     /// Whether both parity nibbles fit; true for the free entry.
     #[inline]
     pub(crate) fn parity_holds(self) -> bool {
         fold(self.key_half()) | fold(self.slot_half()) == 0
     }
-    /// Checks bytes from the media: a free entry is `Ok(None)`.
+    /// The entry, if it may be followed on a medium of so many slots: a flipped bit is seen by its parity,
+    /// several could name a slot beyond the end.
+    #[inline]
+    pub(crate) fn sound(self, slots: u32) -> Option<Entry> {
+        let entry = Entry(self.0);
+        let is_sound = self.parity_holds() && entry.slot().is_none_or(|slot| slot < slots);
+        is_sound.then_some(entry)
+    }
+    /// The entry, if it is one that the running pool stores; a free one is `Ok(None)`.
     pub(crate) fn validate(self, slots: u32) -> Result<Option<Entry>, BadEntry> {
         if self.is_free() {
             return Ok(None);
@@ -243,21 +291,25 @@ impl Entry {
         if !self.parity_holds() {
             return Err(BadEntry::Parity);
         }
-        let sound = match self.key_half() & KIND_MASK {
-            KIND_DATA => self.slot().is_some_and(|slot| slot < slots),
-            KIND_PACKED => self.slot().is_some_and(|slot| slot < slots) && !self.is_partial(),
+        let entry = self.sound(slots).ok_or(BadEntry::Nonsense)?;
+        let makes_sense = match self.key_half() & KIND_MASK {
+            KIND_DATA => entry.slot().is_some(),
+            KIND_PACKED => entry.slot().is_some() && !entry.is_partial(),
             KIND_ZERO => {
-                self.slot().is_none()
-                    && !self.is_partial()
-                    && self.check() == self.key().check_mask()
+                entry.slot().is_none()
+                    && !entry.is_partial()
+                    && entry.check() == entry.key().check_mask()
             }
             _ => false,
         };
-        if sound {
-            Ok(Some(self))
-        } else {
-            Err(BadEntry::Nonsense)
-        }
+        makes_sense.then_some(Some(entry)).ok_or(BadEntry::Nonsense)
+    }
+}
+
+impl From<Entry> for RawEntry {
+    #[inline]
+    fn from(entry: Entry) -> RawEntry {
+        RawEntry(entry.0)
     }
 }
 
@@ -282,12 +334,16 @@ mod tests {
             (entry.key(), entry.slot(), entry.crc()),
             (key, Some(77), 0xDEAD_BEEF)
         );
-        assert_eq!(entry.validate(78), Ok(Some(entry)));
-        assert_eq!(entry.validate(77), Err(BadEntry::Nonsense));
-        assert!(entry.as_clean().is_clean() && entry.as_clean().parity_holds());
-        assert!(entry.as_partial().is_partial() && entry.as_partial().parity_holds());
-        assert_eq!(Entry::zero(key).validate(1), Ok(Some(Entry::zero(key))));
-        assert_eq!(Entry::FREE.validate(1), Ok(None));
+        for entry in [entry, entry.as_clean(), entry.as_partial()] {
+            assert_eq!(RawEntry::from(entry).validate(78), Ok(Some(entry)));
+            assert_eq!(RawEntry::from(entry).sound(78), Some(entry));
+            assert_eq!(RawEntry::from(entry).validate(77), Err(BadEntry::Nonsense));
+            assert_eq!(RawEntry::from(entry).sound(77), None);
+        }
+        assert!(entry.as_clean().is_clean() && entry.as_partial().is_partial());
+        let zero = Entry::zero(key);
+        assert_eq!(RawEntry::from(zero).validate(1), Ok(Some(zero)));
+        assert_eq!(RawEntry::from(Entry::FREE).validate(1), Ok(None));
         assert_eq!((key.volume(), key.block()), (0xA_CDEF, 0xF_1234_5678));
     }
 
@@ -298,8 +354,9 @@ mod tests {
             Entry::zero(Key::new(3, 0)),
         ] {
             for bit in 0..128 {
-                let flipped = Entry::from_bits(entry.bits() ^ 1 << bit);
+                let flipped = RawEntry::from_bits(entry.bits() ^ 1 << bit);
                 assert!(flipped.validate(100).is_err(), "bit {bit} of {entry:?}");
+                assert!(flipped.sound(100).is_none(), "bit {bit} of {entry:?}");
             }
         }
     }
@@ -307,8 +364,8 @@ mod tests {
     #[test]
     fn torn_halves_are_refused() {
         let entry = Entry::data(Key::new(1, 5), 9, 0x1234_5678);
-        let key_only = Entry::from_bits(entry.bits() & u128::from(u64::MAX));
-        let slot_only = Entry::from_bits(entry.bits() >> 64 << 64);
+        let key_only = RawEntry::from_bits(entry.bits() & u128::from(u64::MAX));
+        let slot_only = RawEntry::from_bits(entry.bits() >> 64 << 64);
         assert_eq!(key_only.validate(100), Err(BadEntry::Torn));
         assert_eq!(slot_only.validate(100), Err(BadEntry::Torn));
     }

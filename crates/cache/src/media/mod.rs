@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use forebay_pmem::{Counters, MediaKind, Region};
 
 use crate::error::Result;
-use crate::media::entry::{Entry, Key};
+use crate::media::entry::{Entry, Key, RawEntry};
 use crate::media::geometry::Geometry;
 use crate::media::layout::PARTIAL_TRAILER_BYTES;
 use crate::mutants::{Mutant, mutated};
@@ -84,13 +84,18 @@ impl Media {
     }
 
     #[inline]
-    pub(crate) fn load_entry(&self, index: u32) -> Entry {
-        Entry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
+    pub(crate) fn load_entry(&self, index: u32) -> RawEntry {
+        RawEntry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
+    }
+    /// The entry, if it may be followed.
+    #[inline]
+    pub(crate) fn sound(&self, raw: RawEntry) -> Option<Entry> {
+        raw.sound(self.slots())
     }
     /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
     /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
     #[inline]
-    pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, Entry)> {
+    pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, RawEntry)> {
         let line = self.main().line(self.geometry.entry_offset(first));
         let word = |at: usize| line.word(at);
         let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
@@ -99,7 +104,7 @@ impl Media {
             return None;
         }
         let at = found.trailing_zeros() as usize & 3;
-        let entry = Entry::from_halves(word(2 * at), word(2 * at + 1));
+        let entry = RawEntry::from_halves(word(2 * at), word(2 * at + 1));
         Some((first + at as u32, entry))
     }
     #[inline]

@@ -14,33 +14,32 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
-use crate::log::record::{ElementKind, Record, Records};
+use crate::log::record::{ElementKind, RawRecord, RawRecords, Records};
 use crate::media::Media;
 use crate::media::entry::Key;
 use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
 use crate::recovery::Notes;
 
-/// Leaves the committed records, in order of sequence.
+/// The committed records, in order of sequence.
 pub(super) fn classify(
     media: &Media,
     salt: Salt,
     strict: bool,
-    log: &mut Records,
+    mut log: RawRecords,
     notes: &mut Notes,
-) -> Result<()> {
+) -> Result<Records> {
     let dropped = if strict && !mutated(Mutant::StrictWordIgnored) {
-        beyond_commit_words(media, salt, log, notes)?
+        beyond_commit_words(media, salt, &log, notes)?
     } else {
-        torn_records(media, log, notes)
+        torn_records(media, &log, notes)
     };
     notes.report.records_dropped = dropped.len() as u64;
     if !dropped.is_empty() {
         log.records
             .retain(|record| !dropped.contains(&record.sequence));
     }
-    log.sort();
-    Ok(())
+    Ok(log.into_committed())
 }
 
 /// Strict mode: sequences of the records that their lane's commit word does not cover. One that was
@@ -48,7 +47,7 @@ pub(super) fn classify(
 fn beyond_commit_words(
     media: &Media,
     salt: Salt,
-    log: &Records,
+    log: &RawRecords,
     notes: &mut Notes,
 ) -> Result<Vec<u64>> {
     let unproven: HashSet<u64> = unproven_records(log)
@@ -74,7 +73,7 @@ fn beyond_commit_words(
 }
 
 /// The one "committed" predicate of strict mode.
-fn is_below_commit_word(media: &Media, salt: Salt, record: &Record) -> bool {
+fn is_below_commit_word(media: &Media, salt: Salt, record: &RawRecord) -> bool {
     let word = media
         .main()
         .load_u64(media.geometry.commit_word(record.lane));
@@ -83,7 +82,7 @@ fn is_below_commit_word(media: &Media, salt: Salt, record: &Record) -> bool {
 }
 
 /// Sequences of the records that were never acknowledged.
-fn torn_records(media: &Media, log: &Records, notes: &mut Notes) -> Vec<u64> {
+fn torn_records(media: &Media, log: &RawRecords, notes: &mut Notes) -> Vec<u64> {
     if mutated(Mutant::DataCheckSkipped) {
         return Vec::new();
     }
@@ -98,7 +97,7 @@ fn torn_records(media: &Media, log: &Records, notes: &mut Notes) -> Vec<u64> {
     let mut torn = Vec::new();
     let unproven = unproven_records(log);
     let tested = unproven.iter().flat_map(|record| log.elements(record));
-    media.read_slots_ahead(tested.filter_map(|element| element.entry.slot()));
+    media.read_slots_ahead(tested.filter_map(|element| media.sound(element.entry)?.slot()));
     for record in unproven {
         notes.report.records_tested += 1;
         if is_intact(media, log, record) {
@@ -112,14 +111,14 @@ fn torn_records(media: &Media, log: &Records, notes: &mut Notes) -> Vec<u64> {
 }
 
 /// Records whose fence nothing proves: neither `followed` nor `acknowledged` nor `succeeded`.
-fn unproven_records(log: &Records) -> Vec<&Record> {
+fn unproven_records(log: &RawRecords) -> Vec<&RawRecord> {
     let records = &log.records;
     let watermark = records
         .iter()
         .map(|record| record.acknowledged)
         .max()
         .unwrap_or(0);
-    let mut last_of_lane: Vec<Option<&Record>> = Vec::new();
+    let mut last_of_lane: Vec<Option<&RawRecord>> = Vec::new();
     for record in records {
         let lane = record.lane as usize;
         if last_of_lane.len() <= lane {
@@ -130,7 +129,7 @@ fn unproven_records(log: &Records) -> Vec<&Record> {
         }
     }
     // All others are `followed`.
-    let mut candidates: Vec<&Record> = last_of_lane
+    let mut candidates: Vec<&RawRecord> = last_of_lane
         .into_iter()
         .flatten()
         .filter(|record| record.sequence > watermark)
@@ -151,7 +150,7 @@ fn unproven_records(log: &Records) -> Vec<&Record> {
 }
 
 /// For each key of the candidates, the newest whole record that names it.
-fn newest_naming(candidates: &[&Record], log: &Records) -> HashMap<Key, u64> {
+fn newest_naming(candidates: &[&RawRecord], log: &RawRecords) -> HashMap<Key, u64> {
     let oldest = candidates.iter().map(|record| record.sequence).min();
     let mut newest: HashMap<Key, u64> = candidates
         .iter()
@@ -175,7 +174,7 @@ fn newest_naming(candidates: &[&Record], log: &Records) -> HashMap<Key, u64> {
 /// one whose sync failed. What recovery believes must be durable before anything is built on it. The
 /// others are: a fence that succeeded covered them, and their slots until a record that is there said
 /// otherwise.
-fn flush_tested(media: &Media, log: &Records, record: &Record) {
+fn flush_tested(media: &Media, log: &RawRecords, record: &RawRecord) {
     if mutated(Mutant::TestedRecordNotFlushed) {
         return;
     }
@@ -183,31 +182,30 @@ fn flush_tested(media: &Media, log: &Records, record: &Record) {
         media.geometry.lane_offset(record.lane) + record.position % media.geometry.lane_bytes;
     media.flush_found(media.main(), offset, record.bytes as usize);
     let elements = log.elements(record).iter();
-    let slots = elements.filter_map(|element| element.entry.slot());
-    // A delta's slot was not asked for, so it may be nonsense, which the replay refuses.
-    for slot in slots.filter(|slot| *slot < media.slots()) {
+    // A delta's entry was not asked for, so it may be nonsense, which the replay refuses.
+    for slot in elements.filter_map(|element| media.sound(element.entry)?.slot()) {
         media.flush_found_slot(slot);
     }
 }
 
 /// Whether everything that the record's fence had to order is there.
-fn is_intact(media: &Media, log: &Records, record: &Record) -> bool {
+fn is_intact(media: &Media, log: &RawRecords, record: &RawRecord) -> bool {
     log.elements(record).iter().all(|element| {
-        let Some(slot) = element.entry.slot() else {
-            return true;
-        };
         let covered = match element.kind {
             // Redo bytes are in the record, over a base that was fenced before.
             ElementKind::Delta { .. } => return true,
             ElementKind::Append { valid_bytes } => valid_bytes as usize,
             ElementKind::Whole => media.block_bytes(),
         };
-        if element.entry.is_packed() {
-            return slot < media.geometry.slots()
-                && media.packed_crc(slot) == Some(element.entry.crc());
+        let Some(entry) = media.sound(element.entry) else {
+            return false;
+        };
+        let Some(slot) = entry.slot() else {
+            return true;
+        };
+        if entry.is_packed() {
+            return media.packed_crc(slot) == Some(entry.crc());
         }
-        slot < media.geometry.slots()
-            && covered <= media.block_bytes()
-            && media.slot_crc(slot, covered) == element.entry.crc()
+        covered <= media.block_bytes() && media.slot_crc(slot, covered) == entry.crc()
     })
 }

@@ -102,7 +102,7 @@ pub(crate) fn recover(
     let current = current_incarnation(media, pool_uuid)?;
     notes.report.incarnation = current.number;
     notes.report.checkpoint_sequence = current.checkpoint;
-    let mut log = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
+    let log = scan::scan(media, current.salt, current.checkpoint, &mut notes)?;
     let last_sequence = log
         .records
         .iter()
@@ -110,7 +110,7 @@ pub(crate) fn recover(
         .max()
         .unwrap_or(0)
         .max(current.checkpoint);
-    classify::classify(media, current.salt, strict, &mut log, &mut notes)?;
+    let log = classify::classify(media, current.salt, strict, log, &mut notes)?;
     if !mutated(Mutant::SettlingSkipped) {
         settle(media)?;
     }

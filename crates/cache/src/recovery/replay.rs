@@ -126,11 +126,8 @@ pub(super) fn replay(
                 if !is_kept {
                     stores.push((index, named));
                 }
-                let entry = if is_kept {
-                    media.load_entry(index)
-                } else {
-                    named
-                };
+                let kept = is_kept.then(|| media.sound(media.load_entry(index)));
+                let entry = kept.flatten().unwrap_or(named);
                 let entry = (!entry.is_free()).then_some(entry);
                 entry
                     .map(|entry| of_known_volume(index, entry, volumes, &mut stores, notes))
@@ -162,19 +159,19 @@ fn final_positions<'r>(
     log: &'r Records,
     notes: &mut Notes,
 ) -> Result<Positions<'r>> {
-    let mut positions = Positions::new(media.geometry.entries, log.records.len());
-    let mut ordered: Vec<&Record> = log.records.iter().rev().collect();
+    let mut positions = Positions::new(media.geometry.entries, log.len());
+    let mut ordered: Vec<Record<'_>> = log.iter().rev().collect();
     if mutated(Mutant::OlderRecordReplayedLast) {
         ordered.reverse();
     }
     let mut parts = Vec::new();
     for record in ordered {
         parts.clear();
-        parts.extend(log.parts(record));
+        parts.extend(record.parts());
         for (element, redo) in parts.drain(..).rev() {
             if mutated(Mutant::DeltaReplayedOnSlot)
-                && let (ElementKind::Delta { offset, .. }, Some(slot)) =
-                    (element.kind, element.entry.slot())
+                && let ElementKind::Delta { offset, .. } = element.kind
+                && let Some(slot) = media.sound(element.entry).and_then(|entry| entry.slot())
             {
                 media.store_slot(slot, usize::from(offset), redo);
                 media.flush_slot(slot, usize::from(offset), redo.len());
@@ -182,42 +179,17 @@ fn final_positions<'r>(
             if positions.is_settled(element.index) {
                 continue;
             }
-            if let Err(what) = check_element(media, element, redo.len()) {
-                notes.damage(format!("record of sequence {}: {what}", record.sequence))?;
-                continue;
+            // Refuses what no commit writes, whatever got past the CRC.
+            match element.validate(&media.geometry, redo.len()) {
+                Ok(element) => positions.take(&element, redo),
+                Err(what) => {
+                    let sequence = record.sequence();
+                    notes.damage(format!("record of sequence {sequence}: {what}"))?;
+                }
             }
-            positions.take(element, redo);
         }
     }
     Ok(positions)
-}
-
-/// Refuses what no commit writes, whatever got past the CRC.
-fn check_element(media: &Media, element: &Element, redo_len: usize) -> Result<(), String> {
-    let geometry = &media.geometry;
-    if element.index >= geometry.entries {
-        return Err(format!(
-            "it names entry {} of {}",
-            element.index, geometry.entries
-        ));
-    }
-    if !element.is_tombstone() && !matches!(element.entry.validate(geometry.slots()), Ok(Some(_))) {
-        return Err(format!("it holds a bad entry {:?}", element.entry));
-    }
-    let (end, limit) = match element.kind {
-        ElementKind::Whole => (0, 0),
-        ElementKind::Delta { offset, len } => {
-            if usize::from(len) != redo_len {
-                return Err("its redo bytes are cut short".into());
-            }
-            (usize::from(offset) + redo_len, media.block_bytes())
-        }
-        ElementKind::Append { valid_bytes } => (valid_bytes as usize, media.trailer_offset()),
-    };
-    if end > limit {
-        return Err(format!("it reaches to byte {end} of a block"));
-    }
-    Ok(())
 }
 
 /// An entry that no record since S names: it holds since the checkpoint, or it was a fill.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Result;
 use crate::log::read_record;
-use crate::log::record::{Record, Records};
+use crate::log::record::{RawRecord, RawRecords};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::layout::LINE_BYTES;
@@ -24,8 +24,8 @@ pub(super) fn scan(
     salt: Salt,
     checkpoint: u64,
     notes: &mut Notes,
-) -> Result<Records> {
-    let mut all = Records::default();
+) -> Result<RawRecords> {
+    let mut all = RawRecords::default();
     let mut hole = None;
     let ring = Ring::of(&media.geometry);
     let logs = scan_lanes(media, salt);
@@ -49,7 +49,7 @@ pub(super) fn scan(
 
 /// Every lane's log, by as many threads as its size pays for. Each prefetches its part of it, and this
 /// one meanwhile what is read next, the table.
-fn scan_lanes(media: &Media, salt: Salt) -> Vec<Records> {
+fn scan_lanes(media: &Media, salt: Salt) -> Vec<RawRecords> {
     let lanes = media.geometry.lanes;
     let log_bytes = u64::from(lanes) * media.geometry.lane_bytes;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
@@ -86,9 +86,9 @@ fn scan_lanes(media: &Media, salt: Salt) -> Vec<Records> {
 }
 
 /// Whole records of this incarnation, also those that the table has already.
-fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Records {
+fn scan_lane(media: &Media, salt: Salt, lane: u32) -> RawRecords {
     let lane_bytes = media.geometry.lane_bytes;
-    let mut log = Records::default();
+    let mut log = RawRecords::default();
     let mut raw = Vec::new();
     let mut offset = 0;
     while offset < lane_bytes {
@@ -103,7 +103,7 @@ fn scan_lane(media: &Media, salt: Salt, lane: u32) -> Records {
 /// A lane's record is fenced before the next one is written, so before a whole one there is
 /// nothing but the step to the next line, page or lap, and in the first lap the lane's start. But
 /// records up to `checkpoint` may be overwritten, wholly or in part.
-fn find_hole(ring: Ring, records: &[Record], checkpoint: u64) -> Option<String> {
+fn find_hole(ring: Ring, records: &[RawRecord], checkpoint: u64) -> Option<String> {
     let (first, last) = (records.first()?, records.last()?);
     let lane = first.lane;
     let is_overwritten = |gap| ring.may_have_overwritten(last.position + last.bytes, gap);
@@ -114,7 +114,7 @@ fn find_hole(ring: Ring, records: &[Record], checkpoint: u64) -> Option<String> 
             "lane {lane}: the log has a hole before sequence {sequence}"
         ));
     }
-    let is_hole = |pair: &&[Record]| {
+    let is_hole = |pair: &&[RawRecord]| {
         let gap = pair[0].position + pair[0].bytes..pair[1].position;
         pair[1].sequence > checkpoint
             && !ring.are_neighbours(&pair[0], &pair[1])
@@ -163,7 +163,7 @@ impl Ring {
             .any(|start| start <= gap.end && gap.start < start + self.reach)
     }
 
-    fn are_neighbours(self, first: &Record, second: &Record) -> bool {
+    fn are_neighbours(self, first: &RawRecord, second: &RawRecord) -> bool {
         let end = first.position + first.bytes;
         let next_lap = end.next_multiple_of(self.lane_bytes);
         let adjoining = second.position == end
@@ -174,7 +174,7 @@ impl Ring {
 }
 
 /// Everything up to a watermark that some record carries was published, so it must be here.
-fn check_watermark(records: &[Record], checkpoint: u64, notes: &mut Notes) -> Result<()> {
+fn check_watermark(records: &[RawRecord], checkpoint: u64, notes: &mut Notes) -> Result<()> {
     let watermark = records
         .iter()
         .map(|record| record.acknowledged)

@@ -15,7 +15,7 @@ pub(crate) mod states;
 pub(crate) mod word_set_queue;
 
 use crate::media::Media;
-use crate::media::entry::{Entry, Key, Kind};
+use crate::media::entry::{Entry, Key, Kind, RawEntry};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
 use index::{Bucket, HOME_ENTRIES, Index, Version};
@@ -80,17 +80,16 @@ impl Table {
         self.index.bucket(key.hash())
     }
 
-    /// The key's entry number and entry. Exact under the stripe's lock; else to be validated.
-    /// The caller looks at the entry's parity.
+    /// The key's entry number and what stands there. Exact under the stripe's lock; else to be validated.
     #[inline]
-    pub(crate) fn find(&self, bucket: Bucket, key: Key) -> Option<(u32, Entry)> {
+    pub(crate) fn find(&self, bucket: Bucket, key: Key) -> Option<(u32, RawEntry)> {
         self.media
             .find_in_line(self.index.home(key.hash()), key)
             .or_else(|| self.find_in_chain(bucket, key))
     }
 
-    fn find_in_chain(&self, bucket: Bucket, key: Key) -> Option<(u32, Entry)> {
-        let mut found = Entry::FREE;
+    fn find_in_chain(&self, bucket: Bucket, key: Key) -> Option<(u32, RawEntry)> {
+        let mut found = RawEntry::from(Entry::FREE);
         let index = self.index.find(bucket, |candidate| {
             found = self.media.load_entry(candidate);
             // A damaged entry may be the one that is looked for: better an error than a miss.
@@ -114,7 +113,7 @@ impl Table {
 
     /// A consistent look at one key without a lock.
     #[inline]
-    pub(crate) fn peek(&self, bucket: Bucket, key: Key) -> (Version, Option<(u32, Entry)>) {
+    pub(crate) fn peek(&self, bucket: Bucket, key: Key) -> (Version, Option<(u32, RawEntry)>) {
         loop {
             let version = self.index.read_begin(bucket.stripe);
             let found = self.find(bucket, key);
@@ -192,22 +191,9 @@ impl Table {
         &self.unlogged_lines
     }
 
-    /// Whether the entry may be followed: a flipped bit can name a slot beyond the media, or take
-    /// the slot away so that the block would seem to be zeroes.
-    #[inline]
-    pub(crate) fn is_sound(&self, entry: Entry) -> bool {
-        entry.parity_holds()
-            && entry
-                .slot()
-                .is_none_or(|slot| slot < self.media.geometry.slots())
-    }
-
-    /// How many of the slot's bytes the entry's check covers; `None` if entry or trailer is damaged.
+    /// How many of the slot's bytes the entry's check covers; `None` if the trailer is damaged.
     #[inline]
     pub(crate) fn valid_bytes(&self, entry: Entry) -> Option<usize> {
-        if !self.is_sound(entry) {
-            return None;
-        }
         match (entry.kind(), entry.slot()) {
             (Kind::Data, Some(slot)) if entry.is_partial() => self.media.partial_len(slot),
             _ => Some(self.media.block_bytes()),
@@ -219,16 +205,13 @@ impl Table {
     #[inline]
     pub(crate) fn may_be_patched(&self, entry: Entry) -> bool {
         let is_sole = |slot| self.references.is_sole(slot) || mutated(Mutant::SharedSlotPatched);
-        entry.is_plain() && self.is_sound(entry) && entry.slot().is_some_and(is_sole)
+        entry.is_plain() && entry.slot().is_some_and(is_sole)
     }
 
     /// Copies a block out, zeroes beyond its valid length; whether it matches its check.
     /// What was copied counts only if the stripe's version stands afterwards.
     #[inline]
     pub(crate) fn copy_out(&self, entry: Entry, verify: bool, out: &mut [u8]) -> bool {
-        if !self.is_sound(entry) {
-            return false;
-        }
         let Some(slot) = entry.slot() else {
             out.fill(0);
             return true;

@@ -97,12 +97,13 @@ impl Pool {
                 return Ok(());
             }
             pipeline.table().index().unlock(bucket.stripe);
-            let Some((index, entry)) = cached else {
+            let Some((index, raw)) = cached else {
                 continue;
             };
             if pipeline.table().state(index) & STATE_DIRTY != 0 {
                 volume.flush()?;
             }
+            let entry = pipeline.engine().sound_or_corrupt(raw)?;
             pipeline
                 .engine()
                 .commit_mappings(&[pipeline.engine().eviction(entry)])?;

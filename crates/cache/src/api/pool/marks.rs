@@ -259,7 +259,8 @@ impl Pool {
         let media = &self.pipeline.media();
         for first in (0..media.geometry.entries).step_by(HOME_ENTRIES as usize) {
             let mut in_line = first..(first + HOME_ENTRIES).min(media.geometry.entries);
-            if in_line.any(|index| media.load_entry(index).is_clean()) {
+            let sound = |index| media.sound(media.load_entry(index));
+            if in_line.any(|index| sound(index).is_some_and(|entry| entry.is_clean())) {
                 let offset = media.geometry.entry_offset(first);
                 media.flush_found(media.main(), offset, LINE_BYTES as usize);
             }

@@ -349,7 +349,10 @@ impl<'v> Transaction<'v> {
     fn in_place(&self, operation: &Operation) -> Option<Action> {
         let pipeline = self.pipeline();
         let (_, found) = pipeline.table().peek(operation.bucket, operation.key);
-        let (_, entry) = found.filter(|(_, entry)| entry.kind() == Kind::Data)?;
+        let entry = pipeline.media().sound(found?.1)?;
+        if entry.kind() != Kind::Data {
+            return None;
+        }
         if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {
             return None;
         }

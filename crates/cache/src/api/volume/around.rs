@@ -6,15 +6,15 @@
 
 use super::Volume;
 use crate::error::Result;
-use crate::media::entry::Entry;
+use crate::media::entry::RawEntry;
 
 /// How one look at all blocks ended.
 enum Look {
     Done,
     /// The backing was zeroed there meanwhile.
     Disturbed,
-    /// The copy that this entry stands for is bad.
-    Bad(u32, Entry),
+    /// The copy that this entry stands for is bad, or the entry.
+    Bad(u32, RawEntry),
 }
 
 impl Volume {
@@ -26,9 +26,9 @@ impl Volume {
                 Look::Done => return Ok(()),
                 Look::Disturbed => {}
                 // With no lock held, and no pin: that would keep the copy.
-                Look::Bad(index, entry) => {
-                    if !self.let_go_bad(index, entry)? {
-                        given_up.push((index, entry));
+                Look::Bad(index, bad) => {
+                    if !self.let_go_bad(index, bad)? {
+                        given_up.push((index, bad));
                     }
                 }
             }
@@ -37,18 +37,18 @@ impl Volume {
 
     /// A copy was found bad: it goes if the backing has the block. False if it cannot go any more because
     /// the pool takes no more records: then it stays what it is, and so does the backing's.
-    fn let_go_bad(&self, index: u32, entry: Entry) -> Result<bool> {
+    fn let_go_bad(&self, index: u32, bad: RawEntry) -> Result<bool> {
         let pipeline = &*self.pipeline;
-        let is_same = || pipeline.media().load_entry(index) == entry;
+        let is_same = || pipeline.media().load_entry(index) == bad;
         if !is_same() {
             // Another thread has written it anew, or it has become clean.
             return Ok(true);
         }
-        match pipeline.engine().heal(index, entry) {
+        match pipeline.engine().heal(index, bad) {
             Ok(()) => Ok(true),
             Err(_) if !is_same() => Ok(true),
             Err(_)
-                if pipeline.engine().is_replaceable(index, entry)
+                if pipeline.engine().is_replaceable(index, bad)
                     && pipeline.engine().writable().is_err() =>
             {
                 Ok(false)
@@ -58,7 +58,12 @@ impl Volume {
     }
 
     /// Looks at all blocks once; of those that are cached, `given_up` count as not cached.
-    fn look_around(&self, block: u64, out: &mut [u8], given_up: &[(u32, Entry)]) -> Result<Look> {
+    fn look_around(
+        &self,
+        block: u64,
+        out: &mut [u8],
+        given_up: &[(u32, RawEntry)],
+    ) -> Result<Look> {
         let pipeline = &*self.pipeline;
         let blocks = block..block + (out.len() / self.block_size()) as u64;
         let places = blocks
@@ -100,7 +105,7 @@ impl Volume {
         &self,
         block: u64,
         missing: &[u64],
-        given_up: &[(u32, Entry)],
+        given_up: &[(u32, RawEntry)],
         out: &mut [u8],
     ) -> Result<Look> {
         let pipeline = &*self.pipeline;
@@ -108,8 +113,12 @@ impl Volume {
             let key = self.key(number);
             match pipeline.table().find(pipeline.table().bucket(key), key) {
                 Some(found) if missing.contains(&number) && given_up.contains(&found) => {}
-                Some((_, entry)) if pipeline.table().copy_out(entry, true, bytes) => {}
-                Some((index, entry)) => return Ok(Look::Bad(index, entry)),
+                Some((index, raw)) => {
+                    let entry = pipeline.media().sound(raw);
+                    if !entry.is_some_and(|entry| pipeline.table().copy_out(entry, true, bytes)) {
+                        return Ok(Look::Bad(index, raw));
+                    }
+                }
                 None => {
                     pipeline.engine().table_is_whole()?;
                     assert!(missing.contains(&number), "what is pinned stays");

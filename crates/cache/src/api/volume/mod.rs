@@ -159,7 +159,7 @@ impl Volume {
         let bucket = pipeline.table().bucket(key);
         for _ in 0..READ_ATTEMPTS_MAX {
             let version = pipeline.table().index().read_begin(bucket.stripe);
-            let Some((index, entry)) = pipeline.table().find(bucket, key) else {
+            let Some((index, raw)) = pipeline.table().find(bucket, key) else {
                 // An update of a block that is being zeroed behind the cache builds on the zeroes.
                 let waits = || for_update && self.state.zeroings.wait(block..block + 1);
                 if pipeline.table().index().read_valid(bucket.stripe, version)
@@ -170,8 +170,9 @@ impl Volume {
                 }
                 continue;
             };
-            let good = pipeline.table().copy_out(entry, verify, out);
-            let valid = pipeline.table().valid_bytes(entry);
+            let entry = pipeline.media().sound(raw);
+            let good = entry.is_some_and(|entry| pipeline.table().copy_out(entry, verify, out));
+            let valid = entry.and_then(|entry| pipeline.table().valid_bytes(entry));
             if !pipeline.table().index().read_valid(bucket.stripe, version) {
                 continue;
             }
@@ -180,12 +181,12 @@ impl Volume {
                 pipeline.engine().tallies().mine().read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
             }
-            if pipeline.media().load_entry(index) != entry {
+            if pipeline.media().load_entry(index) != raw {
                 // It has become clean, which is no new version: the backing has the block by now.
                 continue;
             }
-            if let Err(error) = pipeline.engine().heal(index, entry) {
-                if !pipeline.engine().is_replaceable(index, entry)
+            if let Err(error) = pipeline.engine().heal(index, raw) {
+                if !pipeline.engine().is_replaceable(index, raw)
                     || pipeline.engine().writable().is_ok()
                 {
                     return Err(error);

@@ -87,7 +87,11 @@ impl<'a> VolumeContent<'a> {
             read.entry(block)
                 .or_insert(found.map(|(_, entry)| entry.slot_half()));
             let is_good = match (found, self.volume.backing()) {
-                (Some((_, entry)), _) => self.pipeline.table().copy_out(entry, true, bytes),
+                (Some((_, raw)), _) => self
+                    .pipeline
+                    .media()
+                    .sound(raw)
+                    .is_some_and(|entry| self.pipeline.table().copy_out(entry, true, bytes)),
                 (None, Ok(backing)) if limits.backing_reads > 0 => {
                     limits.backing_reads -= 1;
                     let offset = block * self.pipeline.engine.block_bytes() as u64;

@@ -196,9 +196,10 @@ impl Pipeline {
         let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
         let mut block = vec![0; self.engine.block_bytes()];
         for index in list {
-            let entry = self.media().load_entry(*index);
-            let key = entry.key();
-            let (Some(slot), true) = (entry.slot(), self.table().is_sound(entry)) else {
+            let Some(entry) = self.media().sound(self.media().load_entry(*index)) else {
+                continue;
+            };
+            let (key, Some(slot)) = (entry.key(), entry.slot()) else {
                 continue;
             };
             let Some(table) = deferred.tables.get(&key.volume()) else {

@@ -35,7 +35,7 @@ impl Pipeline {
     ) {
         let entries = blocks
             .iter()
-            .map(|(_, index)| self.media().load_entry(*index));
+            .filter_map(|(_, index)| self.media().sound(self.media().load_entry(*index)));
         // Unlocked, so some may be others by now: it is a hint.
         self.media()
             .read_slots_ahead(entries.filter_map(|entry| entry.slot()));
@@ -100,15 +100,15 @@ impl Pipeline {
                 self.table().index().lock(bucket.stripe);
             }
             let version = self.table().index().read_begin(bucket.stripe);
-            let entry = self.media().load_entry(index);
-            let whole = self.table().copy_out(entry, true, out);
+            let entry = self.media().sound(self.media().load_entry(index));
+            let copied = entry.filter(|entry| self.table().copy_out(*entry, true, out));
             let stood = self.table().index().read_valid(bucket.stripe, version);
             if locked {
                 self.table().index().unlock(bucket.stripe);
             }
-            match (stood, whole) {
-                (true, true) => return Claim::Copied(entry),
-                (true, false) => break,
+            match (stood, copied) {
+                (true, Some(entry)) => return Claim::Copied(entry),
+                (true, None) => break,
                 (false, _) => {}
             }
         }

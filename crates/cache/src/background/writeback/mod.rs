@@ -530,7 +530,11 @@ impl Pipeline {
         );
         // The key half alone, which cannot tear. Without a record: lost in a crash, or undone by the
         // replay of an older record, it leaves the block merely dirty.
-        self.media().store_key_half(index, now.as_clean());
+        let written = match mutated(Mutant::CleanIgnoresRedirty) {
+            true => self.media().sound(now).unwrap_or(entry),
+            false => entry,
+        };
+        self.media().store_key_half(index, written.as_clean());
         self.table().states().unmark_dirty(index);
     }
 }

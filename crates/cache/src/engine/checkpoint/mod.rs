@@ -8,7 +8,7 @@ mod touched;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::log::read_record;
-use crate::log::record::{Records, SmallRecord};
+use crate::log::record::{RawRecords, SmallRecord};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
@@ -85,6 +85,7 @@ impl Engine {
         let mut touched = Touched::new(
             self.table.unlogged_lines().len(),
             self.media().trailer_offset(),
+            self.media().slots(),
         );
         for (lane, end) in (0..).zip(ends) {
             self.mark_logged(lane, *end, &mut touched)?;
@@ -126,7 +127,7 @@ impl Engine {
         let region = self.media().main();
         let mut position = self.log.lanes().tail(lane);
         let mut small = SmallRecord::new();
-        let (mut log, mut raw) = (Records::default(), Vec::new());
+        let (mut log, mut raw) = (RawRecords::default(), Vec::new());
         while position < end {
             let offset = position % lane_bytes;
             region.prefetch_read(base + offset + READ_AHEAD_BYTES);

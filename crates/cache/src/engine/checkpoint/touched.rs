@@ -1,6 +1,6 @@
 //! Which lines the records since the last checkpoint changed in place.
 
-use crate::log::record::{Element, ElementKind};
+use crate::log::record::{ElementKind, RawElement};
 use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::table::index::HOME_ENTRIES;
 
@@ -20,22 +20,25 @@ pub(super) struct Touched {
     lately: [u64; LATELY],
     /// Where the slots' trailers are.
     trailer_offset: usize,
+    /// How many slots there are.
+    slots: u32,
 }
 
 impl Touched {
     /// Nothing yet, of a table of so many words of lines.
-    pub(super) fn new(table_words: usize, trailer_offset: usize) -> Touched {
+    pub(super) fn new(table_words: usize, trailer_offset: usize, slots: u32) -> Touched {
         Touched {
             table_lines: vec![0; table_words],
             slot_lines: Vec::new(),
             lately: [NONE; LATELY],
             trailer_offset,
+            slots,
         }
     }
 
     /// Adds what a record's element changed in place; false if there is none.
     #[inline]
-    pub(super) fn note(&mut self, element: Option<Element>) -> bool {
+    pub(super) fn note(&mut self, element: Option<RawElement>) -> bool {
         let Some(element) = element else {
             return false;
         };
@@ -46,7 +49,11 @@ impl Touched {
             ElementKind::Delta { offset, len } => (usize::from(offset), usize::from(len)),
             ElementKind::Append { .. } => (self.trailer_offset, PARTIAL_TRAILER_BYTES),
         };
-        if let Some(slot) = element.entry.slot() {
+        if let Some(slot) = element
+            .entry
+            .sound(self.slots)
+            .and_then(|entry| entry.slot())
+        {
             let line = LINE_BYTES as usize;
             for number in offset / line..(offset + len).div_ceil(line) {
                 self.note_slot_line(u64::from(slot) << 32 | number as u64);
@@ -84,16 +91,18 @@ impl Touched {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::record::Element;
     use crate::media::entry::{Entry, Key};
 
     #[test]
     fn every_touched_line_is_in_one_run() {
-        let mut touched = Touched::new(2, 4088);
+        let mut touched = Touched::new(2, 4088, 100);
         let element = |slot, index, kind| Element {
             entry: Entry::data(Key::new(1, 1), slot, 7),
             index,
             kind,
         };
+        let element = |slot, index, kind| RawElement::from(element(slot, index, kind));
         let delta = |offset, len| ElementKind::Delta { offset, len };
         for _ in 0..3 {
             for (slot, index, kind) in [

@@ -84,7 +84,10 @@ impl Engine {
     /// The block's new entry, if the bytes may be appended in place.
     #[inline]
     fn plan_growth<'a>(&self, append: &Append<'a>) -> Slim<Option<Growth<'a>>> {
-        let Some((index, now)) = self.table.find(append.bucket, append.key) else {
+        let Some((index, raw)) = self.table.find(append.bucket, append.key) else {
+            return Ok(None);
+        };
+        let Some(now) = self.media().sound(raw) else {
             return Ok(None);
         };
         let (at, end) = (append.at, append.at + append.bytes.len());
@@ -118,7 +121,8 @@ impl Engine {
     /// The entry of the block with the other word, if it may be changed in place.
     #[inline]
     fn plan_word(&self, patch: &WordPatch) -> Option<Step> {
-        let (index, now) = self.table.find(patch.bucket, patch.key)?;
+        let (index, raw) = self.table.find(patch.bucket, patch.key)?;
+        let now = self.media().sound(raw)?;
         if !self.table.may_be_patched(now) {
             return None;
         }

@@ -100,7 +100,7 @@ impl Engine {
     #[inline(always)]
     pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Slim<Option<Chosen>> {
         self.attached(key)?;
-        let Some((index, old)) = self.table.find(bucket, key) else {
+        let Some((index, raw)) = self.table.find(bucket, key) else {
             let taken = self.table.pop_free_entry(key);
             return Ok(taken.map(|index| Chosen {
                 index,
@@ -108,9 +108,9 @@ impl Engine {
                 freed: None,
             }));
         };
-        if !self.table.is_sound(old) {
+        let Some(old) = self.media().sound(raw) else {
             return Err(Box::new(self.corrupt(key)));
-        }
+        };
         // The publication will look at it after the fence.
         self.table.states().prefetch(index);
         Ok(Some(Chosen {

@@ -157,7 +157,7 @@ impl Engine {
         sketch: Sketch,
     ) -> Option<Finding> {
         let index = self.content.candidates.similar(sketch)?;
-        let like = self.media().load_entry(index);
+        let like = self.media().sound(self.media().load_entry(index))?;
         if like.key() == key && !like.is_packed() {
             // As a base, the slot that the key leaves would be held for it alone.
             let finding = self.find_patches(key, bucket, block, true)?;
@@ -191,11 +191,11 @@ impl Engine {
     /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced before it
     /// was published, and no thread changes it while it has another holder (I10).
     fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, SlotRef)> {
-        let entry = self.media().load_entry(index);
-        let may_be_shared = |entry: Entry| {
-            !entry.is_free() && self.table.is_sound(entry) && !entry.is_partial() && wanted(entry)
-        };
-        if !may_be_shared(entry) || entry.kind() != Kind::Data {
+        let sound = || self.media().sound(self.media().load_entry(index));
+        let may_be_shared =
+            |entry: &Entry| !entry.is_free() && !entry.is_partial() && wanted(*entry);
+        let entry = sound().filter(may_be_shared)?;
+        if entry.kind() != Kind::Data {
             return None;
         }
         let slot_ref = SlotRef::of(entry)?;
@@ -206,10 +206,10 @@ impl Engine {
         if !self.table.index().try_lock(stripe) {
             return None;
         }
-        let now = self.media().load_entry(index);
         // Under its key's lock the mapping stays, so its slot has a holder.
-        let still =
-            now.key() == entry.key() && SlotRef::of(now) == Some(slot_ref) && may_be_shared(now);
+        let still = sound().is_some_and(|now| {
+            now.key() == entry.key() && SlotRef::of(now) == Some(slot_ref) && may_be_shared(&now)
+        });
         let still = still || mutated(Mutant::HeldWithoutRecheck);
         let is_whole =
             !references.is_patched(slot_ref.slot()) || mutated(Mutant::PatchedSlotShared);
@@ -230,10 +230,9 @@ impl Engine {
         is_likely: bool,
     ) -> Option<Finding> {
         let (version, found) = self.table.peek(bucket, key);
-        let (index, entry) = found?;
-        let slot = entry
-            .slot()
-            .filter(|_| entry.is_plain() && self.table.is_sound(entry))?;
+        let (index, raw) = found?;
+        let entry = self.media().sound(raw).filter(|entry| entry.is_plain())?;
+        let slot = entry.slot()?;
         if !self.table.references().is_sole(slot) {
             return None;
         }

@@ -6,8 +6,11 @@
 mod small;
 mod whole;
 
-use crate::media::entry::Entry;
-use crate::media::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES, SEQUENCE_MAX};
+use crate::media::entry::{Entry, RawEntry};
+use crate::media::geometry::Geometry;
+use crate::media::layout::{
+    ELEMENT_BYTES, LINE_BYTES, PARTIAL_TRAILER_BYTES, RECORD_HEADER_BYTES, SEQUENCE_MAX,
+};
 use crate::media::salt::Salt;
 
 pub(crate) use small::SmallRecord;
@@ -37,11 +40,14 @@ pub(crate) enum ElementKind {
 
 /// One element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Element {
-    pub(crate) entry: Entry,
+pub(crate) struct Element<E = Entry> {
+    pub(crate) entry: E,
     pub(crate) index: u32,
     pub(crate) kind: ElementKind,
 }
+
+/// One that was read back: the record's CRC fits, but nothing says that its parts make sense.
+pub(crate) type RawElement = Element<RawEntry>;
 
 impl ElementKind {
     /// Its number, and the argument.
@@ -56,17 +62,6 @@ impl ElementKind {
 }
 
 impl Element {
-    /// The element of a key that leaves the cache.
-    pub(crate) fn is_tombstone(&self) -> bool {
-        self.entry.slot_half() == 0
-    }
-    /// Bytes of the payload that belong to the element.
-    fn redo_bytes(&self) -> usize {
-        match self.kind {
-            ElementKind::Delta { len, .. } => usize::from(len),
-            _ => 0,
-        }
-    }
     fn encode(&self, out: &mut Vec<u8>) {
         debug_assert!(self.index <= INDEX_MASK);
         let (kind, argument) = self.kind.encode();
@@ -76,13 +71,20 @@ impl Element {
         raw[20..].copy_from_slice(&argument.to_le_bytes());
         out.extend_from_slice(&raw);
     }
-    fn decode(raw: &[u8]) -> Option<Element> {
+    /// Whether the key leaves the cache.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.entry.slot_half() == 0
+    }
+}
+
+impl RawElement {
+    fn decode(raw: &[u8]) -> Option<RawElement> {
         let (words, _) = raw.as_chunks::<8>();
-        Element::from_words(&[0, 1, 2].map(|at| u64::from_le_bytes(words[at])))
+        RawElement::from_words(&[0, 1, 2].map(|at| u64::from_le_bytes(words[at])))
     }
     #[inline]
-    fn from_words(words: &[u64; ELEMENT_BYTES / 8]) -> Option<Element> {
-        let entry = Entry::from_halves(words[0], words[1]);
+    fn from_words(words: &[u64; ELEMENT_BYTES / 8]) -> Option<RawElement> {
+        let entry = RawEntry::from_halves(words[0], words[1]);
         let (word, argument) = (words[2] as u32, (words[2] >> 32) as u32);
         let kind = match word >> ELEMENT_KIND_SHIFT {
             0 => ElementKind::Whole,
@@ -99,6 +101,53 @@ impl Element {
             entry,
             index: word & INDEX_MASK,
             kind,
+        })
+    }
+    /// Whether the key leaves the cache.
+    pub(crate) fn is_tombstone(&self) -> bool {
+        self.entry.slot_half() == 0
+    }
+    /// Bytes of the payload that belong to the element.
+    fn redo_bytes(&self) -> usize {
+        match self.kind {
+            ElementKind::Delta { len, .. } => usize::from(len),
+            _ => 0,
+        }
+    }
+    /// The element, if a commit writes such a one on a medium of so many entries and slots, with blocks of
+    /// `block_bytes`; `redo_len` bytes are there for it. Else what is wrong with it.
+    pub(crate) fn validate(&self, geometry: &Geometry, redo_len: usize) -> Result<Element, String> {
+        if self.index >= geometry.entries {
+            return Err(format!(
+                "it names entry {} of {}",
+                self.index, geometry.entries
+            ));
+        }
+        let entry = match self.entry.validate(geometry.slots()) {
+            _ if self.is_tombstone() => Entry::tombstone(self.entry.key()),
+            Ok(Some(entry)) => entry,
+            _ => return Err(format!("it holds a bad entry {:?}", self.entry)),
+        };
+        let block_bytes = geometry.block_bytes as usize;
+        let (end, limit) = match self.kind {
+            ElementKind::Whole => (0, 0),
+            ElementKind::Delta { offset, len } => {
+                if usize::from(len) != redo_len {
+                    return Err("its redo bytes are cut short".into());
+                }
+                (usize::from(offset) + redo_len, block_bytes)
+            }
+            ElementKind::Append { valid_bytes } => {
+                (valid_bytes as usize, block_bytes - PARTIAL_TRAILER_BYTES)
+            }
+        };
+        if end > limit {
+            return Err(format!("it reaches to byte {end} of a block"));
+        }
+        Ok(Element {
+            entry,
+            index: self.index,
+            kind: self.kind,
         })
     }
 }
@@ -164,9 +213,10 @@ pub(crate) fn encode(
     out[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// A record that was read back and is whole. Elements and redo bytes are in its `Records`.
+/// A record that was read back and is whole: whether it was committed is not known yet. Elements and redo
+/// bytes are in its `RawRecords`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
+pub(crate) struct RawRecord {
     pub(crate) lane: u32,
     pub(crate) position: u64,
     pub(crate) bytes: u64,
@@ -180,10 +230,21 @@ pub(crate) struct Record {
 
 /// The whole records of one or more lanes, packed: recovery reads many thousands of them.
 #[derive(Default, Debug)]
-pub(crate) struct Records {
-    pub(crate) records: Vec<Record>,
-    elements: Vec<Element>,
+pub(crate) struct RawRecords {
+    pub(crate) records: Vec<RawRecord>,
+    elements: Vec<RawElement>,
     payload: Vec<u8>,
+}
+
+/// The records that were committed, in order of sequence: what recovery's classification has left.
+#[derive(Debug)]
+pub(crate) struct Records(RawRecords);
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Record<'r> {
+    all: &'r RawRecords,
+    raw: &'r RawRecord,
 }
 
 /// The position that a header at `offset` claims, if its tag fits that claim.
@@ -216,7 +277,7 @@ pub(crate) fn is_whole(salt: Salt, raw: &mut [u8]) -> bool {
     forebay_pmem::crc32c_append(salt.crc_seed(), raw).to_le_bytes() == crc
 }
 
-impl Records {
+impl RawRecords {
     /// Adds the record in `raw` if its shape makes sense; returns whether it did.
     pub(crate) fn add(&mut self, lane: u32, position: u64, raw: &[u8]) -> bool {
         let word = |at: usize| u64::from_le_bytes(raw[at..at + 8].try_into().expect("8 bytes"));
@@ -233,19 +294,19 @@ impl Records {
             return false;
         };
         for element in elements.chunks_exact(ELEMENT_BYTES) {
-            let Some(element) = Element::decode(element) else {
+            let Some(element) = RawElement::decode(element) else {
                 self.elements.truncate(first_element);
                 return false;
             };
             self.elements.push(element);
         }
         let deltas = self.elements[first_element..].iter();
-        let redo: usize = deltas.map(Element::redo_bytes).sum();
+        let redo: usize = deltas.map(RawElement::redo_bytes).sum();
         let payload_start = self.payload.len();
         let payload_end = (payload_at + redo).min(raw.len());
         self.payload
             .extend_from_slice(&raw[payload_at..payload_end]);
-        self.records.push(Record {
+        self.records.push(RawRecord {
             lane,
             position,
             bytes: raw.len() as u64,
@@ -259,8 +320,13 @@ impl Records {
         true
     }
 
-    /// Puts the records in order of sequence.
-    pub(crate) fn sort(&mut self) {
+    /// The committed ones, in order of sequence; the caller has dropped the others.
+    pub(crate) fn into_committed(mut self) -> Records {
+        self.sort();
+        Records(self)
+    }
+
+    fn sort(&mut self) {
         let numbered = self.records.iter().zip(0..);
         let mut order: Vec<(u64, u32)> =
             numbered.map(|(record, at)| (record.sequence, at)).collect();
@@ -287,10 +353,10 @@ impl Records {
     }
 
     /// Appends another lane's log.
-    pub(crate) fn append(&mut self, other: Records) {
+    pub(crate) fn append(&mut self, other: RawRecords) {
         let (elements, payload) = (self.elements.len(), self.payload.len());
         self.records
-            .extend(other.records.into_iter().map(|record| Record {
+            .extend(other.records.into_iter().map(|record| RawRecord {
                 first_element: record.first_element + elements as u32,
                 payload_start: record.payload_start + payload as u32,
                 payload_end: record.payload_end + payload as u32,
@@ -300,19 +366,47 @@ impl Records {
         self.payload.extend(other.payload);
     }
 
-    pub(crate) fn elements(&self, record: &Record) -> &[Element] {
+    pub(crate) fn elements(&self, record: &RawRecord) -> &[RawElement] {
         let first = record.first_element as usize;
         &self.elements[first..first + record.elements as usize]
     }
+}
 
-    /// A record's elements, each with its redo bytes (empty but for deltas).
-    pub(crate) fn parts(&self, record: &Record) -> impl Iterator<Item = (&Element, &[u8])> {
-        let mut rest = &self.payload[record.payload_start as usize..record.payload_end as usize];
-        self.elements(record).iter().map(move |element| {
+impl Records {
+    pub(crate) fn len(&self) -> usize {
+        self.0.records.len()
+    }
+    /// All of them, the oldest first.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> {
+        let all = &self.0;
+        all.records.iter().map(move |raw| Record { all, raw })
+    }
+}
+
+impl<'r> Record<'r> {
+    pub(crate) fn sequence(self) -> u64 {
+        self.raw.sequence
+    }
+    /// Its elements, each with its redo bytes (empty but for deltas).
+    pub(crate) fn parts(self) -> impl Iterator<Item = (&'r RawElement, &'r [u8])> {
+        let payload = self.raw.payload_start as usize..self.raw.payload_end as usize;
+        let mut rest = &self.all.payload[payload];
+        self.all.elements(self.raw).iter().map(move |element| {
             let (redo, tail) = rest.split_at(element.redo_bytes().min(rest.len()));
             rest = tail;
             (element, redo)
         })
+    }
+}
+
+#[cfg(test)]
+impl From<Element> for RawElement {
+    fn from(element: Element) -> RawElement {
+        Element {
+            entry: element.entry.into(),
+            index: element.index,
+            kind: element.kind,
+        }
     }
 }
 
@@ -371,18 +465,22 @@ mod tests {
         assert_eq!(position, Some(header.position));
         assert_eq!(tagged_position(header.salt, 2, 1024, 128, tag, lap), None);
         assert!(is_whole(header.salt, &mut raw.clone()));
-        let mut log = Records::default();
+        let mut log = RawRecords::default();
         assert!(log.add(3, header.position, &raw));
-        let mut both = Records::default();
+        let mut both = RawRecords::default();
         assert!(both.add(3, header.position, &raw));
         both.append(log);
+        let raw_elements: Vec<RawElement> = elements.into_iter().map(RawElement::from).collect();
         for record in &both.records {
             assert_eq!((record.sequence, record.acknowledged), (1000, 990));
-            assert_eq!(both.elements(record), elements);
-            let redo: Vec<&[u8]> = both.parts(record).map(|(_, redo)| redo).collect();
+            assert_eq!(both.elements(record), raw_elements);
+        }
+        let both = both.into_committed();
+        for record in both.iter() {
+            let redo: Vec<&[u8]> = record.parts().map(|(_, redo)| redo).collect();
             assert_eq!(redo, [&b""[..], b"hello", b"", b""]);
         }
-        assert_eq!(both.records.len(), 2);
+        assert_eq!(both.len(), 2);
     }
 
     #[test]
@@ -392,7 +490,7 @@ mod tests {
         let mut raw = Vec::new();
         encode(&header, &elements, &payload, &mut raw);
         assert!(is_whole(header.salt, &mut raw.clone()));
-        assert!(!Records::default().add(3, header.position, &raw));
+        assert!(!RawRecords::default().add(3, header.position, &raw));
     }
 
     #[test]

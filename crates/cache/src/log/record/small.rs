@@ -4,7 +4,7 @@
 use forebay_pmem::Region;
 
 use super::{
-    CRC_AT, ELEMENT_KIND_SHIFT, Element, ElementKind, INDEX_MASK, RecordHeader, Salt, lines_of,
+    CRC_AT, ELEMENT_KIND_SHIFT, ElementKind, INDEX_MASK, RawElement, RecordHeader, Salt, lines_of,
     padded, record_bytes,
 };
 use crate::media::entry::Entry;
@@ -112,11 +112,11 @@ impl SmallRecord {
 
     /// Of a record that was read back: its elements, or none where one makes no sense.
     #[inline]
-    pub(crate) fn elements(&self) -> impl Iterator<Item = Option<Element>> {
+    pub(crate) fn elements(&self) -> impl Iterator<Item = Option<RawElement>> {
         let (elements, _) = self.words[RECORD_HEADER_BYTES / 8..].as_chunks();
         const _: () =
             assert!(ELEMENT_BYTES.is_multiple_of(8) && RECORD_HEADER_BYTES.is_multiple_of(8));
-        elements[..self.elements].iter().map(Element::from_words)
+        elements[..self.elements].iter().map(RawElement::from_words)
     }
 
     /// The same: its bytes in the lane.
@@ -195,7 +195,8 @@ mod tests {
                 |room_bytes, tag, salt| back.read_back(&region, 640, room_bytes, tag, salt);
             assert!(!read(bytes, tag + 1, header.salt) && !read(bytes - 64, tag, header.salt));
             assert!(!read(bytes, tag, Salt(1)) && read(bytes, tag, header.salt));
-            let elements: Option<Vec<Element>> = back.elements().collect();
+            let elements: Option<Vec<RawElement>> = back.elements().collect();
+            let listed = listed.into_iter().map(RawElement::from).collect();
             assert_eq!((elements, back.bytes()), (Some(listed), bytes));
             for bit in 64..bytes * 8 {
                 let mut flipped = found.clone();
