@@ -39,7 +39,7 @@ mod tallies;
 pub mod testing;
 
 pub use api::extents::BlockState;
-pub use api::maintenance::VolumeUsage;
+pub use api::usage::VolumeUsage;
 pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;

@@ -23,7 +23,7 @@ pub fn background_turn(pool: &crate::Pool, thread: u8) -> crate::Result<()> {
 
 /// Where a pool has a block.
 #[derive(Clone, Debug)]
-pub struct Whereabouts {
+pub struct BlockLocation {
     /// Its backing does not have it yet.
     pub is_dirty: bool,
     /// The number of a member, and bytes of it that hold the block or part of it.
@@ -31,7 +31,7 @@ pub struct Whereabouts {
 }
 
 /// Where a block is as far as the table says; `None` if it is not in the pool.
-pub fn whereabouts(volume: &crate::Volume, block: u64) -> Option<Whereabouts> {
+pub fn locate_block(volume: &crate::Volume, block: u64) -> Option<BlockLocation> {
     let table = volume.pipeline.table();
     let key = volume.key(block);
     let (_, found) = table.peek(table.bucket(key), key);
@@ -44,7 +44,7 @@ pub fn whereabouts(volume: &crate::Volume, block: u64) -> Option<Whereabouts> {
         let (member, start) = media.geometry.slot_place(slot);
         (member, start..start + media.block_bytes() as u64)
     });
-    Some(Whereabouts {
+    Some(BlockLocation {
         is_dirty: !entry.is_clean(),
         bytes: bytes.collect(),
     })

@@ -362,7 +362,7 @@ fn a_failed_fence_in_a_commit_publishes_nothing() {
         .write_at(4 * BLOCK as u64, b"delta")
         .expect("write");
     assert!(matches!(transaction.commit(), Err(Error::Media(_))));
-    assert_eq!(unreadable(&volume), 0, "old bytes for everybody");
+    assert_eq!(unreadable(&volume), 0, "old bytes for every reader");
     // A clean copy that goes bad now can no longer be replaced, but the backing has the block.
     let image = rig.images().remove(0);
     let plan = Plan::of(&image);

@@ -91,7 +91,7 @@ fn what_the_backing_got_behind_an_odd_end_is_there_afterwards() {
             assert_eq!(rig.pool.reclaim_once(1).expect("reclaim"), 1);
         }
         rig.store.resize(11 * BLOCK as u64);
-        append(&rig, odd, b"appended by somebody");
+        append(&rig, odd, b"appended by a thread");
         assert!(get(&volume, 9).expect("read") == before, "{in_use}");
         if in_use == "dirty" {
             let mut transaction = volume.begin();
@@ -103,7 +103,7 @@ fn what_the_backing_got_behind_an_odd_end_is_there_afterwards() {
         }
         rig.pool.grow_volume(&volume).expect("grow");
         let mut after = before;
-        after[50..70].copy_from_slice(b"appended by somebody");
+        after[50..70].copy_from_slice(b"appended by a thread");
         assert!(get(&volume, 9).expect("read") == after, "{in_use}");
         volume.flush().expect("flush");
         assert!(

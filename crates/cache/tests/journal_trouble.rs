@@ -34,7 +34,7 @@ fn a_corrupt_block_elsewhere_does_not_keep_the_journal_from_going() {
         disk.write(block, bytes_of(block, 1));
     }
     drop(disk.rig.pool.write_back_once());
-    assert_eq!(disk.stats().journal_held_blocks, 102);
+    assert_eq!(disk.stats().journal_deferred_blocks, 102);
     for block in [HOME, HOME + 70] {
         disk.write(block, bytes_of(block, 2));
     }
@@ -225,7 +225,7 @@ impl BackingStore for Stalling {
 }
 
 #[test]
-fn nobody_waits_for_a_look() {
+fn no_thread_waits_for_a_look() {
     let rig = rig(3 << 20, true);
     let stalling = Arc::new(Stalling {
         inner: MemoryStore::from_bytes(seed_image(4096)),

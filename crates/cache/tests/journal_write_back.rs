@@ -148,7 +148,7 @@ fn a_stale_superblock_costs_no_byte_and_neither_does_a_restart() {
     }
     disk.write_back_down_to(1500);
     let stats = disk.stats();
-    assert!(stats.journal_held_blocks >= 1040 - 64, "{stats:?}");
+    assert!(stats.journal_deferred_blocks >= 1040 - 64, "{stats:?}");
     for block in 17..1100 {
         assert_eq!(get(&disk.volume, block), bytes_of(block, 1));
     }
@@ -207,7 +207,7 @@ fn a_file_system_that_is_made_or_goes_is_noticed() {
     disk.write(HOME, bytes_of(HOME, 2));
     disk.rig.pool.write_back_once().unwrap();
     // The journal's superblock is one of them.
-    assert_eq!(disk.stats().journal_held_blocks, 103);
+    assert_eq!(disk.stats().journal_deferred_blocks, 103);
     // A few bytes of its superblock change: the feature that says there is a journal.
     let mut transaction = disk.volume.begin();
     transaction.write_at(1024 + 92, &[0]).unwrap();
@@ -226,16 +226,16 @@ fn the_switch_lets_everything_go_at_once_and_holds_again() {
     disk.write(HOME, bytes_of(HOME, 1));
     ring.transaction(&mut disk, 300);
     disk.rig.pool.write_back_once().unwrap();
-    assert_eq!(disk.stats().journal_held_blocks, 302);
+    assert_eq!(disk.stats().journal_deferred_blocks, 302);
     disk.rig.pool.set_defer_journal(false);
     disk.rig.pool.write_back_once().unwrap();
     let stats = disk.stats();
-    assert_eq!((stats.journal_held_blocks, stats.dirty_blocks), (0, 0));
+    assert_eq!((stats.journal_deferred_blocks, stats.dirty_blocks), (0, 0));
     disk.rig.pool.set_defer_journal(true);
     ring.transaction(&mut disk, 50);
     disk.write(HOME, bytes_of(HOME, 2));
     disk.rig.pool.write_back_once().unwrap();
-    assert_eq!(disk.stats().journal_held_blocks, 52);
+    assert_eq!(disk.stats().journal_deferred_blocks, 52);
     disk.check_drained();
 }
 
@@ -363,7 +363,7 @@ fn random_histories_lose_nothing() {
             }
         }
         let stats = disk.stats();
-        assert!(stats.journal_held_blocks <= stats.dirty_blocks);
+        assert!(stats.journal_deferred_blocks <= stats.dirty_blocks);
         disk.check_drained();
     }
 }

@@ -109,7 +109,7 @@ fn a_pool_that_meets_a_lost_page_is_not_called_foreign_old_or_worth_overwriting(
             }
         }
     }
-    assert!(refused >= 2, "the first page is needed by everybody");
+    assert!(refused >= 2, "the first page is needed by every open");
 }
 
 /// A store that says when it is asked to write, and then waits.
@@ -166,7 +166,7 @@ fn read_while_it_gets_clean(turn: u32) -> Option<forebay::Result<()>> {
     let volume = pool.attach(Backing::from_store(store)).expect("attach");
     let written = fixtures::block_of(PAGE_BYTES, 0, 1);
     put(&volume, 0, &written);
-    let place = forebay::testing::whereabouts(&volume, 0).expect("cached");
+    let place = forebay::testing::locate_block(&volume, 0).expect("cached");
     std::thread::scope(|scope| {
         let (done, is_done) = channel();
         let pool = &pool;

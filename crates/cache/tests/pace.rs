@@ -122,7 +122,7 @@ fn eight_writers_that_outrun_the_backing_share_its_pace() {
 }
 
 #[test]
-fn below_the_low_mark_nobody_waits_and_nothing_is_written_back() {
+fn below_the_low_mark_no_writer_waits_and_nothing_is_written_back() {
     let rig = rig_with(32 << 20, |_| {});
     let (_, store, backing) = faulty(BLOCKS as usize);
     let volume = rig.pool.attach(backing.clone()).unwrap();

@@ -14,7 +14,7 @@ use crate::scheduler::Policy;
 use crate::subject::Cache;
 use crate::verdict::verify_known;
 use crate::world::Image;
-use forebay::testing::{Whereabouts, whereabouts};
+use forebay::testing::{BlockLocation, locate_block};
 use forebay::{Backing, Error, Volume};
 use forebay_pmem::shadow::Shadow;
 use forebay_pmem::{PAGE_BYTES, PmemErrorKind, Region};
@@ -46,7 +46,7 @@ pub enum Loss {
 impl Loss {
     /// What is lost of a block, where these pages of each member are.
     pub fn of(volume: &Volume, block: u64, lost: &[Vec<u64>]) -> Loss {
-        let Some(Whereabouts { is_dirty, bytes }) = whereabouts(volume, block) else {
+        let Some(BlockLocation { is_dirty, bytes }) = locate_block(volume, block) else {
             return match forebay::testing::is_table_lost(volume) {
                 true => Loss::Entry,
                 false => Loss::Nothing,
@@ -78,7 +78,7 @@ impl Loss {
 pub fn dirty_blocks(shape: &Shape, handle: impl Fn(usize) -> Volume) -> Vec<usize> {
     let is_dirty = |block: &usize| {
         let (volume, number) = (block / shape.volume_blocks, block % shape.volume_blocks);
-        whereabouts(&handle(volume), number as u64).is_some_and(|found| found.is_dirty)
+        locate_block(&handle(volume), number as u64).is_some_and(|found| found.is_dirty)
     };
     (0..shape.blocks()).filter(is_dirty).collect()
 }

@@ -23,7 +23,7 @@ pub fn stat(pool: &Pool) -> Value {
         "dirty_per_mille": stats.dirty_per_mille,
         "writing_blocks": stats.writing_blocks,
         "journal_blocks": stats.journal_blocks,
-        "journal_held_blocks": stats.journal_held_blocks,
+        "journal_deferred_blocks": stats.journal_deferred_blocks,
         "waiting_writers": stats.waiting_writers,
         "shared_slots": stats.shared_slots,
         "degraded_volumes": stats.degraded_volumes,

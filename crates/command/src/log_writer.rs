@@ -6,9 +6,9 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tracing_subscriber::fmt::MakeWriter;
@@ -67,7 +67,7 @@ impl<'a> MakeWriter<'a> for LogWriter {
 impl Write for LogWriter {
     /// Takes a line whole, whatever becomes of it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = STATE.lock();
         state.write(line, io::stderr().as_fd());
         Ok(line.len())
     }

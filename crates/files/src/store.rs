@@ -356,8 +356,8 @@ impl BackingStore for VirtualStore {
         failed
     }
 
-    fn domain_name(&self, part: FaultDomain) -> Option<String> {
-        let target = self.mapping(part.0)?.target;
+    fn domain_name(&self, domain: FaultDomain) -> Option<String> {
+        let target = self.mapping(domain.0)?.target;
         let link = format!("/proc/self/fd/{}", target.descriptor().as_raw_fd());
         let path = std::fs::read_link(link).ok()?;
         Some(path.display().to_string())

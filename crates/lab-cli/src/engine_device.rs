@@ -12,12 +12,13 @@
 //! so that threads cannot deadlock.
 
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use forebay_lab::{Engine, EngineTransaction};
 use forebay_serve::allocator::{no_memory, zeroed};
 use forebay_serve::parts::{Parts, cut, cut_data};
 use forebay_serve::{Access, BlockDevice, DeviceError};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks that the blocks of a disk share; a block belongs to the one of its number's remainder.
 const STRIPES: usize = 64;
@@ -73,12 +74,11 @@ impl EngineDevice {
         }
         let hold_one = |number: usize| {
             let stripe = &self.stripes[number];
-            // They guard nothing but the order of requests, which a panic does not break.
             if is_alone[number] {
-                let _guard = stripe.write().unwrap_or_else(PoisonError::into_inner);
+                let _guard = stripe.write();
                 Some(Held::Alone { _guard })
             } else if is_touched[number] {
-                let _guard = stripe.read().unwrap_or_else(PoisonError::into_inner);
+                let _guard = stripe.read();
                 Some(Held::Shared { _guard })
             } else {
                 None

@@ -183,7 +183,7 @@ fn committed(
                 && names(other)
                 && !rules.breaks(Mutant::NewestToOldestDropped))
     });
-    if (proven && !rules.breaks(Mutant::JudgementByDataAlone))
+    if (proven && !rules.breaks(Mutant::ClassificationByDataAlone))
         || rules.breaks(Mutant::RecordsNotTested)
     {
         return true;

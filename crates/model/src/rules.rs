@@ -39,7 +39,7 @@ mutants! {
     LaneTailTakenLate "lane_tail_taken_late" "The lanes' new tails are read after S was chosen instead of before.",
     SeparateLaneTails "separate_lane_tails" "A lane forgets by itself: its bytes are reused with no S for all lanes.",
     RecordsBelowCheckpointAccepted "stale_lap_accepted" "Recovery believes records of an earlier lap that S has forgotten.",
-    JudgementByDataAlone "judgement_by_data_alone" "Every record is judged by its slots' bytes, whatever newer records prove.",
+    ClassificationByDataAlone "classification_by_data_alone" "Every record is classified by its slots' bytes, whatever newer records prove.",
     NewestToOldestDropped "newest_to_oldest_dropped" "A newer record of the same key does not prove the older one.",
     RecordsNotTested "records_not_tested" "Every record with a good CRC is believed, whatever its slots hold.",
     WatermarkCountsUnfenced "watermark_counts_unfenced" "The watermark in a record counts sequences that are drawn but not fenced.",

@@ -63,7 +63,7 @@ pub struct Stats {
     /// Blocks of the journals of file systems that were found on the volumes.
     pub journal_blocks: u64,
     /// Dirty blocks of these that write-back leaves for last.
-    pub journal_held_blocks: u64,
+    pub journal_deferred_blocks: u64,
     /// Writers that wait for a free block at this moment.
     pub waiting_writers: u64,
     /// Holders of slots beyond each one's first: blocks that share one, or are packed on one.
@@ -137,7 +137,7 @@ impl Pool {
             dirty_per_mille: dirty_blocks * 1000 / slots,
             writing_blocks: write_back.writing_blocks(),
             journal_blocks: write_back.journal().blocks(),
-            journal_held_blocks: table.states().deferred_count(),
+            journal_deferred_blocks: table.states().deferred_count(),
             waiting_writers: write_back.throttled_writers(),
             shared_slots: table.references().shared(),
             share_duplicates: engine.content().shares_duplicates(),

@@ -88,11 +88,11 @@ impl Health {
         if !failed.is_empty() {
             syncs.count += 1;
             let count = syncs.count;
-            syncs.last.extend(failed.keys().map(|part| (*part, count)));
+            syncs.last.extend(failed.keys().map(|domain| (*domain, count)));
         }
         let is_older = |at: u64| at > epoch.0 && !mutated(Mutant::SyncEpochIgnored);
-        for part in syncs.last.iter().filter(|(_, at)| is_older(**at)) {
-            failed.entry(*part.0).or_insert_with(|| {
+        for domain in syncs.last.iter().filter(|(_, at)| is_older(**at)) {
+            failed.entry(*domain.0).or_insert_with(|| {
                 io::Error::other("another sync failed since these blocks were written")
             });
         }
@@ -109,8 +109,8 @@ impl Health {
     }
 
     /// Writes of the domain and a sync went through; true where it was in trouble until now.
-    pub(crate) fn succeeded(&self, part: FaultDomain) -> bool {
-        self.lock().remove(&part).is_some()
+    pub(crate) fn succeeded(&self, domain: FaultDomain) -> bool {
+        self.lock().remove(&domain).is_some()
     }
 
     /// Nothing is known against any domain any more.
@@ -119,11 +119,11 @@ impl Health {
     }
 
     /// A write or a sync of the domain failed.
-    pub(crate) fn failed(&self, part: FaultDomain, error: &io::Error) {
-        if self.is_first_trouble(part, error) {
+    pub(crate) fn failed(&self, domain: FaultDomain, error: &io::Error) {
+        if self.is_first_trouble(domain, error) {
             let mut past = self.past();
             past.count += 1;
-            past.last = Some((part, error.to_string()));
+            past.last = Some((domain, error.to_string()));
         }
     }
 
@@ -133,10 +133,10 @@ impl Health {
     }
 
     /// Notes trouble of a domain; true where it was well until now.
-    fn is_first_trouble(&self, part: FaultDomain, error: &io::Error) -> bool {
+    fn is_first_trouble(&self, domain: FaultDomain, error: &io::Error) -> bool {
         let mut trouble = self.lock();
         let failures = trouble
-            .get(&part)
+            .get(&domain)
             .map_or(0, |before| before.failures)
             .saturating_add(1);
         let now = Trouble {
@@ -148,7 +148,7 @@ impl Health {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
             ),
         };
-        trouble.insert(part, now);
+        trouble.insert(domain, now);
         failures == 1
     }
 
@@ -176,15 +176,15 @@ impl Health {
         let trouble = self.lock();
         let retries = trouble
             .iter()
-            .map(|(part, trouble)| (*part, trouble.retry_in()));
+            .map(|(domain, trouble)| (*domain, trouble.retry_in()));
         retries.collect()
     }
 
     /// A domain in trouble, and its last error.
     pub(crate) fn last_error(&self) -> Option<(FaultDomain, String)> {
         let trouble = self.lock();
-        let (part, trouble) = trouble.first_key_value()?;
-        Some((*part, trouble.error.clone()))
+        let (domain, trouble) = trouble.first_key_value()?;
+        Some((*domain, trouble.error.clone()))
     }
 
     /// How long until the next domain is due; `None` where all are well.
@@ -228,7 +228,7 @@ mod tests {
         assert!(
             health
                 .last_error()
-                .is_some_and(|(part, error)| part == ONE && error.contains("os error 5"))
+                .is_some_and(|(domain, error)| domain == ONE && error.contains("os error 5"))
         );
         assert!(health.succeeded(ONE) && !health.succeeded(ONE));
         let in_trouble = health.in_trouble();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wrote_before_a_failed_sync_hears_of_it_and_nobody_else() {
+    fn a_round_that_wrote_before_a_failed_sync_is_told_of_it_and_no_other() {
         let store = Arc::new(FaultyStore::new(Arc::new(MemoryStore::new(4096))));
         let backing = Backing::from_store(store.clone());
         let health = Health::default();

@@ -45,8 +45,8 @@ impl Pipeline {
         let lacking = ample.saturating_sub(free).max(1) as usize;
         let wanted = self.engine.batch_of(wanted.min(lacking));
         // Held until they are gone: no other thread takes the same ones meanwhile.
-        let mut workbench = self.begin_round();
-        let victims = self.write_back_coldest(&mut workbench, wanted);
+        let mut round_state = self.begin_round();
+        let victims = self.write_back_coldest(&mut round_state, wanted);
         self.engine.evict(victims)
     }
 }

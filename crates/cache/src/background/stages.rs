@@ -64,8 +64,8 @@ impl Pipeline {
 
     /// The checkpointer's work: before the log is full, and once when commits pause, so that recovery of
     /// an idle pool has nothing to classify.
-    pub(super) fn checkpoint_stage(&self, calm: &mut Calm) -> Result<()> {
-        if calm.since(self.engine.log().lanes().last_sequence())
+    pub(super) fn checkpoint_stage(&self, idle: &mut IdleDetector) -> Result<()> {
+        if idle.since(self.engine.log().lanes().last_sequence())
             || self.engine.log().is_nearly_full()
         {
             self.engine.checkpoint()?;
@@ -86,12 +86,12 @@ impl Pipeline {
 }
 
 /// Notices that nothing was committed for a whole tick, however often it is asked meanwhile.
-pub(super) struct Calm {
+pub(super) struct IdleDetector {
     pub(super) sequence: u64,
     pub(super) looked_at: Instant,
 }
 
-impl Calm {
+impl IdleDetector {
     fn since(&mut self, sequence: u64) -> bool {
         if self.looked_at.elapsed() < TICK {
             return false;

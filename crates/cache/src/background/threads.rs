@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Pipeline;
-use super::stages::{Calm, TICK};
+use super::stages::{IdleDetector, TICK};
 use crate::error::{Error, Result};
 
 /// The same once nothing happens any more: an idle pool costs next to nothing.
@@ -35,12 +35,12 @@ impl Background {
         background.spawn("forebay-reclaim", |pipeline| {
             pipeline.reclaim_stage().map(|()| TICK)
         })?;
-        let mut calm = Calm {
+        let mut idle = IdleDetector {
             sequence: 0,
             looked_at: Instant::now(),
         };
         background.spawn("forebay-checkpt", move |pipeline| {
-            pipeline.checkpoint_stage(&mut calm)?;
+            pipeline.checkpoint_stage(&mut idle)?;
             // Here, since no thread waits for this one: committers checkpoint themselves if they must.
             pipeline.look_for_journals();
             Ok(TICK)
@@ -64,7 +64,7 @@ impl Background {
                 } else {
                     tick
                 };
-                let (rings, stopping) = pipeline.engine.wakeup().wait_work(seen, pause);
+                let (wakeups, stopping) = pipeline.engine.wakeup().wait_work(seen, pause);
                 if stopping {
                     return;
                 }
@@ -72,7 +72,7 @@ impl Background {
                     seen,
                     std::mem::replace(&mut sequence, pipeline.engine.log().lanes().last_sequence()),
                 );
-                seen = rings;
+                seen = wakeups;
                 let is_idle = last == (seen, sequence);
                 tick = if is_idle {
                     (2 * tick).min(IDLE_TICK)

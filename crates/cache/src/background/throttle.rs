@@ -22,7 +22,7 @@ impl Pipeline {
         let started = Instant::now();
         let mut has_waited = false;
         loop {
-            let rings = self.engine.wakeup().space_notices();
+            let notices = self.engine.wakeup().space_notices();
             self.engine.writable()?;
             let reclaimed = self.reclaim(EVICT_BATCH_MAX)?;
             let enough = match need {
@@ -42,7 +42,7 @@ impl Pipeline {
             if !std::mem::replace(&mut has_waited, true) {
                 self.engine.tallies().mine().throttled(1);
             }
-            self.wait_for_write_back(rings, self.options.throttle_deadline - waited)?;
+            self.wait_for_write_back(notices, self.options.throttle_deadline - waited)?;
         }
     }
 
@@ -105,8 +105,8 @@ impl Pipeline {
         let dirty = || self.table().states().dirty_count();
         let mut seen = None;
         let rest = |at_most| {
-            if let Some(rings) = seen {
-                self.engine.wakeup().wait_space(rings, at_most);
+            if let Some(notices) = seen {
+                self.engine.wakeup().wait_space(notices, at_most);
             }
             // Before the next look at the level, so that no wakeup is missed; hence no pause the first time.
             seen = Some(self.engine.wakeup().space_notices());

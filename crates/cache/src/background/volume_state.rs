@@ -46,11 +46,11 @@ impl VolumeState {
         self.limited.get()?.waits_for()
     }
 
-    pub(crate) fn named(&self, (part, error): (FaultDomain, String)) -> String {
+    pub(crate) fn named(&self, (domain, error): (FaultDomain, String)) -> String {
         let name = self
             .backing
             .get()
-            .and_then(|backing| backing.domain_name(part));
+            .and_then(|backing| backing.domain_name(domain));
         name.map_or(error.clone(), |name| format!("{name}: {error}"))
     }
 

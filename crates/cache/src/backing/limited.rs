@@ -102,8 +102,8 @@ impl BackingStore for Limited {
         self.inner.sync_domains()
     }
 
-    fn domain_name(&self, part: FaultDomain) -> Option<String> {
-        self.inner.domain_name(part)
+    fn domain_name(&self, domain: FaultDomain) -> Option<String> {
+        self.inner.domain_name(domain)
     }
 
     fn prefers_long_rounds(&self) -> bool {

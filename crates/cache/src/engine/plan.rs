@@ -125,7 +125,7 @@ impl Engine {
                     return Ok(None);
                 };
                 let is_writing = self.table.state(index) & STATE_WRITING != 0;
-                assert!(!is_writing, "whoever forgets a block has ended write-back");
+                assert!(!is_writing, "write-back has ended before a block is forgotten");
                 if self.table.pins().holds(change.key) {
                     return Ok(Some(Outcome::Stale));
                 }

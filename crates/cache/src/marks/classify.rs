@@ -100,7 +100,7 @@ pub fn classify(
             );
         }
         FoundMark::Damaged => {
-            let found = "its mark is damaged, or of a later version, so nobody knows which pool has \
+            let found = "its mark is damaged, or of a later version, so it is unknown which pool has \
                          its newest data";
             return refuse(String::from(found), DAMAGED);
         }

@@ -144,7 +144,7 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
         ));
     }
     let regions: Vec<Region> = members.into_iter().map(|member| member.region).collect();
-    let geometry = check_lives(&regions, &geometry, &pool_uuid)
+    let geometry = check_incarnations(&regions, &geometry, &pool_uuid)
         .and_then(|()| current_sizes(&regions, &geometry, &pool_uuid))
         .map_err(|error| lost_rather(&regions, error))?;
     Ok(Assembly {
@@ -306,7 +306,7 @@ fn check_length(region: &Region, member_bytes: u64) -> Result<()> {
 
 /// Every other member is at member 0's incarnation, or one ahead where a crash met the switch. What is
 /// behind was away while the pool was used; if the others are ahead, that was member 0.
-fn check_lives(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
+fn check_incarnations(regions: &[Region], geometry: &Geometry, pool_uuid: &[u8; 16]) -> Result<()> {
     let Some(main) = incarnation::read(&regions[0], geometry, pool_uuid) else {
         // Recovery says what is wrong with it.
         return Ok(());

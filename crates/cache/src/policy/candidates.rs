@@ -74,7 +74,7 @@ impl Candidates {
     /// Prefetches what `note_duplicate` will store to: behind a block's stores, in time for the next
     /// locked operation, which waits for all stores.
     #[inline]
-    pub(crate) fn prefetch_twin(&self, crc: u32) {
+    pub(crate) fn prefetch_duplicate(&self, crc: u32) {
         forebay_pmem::prefetch(place(&self.duplicates, crc));
     }
     /// The entry that a block with this CRC was last noted for.

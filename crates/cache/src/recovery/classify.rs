@@ -86,7 +86,7 @@ fn torn_records(media: &Media, log: &RawRecords, notes: &mut Notes) -> Vec<u64> 
     if mutated(Mutant::DataCheckSkipped) {
         return Vec::new();
     }
-    if mutated(Mutant::JudgeByDataAlone) {
+    if mutated(Mutant::ClassifyByDataAlone) {
         return log
             .records
             .iter()

@@ -74,7 +74,7 @@ fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], incarnation: u64) -> Re
     for member in media.members() {
         let is_damaged =
             incarnation::is_place_damaged(member, &media.geometry, pool_uuid, incarnation);
-        if is_damaged && !mutated(Mutant::TornLifePlaceKept) {
+        if is_damaged && !mutated(Mutant::TornIncarnationPlaceKept) {
             member.store(offset, &[0; INCARNATION_BYTES]);
             member.flush(offset, INCARNATION_BYTES);
             is_cleared = true;

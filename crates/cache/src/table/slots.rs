@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_held_magazine_keeps_its_slots_from_others_and_nobody_waits() {
+    fn a_held_magazine_keeps_its_slots_from_other_threads_and_none_waits() {
         let slots = Slots::new(64, 1, |_| false);
         let holder = slots.slot_cache(0);
         let first = holder.take().expect("a slot");

@@ -81,7 +81,7 @@ impl Disk {
     pub fn check_drained(&self) {
         self.volume.flush().unwrap();
         let stats = self.stats();
-        assert_eq!((stats.dirty_blocks, stats.journal_held_blocks), (0, 0));
+        assert_eq!((stats.dirty_blocks, stats.journal_deferred_blocks), (0, 0));
         let bytes = self.store.snapshot();
         for (block, expected) in &self.model {
             let at = *block as usize * BLOCK;

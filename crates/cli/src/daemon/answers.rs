@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
-use forebay_command::disks::{DiskSettings, lock};
+use forebay_command::disks::DiskSettings;
 use forebay_command::{Failure, disks, progress};
 use forebay_serve::control::{Handler, Parameters, Progress};
 use forebay_serve::{Refusal, RefusalKind, Request};
@@ -96,7 +96,7 @@ fn attach(service: &Arc<Service>, attach: Attach) -> Result<Value, Refusal> {
         vhost_user: attach.vhost_user.map(PathBuf::from),
     };
     let _changing = service.change()?;
-    let has_nbd = !lock(&service.disks.servers).is_empty();
+    let has_nbd = !service.disks.servers.lock().is_empty();
     if !settings.has_front_end() && !has_nbd {
         return Err(Refusal::new(
             RefusalKind::Invalid,

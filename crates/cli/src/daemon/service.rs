@@ -4,13 +4,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool, Volume};
 use forebay_command::Failure;
 use forebay_command::disks::{self, DiskSettings, Disks};
 use forebay_serve::{MeteredDevice, Refusal, RefusalKind, VolumeDevice, mount_point};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::confinement::Confinement;
 
@@ -75,14 +76,12 @@ impl Service {
     ///
     /// Errors: another thread has it.
     pub fn change(&self) -> Result<MutexGuard<'_, ()>, Refusal> {
-        match self.changes.try_lock() {
-            Ok(guard) => Ok(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => Err(Refusal::new(
+        self.changes.try_lock().ok_or_else(|| {
+            Refusal::new(
                 RefusalKind::Busy,
                 "another disk is being attached or detached; ask again when that is done",
-            )),
-        }
+            )
+        })
     }
 
     /// Attaches a backing and opens its front ends. The caller holds the right to change.

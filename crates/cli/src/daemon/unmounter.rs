@@ -8,11 +8,12 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use forebay_command::Failure;
 use forebay_command::disks::Unmount;
 use forebay_serve::mount_point::{self, MountIdentity};
+use parking_lot::Mutex;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::arguments::UnmounterOptions;
@@ -60,7 +61,7 @@ impl Unmounter {
     }
 
     fn ask(&self, number: usize, lazily: bool) -> io::Result<()> {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipes = self.pipes.lock();
         let requests = pipes.requests.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         let verb = if lazily { "lazily" } else { "unmount" };
         writeln!(requests, "{verb} {number}")?;
@@ -85,8 +86,7 @@ impl Unmount for Unmounter {
 
 impl Drop for Unmounter {
     fn drop(&mut self) {
-        let pipes = self.pipes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        pipes.requests = None;
+        self.pipes.get_mut().requests = None;
         let _ = self.process.wait();
     }
 }

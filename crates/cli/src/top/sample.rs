@@ -79,7 +79,7 @@ pub struct Screen {
     /// Blocks of the journals of file systems on the disks.
     pub journal_blocks: u64,
     /// Those of them that write-back leaves for last, now.
-    pub journal_held_blocks: u64,
+    pub journal_deferred_blocks: u64,
     /// Overwrites of these a second: each saved the disk a block.
     pub journal_overwritten_per_s: f64,
     /// Journal blocks written back a second.
@@ -165,7 +165,7 @@ impl Screen {
             write_backs_per_s: rate("/totals/write_backs"),
             runs_per_s: rate("/totals/write_back_runs"),
             journal_blocks: number(now, "/journal_blocks"),
-            journal_held_blocks: number(now, "/journal_held_blocks"),
+            journal_deferred_blocks: number(now, "/journal_deferred_blocks"),
             journal_overwritten_per_s: rate("/totals/journal_overwritten"),
             journal_written_per_s: rate("/totals/journal_written"),
             evictions_per_s: rate("/totals/evictions"),
@@ -280,9 +280,12 @@ fn shown_front_end(front_end: &Value, before: &Value, interval_s: f64) -> FrontE
         Some("vhost-user") => ("vhost", format!("{}: ", text(front_end, "/volume"))),
         _ => ("nbd", String::new()),
     };
+    let clients = match number(front_end, "/connections_open") {
+        1 => String::from("1 client"),
+        count => format!("{count} clients"),
+    };
     let mut activity = format!(
-        "{disk}{} clients, {:.0} requests/s, {} queued",
-        number(front_end, "/connections_open"),
+        "{disk}{clients}, {:.0} requests/s, {} queued",
         if interval_s > 0.0 { rate } else { 0.0 },
         number(front_end, "/requests_in_flight"),
     );
@@ -312,7 +315,7 @@ pub mod tests {
                 "interval_ns": 1_000_000_000_u64 * number,
                 "slots": 10_000, "free_slots": 2_500, "dirty_blocks": 4_200, "block_bytes": 4096,
                 "log_used_per_mille": 120, "lanes_used_per_mille": [0, 100, 380, 1000],
-                "journal_blocks": 1024, "journal_held_blocks": 900, "writing_blocks": 64, "waiting_writers": 1, "checkpoints": 3 * number, "poisoned": false,
+                "journal_blocks": 1024, "journal_deferred_blocks": 900, "writing_blocks": 64, "waiting_writers": 1, "checkpoints": 3 * number, "poisoned": false,
                 "counters": {"fences": 2500 * number},
                 "totals": {"commits": 2000 * number, "read_hits": 1900 * number,
                     "read_misses": 100 * number, "write_backs": 700 * number,

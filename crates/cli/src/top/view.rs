@@ -209,7 +209,7 @@ fn pipeline_lines(screen: &Screen) -> Vec<Line<'static>> {
 fn journal_line(screen: &Screen) -> Option<Line<'static>> {
     let text = format!(
         "{} of {} blocks held back; {}/s overwritten, {}/s written",
-        screen.journal_held_blocks,
+        screen.journal_deferred_blocks,
         screen.journal_blocks,
         shown_number(screen.journal_overwritten_per_s),
         shown_number(screen.journal_written_per_s)

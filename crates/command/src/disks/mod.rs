@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_serve::mount_point::MountIdentity;
@@ -19,6 +19,7 @@ use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer};
 use forebay_serve::{
     BlockDevice, DeviceMeters, DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind,
 };
+use parking_lot::Mutex;
 
 use crate::end::Event;
 use crate::plain::plain_path;
@@ -80,7 +81,7 @@ impl<T> Served<T> {
 
     /// Where it is mounted.
     pub fn mounted_on(&self) -> Option<PathBuf> {
-        let mount = lock(&self.mount);
+        let mount = self.mount.lock();
         mount
             .as_ref()
             .map(|mounted| mounted.mount.directory().to_path_buf())
@@ -88,7 +89,7 @@ impl<T> Served<T> {
 
     /// What tells its mount from others, if it is mounted.
     pub fn mount_identity(&self) -> Option<MountIdentity> {
-        let mount = lock(&self.mount);
+        let mount = self.mount.lock();
         mount
             .as_ref()
             .map(|mounted| mounted.mount.identity().clone())
@@ -126,11 +127,6 @@ pub struct Disks<T> {
     unmounter: Mutex<Option<Box<dyn Unmount>>>,
 }
 
-/// A poisoned lock guards plain data here; the daemon has ended anyway when a thread panics.
-pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<T> Disks<T> {
     /// None yet. The ends of mounts are told as `events`.
     pub fn new(
@@ -154,7 +150,7 @@ impl<T> Disks<T> {
 
     /// The disks, in the order in which they came.
     pub fn served(&self) -> Vec<Arc<Served<T>>> {
-        lock(&self.served).clone()
+        self.served.lock().clone()
     }
 
     /// The disk of that name.
@@ -194,12 +190,12 @@ impl<T> Disks<T> {
 
     /// The disk is served from now on, or again; its front ends are opened by the caller.
     pub fn add(&self, served: Arc<Served<T>>) {
-        lock(&self.served).push(served);
+        self.served.lock().push(served);
     }
 
     /// The disk is no longer served; whatever its front ends and the daemon still hold is the caller's.
     pub fn forget(&self, served: &Arc<Served<T>>) {
-        lock(&self.served).retain(|other| !Arc::ptr_eq(other, served));
+        self.served.lock().retain(|other| !Arc::ptr_eq(other, served));
     }
 
     /// Mounts and exports a disk.
@@ -226,7 +222,7 @@ impl<T> Disks<T> {
                 // The receiver is gone only when the process is about to end.
                 move || events.send(Event::Unmounted(number)).unwrap_or_default(),
             )?;
-            *lock(&served.mount) = Some(Mounted { number, mount });
+            *served.mount.lock() = Some(Mounted { number, mount });
         }
         let description = plain_path(&served.backing);
         let exported = self
@@ -246,7 +242,7 @@ impl<T> Disks<T> {
             if let NbdAddress::Tcp { .. } = address {
                 tracing::info!(address = %server.address(), tls = options.tls.is_some(), "listening on TCP");
             }
-            lock(&self.servers).push(server);
+            self.servers.lock().push(server);
         }
         Ok(())
     }
@@ -269,7 +265,7 @@ impl<T> Disks<T> {
                     path.display()
                 ));
             }
-            for server in lock(&self.servers).iter() {
+            for server in self.servers.lock().iter() {
                 output::line(&format!(
                     "serving {} over NBD at {} ({size_bytes} bytes)",
                     served.name,
@@ -282,7 +278,7 @@ impl<T> Disks<T> {
 
     /// Makes `unmounter` unmount from now on, for the mounts that it knows.
     pub fn use_unmounter(&self, unmounter: impl Unmount + 'static) {
-        *lock(&self.unmounter) = Some(Box::new(unmounter));
+        *self.unmounter.lock() = Some(Box::new(unmounter));
     }
 
     /// Unmounts a disk, if it is mounted.
@@ -291,11 +287,11 @@ impl<T> Disks<T> {
     /// unmounted already ([`std::io::ErrorKind::NotFound`]): its end is reported when no process
     /// has it open.
     pub fn unmount(&self, served: &Served<T>, lazily: bool) -> std::io::Result<()> {
-        let mut place = lock(&served.mount);
+        let mut place = served.mount.lock();
         let Some(Mounted { mount, .. }) = place.as_ref() else {
             return Ok(());
         };
-        let by_helper = lock(&self.unmounter)
+        let by_helper = self.unmounter.lock()
             .as_ref()
             .and_then(|unmounter| unmounter.unmount(mount.identity(), lazily));
         match by_helper.unwrap_or_else(|| mount.unmount(lazily)) {
@@ -315,7 +311,7 @@ impl<T> Disks<T> {
     pub fn was_unmounted(&self, number: u64) -> Option<String> {
         let is_it = |mounted: &mut Mounted| mounted.number == number;
         for served in self.served() {
-            let Some(Mounted { mount, .. }) = lock(&served.mount).take_if(is_it) else {
+            let Some(Mounted { mount, .. }) = served.mount.lock().take_if(is_it) else {
                 continue;
             };
             if let Err(error) = mount.join() {
@@ -328,14 +324,14 @@ impl<T> Disks<T> {
 
     /// Whether a disk is mounted, or was and is still open.
     pub fn has_mounts(&self) -> bool {
-        let is_mounted = |served: &Arc<Served<T>>| lock(&served.mount).is_some();
+        let is_mounted = |served: &Arc<Served<T>>| served.mount.lock().is_some();
         self.served().iter().any(is_mounted)
     }
 
     /// Whether a disk can still be reached.
     pub fn has_front_ends(&self) -> bool {
         let has_devices = !self.ublk.is_empty() || !self.vhost.is_empty();
-        !lock(&self.servers).is_empty() || self.has_mounts() || has_devices
+        !self.servers.lock().is_empty() || self.has_mounts() || has_devices
     }
 }
 

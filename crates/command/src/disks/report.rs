@@ -8,7 +8,7 @@ use forebay_serve::nbd::{NbdServer, NbdStats};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Disks, Served, lock};
+use super::{Disks, Served};
 use crate::{json_path, log_writer};
 
 /// Adds to a report of a disk what it is called and where it can be reached.
@@ -22,7 +22,7 @@ pub fn describe<T>(disks: &Disks<T>, served: &Served<T>, report: &mut Value) {
 
 /// Where the disks can be reached.
 pub fn front_ends<T>(disks: &Disks<T>) -> Value {
-    let mut front_ends: Vec<Value> = lock(&disks.servers).iter().map(nbd_front_end).collect();
+    let mut front_ends: Vec<Value> = disks.servers.lock().iter().map(nbd_front_end).collect();
     for served in disks.served() {
         if let Some(directory) = served.mounted_on() {
             let front_end = json!({"kind": "fuse", "volume": served.name});

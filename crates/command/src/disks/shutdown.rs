@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay_serve::nbd::NbdServer;
 
-use super::{Disks, lock};
+use super::Disks;
 use crate::Failure;
 use crate::end::{Event, LastResort, RETRY_INTERVAL};
 use crate::notify::Notifier;
@@ -59,7 +59,7 @@ fn close_front_ends<T>(
     events: &Receiver<Event>,
     deadline: Instant,
 ) -> Result<(), Failure> {
-    let servers = std::mem::take(&mut *lock(&disks.servers));
+    let servers = std::mem::take(&mut *disks.servers.lock());
     // All at once: none may let clients in while another one waits for its own.
     servers.iter().for_each(NbdServer::begin_drain);
     disks.vhost.begin_drain();

@@ -5,12 +5,13 @@
 //! system is a pause, not an error.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use forebay_serve::ublk::{UblkOptions, UblkServer};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::{Served, UblkNumber, lock};
+use super::{Served, UblkNumber};
 use crate::{Failure, json_path};
 
 /// Every queue is a thread; more than a few do not make a memory faster.
@@ -43,27 +44,27 @@ impl UblkFrontEnds {
             taken_over = server.was_taken_over(),
             "a block device of this host"
         );
-        lock(&self.0).push((served.name.clone(), Arc::new(server)));
+        self.0.lock().push((served.name.clone(), Arc::new(server)));
         Ok(())
     }
 
     /// The block device of a disk.
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let front_ends = lock(&self.0);
+        let front_ends = self.0.lock();
         let (_, server) = front_ends.iter().find(|(owner, _)| owner == name)?;
         Some(server.path().to_path_buf())
     }
 
     /// The number of the block device of a disk.
     pub fn number_of(&self, name: &str) -> Option<UblkNumber> {
-        let front_ends = lock(&self.0);
+        let front_ends = self.0.lock();
         let (_, server) = front_ends.iter().find(|(owner, _)| owner == name)?;
         Some(UblkNumber(Some(server.number())))
     }
 
     /// Whether the block device of this disk is in use.
     pub fn is_in_use(&self, name: &str) -> bool {
-        let front_ends = lock(&self.0);
+        let front_ends = self.0.lock();
         front_ends
             .iter()
             .any(|(owner, server)| owner == name && server.is_in_use())
@@ -74,7 +75,7 @@ impl UblkFrontEnds {
     /// Errors: the driver.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         let found = {
-            let front_ends = lock(&self.0);
+            let front_ends = self.0.lock();
             let front_end = front_ends.iter().find(|(owner, _)| owner == name);
             front_end.map(|(_, server)| Arc::clone(server))
         };
@@ -85,7 +86,7 @@ impl UblkFrontEnds {
         server
             .remove()
             .map_err(|error| Failure::Failed(error.to_string()))?;
-        lock(&self.0).retain(|(_, other)| !Arc::ptr_eq(other, &server));
+        self.0.lock().retain(|(_, other)| !Arc::ptr_eq(other, &server));
         Ok(())
     }
 
@@ -93,7 +94,7 @@ impl UblkFrontEnds {
     pub fn remove_unused(&self) -> Vec<String> {
         let mut in_use = Vec::new();
         let mut unused = Vec::new();
-        lock(&self.0).retain(|front_end| {
+        self.0.lock().retain(|front_end| {
             let path = front_end.1.path().display();
             let is_kept = front_end.1.is_in_use();
             match is_kept {
@@ -113,12 +114,12 @@ impl UblkFrontEnds {
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        lock(&self.0).is_empty()
+        self.0.lock().is_empty()
     }
 
     /// Each of them, for the list of front ends.
     pub fn report(&self) -> Vec<Value> {
-        let front_ends = lock(&self.0);
+        let front_ends = self.0.lock();
         let describe = |(name, server): &FrontEnd| {
             let front_end = json!({"kind": "ublk", "volume": name, "is_gone": server.is_gone()});
             json_path::with(front_end, "address", server.path())

@@ -4,13 +4,14 @@
 //! it goes or the deadline comes.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use forebay_serve::{VhostUserOptions, VhostUserServer, VhostUserStats};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Served, lock};
+use super::Served;
 use crate::{Failure, json_path};
 
 /// Every queue is a thread while a guest uses it; more than a few do not make a memory faster.
@@ -48,20 +49,20 @@ impl VhostFrontEnds {
         };
         let server = VhostUserServer::start(Arc::clone(&served.disk) as _, socket, options)
             .map_err(|error| Failure::Failed(format!("{}: {error}", served.name)))?;
-        lock(&self.front_ends).push((served.name.clone(), server));
+        self.front_ends.lock().push((served.name.clone(), server));
         Ok(())
     }
 
     /// The socket of a disk.
     pub fn path_of(&self, name: &str) -> Option<PathBuf> {
-        let front_ends = lock(&self.front_ends);
+        let front_ends = self.front_ends.lock();
         let (_, server) = front_ends.iter().find(|(owner, _)| owner == name)?;
         Some(server.path().to_path_buf())
     }
 
     /// Whether a guest has this disk.
     pub fn is_in_use(&self, name: &str) -> bool {
-        let front_ends = lock(&self.front_ends);
+        let front_ends = self.front_ends.lock();
         front_ends
             .iter()
             .any(|(owner, server)| owner == name && server.stats().connected > 0)
@@ -69,7 +70,7 @@ impl VhostFrontEnds {
 
     /// Removes the socket of a disk, if it has one; false where a guest has it, which keeps it.
     pub fn close_unused(&self, name: &str) -> bool {
-        let mut front_ends = lock(&self.front_ends);
+        let mut front_ends = self.front_ends.lock();
         let Some(place) = front_ends.iter().position(|(owner, _)| owner == name) else {
             return true;
         };
@@ -82,7 +83,7 @@ impl VhostFrontEnds {
 
     /// Removes the socket of a disk, if it has one, and cuts off its guest.
     pub fn close(&self, name: &str) {
-        let mut front_ends = lock(&self.front_ends);
+        let mut front_ends = self.front_ends.lock();
         let place = front_ends.iter().position(|(owner, _)| owner == name);
         let server = place.map(|place| front_ends.remove(place));
         // Its end waits for what the guest had begun; others do not.
@@ -92,7 +93,7 @@ impl VhostFrontEnds {
 
     /// No client can connect any more; connected ones are served on.
     pub fn begin_drain(&self) {
-        let front_ends = lock(&self.front_ends);
+        let front_ends = self.front_ends.lock();
         front_ends
             .iter()
             .for_each(|(_, server)| server.begin_drain());
@@ -100,7 +101,7 @@ impl VhostFrontEnds {
 
     /// Removes those without a guest, after `begin_drain`; returns the others.
     pub fn remove_unused(&self) -> Vec<String> {
-        let mut front_ends = lock(&self.front_ends);
+        let mut front_ends = self.front_ends.lock();
         front_ends.retain(|(_, server)| !server.is_drained());
         let describe = |(name, _): &(String, _)| format!("{name} (a guest over vhost-user)");
         front_ends.iter().map(describe).collect()
@@ -108,18 +109,18 @@ impl VhostFrontEnds {
 
     /// Cuts all guests off: what was begun is answered, the rest waits in their queues.
     pub fn cut(&self) {
-        let front_ends = lock(&self.front_ends);
+        let front_ends = self.front_ends.lock();
         front_ends.iter().for_each(|(_, server)| server.cut());
     }
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        lock(&self.front_ends).is_empty()
+        self.front_ends.lock().is_empty()
     }
 
     /// Each of them, for the list of front ends.
     pub fn report(&self) -> Vec<Value> {
-        let front_ends = lock(&self.front_ends);
+        let front_ends = self.front_ends.lock();
         front_ends.iter().map(describe).collect()
     }
 }

@@ -118,7 +118,7 @@ impl Pool {
         let dirty_blocks = self.pipeline.table().states().dirty_count();
         assert_eq!(
             dirty_blocks, 0,
-            "nobody else writes, and all was written back"
+            "no other thread writes, and all was written back"
         );
         // By records, and not by zeroes over the table: those a kill could leave where the next process
         // sees them and nothing makes them durable.

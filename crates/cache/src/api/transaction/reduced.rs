@@ -26,12 +26,12 @@ pub(super) fn commit_reduced(
             continue;
         };
         let bytes = &data[at..at + pipeline.engine().block_bytes()];
-        let Some(looks) = pipeline.engine().probe(bytes) else {
+        let Some(probed) = pipeline.engine().probe(bytes) else {
             continue;
         };
         let reduced = pipeline
             .engine()
-            .reduce(block.key, block.bucket, bytes, looks);
+            .reduce(block.key, block.bucket, bytes, probed);
         block.sketch = reduced.sketch;
         if !matches!(reduced.finding, Finding::Whole) {
             findings.push((number, reduced));
@@ -61,10 +61,10 @@ pub(super) fn reduce_changes(pipeline: &Pipeline, changes: &mut [Change], data: 
         };
         let at = *at;
         let bytes = &data[at..at + pipeline.engine().block_bytes()];
-        if let Some(looks) = pipeline.engine().probe(bytes) {
+        if let Some(probed) = pipeline.engine().probe(bytes) {
             let reduced = pipeline
                 .engine()
-                .reduce(change.key, change.bucket, bytes, looks);
+                .reduce(change.key, change.bucket, bytes, probed);
             (change.action, change.based_on) = action_of(reduced, at);
         }
     }

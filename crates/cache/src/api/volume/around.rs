@@ -159,7 +159,7 @@ mod tests {
         }
         volume.flush().expect("flush");
         volume.write(2, &bytes(2)).expect("write");
-        let place = testing::whereabouts(&volume, block).expect("cached");
+        let place = testing::locate_block(&volume, block).expect("cached");
         let at = place.bytes[0].1.start + 77;
         let region = Region::on_shadow(Arc::clone(&shadow));
         let mut byte = [0];
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(read(&volume).expect("the backing has it"), all());
         let totals = pool.stats().totals;
         assert_eq!((totals.healed, totals.corrupt), (1, 0));
-        assert!(testing::whereabouts(&volume, 1).is_none(), "the copy went");
+        assert!(testing::locate_block(&volume, 1).is_none(), "the copy went");
     }
 
     #[test]

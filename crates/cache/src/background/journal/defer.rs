@@ -225,7 +225,7 @@ impl Pipeline {
                 let one = Head { age, position };
                 heads
                     .entry((key.volume(), place.journal))
-                    .and_modify(|head| *head = younger(kind, one, *head))
+                    .and_modify(|head| *head = newer(kind, one, *head))
                     .or_insert(one);
             }
         }
@@ -240,14 +240,14 @@ fn age(kind: JournalKind, header: &[u8; HEADER_BYTES]) -> Option<(u32, bool)> {
     }
 }
 
-fn younger(kind: JournalKind, one: Head, other: Head) -> Head {
-    let is_younger = match kind {
-        JournalKind::Jbd2 if one.age.0 != other.age.0 => jbd2::is_younger(one.age.0, other.age.0),
+fn newer(kind: JournalKind, one: Head, other: Head) -> Head {
+    let is_newer = match kind {
+        JournalKind::Jbd2 if one.age.0 != other.age.0 => jbd2::is_newer(one.age.0, other.age.0),
         JournalKind::Jbd2 => (one.age.1, one.position) > (other.age.1, other.position),
         // Within a lap the head is as far as it got.
         JournalKind::Xfs => (one.age.0, one.position) > (other.age.0, other.position),
     };
-    if is_younger { one } else { other }
+    if is_newer { one } else { other }
 }
 
 /// Blocks from the head on until the ring gets to `position`: next to none for the oldest, a lap for
@@ -286,16 +286,16 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_block_is_younger_than_what_it_commits() {
+    fn a_commit_block_is_newer_than_what_it_commits() {
         let head = |sequence, is_commit, position| Head {
             age: (sequence, is_commit),
             position,
         };
-        let pick = |one, other| younger(JournalKind::Jbd2, one, other).position;
+        let pick = |one, other| newer(JournalKind::Jbd2, one, other).position;
         assert_eq!(pick(head(5, true, 1), head(5, false, 9)), 1);
         assert_eq!(pick(head(5, true, 1), head(6, false, 3)), 3);
         assert_eq!(pick(head(0, true, 1), head(u32::MAX, true, 3)), 1);
-        let pick = |one, other| younger(JournalKind::Xfs, one, other).position;
+        let pick = |one, other| newer(JournalKind::Xfs, one, other).position;
         assert_eq!(pick(head(5, false, 7), head(4, false, 9)), 7);
     }
 }

@@ -30,7 +30,7 @@ impl Pipeline {
         blocks: &[(Key, u32)],
         backing: &Backing,
         buffer: &mut [u8],
-        flights: &mut Vec<InFlightBlock>,
+        in_flight: &mut Vec<InFlightBlock>,
         round: &mut WritebackBatch,
     ) {
         let entries = blocks
@@ -45,11 +45,11 @@ impl Pipeline {
             let out = place.as_deref_mut().expect("the buffer has room for them");
             match self.claim(volume, key, index, out) {
                 Claim::Copied(entry) => {
-                    flights.push(InFlightBlock {
+                    in_flight.push(InFlightBlock {
                         index,
                         key,
                         entry,
-                        part: self.domain_of(backing, key),
+                        domain: self.domain_of(backing, key),
                     });
                     place = places.next();
                 }

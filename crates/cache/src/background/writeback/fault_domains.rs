@@ -32,7 +32,7 @@ impl BackedOff {
     pub(super) fn contains(&self, pipeline: &Pipeline, key: Key) -> bool {
         let mut known = self.0.iter();
         let found = known.find(|(volume, _)| volume.id == key.volume());
-        found.is_some_and(|(volume, parts)| parts.contains(&pipeline.domain_of_volume(volume, key)))
+        found.is_some_and(|(volume, domains)| domains.contains(&pipeline.domain_of_volume(volume, key)))
     }
 }
 
@@ -59,15 +59,15 @@ impl Pipeline {
     ) -> Option<Cow<'g, [(Key, u32)]>> {
         let left_out = match serving {
             RoundScope::Due => Cow::Owned(self.backed_off_of(volume)),
-            RoundScope::Only(id, parts) if *id == volume.id => Cow::Borrowed(*parts),
+            RoundScope::Only(id, domains) if *id == volume.id => Cow::Borrowed(*domains),
             RoundScope::Only(..) => return None,
         };
         if left_out.is_empty() {
             return Some(Cow::Borrowed(group));
         }
         let is_served = |(key, _): &&(Key, u32)| {
-            let part = self.domain_of_volume(volume, *key);
-            !left_out.contains(&part)
+            let domain = self.domain_of_volume(volume, *key);
+            !left_out.contains(&domain)
         };
         let served: Vec<(Key, u32)> = group.iter().filter(is_served).copied().collect();
         (!served.is_empty()).then_some(Cow::Owned(served))
@@ -82,15 +82,15 @@ impl Pipeline {
     fn backed_off_of(&self, volume: &VolumeState) -> BTreeSet<FaultDomain> {
         let in_trouble = volume.health.in_trouble().into_iter();
         let rest = in_trouble.filter(|(_, wait)| !self.is_due(*wait));
-        rest.map(|(part, _)| part).collect()
+        rest.map(|(domain, _)| domain).collect()
     }
 
     /// The domains of all volumes that are in trouble and not due.
     pub(super) fn backed_off(&self) -> BackedOff {
         let volumes = self.volumes.read().unwrap_or_else(PoisonError::into_inner);
         let known = volumes.iter().flatten();
-        let parts = known.map(|volume| (volume.clone(), self.backed_off_of(volume)));
-        BackedOff(parts.filter(|(_, parts)| !parts.is_empty()).collect())
+        let domains = known.map(|volume| (volume.clone(), self.backed_off_of(volume)));
+        BackedOff(domains.filter(|(_, domains)| !domains.is_empty()).collect())
     }
 
     /// Announces what is dirty in domains in trouble that are to be asked again.
@@ -99,11 +99,11 @@ impl Pipeline {
         for volume in volumes.iter().flatten() {
             let in_trouble = volume.health.in_trouble().into_iter();
             let due = in_trouble.filter(|(_, wait)| self.is_due(*wait));
-            let due: BTreeSet<FaultDomain> = due.map(|(part, _)| part).collect();
-            for (part, blocks) in self.announce_parts(volume, due) {
+            let due: BTreeSet<FaultDomain> = due.map(|(domain, _)| domain).collect();
+            for (domain, blocks) in self.announce_domains(volume, due) {
                 if blocks == 0 {
                     // Discarded meanwhile: there is nothing left that it could refuse.
-                    volume.health.succeeded(part);
+                    volume.health.succeeded(domain);
                 }
             }
         }
@@ -127,18 +127,18 @@ impl Pipeline {
     }
 
     /// The same of some domains; returns how many each has.
-    fn announce_parts(
+    fn announce_domains(
         &self,
         volume: &VolumeState,
-        parts: BTreeSet<FaultDomain>,
+        domains: BTreeSet<FaultDomain>,
     ) -> BTreeMap<FaultDomain, u64> {
-        let mut blocks: BTreeMap<_, _> = parts.into_iter().map(|part| (part, 0)).collect();
+        let mut blocks: BTreeMap<_, _> = domains.into_iter().map(|domain| (domain, 0)).collect();
         if blocks.is_empty() {
             return blocks;
         }
         for index in self.table().dirty_entries(volume.id) {
-            let part = self.domain_of_volume(volume, self.media().load_entry(index).key());
-            if let Some(count) = blocks.get_mut(&part) {
+            let domain = self.domain_of_volume(volume, self.media().load_entry(index).key());
+            if let Some(count) = blocks.get_mut(&domain) {
                 self.table().states().announce(index);
                 *count += 1;
             }
@@ -151,26 +151,26 @@ impl Pipeline {
     pub(super) fn note_health(
         &self,
         volume: &VolumeState,
-        flights: &[InFlightBlock],
+        in_flight: &[InFlightBlock],
         mut failed: FailedDomains,
         round: &mut WritebackBatch,
     ) {
-        let asked: BTreeSet<FaultDomain> = flights.iter().map(|flight| flight.part).collect();
+        let asked: BTreeSet<FaultDomain> = in_flight.iter().map(|block| block.domain).collect();
         let mut back = BTreeSet::new();
-        for part in asked {
-            let Some(error) = failed.remove(&part) else {
-                if volume.health.succeeded(part) {
-                    back.insert(part);
+        for domain in asked {
+            let Some(error) = failed.remove(&domain) else {
+                if volume.health.succeeded(domain) {
+                    back.insert(domain);
                 }
                 continue;
             };
-            volume.health.failed(part, &error);
+            volume.health.failed(domain, &error);
             self.engine.tallies().mine().write_back_errors(1);
-            round.failed_domains.insert(part);
+            round.failed_domains.insert(domain);
             round.note(volume.backing_error(error));
         }
         // What earlier rounds dropped while they failed.
-        self.announce_parts(volume, back);
+        self.announce_domains(volume, back);
     }
 }
 

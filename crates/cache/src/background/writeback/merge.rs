@@ -9,7 +9,7 @@ pub(super) struct InFlightBlock {
     pub(super) key: Key,
     pub(super) entry: Entry,
     /// Of the backing.
-    pub(super) part: FaultDomain,
+    pub(super) domain: FaultDomain,
 }
 
 /// Neighbouring blocks of one round, all data or all zero, in one fault domain of the backing.
@@ -21,14 +21,14 @@ pub(super) struct Extent {
 }
 
 /// Merges neighbours of one volume, sorted by block, into extents of at most `blocks_max`.
-pub(super) fn extents(flights: &[InFlightBlock], blocks_max: usize) -> Vec<Extent> {
+pub(super) fn extents(in_flight: &[InFlightBlock], blocks_max: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
-    for (number, flight) in flights.iter().enumerate() {
-        let zero = flight.entry.kind() == Kind::Zero;
+    for (number, block) in in_flight.iter().enumerate() {
+        let zero = block.entry.kind() == Kind::Zero;
         if let Some(last) = extents.last_mut()
             && last.zero == zero
-            && flights[number - 1].key.block() + 1 == flight.key.block()
-            && flights[number - 1].part == flight.part
+            && in_flight[number - 1].key.block() + 1 == block.key.block()
+            && in_flight[number - 1].domain == block.domain
             && (zero || last.count < blocks_max)
         {
             last.count += 1;
@@ -47,7 +47,7 @@ pub(super) fn extents(flights: &[InFlightBlock], blocks_max: usize) -> Vec<Exten
 mod tests {
     use super::*;
 
-    fn flight(block: u64, zero: bool) -> InFlightBlock {
+    fn in_flight(block: u64, zero: bool) -> InFlightBlock {
         let key = Key::new(1, block);
         let entry = if zero {
             Entry::zero(key)
@@ -58,16 +58,16 @@ mod tests {
             index: 0,
             key,
             entry,
-            part: FaultDomain(block / 100),
+            domain: FaultDomain(block / 100),
         }
     }
 
     fn merged(blocks: &[(u64, bool)], blocks_max: usize) -> Vec<(usize, usize, bool)> {
-        let flights: Vec<InFlightBlock> = blocks
+        let in_flight: Vec<InFlightBlock> = blocks
             .iter()
-            .map(|(block, zero)| flight(*block, *zero))
+            .map(|(block, zero)| in_flight(*block, *zero))
             .collect();
-        extents(&flights, blocks_max)
+        extents(&in_flight, blocks_max)
             .iter()
             .map(|e| (e.first, e.count, e.zero))
             .collect()
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(
             merged(&data(&[98, 99, 100, 101]), 4),
             [(0, 2, false), (2, 2, false)],
-            "parts of the backing"
+            "domains of the backing"
         );
         assert_eq!(
             merged(&data(&[1, 2, 3, 4, 5]), 2),

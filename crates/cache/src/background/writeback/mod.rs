@@ -83,7 +83,7 @@ impl WritebackBatch {
 /// What the pipeline keeps between rounds.
 pub(crate) struct WriteBack {
     /// Held throughout a round.
-    workbench: Mutex<Workbench>,
+    round_state: Mutex<RoundState>,
     /// Writers that wait for space.
     pub(in crate::background) throttled_writers: AtomicUsize,
     /// Blocks that a backing is being given just now, for reports.
@@ -98,7 +98,7 @@ impl WriteBack {
     /// Nothing was written back yet.
     pub(crate) fn new(defer_journal: bool) -> WriteBack {
         WriteBack {
-            workbench: Mutex::default(),
+            round_state: Mutex::default(),
             throttled_writers: AtomicUsize::new(0),
             writing_blocks: AtomicUsize::new(0),
             journal: DeferredJournal::new(defer_journal),
@@ -126,7 +126,7 @@ impl WriteBack {
 
 /// What rounds work with.
 #[derive(Default)]
-pub(crate) struct Workbench {
+pub(crate) struct RoundState {
     /// Where blocks are copied to; made by the first round.
     buffer: Option<AlignedBuffer>,
     /// Dirty entries off the queue, those of the next round last.
@@ -151,21 +151,21 @@ impl Pipeline {
             // Otherwise a background thread does that.
             self.look_for_journals();
         }
-        let mut workbench = self.begin_round();
-        if workbench.backlog.is_empty() {
+        let mut round_state = self.begin_round();
+        if round_state.backlog.is_empty() {
             self.retry_degraded();
-            workbench.backlog = self.take_work(&mut workbench.deferred);
+            round_state.backlog = self.take_work(&mut round_state.deferred);
         }
-        let (indices, spared) = self.pick(&mut workbench.backlog);
-        let rest = workbench.backlog.len();
+        let (indices, spared) = self.pick(&mut round_state.backlog);
+        let rest = round_state.backlog.len();
         let started = Instant::now();
-        let mut round = self.round(&mut workbench, &indices, &RoundScope::Due);
+        let mut round = self.round(&mut round_state, &indices, &RoundScope::Due);
         let failed = match self.has_background() {
             true => 0,
             // Each round asks every backing again.
             false => round.failed,
         };
-        let others_go = workbench.deferred.note_stuck(round.corrupt + failed);
+        let others_go = round_state.deferred.note_stuck(round.corrupt + failed);
         round.more = rest > 0 || others_go || spared > 0;
         self.measure(&round, started);
         round
@@ -219,8 +219,8 @@ impl Pipeline {
         for chunk in dirty.chunks(self.whole_round_blocks()) {
             watch(left)?;
             left -= chunk.len();
-            let mut workbench = self.begin_round();
-            let round = self.round(&mut workbench, chunk, &RoundScope::Only(volume.id, &failed));
+            let mut round_state = self.begin_round();
+            let round = self.round(&mut round_state, chunk, &RoundScope::Only(volume.id, &failed));
             failure = failure.or(round.error);
             failed.extend(round.failed_domains);
         }
@@ -232,14 +232,14 @@ impl Pipeline {
     /// Releases held blocks that need not be held any more, unless a round is at work, which does so
     /// itself.
     pub(crate) fn release_undeferred(&self) {
-        if let Ok(mut workbench) = self.write_back.workbench.try_lock() {
-            self.prepare_deferred(&mut workbench.deferred);
+        if let Ok(mut round_state) = self.write_back.round_state.try_lock() {
+            self.prepare_deferred(&mut round_state.deferred);
         }
     }
 
     /// One round at a time: a thread that begins one waits for the one in progress.
-    pub(crate) fn begin_round(&self) -> MutexGuard<'_, Workbench> {
-        forebay_pmem::lock_or_yield(&self.write_back.workbench)
+    pub(crate) fn begin_round(&self) -> MutexGuard<'_, RoundState> {
+        forebay_pmem::lock_or_yield(&self.write_back.round_state)
     }
 
     /// Blocks that are copied out at once, at most: those of a round, unless rounds are long.
@@ -338,7 +338,7 @@ impl Pipeline {
     /// again when their fault domain is due.
     fn round(
         &self,
-        workbench: &mut Workbench,
+        round_state: &mut RoundState,
         indices: &[u32],
         serving: &RoundScope<'_>,
     ) -> WritebackBatch {
@@ -362,7 +362,7 @@ impl Pipeline {
                 continue;
             };
             if let Some(served) = self.served(&volume, group, serving) {
-                self.write_back_group(workbench, &volume, &served, &mut round);
+                self.write_back_group(round_state, &volume, &served, &mut round);
             }
         }
         if round.progressed() {
@@ -373,7 +373,7 @@ impl Pipeline {
 
     fn write_back_group(
         &self,
-        workbench: &mut Workbench,
+        round_state: &mut RoundState,
         volume: &VolumeState,
         group: &[(Key, u32)],
         round: &mut WritebackBatch,
@@ -388,67 +388,67 @@ impl Pipeline {
                 return round.note(error);
             }
         };
-        let buffer = workbench.buffer.get_or_insert_with(|| {
+        let buffer = round_state.buffer.get_or_insert_with(|| {
             AlignedBuffer::new(self.round_blocks() * self.engine.block_bytes())
         });
-        let mut flights: Vec<InFlightBlock> = Vec::with_capacity(group.len());
+        let mut in_flight: Vec<InFlightBlock> = Vec::with_capacity(group.len());
         let epoch = volume.health.sync_epoch();
         let mut failed = FailedDomains::new();
         for some in group.chunks(self.round_blocks()) {
-            let first = flights.len();
+            let first = in_flight.len();
             // What is not claimed is announced again with the rest of its domain.
             let goes =
                 |(key, _): &&(Key, u32)| !failed.contains_key(&self.domain_of(backing, *key));
             let going: Vec<(Key, u32)> = some.iter().filter(goes).copied().collect();
             round.failed += (some.len() - going.len()) as u64;
-            self.claim_all(volume, &going, backing, buffer, &mut flights, round);
-            let claimed = &flights[first..];
+            self.claim_all(volume, &going, backing, buffer, &mut in_flight, round);
+            let claimed = &in_flight[first..];
             if mutated(Mutant::CleanBeforeSync) {
-                self.finish_flights(claimed, &FailedDomains::new(), round);
+                self.finish(claimed, &FailedDomains::new(), round);
             }
             let writing = &self.write_back.writing_blocks;
-            writing.store(flights.len(), Ordering::Relaxed);
-            for (part, error) in self.write_flights(backing, claimed, buffer) {
-                failed.entry(part).or_insert(error);
+            writing.store(in_flight.len(), Ordering::Relaxed);
+            for (domain, error) in self.write_extents(backing, claimed, buffer) {
+                failed.entry(domain).or_insert(error);
             }
         }
-        if flights.is_empty() || mutated(Mutant::CleanBeforeSync) {
+        if in_flight.is_empty() || mutated(Mutant::CleanBeforeSync) {
             return;
         }
-        if flights
+        if in_flight
             .iter()
-            .any(|flight| !failed.contains_key(&flight.part))
+            .any(|block| !failed.contains_key(&block.domain))
         {
             // This sync must report what other threads do meanwhile to what was written.
             crate::sync::look_hint();
             // One sync for all of it, in which the first blocks may well be on their way already.
-            for (part, error) in volume.health.sync_since(epoch, backing) {
-                failed.entry(part).or_insert(error);
+            for (domain, error) in volume.health.sync_since(epoch, backing) {
+                failed.entry(domain).or_insert(error);
             }
         }
         self.write_back.writing_blocks.store(0, Ordering::Relaxed);
-        self.finish_flights(&flights, &failed, round);
-        let deferred = &workbench.deferred;
-        let is_written = |flight: &&InFlightBlock| !failed.contains_key(&flight.part);
-        let written = flights.iter().filter(is_written);
-        let journal = written.filter(|flight| self.is_journal(deferred, flight.key));
+        self.finish(&in_flight, &failed, round);
+        let deferred = &round_state.deferred;
+        let is_written = |block: &&InFlightBlock| !failed.contains_key(&block.domain);
+        let written = in_flight.iter().filter(is_written);
+        let journal = written.filter(|block| self.is_journal(deferred, block.key));
         self.engine
             .tallies()
             .mine()
             .journal_written(journal.count() as u64);
-        self.note_health(volume, &flights, failed, round);
+        self.note_health(volume, &in_flight, failed, round);
     }
 
     /// Writes what was copied out; returns the domains that failed.
-    fn write_flights(
+    fn write_extents(
         &self,
         backing: &Backing,
-        flights: &[InFlightBlock],
+        in_flight: &[InFlightBlock],
         buffer: &[u8],
     ) -> FailedDomains {
         let block_bytes = self.engine.block_bytes();
-        let extents = extents(flights, (RUN_BYTES_MAX / block_bytes).max(1));
-        let offset = |extent: &Extent| flights[extent.first].key.block() * block_bytes as u64;
+        let extents = extents(in_flight, (RUN_BYTES_MAX / block_bytes).max(1));
+        let offset = |extent: &Extent| in_flight[extent.first].key.block() * block_bytes as u64;
         let data = || extents.iter().filter(|extent| !extent.zero);
         let runs: Vec<WriteRun<'_>> = data()
             .map(|extent| WriteRun {
@@ -467,16 +467,16 @@ impl Pipeline {
         };
         for (extent, result) in data().zip(results) {
             if let Err(error) = result {
-                failed.entry(flights[extent.first].part).or_insert(error);
+                failed.entry(in_flight[extent.first].domain).or_insert(error);
             }
         }
         for extent in extents.iter().filter(|extent| extent.zero) {
-            let part = flights[extent.first].part;
+            let domain = in_flight[extent.first].domain;
             let len_bytes = (extent.count * block_bytes) as u64;
-            if !failed.contains_key(&part)
+            if !failed.contains_key(&domain)
                 && let Err(error) = backing.zero_range(offset(extent), len_bytes)
             {
-                failed.insert(part, error);
+                failed.insert(domain, error);
             }
         }
         failed
@@ -484,26 +484,26 @@ impl Pipeline {
 
     /// Marks clean what is durable behind the cache, in domains that did not fail, and did not change; the
     /// rest is dirty as before.
-    fn finish_flights(
+    fn finish(
         &self,
-        flights: &[InFlightBlock],
+        in_flight: &[InFlightBlock],
         failed: &FailedDomains,
         round: &mut WritebackBatch,
     ) {
-        for flight in flights {
+        for block in in_flight {
             let InFlightBlock {
                 index,
                 key,
                 entry,
-                part,
-            } = *flight;
+                domain,
+            } = *block;
             let bucket = self.table().bucket(key);
             self.table().index().lock(bucket.stripe);
             let state = self.table().state(index);
             let changed = state & STATE_REDIRTIED != 0 && !mutated(Mutant::CleanIgnoresRedirty);
             self.table()
                 .set_state(index, state & !(STATE_WRITING | STATE_REDIRTIED));
-            if failed.contains_key(&part) {
+            if failed.contains_key(&domain) {
                 round.failed += 1;
             } else if changed {
                 round.redirtied += 1;

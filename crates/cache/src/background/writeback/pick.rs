@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::Workbench;
+use super::RoundState;
 use super::fault_domains::RoundScope;
 use crate::background::Pipeline;
 use crate::sync::Ordering;
@@ -37,9 +37,9 @@ impl Pipeline {
 
     /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
     /// left out, and what cannot be written now. What is written stays in the queue, as after a flush.
-    pub(crate) fn write_back_coldest(&self, workbench: &mut Workbench, wanted: usize) -> Vec<u32> {
-        self.prepare_deferred(&mut workbench.deferred);
-        let (deferred, backed_off) = (&workbench.deferred, self.backed_off());
+    pub(crate) fn write_back_coldest(&self, round_state: &mut RoundState, wanted: usize) -> Vec<u32> {
+        self.prepare_deferred(&mut round_state.deferred);
+        let (deferred, backed_off) = (&round_state.deferred, self.backed_off());
         let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;
         let mut victims = Vec::new();
         self.engine.replacement().victims(
@@ -54,7 +54,7 @@ impl Pipeline {
         let dirty: Vec<u32> = victims.iter().copied().filter(is_dirty).collect();
         if !dirty.is_empty() {
             let started = Instant::now();
-            let round = self.round(workbench, &dirty, &RoundScope::Due);
+            let round = self.round(round_state, &dirty, &RoundScope::Due);
             self.measure(&round, started);
         }
         victims
@@ -107,7 +107,7 @@ mod tests {
         }
         let pipeline = &volume.pipeline;
         // No other thread begins a round meanwhile.
-        let _workbench = pipeline.begin_round();
+        let _round_state = pipeline.begin_round();
         let mut backlog: Vec<u32> = pipeline.table().dirty_entries(volume.id()).collect();
         backlog.sort_by_key(|index| std::cmp::Reverse(pipeline.media().load_entry(*index).key()));
         pipeline

@@ -28,7 +28,7 @@ pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
 /// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
-/// the locks first, unless its thread panics: then the pool is poisoned before the lane is anybody else's.
+/// the locks first, unless its thread panics: then the pool is poisoned before another thread can have the lane.
 struct Batch<'e, S: Shape> {
     engine: Unfinished<'e>,
     locks: Locks<'e, S::Stripes>,
@@ -121,7 +121,7 @@ impl<'e, S: Shape> Sequenced<'e, S> {
             if mutated(Mutant::SlotFreedBeforeFence) {
                 shape.release_freed(engine);
             }
-            engine.persist(lane, self.1)?;
+            engine.fence_record(lane, self.1)?;
         }
         Ok(Durable(self.0, self.1))
     }
@@ -203,7 +203,7 @@ impl Engine {
 
     /// After it the record, of so many bytes, and all that was streamed before it survive every crash.
     #[inline]
-    fn persist(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
+    fn fence_record(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.log.is_strict() {
             self.log.store_commit_word(self.media(), lane, record_bytes);
             return self.fence();

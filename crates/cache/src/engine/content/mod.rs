@@ -45,7 +45,7 @@ impl Content {
     #[inline]
     pub(crate) fn prefetch(&self, crc: u32) {
         if crc.is_multiple_of(NOTED_PERIOD) && self.is_on() {
-            self.candidates.prefetch_twin(crc);
+            self.candidates.prefetch_duplicate(crc);
         }
     }
 

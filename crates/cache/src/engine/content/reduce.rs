@@ -22,7 +22,7 @@ const DIFFERED_PERIOD: u64 = 8;
 
 /// What to look for in a block.
 #[derive(Clone, Copy)]
-pub(crate) struct Looks {
+pub(crate) struct ProbeResult {
     /// One equal to it, or like it.
     duplicates: bool,
     /// Few bytes that differ from what is cached of it.
@@ -55,21 +55,21 @@ pub(crate) struct Reduced {
 impl Engine {
     /// Whether a block is worth probing, and for what.
     #[inline]
-    pub(crate) fn probe(&self, block: &[u8]) -> Option<Looks> {
+    pub(crate) fn probe(&self, block: &[u8]) -> Option<ProbeResult> {
         let content = &self.content;
         let compares = content.compares_writes();
         let luck = content.predictor.probe();
-        let looks = Looks {
+        let probed = ProbeResult {
             duplicates: luck.duplicates,
             changes: compares && luck.changes,
             sparse: compares && may_be_sparse(block),
         };
-        (looks.duplicates || looks.changes || looks.sparse).then_some(looks)
+        (probed.duplicates || probed.changes || probed.sparse).then_some(probed)
     }
 
     /// Looks at a block that the key is to have.
     #[cold]
-    pub(crate) fn reduce(&self, key: Key, bucket: Bucket, block: &[u8], looks: Looks) -> Reduced {
+    pub(crate) fn reduce(&self, key: Key, bucket: Bucket, block: &[u8], probed: ProbeResult) -> Reduced {
         let content = &self.content;
         let mut reduced = Reduced {
             finding: Finding::Whole,
@@ -77,7 +77,7 @@ impl Engine {
             sketch: None,
         };
         let shares =
-            looks.duplicates && content.shares_duplicates() && self.media().has_checksums();
+            probed.duplicates && content.shares_duplicates() && self.media().has_checksums();
         if shares {
             reduced.crc = self.media().crc(block);
             if let Some(duplicate) = self.find_duplicate(block, reduced.crc) {
@@ -85,21 +85,21 @@ impl Engine {
                 return self.found(reduced);
             }
         }
-        if looks.sparse
+        if probed.sparse
             && let Some(pieces) = few_pieces(block)
         {
             let packing = Packing { pieces, base: None };
             reduced.finding = Finding::Packed(packing);
             return self.found(self.with_crc(reduced, block, shares));
         }
-        if looks.changes
+        if probed.changes
             && let Some(finding) = self.find_patches(key, bucket, block, false)
         {
             content.predictor.found(Sought::Changes);
             reduced.finding = finding;
             return self.with_crc(reduced, block, shares);
         }
-        if looks.duplicates && content.compares_writes() {
+        if probed.duplicates && content.compares_writes() {
             let sketch = Sketch::of(block);
             reduced.sketch = Some(sketch);
             if let Some(finding) = self.find_similar(key, bucket, block, sketch) {
@@ -107,7 +107,7 @@ impl Engine {
                 return self.found(self.with_crc(reduced, block, shares));
             }
         }
-        if looks.duplicates {
+        if probed.duplicates {
             content.predictor.found_nothing(Sought::Duplicates);
         }
         reduced

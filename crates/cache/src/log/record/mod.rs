@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_that_nobody_drew_is_no_record() {
+    fn a_sequence_that_was_not_drawn_is_no_record() {
         let (mut header, elements, payload) = sample();
         (header.sequence, header.acknowledged) = (u64::MAX, u64::MAX - 1);
         let mut raw = Vec::new();

@@ -73,8 +73,8 @@ pub(crate) fn age(header: &[u8; HEADER_BYTES]) -> Option<(u32, bool)> {
     is_header.then(|| (be32(header, 8), kind == COMMIT_BLOCK))
 }
 
-/// Whether transaction `one` is younger than `other`; numbers wrap.
-pub(crate) fn is_younger(one: u32, other: u32) -> bool {
+/// Whether transaction `one` is newer than `other`; numbers wrap.
+pub(crate) fn is_newer(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) > 0
 }
 
@@ -127,6 +127,6 @@ mod tests {
         assert_eq!(age(&header(2, 7)), Some((7, true)));
         assert_eq!(age(&header(4, 7)), None);
         assert_eq!(age(&[0; HEADER_BYTES]), None);
-        assert!(is_younger(8, 7) && !is_younger(7, 7) && is_younger(3, u32::MAX));
+        assert!(is_newer(8, 7) && !is_newer(7, 7) && is_newer(3, u32::MAX));
     }
 }

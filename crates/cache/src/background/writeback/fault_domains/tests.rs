@@ -47,7 +47,7 @@ impl BackingStore for Halves {
             let bytes = run.bytes;
             assert!(
                 offset + bytes.len() as u64 <= HALF_BYTES,
-                "a run of one part"
+                "a run of one domain"
             );
             half.write_runs(&[WriteRun { offset, bytes }]).remove(0)
         };
@@ -65,11 +65,11 @@ impl BackingStore for Halves {
     }
     fn sync_domains(&self) -> FailedDomains {
         let halves = (0..).map(FaultDomain).zip(&self.0);
-        let failed = halves.filter_map(|(part, half)| Some((part, half.sync().err()?)));
+        let failed = halves.filter_map(|(domain, half)| Some((domain, half.sync().err()?)));
         failed.collect()
     }
-    fn domain_name(&self, part: FaultDomain) -> Option<String> {
-        Some(format!("half {}", part.0))
+    fn domain_name(&self, domain: FaultDomain) -> Option<String> {
+        Some(format!("half {}", domain.0))
     }
     fn counters(&self) -> BackingCounters {
         BackingCounters::default()

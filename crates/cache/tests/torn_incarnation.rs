@@ -44,7 +44,7 @@ fn lived_on(model: ShadowModel) -> (Arc<Shadow>, Arc<MemoryStore>) {
 
 /// Recovery stops at each of its fences in turn, and the power is cut there.
 #[test]
-fn a_torn_life_line_never_makes_the_next_life_begin_before_its_switch() {
+fn a_torn_incarnation_line_never_makes_the_next_incarnation_begin_before_its_switch() {
     let mut rng = fastrand::Rng::with_seed(719);
     let mut image = Vec::new();
     for model in [ShadowModel::Lines, ShadowModel::Pages] {
