@@ -39,11 +39,11 @@ mod tallies;
 pub mod testing;
 
 pub use api::extents::BlockState;
-pub use api::usage::VolumeUsage;
 pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;
 pub use api::tuning::Tuning;
+pub use api::usage::VolumeUsage;
 pub use api::volume::Volume;
 pub use backing::*;
 pub use error::{Error, Result};

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::buffer::FileBuffer;
-use crate::directory::FileIdentity;
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
+use crate::identity::FileIdentity;
 use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
 use crate::testing::{Rig, SmallDisk, open_file};
 

@@ -14,15 +14,17 @@ use forebay_pmem::{Opening, open_own};
 
 use crate::content::Suspender;
 use crate::cuts::{self, SIDE_BYTES};
-use crate::directory::{Directory, FileIdentity};
 use crate::errors::{from_pool, told};
-use crate::file::{BufferedFile, FileFacts};
+use crate::facts::FileFacts;
+use crate::file::BufferedFile;
+use crate::identity::FileIdentity;
 use crate::marks::mark_place;
 use crate::metadata::{FileIds, LOG, MetadataArea};
 use crate::mutants::{Mutant, mutated};
 use crate::names::{
     KeepDescriptor, Names, RealNames, RealRecovery, RealSpace, checkpoint_in_background, link_of,
 };
+use crate::options::FileBufferOptions;
 use crate::recovery::{FilesRecovery, Recovery};
 use crate::registry::Registry;
 use crate::segments::SegmentTable;
@@ -37,31 +39,6 @@ const ABSORBED_BYTES_MAX: u64 = 16 << 20;
 /// Closed files that are kept, with a descriptor each: a daemon has many, any other program few.
 const CLOSED_MAX: usize = 1024;
 const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
-
-/// How a buffer is opened.
-#[derive(Clone, Debug)]
-pub struct FileBufferOptions {
-    /// The pool's file; made by `forebay create`.
-    pub pool: PathBuf,
-    /// The only directory whose files may be buffered (a mount's backing), or any.
-    pub root: Option<PathBuf>,
-    /// How the pool is opened.
-    pub runtime: RuntimeOptions,
-    /// When the files' mark is written (`docs/inside/marks.md`).
-    pub mark: Marking,
-}
-
-/// When it is written which pool has the newest data of files.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub enum Marking {
-    /// By each opening and each orderly end: of the root directory, or, of files anywhere, in the user's
-    /// state directory.
-    #[default]
-    EachTime,
-    /// By the first opening in a boot, in this file: of many processes, for which another one says in the
-    /// end that the files are whole (`say_whole`).
-    OnceABoot(PathBuf),
-}
 
 /// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
 pub struct FileBufferParts {
@@ -220,14 +197,6 @@ impl FileBuffer {
     /// `keep`'s.
     pub fn keep_descriptors_by(&self, keep: KeepDescriptor) -> io::Result<()> {
         self.names.keep_descriptors_by(keep)
-    }
-
-    /// A directory in which names are to be changed. `descriptor` may be `O_PATH`.
-    ///
-    /// # Errors
-    /// It is no directory, or outside the buffer's root.
-    pub fn directory(self: &Arc<Self>, descriptor: OwnedFd) -> io::Result<Directory> {
-        Directory::new(self, descriptor)
     }
 
     /// As `syncfs`: everything written so far is in the backing and durable there.

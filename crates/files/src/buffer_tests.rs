@@ -6,8 +6,9 @@ use forebay::Backing;
 
 use crate::buffer::FileBuffer;
 use crate::cuts::SIDE_BYTES;
-use crate::directory::FileIdentity;
-use crate::file::SyncKind;
+use crate::facts::SyncKind;
+use crate::file::Closing;
+use crate::identity::FileIdentity;
 use crate::testing::{Rig, open_file};
 
 const POOL_BYTES: u64 = 4 << 20;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use forebay::Counters;
 
 use crate::buffer::FileBuffer;
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
 use crate::testing::{Rig, open_file};
 
 fn spent(buffer: &FileBuffer, act: impl FnOnce()) -> (u64, u64) {

@@ -11,32 +11,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::buffer::FileBuffer;
-use crate::file::{BufferedFile, Suspension, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::{BufferedFile, Suspension};
+use crate::identity::FileIdentity;
 use crate::names::Renaming;
 use crate::observe;
-
-/// Which inode: the device and the number, as `stat` gives them, while the inode exists.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct FileIdentity {
-    /// The file system's device.
-    pub device: u64,
-    /// The inode's number.
-    pub inode: u64,
-}
-
-impl FileIdentity {
-    /// The identity of an open descriptor.
-    ///
-    /// # Errors
-    /// `fstat`'s.
-    pub fn of(descriptor: impl AsFd) -> io::Result<FileIdentity> {
-        let stat = rustix::fs::fstat(descriptor)?;
-        Ok(FileIdentity {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-        })
-    }
-}
 
 /// What [`Directory::open`] returns.
 #[derive(Debug)]
@@ -55,8 +34,18 @@ pub struct Directory {
     descriptor: Arc<OwnedFd>,
 }
 
+impl FileBuffer {
+    /// A directory in which names are to be changed. `descriptor` may be `O_PATH`.
+    ///
+    /// # Errors
+    /// It is no directory, or outside the buffer's root.
+    pub fn directory(self: &Arc<Self>, descriptor: OwnedFd) -> io::Result<Directory> {
+        Directory::new(self, descriptor)
+    }
+}
+
 impl Directory {
-    pub(crate) fn new(buffer: &Arc<FileBuffer>, descriptor: OwnedFd) -> io::Result<Directory> {
+    fn new(buffer: &Arc<FileBuffer>, descriptor: OwnedFd) -> io::Result<Directory> {
         Ok(Directory {
             buffer: Arc::clone(buffer),
             descriptor: Arc::new(descriptor),

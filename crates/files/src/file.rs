@@ -4,37 +4,17 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustix::fs::FallocateFlags;
 
 use crate::content::{Content, Suspender};
-use crate::directory::FileIdentity;
-use crate::registry::Registry;
+use crate::facts::{FileFacts, SyncKind};
+use crate::identity::FileIdentity;
 
-/// What a sync promises.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SyncKind {
-    /// `fdatasync`: the data and what is needed to read it again.
-    Data,
-    /// `fsync`: the name, mode, owner and times too.
-    All,
-}
-
-/// What `stat` is to say of a file where the backing's own is not right.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FileFacts {
-    /// The size that readers see.
-    pub size_bytes: u64,
-    /// Bytes that the backing has reserved behind the end for what may follow; its count of blocks includes
-    /// them, and no caller should see them.
-    pub spare_bytes: u64,
-    /// The backing cannot reserve room: its count of blocks lacks those that only the pool has.
-    pub lacks_room: bool,
-    /// The time of modification, where the backing's is not right.
-    pub modified: Option<SystemTime>,
-    /// The time of the last write, where the backing's time of change may be earlier.
-    pub written: Option<SystemTime>,
+/// What is told when no caller has a file open any more.
+pub(crate) trait Closing: Send + Sync + std::fmt::Debug {
+    /// The last handle of this file is gone.
+    fn closed(&self, identity: FileIdentity);
 }
 
 /// One inode of the backing, shared by all callers that have it open. Offsets and open flags are the
@@ -42,11 +22,11 @@ pub struct FileFacts {
 #[derive(Debug)]
 pub struct BufferedFile {
     content: Arc<Content>,
-    registry: Arc<Registry>,
+    registry: Arc<dyn Closing>,
 }
 
 impl BufferedFile {
-    pub(crate) fn new(content: Arc<Content>, registry: Arc<Registry>) -> BufferedFile {
+    pub(crate) fn new(content: Arc<Content>, registry: Arc<dyn Closing>) -> BufferedFile {
         BufferedFile { content, registry }
     }
 

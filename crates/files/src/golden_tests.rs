@@ -13,7 +13,8 @@ use std::sync::Arc;
 use forebay::{Backing, BackingStore, MemoryStore, Pool, Region, Volume};
 
 use crate::cuts::{Cuts, SIDE_BYTES, read_owner, write_owner};
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
 use crate::metadata::{FileId, FileIds, LOG, MetadataArea, ROWS, SEGMENTS};
 use crate::page_cache::PageCache;
 use crate::segments::{Owner, SEGMENT_BLOCKS, SegmentTable, write_owner as write_segment};

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::directory::FileIdentity;
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
+use crate::identity::FileIdentity;
 use crate::observe::{Observer, SeenIdentity, Synced, set_observer};
 use crate::testing::{Rig, open_file};
 

@@ -22,11 +22,13 @@ mod count_tests;
 mod cuts;
 mod directory;
 mod errors;
+mod facts;
 mod file;
 #[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
 mod handover_tests;
+mod identity;
 mod marks;
 mod metadata;
 #[cfg(test)]
@@ -36,6 +38,7 @@ mod names;
 mod naming;
 mod nvm_file;
 pub mod observe;
+mod options;
 mod page_cache;
 mod ranges;
 mod recovery;
@@ -55,12 +58,15 @@ mod target;
 mod testing;
 mod times;
 
-pub use buffer::{FileBuffer, FileBufferOptions, FileBufferParts, Marking, VOLUME_PREFIX};
+pub use buffer::{FileBuffer, FileBufferParts, VOLUME_PREFIX};
 pub use caller::OnBehalf;
 pub use cuts::SIDE_BYTES;
-pub use directory::{Directory, FileIdentity, Opened};
-pub use file::{BufferedFile, FileFacts, SyncKind};
+pub use directory::{Directory, Opened};
+pub use facts::{FileFacts, SyncKind};
+pub use file::BufferedFile;
+pub use identity::FileIdentity;
 pub use marks::say_whole;
 pub use names::KeepDescriptor;
 pub use nvm_file::{NvmFile, NvmMode};
+pub use options::{FileBufferOptions, Marking};
 pub use recovery::FilesRecovery;

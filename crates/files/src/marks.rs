@@ -9,8 +9,8 @@ use forebay::{MarkFiles, MarkPlace, Pool};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use crate::buffer::{FileBufferOptions, Marking};
 use crate::errors::told;
+use crate::options::{FileBufferOptions, Marking};
 
 /// The place that the options ask for.
 pub(crate) fn mark_place(options: &FileBufferOptions) -> io::Result<Box<dyn MarkPlace>> {

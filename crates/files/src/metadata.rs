@@ -31,8 +31,10 @@ pub(crate) const ROWS: Range<u64> = 64 << 10..(64 << 10) + (1 << 20);
 pub(crate) const SEGMENTS: Range<u64> = 2 << 20..6 << 20;
 /// Bytes of the namespace log.
 pub(crate) const LOG: Range<u64> = 8 << 20..24 << 20;
+/// A segment has so many blocks, as a power of two: 1 GiB of blocks of 4 KiB.
+pub(crate) const SEGMENT_BLOCKS_SHIFT: u32 = 18;
 /// The smallest segment there is, of a pool with blocks of 128 bytes.
-const SEGMENT_BYTES_MIN: u64 = 128 << crate::segments::SEGMENT_BLOCKS_SHIFT;
+const SEGMENT_BYTES_MIN: u64 = 128 << SEGMENT_BLOCKS_SHIFT;
 
 const _: () = assert!(HEADER_BYTES as u64 <= ROWS.start && ROWS.end <= SEGMENTS.start);
 const _: () = assert!(SEGMENTS.end <= LOG.start && LOG.end <= SEGMENT_BYTES_MIN);

@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use rustix::fs::FallocateFlags;
 
 use crate::buffer::FileBuffer;
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
 use crate::testing::{Rig, open_file};
 
 const FILES: usize = 3;

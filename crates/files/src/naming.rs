@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use crate::directory::FileIdentity;
+use crate::identity::FileIdentity;
 use crate::metadata::FileId;
 
 /// Names, seen from the data.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use rustix::fs::{Mode, OFlags};
 
 use crate::buffer::FileBuffer;
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
 
 /// What a write of an [`NvmFile`] promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

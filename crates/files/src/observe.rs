@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::directory::FileIdentity;
+use crate::identity::FileIdentity;
 
 /// What was made durable in the backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

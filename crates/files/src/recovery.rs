@@ -15,12 +15,12 @@ use std::sync::Arc;
 use forebay::Volume;
 
 use crate::errors::from_pool;
-use crate::metadata::FileId;
+use crate::metadata::{FileId, SEGMENT_BLOCKS_SHIFT};
 use crate::mutants::{Mutant, mutated};
 use crate::naming::{Found, NamesRecovery};
 use crate::page_cache::PageCache;
 use crate::redirty::redirty;
-use crate::segments::{self, Owner, SEGMENT_BLOCKS_SHIFT, SegmentTable};
+use crate::segments::{self, Owner, SegmentTable};
 use crate::sizes::{Row, RowCut, SizeTable};
 use crate::store::{Mapping, VirtualStore};
 use crate::target::Target;

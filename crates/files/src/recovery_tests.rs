@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::save_to;
 use crate::buffer::FileBuffer;
-use crate::file::SyncKind;
+use crate::facts::SyncKind;
 use crate::metadata::FileId;
 use crate::testing::{Rig, SmallDisk, open_file};
 

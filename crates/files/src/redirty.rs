@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use crate::directory::FileIdentity;
+use crate::identity::FileIdentity;
 use crate::observe;
 
 const PAGE_BYTES: u64 = 4096;

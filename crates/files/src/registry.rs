@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::content::{Content, Suspender};
-use crate::directory::FileIdentity;
-use crate::file::BufferedFile;
+use crate::file::{BufferedFile, Closing};
+use crate::identity::FileIdentity;
 use crate::shared::Shared;
 use crate::target::Target;
 
@@ -164,54 +164,6 @@ impl Registry {
         Some(handle)
     }
 
-    /// Called when the last handle of a file is dropped.
-    pub(crate) fn closed(&self, identity: FileIdentity) {
-        let mut files = self.lock();
-        files.closings += 1;
-        let closing = files.closings;
-        let Some(known) = files.known.get_mut(&identity) else {
-            return;
-        };
-        if known.handle.strong_count() > 0 || known.closing > 0 {
-            // Opened again meanwhile, and perhaps closed too.
-            return;
-        }
-        if known.content.is_unlinked() {
-            let gone = files.known.remove(&identity);
-            drop(files);
-            if let Some(gone) = gone {
-                // What stays behind on an error is of a file without a name, which recovery drops.
-                drop(gone.content.abandon());
-            }
-            return;
-        }
-        if known.content.is_suspended() {
-            // Others may use it: no descriptor of ours stays, and what they leave unsynced is unknown.
-            files.note_unsynced(identity);
-            let gone = files.known.remove(&identity);
-            drop(files);
-            drop(gone);
-            return;
-        }
-        let content = known.content.clone();
-        known.closing = closing;
-        files.closed_count += 1;
-        files.closed.push_back((identity, closing));
-        if files.closed.len() > 2 * files.closed_count.max(self.closed_max) {
-            // Mostly of files that were opened again.
-            let Files { known, closed, .. } = &mut *files;
-            closed.retain(|(identity, closing)| {
-                known
-                    .get(identity)
-                    .is_some_and(|known| known.closing == *closing)
-            });
-        }
-        let oldest = self.oldest(&mut files);
-        drop(files);
-        content.closed();
-        self.let_go(oldest);
-    }
-
     /// Closed files beyond those that are kept.
     fn oldest(&self, files: &mut Files) -> Vec<Closed> {
         let mut oldest = Vec::new();
@@ -284,6 +236,55 @@ impl Registry {
 
     fn lock(&self) -> MutexGuard<'_, Files> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Closing for Registry {
+    fn closed(&self, identity: FileIdentity) {
+        let mut files = self.lock();
+        files.closings += 1;
+        let closing = files.closings;
+        let Some(known) = files.known.get_mut(&identity) else {
+            return;
+        };
+        if known.handle.strong_count() > 0 || known.closing > 0 {
+            // Opened again meanwhile, and perhaps closed too.
+            return;
+        }
+        if known.content.is_unlinked() {
+            let gone = files.known.remove(&identity);
+            drop(files);
+            if let Some(gone) = gone {
+                // What stays behind on an error is of a file without a name, which recovery drops.
+                drop(gone.content.abandon());
+            }
+            return;
+        }
+        if known.content.is_suspended() {
+            // Others may use it: no descriptor of ours stays, and what they leave unsynced is unknown.
+            files.note_unsynced(identity);
+            let gone = files.known.remove(&identity);
+            drop(files);
+            drop(gone);
+            return;
+        }
+        let content = known.content.clone();
+        known.closing = closing;
+        files.closed_count += 1;
+        files.closed.push_back((identity, closing));
+        if files.closed.len() > 2 * files.closed_count.max(self.closed_max) {
+            // Mostly of files that were opened again.
+            let Files { known, closed, .. } = &mut *files;
+            closed.retain(|(identity, closing)| {
+                known
+                    .get(identity)
+                    .is_some_and(|known| known.closing == *closing)
+            });
+        }
+        let oldest = self.oldest(&mut files);
+        drop(files);
+        content.closed();
+        self.let_go(oldest);
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rustix::fs::FallocateFlags;
 
 use crate::buffer::FileBuffer;
-use crate::file::{BufferedFile, SyncKind};
+use crate::facts::SyncKind;
+use crate::file::BufferedFile;
 use crate::testing::{Rig, SmallDisk, open_file};
 
 const POOL_BYTES: u64 = 8 << 20;

@@ -10,10 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use forebay::{Transaction, Volume};
 
 use crate::errors::from_pool;
-use crate::metadata::{FileId, MetadataArea, SEGMENTS};
+use crate::metadata::{FileId, MetadataArea, SEGMENT_BLOCKS_SHIFT, SEGMENTS};
 
-/// A segment has so many blocks, as a power of two: 1 GiB of blocks of 4 KiB.
-pub(crate) const SEGMENT_BLOCKS_SHIFT: u32 = 18;
 /// Blocks of a segment.
 pub(crate) const SEGMENT_BLOCKS: u64 = 1 << SEGMENT_BLOCKS_SHIFT;
 /// Segments of the volume: blocks have numbers of 36 bits.

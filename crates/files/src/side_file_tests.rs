@@ -11,7 +11,7 @@ use forebay::{Backing, BackingCounters, BackingIdentity, BackingStore, MemorySto
 
 use crate::buffer::{FileBuffer, FileBufferParts};
 use crate::cuts::{Cuts, SIDE_BYTES};
-use crate::file::SyncKind;
+use crate::facts::SyncKind;
 use crate::testing::{Rig, open_file};
 
 const PAGE_BYTES: u64 = 4096;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use rustix::fs::{FallocateFlags, OFlags};
 
 use crate::caller::as_caller;
-use crate::directory::FileIdentity;
+use crate::identity::FileIdentity;
 use crate::mutants::{Mutant, mutated};
 use crate::observe;
 use crate::times::{self, Times};

@@ -88,7 +88,9 @@ impl Health {
         if !failed.is_empty() {
             syncs.count += 1;
             let count = syncs.count;
-            syncs.last.extend(failed.keys().map(|domain| (*domain, count)));
+            syncs
+                .last
+                .extend(failed.keys().map(|domain| (*domain, count)));
         }
         let is_older = |at: u64| at > epoch.0 && !mutated(Mutant::SyncEpochIgnored);
         for domain in syncs.last.iter().filter(|(_, at)| is_older(**at)) {

@@ -125,7 +125,10 @@ impl Engine {
                     return Ok(None);
                 };
                 let is_writing = self.table.state(index) & STATE_WRITING != 0;
-                assert!(!is_writing, "write-back has ended before a block is forgotten");
+                assert!(
+                    !is_writing,
+                    "write-back has ended before a block is forgotten"
+                );
                 if self.table.pins().holds(change.key) {
                     return Ok(Some(Outcome::Stale));
                 }

@@ -3,8 +3,8 @@
 //! Disks come and go one at a time, under `changes`; readers do not wait for that.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use forebay::{Backing, FaultyStore, FileBackingOptions, FileStore, Pool, Volume};

@@ -9,9 +9,9 @@ mod vhost;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::Arc;
 use std::time::Instant;
 
 use forebay_serve::mount_point::MountIdentity;
@@ -195,7 +195,9 @@ impl<T> Disks<T> {
 
     /// The disk is no longer served; whatever its front ends and the daemon still hold is the caller's.
     pub fn forget(&self, served: &Arc<Served<T>>) {
-        self.served.lock().retain(|other| !Arc::ptr_eq(other, served));
+        self.served
+            .lock()
+            .retain(|other| !Arc::ptr_eq(other, served));
     }
 
     /// Mounts and exports a disk.
@@ -291,7 +293,9 @@ impl<T> Disks<T> {
         let Some(Mounted { mount, .. }) = place.as_ref() else {
             return Ok(());
         };
-        let by_helper = self.unmounter.lock()
+        let by_helper = self
+            .unmounter
+            .lock()
             .as_ref()
             .and_then(|unmounter| unmounter.unmount(mount.identity(), lazily));
         match by_helper.unwrap_or_else(|| mount.unmount(lazily)) {

@@ -86,7 +86,9 @@ impl UblkFrontEnds {
         server
             .remove()
             .map_err(|error| Failure::Failed(error.to_string()))?;
-        self.0.lock().retain(|(_, other)| !Arc::ptr_eq(other, &server));
+        self.0
+            .lock()
+            .retain(|(_, other)| !Arc::ptr_eq(other, &server));
         Ok(())
     }
 

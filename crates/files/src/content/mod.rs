@@ -11,6 +11,7 @@
 //! * bytes that are neither in the pool nor durable in the backing are in `unsynced`.
 
 mod give_back;
+mod membership;
 mod pooled;
 mod read;
 mod resize;
@@ -22,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::file::FileFacts;
+use crate::facts::FileFacts;
 use crate::ranges::Ranges;
 use crate::shared::Shared;
 use crate::target::Target;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Content, State};
 use crate::errors::from_pool;
-use crate::file::SyncKind;
+use crate::facts::SyncKind;
 use crate::mutants::{Mutant, mutated};
 
 /// Bytes that are read back at once to be absorbed.

@@ -4,8 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use super::media::Record;
-use super::space::{NameSpace, Seen};
-use super::table::Place;
+use super::space::{NameSpace, Place, Seen};
 use super::{Inner, Names};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};

@@ -7,9 +7,8 @@ use std::io;
 
 use super::file_system::Mark;
 use super::proof::Proof;
-use super::search::seek_moved;
-use super::space::{Identity, NameSpace, Seen};
-use super::table::{Node, Place, Table};
+use super::space::{Identity, NameSpace, Place, Seen};
+use super::table::{Node, Table};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 
@@ -69,15 +68,16 @@ struct Devices {
     marks: HashMap<u64, Option<Mark>>,
 }
 
-/// Looks for everything in the table that is to have a name, or is one of `with_data`.
+/// Looks at every name that the log mentions; inodes `with_data` are wanted as well as those that are to have
+/// a name.
 ///
 /// # Errors
 /// The root is another directory than the log's; the backing failed.
-pub(super) fn locate<S: NameSpace>(
-    space: &S,
-    table: &Table,
+pub(super) fn look_at_names<'a, S: NameSpace>(
+    space: &'a S,
+    table: &'a Table,
     with_data: &HashSet<FileId>,
-) -> io::Result<Located<S::Handle>> {
+) -> io::Result<Search<'a, S>> {
     let mut search = Search {
         space,
         table,
@@ -94,7 +94,7 @@ pub(super) fn locate<S: NameSpace>(
         },
     };
     let Some(root) = table.node(FileId::ROOT) else {
-        return Ok(search.found);
+        return Ok(search);
     };
     search.index();
     let handle = space.root();
@@ -119,8 +119,7 @@ pub(super) fn locate<S: NameSpace>(
     search.found.handles.insert(FileId::ROOT, handle);
     search.descend(FileId::ROOT)?;
     search.compare_mountings()?;
-    seek_moved(&mut search, with_data)?;
-    Ok(search.found)
+    Ok(search)
 }
 
 /// Names and numbers are the same on many: what is not in the pool any more would be lost to the right one.

@@ -186,7 +186,7 @@ fn damaged(half: u64, found: &str) -> io::Error {
 pub(crate) mod tests {
     use super::*;
     use crate::metadata::FileId;
-    use crate::names::table::Place;
+    use crate::names::space::Place;
     use std::sync::Mutex;
 
     /// An area in memory, every write of which is durable.

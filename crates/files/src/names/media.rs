@@ -10,8 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use super::file_system::{MARK_BYTES, Mark};
 use super::proof::{PROOF_BYTES_MAX, Proof};
-use super::space::{BOOT_BYTES, Creation, Identity, Mounting};
-use super::table::Place;
+use super::space::{BOOT_BYTES, Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
 
 /// First eight bytes of a half that counts.

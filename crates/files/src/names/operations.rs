@@ -5,8 +5,7 @@ use std::io;
 
 use super::introduce::Need;
 use super::media::Record;
-use super::space::{Creation, KIND_BITS, NameSpace, Renaming, Seen};
-use super::table::Place;
+use super::space::{Creation, KIND_BITS, NameSpace, Place, Renaming, Seen};
 use super::{Inner, Names};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};

@@ -13,7 +13,7 @@ use super::log::LogArea;
 use super::real::{KeepDescriptor, link_of};
 use super::reconcile::{Outcome, Reconciled};
 use super::{Names, RealSpace};
-use crate::directory::FileIdentity;
+use crate::identity::FileIdentity;
 use crate::metadata::{FileId, MetadataArea};
 use crate::naming::{Found, NamesRecovery, Naming};
 use crate::observe;

@@ -18,7 +18,7 @@ use super::handles;
 use super::proof::Proof;
 use super::space::{BOOT_BYTES, Creation, Identity, KIND_BITS, Mounting, NameSpace, Renaming};
 use super::space::{Seen, Sought, is_directory};
-use crate::directory::FileIdentity;
+use crate::identity::FileIdentity;
 use crate::observe;
 
 /// What becomes of a descriptor that stays open: programs count on low numbers being theirs.

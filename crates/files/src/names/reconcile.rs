@@ -1,6 +1,6 @@
 //! Brings the names of the backing to what the log says, from wherever a crash left them.
 //!
-//! It is declarative: where each inode is now (see [`super::locate`]) is compared with where it
+//! It is declarative: where each inode is now (see [`super::locate`], [`super::search`]) is compared with where it
 //! belongs, from the root down, so a directory is in place before anything is placed in it. What is in
 //! the way is renamed to a staged name beside it, what is lost is made anew under a staged name, its
 //! identity is recorded, and only then it gets its name. What others have moved stays where it is, and
@@ -12,10 +12,11 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
-use super::locate::{Located, locate, staged_name};
+use super::locate::{Located, staged_name};
 use super::media::Record;
-use super::space::{NameSpace, Renaming, is_directory};
-use super::table::{Node, Place, Table};
+use super::search::locate;
+use super::space::{NameSpace, Place, Renaming, is_directory};
+use super::table::{Node, Table};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 

@@ -5,16 +5,31 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::io;
 
-use super::locate::Search;
+use super::locate::{Located, Search, look_at_names};
 use super::space::{NameSpace, Sought};
+use super::table::Table;
 use crate::metadata::FileId;
+
+/// Looks for everything in the table that is to have a name, or is one of `with_data`.
+///
+/// # Errors
+/// The root is another directory than the log's; the backing failed.
+pub(super) fn locate<S: NameSpace>(
+    space: &S,
+    table: &Table,
+    with_data: &HashSet<FileId>,
+) -> io::Result<Located<S::Handle>> {
+    let mut search = look_at_names(space, table, with_data)?;
+    seek_moved(&mut search, with_data)?;
+    Ok(search.found)
+}
 
 /// Looks for what is not found yet and is to have a name, or is one of `with_data`: by the file
 /// system's own means, else through the directories.
 ///
 /// # Errors
 /// The backing's.
-pub(super) fn seek_moved<S: NameSpace>(
+fn seek_moved<S: NameSpace>(
     search: &mut Search<'_, S>,
     with_data: &HashSet<FileId>,
 ) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::io;
 
 use super::file_system::Mark;
 use super::proof::Proof;
+use crate::metadata::FileId;
 
 /// The bits of a mode that tell the kind of the inode.
 pub(crate) const KIND_BITS: u32 = libc::S_IFMT;
@@ -19,6 +20,13 @@ pub(crate) struct Identity {
     pub inode: u64,
     /// What tells it from others that had the number.
     pub proof: Proof,
+}
+
+/// A name in a directory.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Place {
+    pub parent: FileId,
+    pub name: OsString,
 }
 
 /// Which mounting of a file system, of all that ever were. While it lasts the kernel forgets nothing

@@ -2,12 +2,11 @@
 //! while the log ran, for that is where a crash may have left it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::OsString;
 use std::fmt;
 
 use super::file_system::Mark;
 use super::media::Record;
-use super::space::{Creation, Identity, Mounting};
+use super::space::{Creation, Identity, Mounting, Place};
 use crate::metadata::FileId;
 
 impl FileId {
@@ -19,13 +18,6 @@ impl fmt::Display for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)
     }
-}
-
-/// A name in a directory.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) struct Place {
-    pub parent: FileId,
-    pub name: OsString,
 }
 
 /// What is known of an inode.

@@ -32,7 +32,9 @@ impl BackedOff {
     pub(super) fn contains(&self, pipeline: &Pipeline, key: Key) -> bool {
         let mut known = self.0.iter();
         let found = known.find(|(volume, _)| volume.id == key.volume());
-        found.is_some_and(|(volume, domains)| domains.contains(&pipeline.domain_of_volume(volume, key)))
+        found.is_some_and(|(volume, domains)| {
+            domains.contains(&pipeline.domain_of_volume(volume, key))
+        })
     }
 }
 

@@ -220,7 +220,11 @@ impl Pipeline {
             watch(left)?;
             left -= chunk.len();
             let mut round_state = self.begin_round();
-            let round = self.round(&mut round_state, chunk, &RoundScope::Only(volume.id, &failed));
+            let round = self.round(
+                &mut round_state,
+                chunk,
+                &RoundScope::Only(volume.id, &failed),
+            );
             failure = failure.or(round.error);
             failed.extend(round.failed_domains);
         }
@@ -467,7 +471,9 @@ impl Pipeline {
         };
         for (extent, result) in data().zip(results) {
             if let Err(error) = result {
-                failed.entry(in_flight[extent.first].domain).or_insert(error);
+                failed
+                    .entry(in_flight[extent.first].domain)
+                    .or_insert(error);
             }
         }
         for extent in extents.iter().filter(|extent| extent.zero) {

@@ -37,7 +37,11 @@ impl Pipeline {
 
     /// Writes back what is dirty of the `wanted` coldest blocks, and returns all of these. Journals are
     /// left out, and what cannot be written now. What is written stays in the queue, as after a flush.
-    pub(crate) fn write_back_coldest(&self, round_state: &mut RoundState, wanted: usize) -> Vec<u32> {
+    pub(crate) fn write_back_coldest(
+        &self,
+        round_state: &mut RoundState,
+        wanted: usize,
+    ) -> Vec<u32> {
         self.prepare_deferred(&mut round_state.deferred);
         let (deferred, backed_off) = (&round_state.deferred, self.backed_off());
         let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;

@@ -69,7 +69,13 @@ impl Engine {
 
     /// Looks at a block that the key is to have.
     #[cold]
-    pub(crate) fn reduce(&self, key: Key, bucket: Bucket, block: &[u8], probed: ProbeResult) -> Reduced {
+    pub(crate) fn reduce(
+        &self,
+        key: Key,
+        bucket: Bucket,
+        block: &[u8],
+        probed: ProbeResult,
+    ) -> Reduced {
         let content = &self.content;
         let mut reduced = Reduced {
             finding: Finding::Whole,
