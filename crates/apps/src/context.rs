@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use tempfile::TempDir;
 
-use forebay_harness::Result;
+use forebay_harness::{Result, find_program};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
@@ -63,22 +63,14 @@ pub struct Context {
 ///
 /// Errors: it is not there; the message says what to do.
 pub fn program(name: &str) -> Result<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders =
-        std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    let mut candidates: Vec<PathBuf> = folders.map(|folder| folder.join(name)).collect();
     // Debian keeps the programs of each PostgreSQL in a folder of its version; the newest wins.
     let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
     versions.sort();
-    candidates.extend(
-        versions
-            .iter()
-            .rev()
-            .map(|version| version.join("bin").join(name)),
-    );
-    let found = candidates.into_iter().find(|path| path.is_file());
+    let versions = versions.iter().rev();
+    let mut hidden = versions.map(|version| version.join("bin").join(name));
+    let found = find_program(name).or_else(|| hidden.find(|path| path.is_file()));
     found.ok_or_else(|| format!("no {name} here; `scripts/setup.sh apps` installs it").into())
 }
 

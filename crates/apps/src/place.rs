@@ -45,13 +45,9 @@ impl Place {
 
     pub fn title(self) -> &'static str {
         match self {
-            Place::Disk => "disk",
             Place::DiskUnsynced => "disk, unsynced",
-            Place::Tmpfs => "tmpfs",
             Place::Raw => "memory alone",
-            Place::Passthrough => "passthrough",
-            Place::Mount => "mount",
-            Place::Preload => "preload",
+            other => other.name(),
         }
     }
 

@@ -8,18 +8,21 @@ mod options;
 mod processes;
 mod report;
 mod test_env;
+mod tools;
 mod watched;
 
-pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, progress_bar};
+pub use options::{RunOptions, SeedOption, SubjectOptions, exit_code, json, progress_bar};
 
 pub use processes::{
-    Daemon, Group, Output, catch_signals, check_interrupt, output, run, sleep, tail, tail_of,
-    wait_for,
+    Daemon, Group, Output, catch_signals, check_interrupt, output, processor_time, run, sleep,
+    tail, tail_of, wait_for,
 };
 pub use report::{
     Bar, Chart, Page, Row, Section, Series, Shape, Table, bars, digits, median, rows, write_file,
 };
+pub use tempfile::TempDir;
 pub use test_env::{TestEnv, memory_folder, mount_obstacle, temporary_folder};
+pub use tools::{LoopDevice, find_program, must};
 pub use watched::{run_watched, watch_parent};
 
 /// Whatever went wrong, in words.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde::de::DeserializeOwned;
 
 use crate::{Result, Row, rows};
 
@@ -97,9 +98,17 @@ impl RunOptions {
 /// A bar for `length` steps.
 #[must_use]
 pub fn progress_bar(length: u64) -> ProgressBar {
-    let template = "{elapsed_precise} {wide_bar} {pos}/{len} {msg}";
+    let template = "{elapsed_precise} {wide_bar} {human_pos}/{human_len} {msg}";
     let style = ProgressStyle::with_template(template);
     ProgressBar::new(length).with_style(style.expect("the template is sound"))
+}
+
+/// What a program is told by itself, as a child of itself.
+///
+/// # Errors
+/// It is no JSON of that.
+pub fn json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str(text)
 }
 
 /// The exit code of a program: 0 where all was well, 1 where something was found wrong, 2 where it could not

@@ -3,20 +3,17 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use tempfile::TempDir;
 
-use forebay_harness::{Result, temporary_folder};
-
-const DEADLINE: Duration = Duration::from_secs(60);
+use forebay_harness::{LoopDevice, Result, must, temporary_folder};
 
 #[derive(Debug)]
 pub struct Disk {
+    // It goes before the folder with its file.
+    device: LoopDevice,
     folder: TempDir,
-    device: String,
     is_frozen: bool,
 }
 
@@ -35,16 +32,11 @@ impl Disk {
         let folder = temporary_folder(parent)?;
         let image = folder.path().join("image");
         File::create(&image)?.set_len(size_bytes)?;
-        run(tool("mkfs.ext4")
-            .args(["-q", "-F", "-O", "^resize_inode"])
-            .arg(&image))?;
-        let mut attach = tool("losetup");
-        let device = run(attach.args(["--find", "--show"]).arg(&image))?
-            .trim()
-            .to_owned();
+        let make = ["-q", "-F", "-O", "^resize_inode", &image.to_string_lossy()];
+        must("mkfs.ext4", &make)?;
         let disk = Disk {
             folder,
-            device,
+            device: LoopDevice::over(&image, false)?,
             is_frozen: false,
         };
         std::fs::create_dir(disk.path())?;
@@ -57,20 +49,20 @@ impl Disk {
     }
 
     fn mount(&self) -> Result<()> {
-        let (device, path) = (self.device.as_str(), self.path());
+        let (device, path) = (self.device.device(), self.path());
         Ok(mount(device, &path, "ext4", MountFlags::empty(), None)?)
     }
 
     /// It stops: writers wait.
     pub fn freeze(&mut self) -> Result<()> {
-        run(tool("fsfreeze").arg("--freeze").arg(self.path()))?;
+        must("fsfreeze", &["--freeze", &self.path().to_string_lossy()])?;
         self.is_frozen = true;
         Ok(())
     }
 
     /// It goes on.
     pub fn thaw(&mut self) -> Result<()> {
-        run(tool("fsfreeze").arg("--unfreeze").arg(self.path()))?;
+        must("fsfreeze", &["--unfreeze", &self.path().to_string_lossy()])?;
         self.is_frozen = false;
         Ok(())
     }
@@ -110,18 +102,5 @@ impl Drop for Disk {
             let _ = self.thaw();
         }
         let _ = unmount(self.path(), UnmountFlags::DETACH);
-        let _ = run(tool("losetup").arg("--detach").arg(&self.device));
     }
-}
-
-fn run(command: &mut Command) -> Result<String> {
-    forebay_harness::output(command, DEADLINE)
-}
-
-/// A program of the system, also where only root looks.
-fn tool(name: &str) -> Command {
-    let mut command = Command::new(name);
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    command
 }

@@ -113,6 +113,32 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     report.finish(&arguments.run)
 }
 
+/// Does what [`Task::program`] starts this program for.
+///
+/// # Errors
+/// A call fails, or something else than what was written is found.
+pub fn run_task(task: Task) -> Result<()> {
+    match task {
+        Task::Exercise {
+            directory,
+            operations,
+            seed,
+            with_mappings,
+        } => {
+            let done = exercise::run(&directory, operations, seed, with_mappings)?;
+            println!("{done}");
+            Ok(())
+        }
+        Task::Work {
+            directory,
+            socket,
+            threads,
+        } => kill::worker::run(&directory, &socket, threads),
+        Task::Fill { path, count, pause } => bad_days::blocks::run(&path, count, pause.as_deref()),
+        Task::Ledger { path, journal } => database::ledger::run(&path, journal),
+    }
+}
+
 /// Where setup puts programs: beside the folders of what is built.
 fn tools(own: &std::path::Path) -> Vec<PathBuf> {
     let above = own.ancestors().skip(1).take(3);

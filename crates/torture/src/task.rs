@@ -6,10 +6,27 @@ use std::process::Command;
 use forebay_harness::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::database::{Journal, run_ledger};
 use crate::place::Place;
 use crate::settings::Settings;
-use crate::{bad_days, exercise, kill};
+
+/// How SQLite keeps a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Journal {
+    Delete,
+    Wal,
+    /// Without the memory that processes share.
+    WalExclusive,
+}
+
+impl Journal {
+    pub fn name(self) -> &'static str {
+        match self {
+            Journal::Delete => "delete",
+            Journal::Wal => "wal",
+            Journal::WalExclusive => "wal-exclusive",
+        }
+    }
+}
 
 /// What to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -52,43 +69,7 @@ pub enum Task {
     },
 }
 
-impl std::str::FromStr for Task {
-    type Err = serde_json::Error;
-
-    fn from_str(text: &str) -> serde_json::Result<Task> {
-        serde_json::from_str(text)
-    }
-}
-
 impl Task {
-    /// Does it.
-    ///
-    /// # Errors
-    /// A call fails, or something else than what was written is found.
-    pub fn run(self) -> Result<()> {
-        match self {
-            Task::Exercise {
-                directory,
-                operations,
-                seed,
-                with_mappings,
-            } => {
-                let done = exercise::run(&directory, operations, seed, with_mappings)?;
-                println!("{done}");
-                Ok(())
-            }
-            Task::Work {
-                directory,
-                socket,
-                threads,
-            } => kill::worker::run(&directory, &socket, threads),
-            Task::Fill { path, count, pause } => {
-                bad_days::blocks::run(&path, count, pause.as_deref())
-            }
-            Task::Ledger { path, journal } => run_ledger(&path, journal),
-        }
-    }
-
     pub(crate) fn program(&self, settings: &Settings, place: &Place) -> Result<Command> {
         let mut program = place.program(&settings.own);
         program

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use forebay_harness::{Result, exit_code, run_watched, watch_parent};
+use forebay_harness::{Result, exit_code, json, run_watched, watch_parent};
 
 /// Verifies and measures Forebay
 #[derive(Debug, Parser)]
@@ -53,10 +53,16 @@ enum Command {
     },
     /// What torture does as a child of itself
     #[command(hide = true)]
-    TortureTask { task: forebay_torture::Task },
+    TortureTask {
+        #[arg(value_parser = json::<forebay_torture::Task>)]
+        task: forebay_torture::Task,
+    },
     /// What apps does as a child of itself
     #[command(hide = true)]
-    AppsTask { task: forebay_apps::Task },
+    AppsTask {
+        #[arg(value_parser = json::<forebay_apps::Task>)]
+        task: forebay_apps::Task,
+    },
 }
 
 /// Whether faults can be switched on in what is linked here: cargo builds a package once for all that are built
@@ -69,7 +75,7 @@ fn main() -> ExitCode {
     let Arguments { command, watched } = Arguments::parse();
     let outcome = match command {
         _ if HAS_MUTANTS => Err(REFUSAL.into()),
-        Command::TortureTask { task } => task.run().map(|()| true),
+        Command::TortureTask { task } => forebay_torture::run_task(task).map(|()| true),
         Command::AppsTask { task } => task.run().map(|()| true),
         Command::Bench { arguments } => bench(&arguments),
         // A program of its own too, in whose place this process goes on.

@@ -70,9 +70,6 @@ struct GridArguments {
 }
 
 /// Does it; true if all is well.
-///
-/// # Errors
-/// Something could not be done, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     match &arguments.command {
         Command::Cuts(arguments) => cuts::run(arguments),

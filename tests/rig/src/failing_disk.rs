@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use forebay_harness::{Row, RunOptions};
+use forebay_harness::{Row, RunOptions, find_program};
 
 use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
 
@@ -24,44 +24,13 @@ pub struct Arguments {
     run: RunOptions,
 }
 
-/// What happens to the page cache after the pool was opened again.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    name: &'static str,
-    /// Whether the next process after the failure ends without closing the pool.
-    is_killed: bool,
-    /// Whether the power fails; the caches are dropped if not.
-    is_cut: bool,
-}
-
-const CASES: [Case; 4] = [
-    Case {
-        name: "reopened, closed, caches dropped",
-        is_killed: false,
-        is_cut: false,
-    },
-    Case {
-        name: "reopened, killed, caches dropped",
-        is_killed: true,
-        is_cut: false,
-    },
-    Case {
-        name: "reopened, closed, power cut",
-        is_killed: false,
-        is_cut: true,
-    },
-    Case {
-        name: "reopened, killed, power cut",
-        is_killed: true,
-        is_cut: true,
-    },
-];
+/// What happens to the page cache after the pool was opened again: whether the next process after the failure ends
+/// without closing the pool, and whether the power fails; the caches are dropped if not.
+const CASES: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
 
 const FILES: &str = "--pool /mnt/a/pool --backing /mnt/b/backing";
 /// A disk that can be made to fail, with a file system whose own metadata is not in the way.
 const MAKE: &str = "
-sectors=$(blockdev --getsz /dev/ubda)
-dmsetup create disk --table \"0 $sectors linear /dev/ubda 0\"
 mkfs.ext4 -q -O ^has_journal -E lazy_itable_init=0 /dev/mapper/disk
 mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/ubdb
 ";
@@ -69,7 +38,7 @@ const MOUNT: &str = "
 mount -t ext4 -o errors=continue /dev/mapper/disk /mnt/a
 mount -t ext4 /dev/ubdb /mnt/b
 ";
-/// As [`MAKE`], of a disk that was made before.
+/// Before [`MAKE`], or of a disk that was made before.
 const FIND: &str = "
 sectors=$(blockdev --getsz /dev/ubda)
 dmsetup create disk --table \"0 $sectors linear /dev/ubda 0\"
@@ -84,9 +53,6 @@ fn table(target: &str) -> String {
 }
 
 /// True if nothing acknowledged was lost.
-///
-/// # Errors
-/// Something could not be done, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(why) = obstacle() {
         println!("skipped failing disk: {why}");
@@ -94,15 +60,19 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     }
     let scratch = Scratch::new()?;
     let mut lost = 0;
-    for case in CASES {
+    for (is_killed, is_cut) in CASES {
         forebay_harness::check_interrupt()?;
-        let wrong = try_case(&scratch, case).map_err(|error| format!("{}: {error}", case.name))?;
+        let end = if is_killed { "killed" } else { "closed" };
+        let then = if is_cut {
+            "power cut"
+        } else {
+            "caches dropped"
+        };
+        let name = format!("failing disk, reopened, {end}, {then}");
+        let wrong = try_case(&scratch, is_killed, is_cut);
+        let wrong = wrong.map_err(|error| format!("{name}: {error}"))?;
         let sign = if wrong.is_empty() { "ok" } else { "FAILED" };
-        println!(
-            "  {sign}: failing disk, {}: {} blocks lost",
-            case.name,
-            wrong.len()
-        );
+        println!("  {sign}: {name}: {} blocks lost", wrong.len());
         for line in wrong.iter().take(LINES_SHOWN) {
             println!("    {line}");
         }
@@ -121,49 +91,35 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
 fn obstacle() -> Option<String> {
     guest::obstacle().or_else(|| {
         let needed = ["dmsetup", "mkfs.ext4"];
-        let missing = needed.iter().find(|name| !guest::has_program(name))?;
+        let missing = needed.iter().find(|name| find_program(name).is_none())?;
         Some(format!("no {missing} here"))
     })
 }
 
 /// What is lost, a line a block.
-fn try_case(scratch: &Scratch, case: Case) -> Result<Vec<String>> {
+fn try_case(scratch: &Scratch, is_killed: bool, is_cut: bool) -> Result<Vec<String>> {
     let folder = scratch.new_folder("failing")?;
     let disks = ["disk", "backing"].map(|name| folder.join(name));
     for disk in &disks {
         std::fs::File::create(disk)?.set_len(DISK_BYTES)?;
     }
     let options = GuestOptions {
-        disks: disks
-            .map(|path| Disk::File {
-                path,
-                is_synchronous: false,
-            })
-            .to_vec(),
         modules: MODULES.map(String::from).to_vec(),
-        ..GuestOptions::default()
+        ..GuestOptions::with_disks(disks.map(Disk::File))
     };
     let mut guest = Guest::boot(scratch, &options)?;
     let fail = table("flakey /dev/ubda 0 0 600 1 error_writes");
-    guest.must_run(
-        &format!(
-            "set -e\n{MAKE}{MOUNT}truncate -s 16M /mnt/b/backing; sync\n\
-             $GUEST write-pool {FILES} --fail '{fail}'"
-        ),
-        LIMIT,
-    )?;
-    let without_close = if case.is_killed {
-        "--without-close"
-    } else {
-        ""
-    };
+    let script = format!(
+        "set -e\n{FIND}{MAKE}{MOUNT}truncate -s 16M /mnt/b/backing; sync\n\
+         $GUEST write-pool {FILES} --fail '{fail}'"
+    );
+    guest.must_run(&script, LIMIT)?;
+    let without_close = if is_killed { "--without-close" } else { "" };
     let mend = table("linear /dev/ubda 0");
     // What it finds now comes from memory.
-    guest.must_run(
-        &format!("set -e\n{mend}\n$GUEST verify-pool {FILES} {without_close}"),
-        LIMIT,
-    )?;
-    let last = if case.is_cut {
+    let script = format!("set -e\n{mend}\n$GUEST verify-pool {FILES} {without_close}");
+    guest.must_run(&script, LIMIT)?;
+    let last = if is_cut {
         guest.cut_power()?;
         guest = Guest::boot(scratch, &options)?;
         format!("set -e\n{FIND}{MOUNT}$GUEST verify-pool {FILES}")

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use forebay_harness::{Group, tail_of, wait_for};
+use forebay_harness::{Group, find_program, tail_of, wait_for};
 
 use crate::agent::{MODULES_VARIABLE, SHARED, SHARED_VARIABLE};
 use crate::{Result, Scratch};
@@ -30,12 +30,7 @@ pub enum Disk {
     /// loaded unasked.
     Vhost(PathBuf),
     /// A file of the host: `/dev/ubda`, `/dev/ubdb` and so on.
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Every write waits until the host's disk has it.
-        is_synchronous: bool,
-    },
+    File(PathBuf),
 }
 
 /// What a guest is like.
@@ -51,13 +46,34 @@ pub struct GuestOptions {
     pub parameters: Vec<String>,
 }
 
-impl Default for GuestOptions {
-    fn default() -> Self {
+impl GuestOptions {
+    /// A small guest with these disks.
+    pub fn with_disks(disks: impl IntoIterator<Item = Disk>) -> GuestOptions {
         GuestOptions {
             memory_mib: 256,
-            disks: Vec::new(),
+            disks: disks.into_iter().collect(),
             modules: Vec::new(),
             parameters: Vec::new(),
+        }
+    }
+
+    /// The same with so many ram disks of so many bytes each, memory enough, and these modules.
+    #[must_use]
+    pub fn with_ram_disks(
+        self,
+        memory_mib: u32,
+        (count, size_bytes): (u64, u64),
+        modules: &[&str],
+    ) -> GuestOptions {
+        let modules = ["brd"].iter().chain(modules);
+        GuestOptions {
+            memory_mib,
+            disks: self.disks,
+            modules: modules.map(|name| (*name).to_owned()).collect(),
+            parameters: vec![
+                format!("brd.rd_nr={count}"),
+                format!("brd.rd_size={}", size_bytes >> 10),
+            ],
         }
     }
 }
@@ -86,31 +102,21 @@ pub struct Guest {
     next_job: u32,
 }
 
-/// Whether the machine has a program, in `PATH` or where administrators' programs are.
-pub fn has_program(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    let mut folders = std::env::split_paths(&path).chain(usual);
-    folders.any(|folder| folder.join(name).exists())
-}
-
 /// Why guests cannot run on this machine, if so.
 pub fn obstacle() -> Option<String> {
-    if !has_program(KERNEL) {
-        return Some(format!(
-            "no {KERNEL} here; Debian's package user-mode-linux has it"
-        ));
+    if find_program(KERNEL).is_none() {
+        let package = "Debian's package user-mode-linux";
+        return Some(format!("no {KERNEL} here; {package} has it"));
     }
     if !cfg!(target_arch = "x86_64") {
         return Some("guests are tried on x86_64 only".into());
     }
-    (!has_program("cc")).then(|| "no C compiler (cc) here".into())
+    find_program("cc")
+        .is_none()
+        .then(|| "no C compiler (cc) here".into())
 }
 
 /// The program that is the guest's first process and its workloads, which lies beside this one.
-///
-/// # Errors
-/// It was not built.
 pub fn guest_program() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let folders = own.ancestors().skip(1).take(2);
@@ -121,9 +127,6 @@ pub fn guest_program() -> Result<PathBuf> {
 
 impl Guest {
     /// Boots a guest and waits until it takes scripts.
-    ///
-    /// # Errors
-    /// It does not start, or not within a minute; with the end of its console.
     pub fn boot(scratch: &Scratch, options: &GuestOptions) -> Result<Guest> {
         let folder = scratch.new_folder("guest")?;
         let shared = folder.join("shared");
@@ -152,18 +155,12 @@ impl Guest {
 
     /// Runs a bash script to its end. In it `$RIG` is the shared folder and `$GUEST` the program
     /// `forebay-rig-guest`; file systems are to be mounted at `/mnt/a` and `/mnt/b`.
-    ///
-    /// # Errors
-    /// It takes longer than `limit`, or the guest ended; its own failure is in the output's status.
     pub fn run(&mut self, script: &str, limit: Duration) -> Result<Output> {
         let job = self.start(script)?;
         self.wait(&job, limit)
     }
 
     /// As [`Guest::run`], of a script that has to succeed; returns what it printed.
-    ///
-    /// # Errors
-    /// As [`Guest::run`], or its status is not zero.
     pub fn must_run(&mut self, script: &str, limit: Duration) -> Result<String> {
         let output = self.run(script, limit)?;
         match output.status {
@@ -177,9 +174,6 @@ impl Guest {
     }
 
     /// Starts a bash script, after those started before.
-    ///
-    /// # Errors
-    /// It cannot be handed over.
     pub fn start(&mut self, script: &str) -> Result<Job> {
         let number = self.next_job;
         self.next_job += 1;
@@ -192,9 +186,6 @@ impl Guest {
     }
 
     /// What a script came to, if it has ended.
-    ///
-    /// # Errors
-    /// What it left cannot be read.
     pub fn poll(&self, job: &Job) -> Result<Option<Output>> {
         let file = |kind: &str| self.shared.join(format!("{}.{kind}", job.0));
         let Ok(status) = fs::read_to_string(file("status")) else {
@@ -206,9 +197,6 @@ impl Guest {
     }
 
     /// Waits for the end of a script.
-    ///
-    /// # Errors
-    /// It takes longer than `limit`, or the guest ended.
     pub fn wait(&mut self, job: &Job, limit: Duration) -> Result<Output> {
         let number = job.0;
         let status = self.shared.join(format!("{number}.status"));
@@ -234,17 +222,11 @@ impl Guest {
 
     /// Cuts the power: all its processes are killed at once, whatever they are doing. What its kernel
     /// had not sent to its disks is lost.
-    ///
-    /// # Errors
-    /// It is not there any more.
     pub fn cut_power(mut self) -> Result<()> {
         self.group.kill()
     }
 
     /// Ends it in order: what is unwritten is synced; the scripts have to unmount their file systems.
-    ///
-    /// # Errors
-    /// It does not end within a minute.
     pub fn shut_down(mut self) -> Result<()> {
         fs::write(self.shared.join("end"), "")?;
         match self.group.wait(SHUT_DOWN_LIMIT) {
@@ -306,12 +288,8 @@ fn parameters(folder: &Path, shared: &Path, options: &GuestOptions) -> Result<Ve
                 list.push(format!("virtio_uml.device={}:2:{vhosts}", socket.display()));
                 vhosts += 1;
             }
-            Disk::File {
-                path,
-                is_synchronous,
-            } => {
-                let flag = if *is_synchronous { "s" } else { "" };
-                list.push(format!("ubd{files}{flag}={}", path.display()));
+            Disk::File(path) => {
+                list.push(format!("ubd{files}={}", path.display()));
                 files += 1;
             }
         }
@@ -334,15 +312,9 @@ fn xstate_library(scratch: &Scratch) -> Result<PathBuf> {
     let source = scratch.path("xstate.c");
     fs::write(&source, XSTATE_SOURCE)?;
     let unfinished = scratch.path("xstate.unfinished");
-    let output = Command::new("cc")
-        .args(["-O2", "-shared", "-fPIC", "-o"])
-        .args([&unfinished, &source])
-        .output()
-        .map_err(|error| format!("cc: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("cc of xstate.c: {said}").into());
-    }
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-shared", "-fPIC", "-o"]);
+    forebay_harness::output(compiler.args([&unfinished, &source]), BOOT_LIMIT)?;
     fs::rename(unfinished, &library)?;
     Ok(library)
 }

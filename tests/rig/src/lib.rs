@@ -11,22 +11,29 @@
 //!
 //! Everything a run makes lies in one [`Scratch`] folder; guests and servers end when their handles
 //! are dropped, also after Ctrl-C, which shows as an error of whatever waits (see [`forebay_harness`]).
+//!
+//! What returns a [`Result`] fails where the machine, a guest or a daemon refuses something or takes too long, or a
+//! signal came; the message says which, with the end of a console or a log where there is one.
 
-pub mod agent;
+mod agent;
 mod command;
-pub mod cuts;
-pub mod failing_disk;
-pub mod guest;
-mod loop_device;
-pub mod measure;
-pub mod scratch;
-pub mod server;
-pub mod torn;
-pub mod workload;
+mod cuts;
+mod failing_disk;
+mod guest;
+mod inside;
+mod machine;
+mod measure;
+mod scratch;
+mod server;
+mod torn;
+mod workload;
 
 pub use command::{Arguments, run};
-pub use guest::{Disk, Guest, GuestOptions, Job, Output};
+pub use guest::{Disk, Guest, GuestOptions, Job, Output, obstacle};
+pub use inside::run_inside;
 pub use scratch::Scratch;
-pub use server::{Daemon, QemuStorageDaemon, Server};
+pub use server::QemuStorageDaemon;
 
-pub use forebay_harness::{Failure, Result};
+pub(crate) use server::{Daemon, Server};
+
+pub(crate) use forebay_harness::{Failure, Result};

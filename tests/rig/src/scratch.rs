@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tempfile::TempDir;
+use forebay_harness::{TempDir, memory_folder, temporary_folder};
 
 use crate::Result;
 
@@ -16,20 +16,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes a folder below `/dev/shm`, or the usual place for temporary files.
-    ///
-    /// # Errors
-    /// It cannot be made.
+    /// Makes it.
     pub fn new() -> Result<Scratch> {
-        let memory = Path::new("/dev/shm");
-        let mut builder = tempfile::Builder::new();
-        let builder = builder.prefix("forebay-rig-");
-        let folder = match memory.is_dir() {
-            true => builder.tempdir_in(memory)?,
-            false => builder.tempdir()?,
-        };
         Ok(Scratch {
-            folder,
+            folder: temporary_folder(&memory_folder())?,
             next: AtomicU32::new(0),
         })
     }
@@ -45,9 +35,6 @@ impl Scratch {
     }
 
     /// A new folder in it, named `prefix-N`.
-    ///
-    /// # Errors
-    /// It cannot be made.
     pub fn new_folder(&self, prefix: &str) -> Result<PathBuf> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = self.path(&format!("{prefix}-{number}"));
@@ -56,9 +43,6 @@ impl Scratch {
     }
 
     /// A file of `size_bytes` zeroes that takes no room yet.
-    ///
-    /// # Errors
-    /// It cannot be made.
     pub fn sparse_file(&self, name: &str, size_bytes: u64) -> Result<PathBuf> {
         let path = self.path(name);
         File::create(&path)?.set_len(size_bytes)?;

@@ -12,20 +12,6 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Some commands wait until everything is written back.
 const RUN_LIMIT: Duration = Duration::from_secs(3600);
 
-/// Processor time that the threads of a process have used so far.
-///
-/// # Errors
-/// It has ended.
-pub fn processor_time(server: &Server) -> Result<Duration> {
-    let mut nanoseconds = 0;
-    for thread in std::fs::read_dir(format!("/proc/{}/task", server.id()))? {
-        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-        let first = text.split(' ').next().unwrap_or_default();
-        nanoseconds += first.parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(nanoseconds))
-}
-
 /// How the daemon is started; it can be, again and again.
 #[derive(Clone, Debug)]
 pub struct Daemon {
@@ -44,17 +30,11 @@ impl Daemon {
     }
 
     /// Runs the command to its end; returns what it printed.
-    ///
-    /// # Errors
-    /// It fails, or takes an hour.
     pub fn run(&self, command: &mut Command) -> Result<String> {
         forebay_harness::output(command, RUN_LIMIT)
     }
 
     /// `forebay create`: makes a pool that may be broken on purpose.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn create_pool(&self, pool: &Path, size_bytes: u64) -> Result<()> {
         let mut command = self.command(&["create", "--test", "--size", &size_bytes.to_string()]);
         self.run(command.arg(pool)).map(drop)
@@ -71,9 +51,6 @@ impl Daemon {
 
     /// `forebay-lab create`: makes the cache of a published design, of the disk `backing`. This is the
     /// daemon of designs.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn create_design(
         &self,
         engine: &str,
@@ -90,9 +67,6 @@ impl Daemon {
     }
 
     /// `serve` with `arguments`; returns when it is ready.
-    ///
-    /// # Errors
-    /// It ends instead, or takes a minute; with the end of its log.
     pub fn serve<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Result<Server> {
         let mut command = self.command(&["serve"]);
         command.args(arguments);
@@ -107,9 +81,6 @@ pub struct QemuStorageDaemon;
 impl QemuStorageDaemon {
     /// Serves `file` on a vhost-user-blk socket. Its disk calls itself write-through and loses what
     /// it did not flush all the same: tell the guest `write back` in `/sys/block/vda/queue/write_cache`.
-    ///
-    /// # Errors
-    /// It does not make the socket.
     pub fn serve(file: &Path, socket: &Path, log: &Path) -> Result<Server> {
         let mut command = Command::new("qemu-storage-daemon");
         command

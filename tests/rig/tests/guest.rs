@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use forebay_rig::{Disk, Guest, GuestOptions, QemuStorageDaemon, Scratch, guest};
+use forebay_rig::{Disk, Guest, GuestOptions, QemuStorageDaemon, Scratch, obstacle};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_guest_runs_scripts_and_what_it_reported_outlives_it() {
-    if let Some(why) = guest::obstacle() {
+    if let Some(why) = obstacle() {
         eprintln!("skipped a_guest_runs_scripts_and_what_it_reported_outlives_it: {why}");
         return;
     }
@@ -18,16 +18,7 @@ fn a_guest_runs_scripts_and_what_it_reported_outlives_it() {
     let served = scratch.sparse_file("served", 64 << 20).unwrap();
     let socket = scratch.path("socket");
     let _server = QemuStorageDaemon::serve(&served, &socket, &scratch.path("log")).unwrap();
-    let options = GuestOptions {
-        disks: vec![
-            Disk::File {
-                path: disk.clone(),
-                is_synchronous: false,
-            },
-            Disk::Vhost(socket),
-        ],
-        ..GuestOptions::default()
-    };
+    let options = GuestOptions::with_disks([Disk::File(disk), Disk::Vhost(socket)]);
     let mut guest = Guest::boot(&scratch, &options).unwrap();
     let output = guest.run("echo said; exit 3", LIMIT).unwrap();
     assert_eq!((output.status, output.text.as_str()), (3, "said\n"));

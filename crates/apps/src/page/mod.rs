@@ -4,7 +4,7 @@
 mod draw;
 mod paper;
 
-use forebay_harness::{Chart, Page, Row, Section, Table};
+use forebay_harness::{Page, Row, Section, Table};
 
 use crate::context::Context;
 use crate::headline;
@@ -50,7 +50,7 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
     sections.push(streams(results));
     sections.extend(paper::sections(results, context));
     sections.push(all(rows));
-    sections.retain(|section| !(section.charts.is_empty() && section.tables.is_empty()));
+    sections.retain(|section| !section.is_empty());
     if !complaints.is_empty() {
         sections.push(Section {
             heading: "What was left out, or failed".into(),
@@ -63,15 +63,6 @@ pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Co
         lead,
         sections,
         ..Page::default()
-    }
-}
-
-fn section(heading: &str, paragraph: &str, charts: Vec<Option<Chart>>) -> Section {
-    Section {
-        heading: heading.into(),
-        paragraphs: vec![paragraph.into()],
-        charts: charts.into_iter().flatten().collect(),
-        ..Section::default()
     }
 }
 
@@ -94,7 +85,7 @@ fn programs(results: &Results) -> Section {
         titles.clone(),
     );
     let rate = chart("Speed", "program", "operations/s", titles);
-    section(
+    Section::new(
         "Programs",
         "redis-benchmark SET by one client and by fifty; db_bench fillrandom; SQLite with a transaction \
          for each row; WiredTiger with a transaction for each put; pgbench and sysbench (writes only) with \
@@ -117,11 +108,11 @@ fn workloads(results: &Results) -> Vec<Section> {
         let empty = chart(title, "workload", "operations/s", letters);
         by_place(empty, &names, median)
     });
-    vec![section(
+    vec![Section::new(
         "Key-value stores under YCSB",
         "A: half updates. B: 5 % updates. C: reads. D: 5 % inserts, the latest read. E: scans, 5 % inserts. \
          F: half read and written back. Records of 1 KiB, two clients; every read was checked.",
-        charts.to_vec(),
+        charts,
     )]
 }
 
@@ -131,7 +122,7 @@ fn streams(results: &Results) -> Section {
         let empty = chart(title, "pieces", unit, vec![piece.into()]);
         by_place(empty, &[name.to_owned()], median)
     };
-    section(
+    Section::new(
         "Much at once",
         "Writes of 4 KiB that nobody syncs, and appends far past a pool of 64 MiB: the disk takes these \
          without a sync but the last, Forebay makes each of them durable.",

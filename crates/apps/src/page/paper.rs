@@ -4,8 +4,8 @@
 use forebay_harness::{Chart, Section, Series, Shape};
 
 use crate::context::Context;
+use crate::page::STORES;
 use crate::page::draw::{PLACES, by_place, chart, latencies, shares};
-use crate::page::{STORES, section};
 use crate::place::Place;
 use crate::results::Results;
 
@@ -34,11 +34,11 @@ fn sharded(results: &Results, counts: &[usize]) -> Section {
         let empty = by_count(title, "databases", "operations/s", counts);
         by_place(empty, &names, |name, place| results.median(name, place))
     });
-    section(
+    Section::new(
         "Several databases at once",
         "YCSB's workload A, half reads and half updates, over databases with a client each: servers of their own for \
          Redis, threads of one process for the others. The paper's figure 11.",
-        charts.into(),
+        charts,
     )
 }
 
@@ -76,7 +76,7 @@ fn speeds(results: &Results, counts: &[usize]) -> Section {
             charts.push(by_place(empty, &names, mebibytes));
         }
     }
-    section(
+    Section::new(
         "Small writes",
         "By threads that have a file each; each write durable before the next, but where it says “unsynced”. “Memory \
          alone” is the same bytes copied past the processor's cache and a fence, without any file: the floor. The \
@@ -133,12 +133,12 @@ fn times(results: &Results, counts: &[usize]) -> Section {
         chart.series = series.into();
         (!chart.places.is_empty()).then_some(chart)
     });
-    section(
+    Section::new(
         "Where an append's time goes",
         "What all processors together spent for a write: in the program and the libraries in it, in the kernel for \
          the program, and, program and kernel together, in the daemon behind a mount. Write-back that happens \
          meanwhile is part of it, and so is the writer's own reading of the clock.",
-        charts.collect(),
+        charts,
     )
 }
 
@@ -172,7 +172,7 @@ fn distributions(
     let charts = cases
         .iter()
         .map(|(name, title)| shares(results, name, title));
-    let mut section = section(heading, paragraph, charts.collect());
+    let mut section = Section::new(heading, paragraph, charts);
     let table = latencies(results, &cases);
     if !table.rows.is_empty() {
         section.tables.push((heading.into(), table));

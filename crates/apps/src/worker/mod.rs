@@ -55,14 +55,6 @@ pub enum Task {
     Ycsb(ycsb::Plan),
 }
 
-impl std::str::FromStr for Task {
-    type Err = serde_json::Error;
-
-    fn from_str(text: &str) -> serde_json::Result<Task> {
-        serde_json::from_str(text)
-    }
-}
-
 impl Task {
     /// Does it and prints what was measured.
     ///

@@ -52,20 +52,6 @@ impl OwnTime {
     }
 }
 
-/// What all threads of another process have used that have not ended, in its own code and in the kernel's.
-pub fn of_server_ns(process: u32) -> Result<u64> {
-    let path = format!("/proc/{process}/task");
-    let tasks = std::fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
-    let mut sum_ns = 0;
-    for task in tasks {
-        // A thread that has just ended has none.
-        let told = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-        let first = told.split_whitespace().next();
-        sum_ns += first.and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
-    }
-    Ok(sum_ns)
-}
-
 /// The 14th and the 15th field; the second is a name in brackets and may hold anything.
 fn ticks(stat: &str) -> Option<Ticks> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
@@ -108,6 +94,7 @@ mod tests {
         let before = OwnTime::now().expect("ours");
         let (user_ns, kernel_ns) = OwnTime::now().expect("ours").since(before);
         assert!(user_ns + kernel_ns > 0.0);
-        assert!(of_server_ns(std::process::id()).expect("we run") > 0);
+        let all = forebay_harness::processor_time(std::process::id()).expect("we run");
+        assert!(!all.is_zero());
     }
 }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use forebay_harness::{Result, Row};
+use forebay_harness::{Result, Row, processor_time};
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law};
-use crate::worker::processor_time::{OwnTime, of_server_ns};
+use crate::worker::processor_time::OwnTime;
 use crate::worker::target::Target;
 
 const UNITS: [(&str, usize); 2] = [("256b", 256), ("16k", 16 << 10)];
@@ -44,8 +44,9 @@ pub struct Plan {
 impl Plan {
     /// What this process has used of the processors, and the server.
     fn processor_times(&self) -> Result<(OwnTime, u64)> {
-        let server_ns = self.server.map(of_server_ns).transpose()?;
-        Ok((OwnTime::now()?, server_ns.unwrap_or(0)))
+        let server = self.server.map(processor_time).transpose()?;
+        let server_ns = server.unwrap_or_default().as_nanos() as u64;
+        Ok((OwnTime::now()?, server_ns))
     }
 }
 

@@ -15,6 +15,10 @@ pub use group::Group;
 pub use interrupt::{catch_signals, check_interrupt, sleep, wait_for};
 pub use output::{Output, output, run};
 
+use std::time::Duration;
+
+use crate::Result;
+
 /// How much of what a program printed is told.
 const TAIL_LINES: usize = 30;
 
@@ -30,6 +34,23 @@ pub fn tail(text: &str) -> String {
 pub fn tail_of(log: &std::path::Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     tail(&String::from_utf8_lossy(&bytes))
+}
+
+/// Processor time that those threads of a process have used that have not ended, in its own code and in the kernel.
+///
+/// # Errors
+/// There is no such process.
+pub fn processor_time(process: u32) -> Result<Duration> {
+    let path = format!("/proc/{process}/task");
+    let tasks = std::fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
+    let mut sum_ns = 0;
+    for task in tasks {
+        // A thread that has just ended has none.
+        let told = std::fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+        let first = told.split_whitespace().next();
+        sum_ns += first.and_then(|time| time.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(Duration::from_nanos(sum_ns))
 }
 
 #[cfg(test)]

@@ -24,6 +24,29 @@ pub struct Section {
     pub tables: Vec<(String, Table)>,
 }
 
+impl Section {
+    /// A section with a paragraph and those of the plots that there are.
+    #[must_use]
+    pub fn new(
+        heading: &str,
+        paragraph: impl Into<String>,
+        charts: impl IntoIterator<Item = Option<Chart>>,
+    ) -> Section {
+        Section {
+            heading: heading.into(),
+            paragraphs: vec![paragraph.into()],
+            charts: charts.into_iter().flatten().collect(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Whether there is nothing to see in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.charts.is_empty() && self.tables.is_empty()
+    }
+}
+
 /// The whole report.
 #[derive(Clone, Debug, Default)]
 pub struct Page {

@@ -5,31 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
-use rusqlite::{Connection, OptionalExtension, params};
-use serde::{Deserialize, Serialize};
-
 use forebay_harness::Result;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::task::Journal;
 
 const ACCOUNTS: i64 = 500;
 const BALANCE: i64 = 1000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Journal {
-    Delete,
-    Wal,
-    /// Without the memory that processes share.
-    WalExclusive,
-}
-
-impl Journal {
-    pub fn name(self) -> &'static str {
-        match self {
-            Journal::Delete => "delete",
-            Journal::Wal => "wal",
-            Journal::WalExclusive => "wal-exclusive",
-        }
-    }
-}
 
 /// Makes transactions until it is killed; says its process id, then the number of each that is done.
 pub fn run(path: &Path, journal: Journal) -> Result<()> {

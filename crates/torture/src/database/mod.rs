@@ -1,7 +1,7 @@
 //! SQLite through kills: a transaction that was acknowledged is there afterwards, each other one whole
 //! or not at all, and the database is sound.
 
-mod ledger;
+pub mod ledger;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,12 +12,10 @@ use fastrand::Rng;
 use forebay_harness::{Group, Result, Row};
 use rustix::process::{Pid, Signal, kill_process};
 
-pub use ledger::{Journal, run as run_ledger};
-
 use crate::place::{Form, Place};
 use crate::report::Report;
 use crate::settings::Settings;
-use crate::task::Task;
+use crate::task::{Journal, Task};
 
 const POOL_BYTES: u64 = 32 << 20;
 const DEADLINE: Duration = Duration::from_secs(120);

@@ -6,8 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::sys::uio::{preadv, pwritev};
 
-use super::descriptor::{DIRECT_BYTES, Kind};
-use super::{Exercise, FILE_BYTES_MAX, OPERATION_BYTES_MAX};
+use super::exercised::{DIRECT_BYTES, Exercise, FILE_BYTES_MAX, Kind, OPERATION_BYTES_MAX};
 use forebay_harness::Result;
 
 impl Exercise {

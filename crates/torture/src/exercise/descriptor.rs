@@ -1,58 +1,7 @@
-//! The ways in which the file is open.
+//! The file is opened, in one way or several.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-
-use super::Exercise;
+use super::exercised::{Descriptor, Exercise, Kind};
 use forebay_harness::Result;
-
-/// What direct reads and writes are multiples of.
-pub const DIRECT_BYTES: usize = 4096;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Plain,
-    DataSync,
-    Sync,
-    Append,
-    AppendDataSync,
-    Direct,
-    ReadOnly,
-}
-
-impl Kind {
-    fn flags(self) -> i32 {
-        match self {
-            Kind::Plain | Kind::ReadOnly => 0,
-            Kind::DataSync => libc::O_DSYNC,
-            Kind::Sync => libc::O_SYNC,
-            Kind::Append => libc::O_APPEND,
-            Kind::AppendDataSync => libc::O_APPEND | libc::O_DSYNC,
-            Kind::Direct => libc::O_DIRECT,
-        }
-    }
-
-    pub fn is_append(self) -> bool {
-        matches!(self, Kind::Append | Kind::AppendDataSync)
-    }
-
-    fn open(self, path: &Path, truncates: bool) -> io::Result<File> {
-        File::options()
-            .read(true)
-            .write(self != Kind::ReadOnly)
-            .truncate(truncates && self != Kind::ReadOnly)
-            .custom_flags(self.flags())
-            .open(path)
-    }
-}
-
-#[derive(Debug)]
-pub struct Descriptor {
-    pub file: File,
-    pub kind: Kind,
-}
 
 const KINDS: [(u32, Kind); 7] = [
     (6, Kind::Plain),
@@ -109,31 +58,5 @@ impl Exercise {
             drawn -= weight;
         }
         Kind::Plain
-    }
-
-    /// One that reads at any offset.
-    pub(super) fn readable(&mut self) -> Result<&File> {
-        self.pick(|kind| kind != Kind::Direct)
-    }
-
-    /// One that writes at any offset.
-    pub(super) fn writable(&mut self) -> Result<&File> {
-        self.pick(|kind| matches!(kind, Kind::Plain | Kind::DataSync | Kind::Sync))
-    }
-
-    /// One that may write.
-    pub(super) fn changing(&mut self) -> Result<&File> {
-        self.pick(|kind| kind != Kind::ReadOnly)
-    }
-
-    /// One of those whose kind is `wanted`; the first descriptor always is.
-    fn pick(&mut self, wanted: impl Fn(Kind) -> bool) -> Result<&File> {
-        let those: Vec<&Descriptor> = self
-            .descriptors
-            .iter()
-            .filter(|one| wanted(one.kind))
-            .collect();
-        let one = self.rng.choice(those).ok_or("no descriptor for it")?;
-        Ok(&one.file)
     }
 }

@@ -5,40 +5,20 @@
 
 mod bytes;
 mod descriptor;
+mod exercised;
 mod names;
 mod operations;
 mod others;
 mod shape;
 
-use std::collections::VecDeque;
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use fastrand::Rng;
-
-use descriptor::Descriptor;
+use exercised::Exercise;
 use forebay_harness::Result;
 use operations::OPERATIONS;
 
-const FILE_BYTES_MAX: usize = 512 << 10;
-const OPERATION_BYTES_MAX: usize = 64 << 10;
 const COMPARE_INTERVAL: u64 = 500;
-const RECENT_MAX: usize = 40;
-
-#[derive(Debug)]
-struct Exercise {
-    directory: PathBuf,
-    /// Which of the names it has now.
-    path: PathBuf,
-    descriptors: Vec<Descriptor>,
-    contents: Vec<u8>,
-    rng: Rng,
-    /// How many operations it took part in; bytes written are drawn from it.
-    count: u64,
-    /// The latest operations, in words.
-    recent: VecDeque<String>,
-}
 
 /// Does so many operations in `directory`, mappings among them or not; the number of those that the file system
 /// knew.
@@ -50,7 +30,7 @@ pub fn run(directory: &Path, operations: u64, seed: u64, with_mappings: bool) ->
     exercise.open_again()?;
     let mut done = 0;
     while done < operations {
-        done += u64::from(exercise.step(with_mappings).map_err(|error| {
+        done += u64::from(step(&mut exercise, with_mappings).map_err(|error| {
             let recent = Vec::from(exercise.recent.clone()).join("\n  ");
             format!(
                 "seed {seed}, after {done} operations: {error}\n  {recent}\n{}",
@@ -63,126 +43,31 @@ pub fn run(directory: &Path, operations: u64, seed: u64, with_mappings: bool) ->
     Ok(done)
 }
 
-impl Exercise {
-    fn new(directory: &Path, seed: u64) -> Exercise {
-        Exercise {
-            directory: directory.to_owned(),
-            path: directory.join("exercised"),
-            descriptors: Vec::new(),
-            contents: Vec::new(),
-            rng: Rng::with_seed(seed),
-            count: 0,
-            recent: VecDeque::new(),
+/// One operation, and the size afterwards; false if this file system does not know the operation.
+fn step(exercise: &mut Exercise, with_mappings: bool) -> Result<bool> {
+    let operations = OPERATIONS
+        .iter()
+        .filter(|operation| with_mappings || !operation.is_mapping);
+    let total = operations.clone().map(|operation| operation.weight).sum();
+    let mut drawn = exercise.rng.u32(0..total);
+    for operation in operations {
+        if drawn >= operation.weight {
+            drawn -= operation.weight;
+            continue;
         }
-    }
-
-    /// One operation, and the size afterwards; false if this file system does not know the operation.
-    fn step(&mut self, with_mappings: bool) -> Result<bool> {
-        let operations = OPERATIONS
-            .iter()
-            .filter(|operation| with_mappings || !operation.is_mapping);
-        let total = operations.clone().map(|operation| operation.weight).sum();
-        let mut drawn = self.rng.u32(0..total);
-        for operation in operations {
-            if drawn >= operation.weight {
-                drawn -= operation.weight;
-                continue;
-            }
-            self.count += 1;
-            let name = operation.name;
-            self.note(name.to_owned());
-            let is_known = (operation.run)(self).map_err(|error| format!("{name}: {error}"))?;
-            self.check_size()
-                .map_err(|error| format!("{name}: {error}"))?;
-            if self.count.is_multiple_of(COMPARE_INTERVAL) {
-                self.compare_all()?;
-            }
-            return Ok(is_known);
+        exercise.count += 1;
+        let name = operation.name;
+        exercise.note(name.to_owned());
+        let is_known = (operation.run)(exercise).map_err(|error| format!("{name}: {error}"))?;
+        exercise
+            .check_size()
+            .map_err(|error| format!("{name}: {error}"))?;
+        if exercise.count.is_multiple_of(COMPARE_INTERVAL) {
+            exercise.compare_all()?;
         }
-        unreachable!("a draw below the sum of the weights hits one")
+        return Ok(is_known);
     }
-
-    fn note(&mut self, text: String) {
-        if self.recent.len() == RECENT_MAX {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(text);
-    }
-
-    /// Says more about the latest operation.
-    fn detail(&mut self, text: &str) {
-        if let Some(last) = self.recent.back_mut() {
-            last.push_str(text);
-        }
-    }
-
-    fn check_size(&mut self) -> Result<()> {
-        let which = self.rng.usize(..self.descriptors.len());
-        let found = self.descriptors[which].file.metadata()?;
-        self.expect_size("fstat", found.size())?;
-        if self.count.is_multiple_of(7) {
-            let found = std::fs::metadata(&self.path)?.size();
-            self.expect_size("stat", found)?;
-        }
-        Ok(())
-    }
-
-    fn expect_size(&self, call: &str, found: u64) -> Result<()> {
-        let wanted = self.contents.len() as u64;
-        match found == wanted {
-            true => Ok(()),
-            false => Err(format!("{call} says {found} bytes; the file has {wanted}").into()),
-        }
-    }
-
-    /// Everything, by any descriptor that reads without rules of its own.
-    fn compare_all(&mut self) -> Result<()> {
-        let mut found = vec![0; self.contents.len() + 1];
-        let file = self.readable()?;
-        let mut done = 0;
-        while done < found.len() {
-            match file.read_at(&mut found[done..], done as u64)? {
-                0 => break,
-                more => done += more,
-            }
-        }
-        found.truncate(done);
-        self.expect(0, &found)
-    }
-
-    /// What was read at `offset` against the model.
-    fn expect(&self, offset: usize, found: &[u8]) -> Result<()> {
-        let start = offset.min(self.contents.len());
-        let end = (offset + found.len()).min(self.contents.len());
-        let wanted = &self.contents[start..end];
-        if wanted == found {
-            return Ok(());
-        }
-        if wanted.len() != found.len() {
-            let (found, wanted) = (found.len(), wanted.len());
-            return Err(format!("read {found} bytes at {offset}, {wanted} are there").into());
-        }
-        let is_bad = |at: &usize| wanted[*at] != found[*at];
-        let first = (0..found.len()).find(is_bad).unwrap_or(0);
-        let last = (0..found.len()).rev().find(is_bad).unwrap_or(0);
-        Err(format!(
-            "bytes {} to {} differ: the first is {:#04x}, not {:#04x}",
-            offset + first,
-            offset + last,
-            found[first],
-            wanted[first]
-        )
-        .into())
-    }
-
-    fn open_path(&self) -> &Path {
-        &self.path
-    }
-
-    fn remove(mut self) -> Result<()> {
-        self.descriptors.clear();
-        Ok(std::fs::remove_file(&self.path)?)
-    }
+    unreachable!("a draw below the sum of the weights hits one")
 }
 
 #[cfg(test)]

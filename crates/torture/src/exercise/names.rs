@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use super::{Exercise, OPERATION_BYTES_MAX};
+use super::exercised::{Exercise, OPERATION_BYTES_MAX};
 use forebay_harness::Result;
 
 impl Exercise {

@@ -1,6 +1,6 @@
 //! Which operations there are, and how often each comes.
 
-use super::Exercise;
+use super::exercised::Exercise;
 use forebay_harness::Result;
 
 #[derive(Debug)]

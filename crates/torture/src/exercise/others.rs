@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use memmap2::MmapOptions;
 
-use super::{Exercise, FILE_BYTES_MAX};
+use super::exercised::{Exercise, FILE_BYTES_MAX};
 use forebay_harness::Result;
 
 impl Exercise {

@@ -4,8 +4,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, PosixFadviseAdvice, copy_file_range, fallocate, posix_fadvise};
 use nix::unistd::{Whence, lseek};
 
-use super::descriptor::DIRECT_BYTES;
-use super::{Exercise, FILE_BYTES_MAX};
+use super::exercised::{DIRECT_BYTES, Exercise, FILE_BYTES_MAX};
 use forebay_harness::Result;
 
 impl Exercise {

@@ -17,25 +17,7 @@ use crate::report::Report;
 use crate::settings::Settings;
 use fastrand::Rng;
 use forebay_harness::{Result, Row};
-use round::Rounds;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Victim {
-    Program,
-    /// The mount's daemon; under the library, `forebay run`.
-    Daemon,
-    Both,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Return {
-    /// `forebay recover`, and a look behind the mount.
-    Recover,
-    /// The next mount or `forebay run` does it.
-    Next,
-    /// `forebay recover` is killed too, and repeated.
-    RecoverTwice,
-}
+use round::{Return, Rounds, Victim};
 
 #[derive(Debug, Default)]
 struct Tally {

@@ -15,7 +15,6 @@ use super::choice::Chooser;
 use super::compare::{self, May};
 use super::operation::{Answer, Operation};
 use super::tree::Tree;
-use super::{Return, Victim};
 use crate::disk::Disk;
 use crate::place::{Form, Place};
 use crate::settings::Settings;
@@ -28,6 +27,24 @@ const DISK_BYTES: u64 = 256 << 20;
 const RECENT_MAX: usize = 60;
 const CONNECT_DEADLINE: Duration = Duration::from_secs(60);
 const END_DEADLINE: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    Program,
+    /// The mount's daemon; under the library, `forebay run`.
+    Daemon,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Return {
+    /// `forebay recover`, and a look behind the mount.
+    Recover,
+    /// The next mount or `forebay run` does it.
+    Next,
+    /// `forebay recover` is killed too, and repeated.
+    RecoverTwice,
+}
 
 /// A directory through all its rounds.
 #[derive(Debug)]

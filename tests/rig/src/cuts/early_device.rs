@@ -4,11 +4,12 @@
 //! acknowledged, or the search for losses is blind.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use forebay_serve::{BlockDevice, DeviceError};
+use parking_lot::{Condvar, Mutex};
 
 /// How long a write is put off.
 const DELAY: Duration = Duration::from_millis(30);
@@ -53,7 +54,7 @@ impl EarlyDevice {
 
     /// From here on nothing is written, or what waits is.
     pub fn hold(&self, is_held: bool) {
-        self.shared.lock().is_held = is_held;
+        self.shared.state.lock().is_held = is_held;
         self.shared.changed.notify_one();
     }
 
@@ -63,16 +64,11 @@ impl EarlyDevice {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn work(&self) {
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             while (state.waiting.is_empty() || state.is_held) && !state.is_ending {
-                let waited = self.changed.wait(state);
-                state = waited.unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
             }
             if state.waiting.is_empty() {
                 return;
@@ -80,15 +76,15 @@ impl Shared {
             drop(state);
             std::thread::sleep(DELAY);
             // Nothing reads or writes meanwhile. An error can no longer be reported.
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if !state.is_held || state.is_ending {
-                let _ = self.settle(&mut state);
+                let _ = self.do_what_waits(&mut state);
             }
         }
     }
 
     /// Does what was put off.
-    fn settle(&self, state: &mut State) -> Result<(), DeviceError> {
+    fn do_what_waits(&self, state: &mut State) -> Result<(), DeviceError> {
         while let Some((offset, data)) = state.waiting.pop_front() {
             self.inner.write_at(offset, &data)?;
         }
@@ -120,7 +116,7 @@ impl BlockDevice for EarlyDevice {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
-        let state = self.shared.lock();
+        let state = self.shared.state.lock();
         self.inner().read_at(offset, buffer)?;
         state.cover(offset, buffer);
         Ok(())
@@ -128,15 +124,15 @@ impl BlockDevice for EarlyDevice {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         self.check_range(offset, data.len() as u64)?;
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.waiting.push_back((offset, data.to_vec()));
         self.shared.changed.notify_one();
         Ok(())
     }
 
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError> {
-        let mut state = self.shared.lock();
-        self.shared.settle(&mut state)?;
+        let mut state = self.shared.state.lock();
+        self.shared.do_what_waits(&mut state)?;
         self.inner().write_zeroes(offset, length)
     }
 
@@ -151,7 +147,7 @@ impl BlockDevice for EarlyDevice {
 
 impl Drop for EarlyDevice {
     fn drop(&mut self) {
-        self.shared.lock().is_ending = true;
+        self.shared.state.lock().is_ending = true;
         self.shared.changed.notify_one();
         if let Some(worker) = self.worker.take() {
             // A worker that panicked has said so.
@@ -165,10 +161,14 @@ mod tests {
     use super::*;
     use forebay_serve::MemoryDevice;
 
+    fn device() -> (Arc<MemoryDevice>, EarlyDevice) {
+        let inner = Arc::new(MemoryDevice::new(8192, 4096));
+        (inner.clone(), EarlyDevice::new(inner))
+    }
+
     #[test]
     fn writes_are_seen_at_once_and_done_later() {
-        let inner = Arc::new(MemoryDevice::new(8192, 4096));
-        let early = EarlyDevice::new(inner.clone());
+        let (inner, early) = device();
         early.write_at(0, &[1; 512]).unwrap();
         early.write_at(256, &[2; 512]).unwrap();
         let mut seen = [0; 512];
@@ -181,8 +181,7 @@ mod tests {
 
     #[test]
     fn held_writes_are_not_done() {
-        let inner = Arc::new(MemoryDevice::new(8192, 4096));
-        let early = EarlyDevice::new(inner.clone());
+        let (inner, early) = device();
         early.hold(true);
         early.write_at(0, &[1; 512]).unwrap();
         std::thread::sleep(DELAY * 2);

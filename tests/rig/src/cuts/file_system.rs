@@ -112,9 +112,6 @@ impl Load {
     }
 
     /// Starts it on the file system mounted at `/mnt/a`.
-    ///
-    /// # Errors
-    /// The guest is gone.
     pub fn start(&self, guest: &mut Guest) -> Result<Job> {
         let without_fsync = if self.is_syncing {
             ""
@@ -133,26 +130,17 @@ impl Load {
     }
 
     /// How many steps each thread has reported so far.
-    ///
-    /// # Errors
-    /// A report cannot be read.
     pub fn acknowledged(&self, guest: &Guest) -> Result<Vec<u64>> {
         self.acknowledged_in(guest.shared())
     }
 
     /// As [`Load::acknowledged`], from what is the shared folder of its guest, or was.
-    ///
-    /// # Errors
-    /// A report cannot be read.
     pub fn acknowledged_in(&self, shared: &Path) -> Result<Vec<u64>> {
         crate::workload::read_reports(&shared.join(self.reports()), THREADS)
     }
 }
 
 /// Makes a file system on `device` and mounts it at `/mnt/a`.
-///
-/// # Errors
-/// It cannot be made.
 pub fn make(guest: &mut Guest, file_system: FileSystem, device: &str) -> Result<()> {
     let script = format!(
         "{} {device} && {} {device} /mnt/a",
@@ -164,9 +152,6 @@ pub fn make(guest: &mut Guest, file_system: FileSystem, device: &str) -> Result<
 
 /// Mounts the file system on `device` at `/mnt/a`, which replays its journal, compares it with what was
 /// acknowledged of the load, unmounts and checks it.
-///
-/// # Errors
-/// The guest ends or hangs.
 pub fn verify(
     guest: &mut Guest,
     file_system: FileSystem,
@@ -197,9 +182,6 @@ pub fn verify(
 }
 
 /// Mounts the file system at `/mnt/a` for the next load, and removes what an earlier one left.
-///
-/// # Errors
-/// It cannot be mounted.
 pub fn mount_again(
     guest: &mut Guest,
     file_system: FileSystem,
@@ -225,13 +207,8 @@ mod tests {
     /// Kills a guest under a load on a plain file, and looks at what the file holds.
     fn cut_once(scratch: &Scratch, file_system: FileSystem, is_syncing: bool) -> Verdict {
         let name = format!("{file_system:?}-{is_syncing}");
-        let options = GuestOptions {
-            disks: vec![Disk::File {
-                path: scratch.sparse_file(&name, 320 << 20).unwrap(),
-                is_synchronous: false,
-            }],
-            ..GuestOptions::default()
-        };
+        let disk = scratch.sparse_file(&name, 320 << 20).unwrap();
+        let options = GuestOptions::with_disks([Disk::File(disk)]);
         let load = Load {
             seed: 5,
             number: 0,

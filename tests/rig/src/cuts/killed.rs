@@ -6,13 +6,14 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use forebay_harness::processor_time;
 use forebay_lab::engines::EngineName;
 use rustix::process::Signal;
 
-use super::file_system::{self, Load, THREADS, Verdict};
+use super::file_system::{self, FileSystem, Load, THREADS, Verdict};
 use super::plan::{Kind, Round, Session};
 use crate::workload::verify::Acknowledged;
 use crate::{Daemon, Disk, Failure, Guest, GuestOptions, Job, Result, Scratch, Server};
@@ -27,6 +28,9 @@ const WARM_STEPS: u64 = 3;
 const WARM_LIMIT: Duration = Duration::from_secs(60);
 const LOAD_MS_MAX: u64 = 800;
 const BETWEEN_KILLS_MS_MAX: u64 = 60;
+
+/// After the file system was made, until all is at rest: write-back, journal, timers.
+const REST: Duration = Duration::from_secs(8);
 
 /// A pool with a backing, and the process that serves it.
 pub struct TestEnv<'a> {
@@ -52,9 +56,6 @@ fn settings(rng: &mut Rng) -> Vec<String> {
 
 impl TestEnv<'_> {
     /// Makes backing and pool, or the region of a published design.
-    ///
-    /// # Errors
-    /// They cannot be made.
     pub fn new<'a>(
         scratch: &'a Scratch,
         forebay: PathBuf,
@@ -94,9 +95,6 @@ impl TestEnv<'_> {
     }
 
     /// A daemon on them.
-    ///
-    /// # Errors
-    /// It does not get ready.
     pub fn serve(&self) -> Result<Server> {
         let mut arguments: Vec<&OsStr> = vec![
             if self.is_pool { "--pool" } else { "--memory" }.as_ref(),
@@ -111,22 +109,13 @@ impl TestEnv<'_> {
     }
 
     /// A guest with the disk.
-    ///
-    /// # Errors
-    /// It does not boot.
     pub fn boot(&self) -> Result<Guest> {
-        let options = GuestOptions {
-            disks: vec![Disk::Vhost(self.socket.clone())],
-            ..GuestOptions::default()
-        };
-        Guest::boot(self.scratch, &options)
+        let disk = Disk::Vhost(self.socket.clone());
+        Guest::boot(self.scratch, &GuestOptions::with_disks([disk]))
     }
 }
 
 /// Makes the cuts of a session; `done` hears of each.
-///
-/// # Errors
-/// Something could not be done, or a signal came.
 pub fn run(
     scratch: &Scratch,
     forebay: &std::path::Path,
@@ -180,9 +169,6 @@ pub fn run(
 }
 
 /// Waits until every thread of the load was acknowledged something.
-///
-/// # Errors
-/// The load ended, or takes a minute.
 pub fn warm_up(load: &Load, guest: &mut Guest, job: &Job) -> Result<()> {
     let warm = forebay_harness::wait_for(WARM_LIMIT, || {
         if let Some(output) = guest.poll(job)? {
@@ -244,4 +230,31 @@ fn cut(
             reported()
         }
     }
+}
+
+/// Percent of one processor that the daemon uses while a guest has its disk mounted and is idle.
+pub fn idle_processor_percent(
+    scratch: &Scratch,
+    forebay: &std::path::Path,
+    time: Duration,
+) -> Result<f64> {
+    let mut rng = fastrand::Rng::with_seed(0);
+    let env = TestEnv::new(
+        scratch,
+        forebay.to_path_buf(),
+        EngineName::Forebay,
+        &mut rng,
+    )?;
+    let server = env.serve()?;
+    let mut guest = env.boot()?;
+    file_system::make(&mut guest, FileSystem::Ext4Ordered, DEVICE)?;
+    guest.must_run("echo content >/mnt/a/file && sync", REST)?;
+    forebay_harness::sleep(REST)?;
+    let (began, used_before) = (Instant::now(), processor_time(server.id())?);
+    forebay_harness::sleep(time)?;
+    let used = processor_time(server.id())? - used_before;
+    let percent = 100.0 * used.as_secs_f64() / began.elapsed().as_secs_f64();
+    guest.must_run("umount /mnt/a", REST)?;
+    guest.shut_down()?;
+    Ok(percent)
 }

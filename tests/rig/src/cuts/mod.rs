@@ -4,16 +4,17 @@
 
 mod early_device;
 mod file_system;
-mod idle;
 mod killed;
 mod plan;
 mod sampled;
-pub(crate) mod shadow_machine;
+mod shadow_machine;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use forebay_harness::{Row, RunOptions, SeedOption, SubjectOptions, progress_bar, rows};
+use forebay_harness::{
+    Row, RunOptions, SeedOption, SubjectOptions, find_program, progress_bar, rows,
+};
 use forebay_lab::engines::EngineName;
 
 use crate::{Result, Scratch, guest};
@@ -52,26 +53,34 @@ pub struct Arguments {
     kind: Option<String>,
 }
 
-/// What came of all rounds.
-#[derive(Default)]
-struct Tally {
-    rounds: u32,
-    survived: u32,
-    sampled: u32,
-    acknowledged: u64,
-    undecided: u64,
-    controls: u32,
-    control_losses: u32,
-    /// How often sessions of controls lost data.
-    losses: Vec<(Kind, u32)>,
-    /// What did not survive, in words.
-    failures: Vec<String>,
+/// A round, and the kind of cut it was.
+type Done = (Kind, Round);
+
+fn has_survived((_, round): &Done) -> bool {
+    round.verdict == Verdict::Survived
+}
+
+fn is_control((kind, _): &Done) -> bool {
+    kind.is_control()
+}
+
+fn count(rounds: &[Done], wanted: impl Fn(&Done) -> bool) -> u64 {
+    rounds.iter().filter(|done| wanted(done)).count() as u64
+}
+
+/// What did not survive that had to, in words.
+fn failure(session: &Session, round: &Round, seed: u64) -> Option<String> {
+    let (name, number) = (session.name(), round.number);
+    match &round.verdict {
+        Verdict::Lost(what) | Verdict::Broken(what) if !session.kind.is_control() => Some(format!(
+            "round {number}, {name}: {what}\n\
+             again: forebay-verify power cuts --seed {seed} --round {number}"
+        )),
+        _ => None,
+    }
 }
 
 /// True if everything survived that had to, and every kind of control lost something.
-///
-/// # Errors
-/// Something could not be done, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(why) = guest::obstacle() {
         println!("skipped power cuts: {why}");
@@ -81,37 +90,52 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let seed = arguments.seed.seed("power cuts");
     let sessions = possible(sessions(arguments, seed));
     let began = Instant::now();
-    let rounds: u32 = sessions.iter().map(|session| session.rounds).sum();
-    let bar = progress_bar(u64::from(rounds));
-    let failures = arguments.run.report("rig").with_file_name("failed");
+    let length: u32 = sessions.iter().map(|session| session.rounds).sum();
+    let bar = progress_bar(u64::from(length));
+    let kept = arguments.run.report("rig").with_file_name("failed");
     let scratch = Scratch::new()?;
-    let mut tally = Tally::default();
+    let (mut rounds, mut failures) = (Vec::new(), Vec::new());
     for session in &sessions {
         let what = session.name();
         bar.set_message(what.clone());
-        let mut own = Tally::default();
+        let first = rounds.len();
         for attempt in 0..CONTROL_ATTEMPTS {
             let session = session.attempt(attempt);
-            run_session((&forebay, &failures), &scratch, &session, &mut |round| {
+            run_session((&forebay, &kept), &scratch, &session, &mut |round| {
                 bar.inc(1);
-                own.add(&session, &round, seed);
+                failures.extend(failure(&session, &round, seed));
+                rounds.push((session.kind, round));
             })?;
-            if !session.kind.is_control() || own.control_losses > 0 {
+            // A disk that lies may leave worse than lost files.
+            if !session.kind.is_control() || !rounds[first..].iter().all(has_survived) {
                 break;
             }
         }
-        bar.suspend(|| println!("{}", own.line(&what)));
-        tally.join(session.kind, own);
+        bar.suspend(|| println!("{}", line(&rounds[first..], &what)));
     }
     bar.finish_and_clear();
-    let mut rows = tally.rows();
+    let mut rows = rows_of(&rounds);
     if is_whole(arguments) && !cfg!(feature = "mutants") {
-        let percent = idle::processor_percent(&scratch, &forebay, IDLE_TIME)?;
+        let percent = killed::idle_processor_percent(&scratch, &forebay, IDLE_TIME)?;
         rows.push(Row::new("idle_cpu_percent", percent, "%"));
         let took_s = began.elapsed().as_secs_f64();
         rows.push(Row::new("power_cuts_seconds", took_s, "s"));
     }
-    finish(arguments, &tally, &rows, seed)
+    if is_whole(arguments) {
+        rows::merge(&arguments.run.report("rig"), &rows)?;
+    }
+    rows::print(&rows, arguments.run.json)?;
+    failures.extend(blind(&rounds).map(|kind| {
+        let name = kind.name();
+        format!("{name} lost nothing: the check is blind")
+    }));
+    for failure in &failures {
+        eprintln!("{failure}");
+    }
+    if !failures.is_empty() {
+        eprintln!("FAILED; seed {seed}");
+    }
+    Ok(failures.is_empty())
 }
 
 /// Whether nothing is left out: only then there is something to report.
@@ -145,7 +169,7 @@ fn sessions(arguments: &Arguments, seed: u64) -> Vec<Session> {
 fn possible(mut sessions: Vec<Session>) -> Vec<Session> {
     for file_system in FileSystem::ALL {
         let (name, maker) = (file_system.name(), file_system.maker());
-        if !guest::has_program(maker) {
+        if find_program(maker).is_none() {
             println!("skipped power cuts under {name}: no {maker} here");
             sessions.retain(|session| session.file_system != file_system);
         }
@@ -173,108 +197,57 @@ fn run_session(
     })
 }
 
-fn finish(arguments: &Arguments, tally: &Tally, list: &[Row], seed: u64) -> Result<bool> {
-    if is_whole(arguments) {
-        rows::merge(&arguments.run.report("rig"), list)?;
+/// The rounds of a session in a line, for people.
+fn line(rounds: &[Done], what: &str) -> String {
+    let (all, survived) = (rounds.len() as u64, count(rounds, has_survived));
+    if rounds.iter().any(is_control) {
+        let lost = all - survived;
+        let sign = if lost > 0 { "ok" } else { "seen" };
+        return format!("  {sign}: {what}: lost data in {lost} of {all} rounds");
     }
-    rows::print(list, arguments.run.json)?;
-    for failure in &tally.failures {
-        eprintln!("{failure}");
+    let steps: u64 = rounds.iter().map(|(_, round)| round.acknowledged).sum();
+    let sign = if survived == all { "ok" } else { "FAILED" };
+    let mut line = format!(
+        "  {sign}: {what}: {survived} of {all} rounds survived, {steps} steps acknowledged"
+    );
+    let undecided: u64 = rounds.iter().map(|(_, round)| round.undecided).sum();
+    if let Some(mean) = undecided.checked_div(count(rounds, |(kind, _)| kind.is_shadow())) {
+        line += &format!(", {mean} lines and sectors undecided on average");
     }
-    let blind = tally.blind();
-    for kind in &blind {
-        eprintln!("{} lost nothing: the check is blind", kind.name());
-    }
-    let is_good = tally.failures.is_empty() && blind.is_empty();
-    if !is_good {
-        eprintln!("FAILED; seed {seed}");
-    }
-    Ok(is_good)
+    line
 }
 
-impl Tally {
-    fn add(&mut self, session: &Session, round: &Round, seed: u64) {
-        self.acknowledged += round.acknowledged;
-        self.undecided += round.undecided;
-        let (number, session_name) = (round.number, session.name());
-        if session.kind.is_control() {
-            self.controls += 1;
-            // A disk that lies may leave worse than lost files.
-            self.control_losses += u32::from(round.verdict != Verdict::Survived);
-            return;
-        }
-        self.rounds += 1;
-        self.sampled += u32::from(session.kind.is_shadow());
-        match &round.verdict {
-            Verdict::Survived => self.survived += 1,
-            Verdict::Lost(what) | Verdict::Broken(what) => self.failures.push(format!(
-                "round {number}, {session_name}: {what}\n\
-                 again: forebay-verify power cuts --seed {seed} --round {number}"
-            )),
-        }
-    }
+/// Kinds of controls that never lost anything.
+fn blind(rounds: &[Done]) -> impl Iterator<Item = Kind> {
+    let lost_nothing = |kind: &Kind| {
+        let mut of_kind = rounds.iter().filter(|(other, _)| other == kind);
+        kind.is_control() && of_kind.all(has_survived)
+    };
+    let mut kinds: Vec<Kind> = rounds.iter().map(|(kind, _)| *kind).collect();
+    kinds.retain(lost_nothing);
+    kinds.dedup();
+    kinds.into_iter()
+}
 
-    fn line(&self, what: &str) -> String {
-        let steps = self.acknowledged;
-        if self.controls > 0 {
-            let (lost, all) = (self.control_losses, self.controls);
-            let sign = if lost > 0 { "ok" } else { "seen" };
-            return format!("  {sign}: {what}: lost data in {lost} of {all} rounds");
-        }
-        let (survived, all) = (self.survived, self.rounds);
-        let sign = if survived == all { "ok" } else { "FAILED" };
-        let mut line = format!(
-            "  {sign}: {what}: {survived} of {all} rounds survived, {steps} steps acknowledged"
-        );
-        if self.sampled > 0 {
-            let mean = self.undecided / u64::from(self.sampled);
-            line += &format!(", {mean} lines and sectors undecided on average");
-        }
-        line
+fn rows_of(rounds: &[Done]) -> Vec<Row> {
+    let row = |name: &str, value: u64, unit: &str| Row::new(name, value as f64, unit);
+    let controls = count(rounds, is_control);
+    let losses = count(rounds, |done| is_control(done) && !has_survived(done));
+    if cfg!(feature = "mutants") {
+        return vec![
+            row("mutant_cuts", controls, "rounds"),
+            row("mutant_losses_seen", losses, "rounds"),
+        ];
     }
-
-    fn join(&mut self, kind: Kind, other: Tally) {
-        if kind.is_control() {
-            self.losses.push((kind, other.control_losses));
-        }
-        self.rounds += other.rounds;
-        self.survived += other.survived;
-        self.sampled += other.sampled;
-        self.acknowledged += other.acknowledged;
-        self.undecided += other.undecided;
-        self.controls += other.controls;
-        self.control_losses += other.control_losses;
-        self.failures.extend(other.failures);
-    }
-
-    /// Kinds of controls that never lost anything.
-    fn blind(&self) -> Vec<Kind> {
-        let has_lost = |kind| {
-            self.losses
-                .iter()
-                .any(|&(other, lost)| other == kind && lost > 0)
-        };
-        let mut kinds: Vec<Kind> = self.losses.iter().map(|&(kind, _)| kind).collect();
-        kinds.dedup();
-        kinds.retain(|&kind| !has_lost(kind));
-        kinds
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        let row = |name: &str, value: u64, unit: &str| Row::new(name, value as f64, unit);
-        if cfg!(feature = "mutants") {
-            return vec![
-                row("mutant_cuts", self.controls.into(), "rounds"),
-                row("mutant_losses_seen", self.control_losses.into(), "rounds"),
-            ];
-        }
-        vec![
-            row("power_cuts", self.rounds.into(), "rounds"),
-            row("power_cuts_survived", self.survived.into(), "rounds"),
-            row("power_cuts_shadow", self.sampled.into(), "rounds"),
-            row("power_cuts_acknowledged", self.acknowledged, "steps"),
-            row("controls", self.controls.into(), "rounds"),
-            row("control_losses_seen", self.control_losses.into(), "rounds"),
-        ]
-    }
+    let survived = count(rounds, |done| !is_control(done) && has_survived(done));
+    let shadow = count(rounds, |(kind, _)| kind.is_shadow());
+    let steps = rounds.iter().map(|(_, round)| round.acknowledged).sum();
+    vec![
+        row("power_cuts", rounds.len() as u64 - controls, "rounds"),
+        row("power_cuts_survived", survived, "rounds"),
+        row("power_cuts_shadow", shadow, "rounds"),
+        row("power_cuts_acknowledged", steps, "steps"),
+        row("controls", controls, "rounds"),
+        row("control_losses_seen", losses, "rounds"),
+    ]
 }

@@ -14,7 +14,8 @@ use forebay_pmem::shadow::ShadowModel;
 use super::file_system::{self, Load, Verdict};
 use super::killed::warm_up;
 use super::plan::{Kind, Round, Session};
-use super::shadow_machine::{Cut, Machine};
+use super::shadow_machine::Machine;
+use crate::machine::Cut;
 use crate::workload::verify::Acknowledged;
 use crate::{Disk, Guest, GuestOptions, Job, Result, Scratch};
 
@@ -30,9 +31,6 @@ struct Taken {
 }
 
 /// Makes the cuts of a session; `done` hears of each. What fails is left in `failures`.
-///
-/// # Errors
-/// Something could not be done, or a signal came.
 pub fn run(
     scratch: &Scratch,
     failures: &Path,
@@ -58,22 +56,13 @@ pub fn run(
             Ok(machine) => machines.push((index, socket, machine)),
             Err(error) => {
                 keep(failures, number, &pool)?;
-                done(round(
-                    session,
-                    index,
-                    taken,
-                    Verdict::Broken(format!("recovery: {error}")),
-                ));
+                let verdict = Verdict::Broken(format!("recovery: {error}"));
+                done(round(session, index, taken, verdict));
             }
         }
     }
-    let options = GuestOptions {
-        disks: machines
-            .iter()
-            .map(|(_, socket, _)| Disk::Vhost(socket.clone()))
-            .collect(),
-        ..GuestOptions::default()
-    };
+    let sockets = machines.iter().map(|(_, socket, _)| socket.clone());
+    let options = GuestOptions::with_disks(sockets.map(Disk::Vhost));
     let mut guest = Guest::boot(scratch, &options)?;
     for (device, (index, _, _)) in machines.iter().enumerate() {
         let letter = char::from(b'a' + device as u8);
@@ -123,11 +112,7 @@ fn take_cuts(
     let _mutant = Mutant::of(session.kind);
     let socket = folder.join("socket");
     let machine = Machine::new(session.engine, model, rng, &socket, is_early)?;
-    let options = GuestOptions {
-        disks: vec![Disk::Vhost(socket)],
-        ..GuestOptions::default()
-    };
-    let mut guest = Guest::boot(scratch, &options)?;
+    let mut guest = Guest::boot(scratch, &GuestOptions::with_disks([Disk::Vhost(socket)]))?;
     file_system::make(&mut guest, session.file_system, DEVICE)?;
     let job: Job = load.start(&mut guest)?;
     warm_up(load, &mut guest, &job)?;

@@ -1,7 +1,6 @@
 //! One run of fio in a guest: what it is told, what came out.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -71,9 +70,6 @@ pub struct Outcome {
 
 impl Job {
     /// Runs it on a device or file of the guest.
-    ///
-    /// # Errors
-    /// fio fails, or says what is no JSON.
     pub fn run(&self, guest: &mut Guest, device: &str, pace: Pace, seed: u64) -> Result<Outcome> {
         let script = self.command(device, pace, seed);
         let limit = pace.ramp + pace.time + GRACE;
@@ -83,21 +79,14 @@ impl Job {
     }
 
     /// Runs it on a device of this machine.
-    ///
-    /// # Errors
-    /// As [`Job::run`].
-    pub fn run_here(&self, device: &Path, pace: Pace, seed: u64) -> Result<Outcome> {
-        let device = device.to_str().ok_or("a device whose name is no text")?;
+    pub fn run_here(&self, device: &str, pace: Pace, seed: u64) -> Result<Outcome> {
         let script = self.command(device, pace, seed);
-        let output = Command::new("bash")
-            .args(["-c", &script])
-            .stdin(Stdio::null())
-            .output()?;
-        if !output.status.success() {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{script}: {said}").into());
-        }
-        parse(&String::from_utf8_lossy(&output.stdout))
+        let limit = pace.ramp + pace.time + GRACE;
+        let mut shell = Command::new("bash");
+        parse(&forebay_harness::output(
+            shell.args(["-c", &script]),
+            limit,
+        )?)
     }
 
     fn command(&self, device: &str, pace: Pace, seed: u64) -> String {
@@ -137,9 +126,6 @@ impl Job {
 }
 
 /// Writes or reads the first `span_bytes` of a device once, in pieces of 64 KiB.
-///
-/// # Errors
-/// fio fails.
 pub fn pass(guest: &mut Guest, device: &str, span_bytes: u64, is_write: bool) -> Result<()> {
     let pattern = if is_write { "write" } else { "read" };
     let script = format!(

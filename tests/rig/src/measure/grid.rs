@@ -8,11 +8,12 @@ use forebay_harness::{Row, median, progress_bar, rows};
 use indicatif::ProgressBar;
 
 use super::fio::{self, Outcome, Pace};
+use super::grid_page::{self, Measured, shown};
 pub use super::points::Figure;
 use super::points::{FITTING_BYTES, Point};
 pub use super::stage::Contender;
 use super::stage::{DISK, Latency, NONE, Stage};
-use super::{grid_page, has_tool};
+use super::{has_tool, in_turn};
 use crate::{Daemon, Result, Scratch};
 
 /// What to run.
@@ -26,21 +27,6 @@ pub struct Options {
     pub contenders: Vec<Contender>,
     /// Where the three files go.
     pub folder: PathBuf,
-}
-
-/// What one contender came to at one point.
-#[derive(Clone, Debug)]
-pub struct Measured {
-    /// The point.
-    pub point: Point,
-    /// Over which slow device.
-    pub latency: Latency,
-    /// The contender.
-    pub contender: Contender,
-    /// Medians over the rounds.
-    pub outcome: Outcome,
-    /// The rounds' IOPS, the lowest and the highest.
-    pub iops_range: (f64, f64),
 }
 
 /// How long and how often.
@@ -67,9 +53,6 @@ impl Plan {
 }
 
 /// Runs the grid and writes `grid.json`, `grid.csv` and `grid.html`; returns the rows.
-///
-/// # Errors
-/// Something of the rig fails, or Ctrl-C.
 pub fn run(daemon: &Daemon, options: &Options) -> Result<Vec<Row>> {
     let scratch = Scratch::new()?;
     let chosen = |figure: &Figure| options.figures.is_empty() || options.figures.contains(figure);
@@ -173,7 +156,6 @@ impl<'a> Run<'a> {
         let (figure, key) = (point.figure, &point.key);
         let takers = self.contenders.iter().copied();
         let takers: Vec<Contender> = takers.filter(|one| figure.has(*one)).collect();
-        let mut outcomes: Vec<Vec<Outcome>> = takers.iter().map(|_| Vec::new()).collect();
         if figure == Figure::BySet {
             for contender in takers.iter().filter(|contender| contender.is_cache()) {
                 let message = format!("{} {key} filled: {}", figure.key(), contender.name());
@@ -181,19 +163,14 @@ impl<'a> Run<'a> {
                 stage.warm(*contender, point.job.span_bytes, latency)?;
             }
         }
-        for round in 0..self.plan.rounds {
-            for turn in 0..takers.len() {
-                // Another one comes first each time.
-                let number = (turn + round as usize) % takers.len();
-                let contender = takers[number];
-                let message = format!("{} {key} {}", figure.key(), contender.name());
-                self.progress.set_message(message);
-                let (guest, device) = (&mut stage.guest, contender.device());
-                let outcome = point.job.run(guest, device, self.plan.pace, round + 1)?;
-                outcomes[number].push(outcome);
-                self.progress.inc(1);
-            }
-        }
+        let outcomes = in_turn(takers.len(), self.plan.rounds, |number, round| {
+            let contender = takers[number];
+            let message = format!("{} {key} {}", figure.key(), contender.name());
+            self.progress.set_message(message);
+            self.progress.inc(1);
+            let (guest, device) = (&mut stage.guest, contender.device());
+            point.job.run(guest, device, self.plan.pace, round)
+        })?;
         for (contender, rounds) in takers.into_iter().zip(outcomes) {
             let of = |value: fn(&Outcome) -> f64| median(rounds.iter().map(value).collect());
             let medians = (
@@ -249,17 +226,6 @@ fn rows_of(results: &[Measured]) -> Vec<Row> {
         Row::new(name, value, unit)
     };
     results.iter().map(row).collect()
-}
-
-/// What the study shows of a figure, and its unit.
-pub fn shown(result: &Measured) -> (f64, &'static str) {
-    match result.point.figure {
-        Figure::Lookup => (result.outcome.latency_us, "µs"),
-        Figure::LargeReadsByThreads | Figure::LargeByWrites => {
-            (result.outcome.bytes_per_s / 1e6, "MB/s")
-        }
-        _ => (result.outcome.iops, "IOPS"),
-    }
 }
 
 /// Everything, a line a point and contender.

@@ -2,10 +2,36 @@
 
 use forebay_harness::{Chart, Page, Section, Series, Shape};
 
-use super::grid::{Measured, shown};
-use super::points::{FITTING_BYTES, Figure};
+use super::fio::Outcome;
+use super::points::{FITTING_BYTES, Figure, Point};
 use super::size_name;
 use super::stage::{self, Contender, DISK, Latency, NONE};
+
+/// What one contender came to at one point.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The point.
+    pub point: Point,
+    /// Over which slow device.
+    pub latency: Latency,
+    /// The contender.
+    pub contender: Contender,
+    /// Medians over the rounds.
+    pub outcome: Outcome,
+    /// The rounds' IOPS, the lowest and the highest.
+    pub iops_range: (f64, f64),
+}
+
+/// What the study shows of a figure, and its unit.
+pub fn shown(result: &Measured) -> (f64, &'static str) {
+    match result.point.figure {
+        Figure::Lookup => (result.outcome.latency_us, "µs"),
+        Figure::LargeReadsByThreads | Figure::LargeByWrites => {
+            (result.outcome.bytes_per_s / 1e6, "MB/s")
+        }
+        _ => (result.outcome.iops, "IOPS"),
+    }
+}
 
 /// The page; the JSON and the CSV come along.
 pub fn page(results: &[Measured], is_quick: bool, json: String, csv: String) -> Page {
@@ -30,9 +56,8 @@ pub fn page(results: &[Measured], is_quick: bool, json: String, csv: String) -> 
             "A quick run: few points, once, 0.4 s each. It shows that all works, no more.".into(),
         );
     }
-    let sections = [lookup, threads, writes, mixed, synced, by_set]
-        .iter()
-        .filter_map(|section| section(results));
+    let sections = [lookup, threads, writes, mixed, synced, by_set].map(|of| of(results));
+    let sections = sections.into_iter().filter(|section| !section.is_empty());
     Page {
         title: "Block I/O caches on fast memory".into(),
         lead,
@@ -89,30 +114,15 @@ fn by_contender(results: &[&Measured], title: &str, x_label: &str, y_label: &str
     })
 }
 
-fn section(
-    heading: &str,
-    text: String,
-    charts: impl IntoIterator<Item = Option<Chart>>,
-) -> Option<Section> {
-    let charts: Vec<Chart> = charts.into_iter().flatten().collect();
-    (!charts.is_empty()).then(|| Section {
-        heading: heading.into(),
-        paragraphs: vec![text],
-        charts,
-        tables: Vec::new(),
-    })
-}
-
-fn lookup(results: &[Measured]) -> Option<Section> {
+fn lookup(results: &[Measured]) -> Section {
     let results = of(results, Figure::Lookup, DISK);
     let caches = distinct(results.iter().map(|result| result.contender));
     let caches = caches.into_iter().filter(|contender| contender.is_cache());
-    let charts: Vec<Option<Chart>> = caches.map(|cache| lookup_of(&results, cache)).collect();
-    section(
+    let charts = caches.map(|cache| lookup_of(&results, cache));
+    Section::new(
         "Finding data (figure 5)",
         "Response time of synchronous random reads of one thread, as a multiple of the fast device's alone. \
-         Everything is cached. Lower is better."
-            .into(),
+         Everything is cached. Lower is better.",
         charts,
     )
 }
@@ -153,10 +163,10 @@ fn lookup_of(results: &[&Measured], cache: Contender) -> Option<Chart> {
     })
 }
 
-fn threads(results: &[Measured]) -> Option<Section> {
+fn threads(results: &[Measured]) -> Section {
     let small = of(results, Figure::ReadsByThreads, DISK);
     let large = of(results, Figure::LargeReadsByThreads, DISK);
-    section(
+    Section::new(
         "Concurrency (figure 7)",
         format!(
             "Reads of a working set of {} that is all cached, by number of threads. Higher is better. The \
@@ -175,12 +185,12 @@ fn threads(results: &[Measured]) -> Option<Section> {
     )
 }
 
-fn writes(results: &[Measured]) -> Option<Section> {
+fn writes(results: &[Measured]) -> Section {
     let small = of(results, Figure::SmallByWrites, DISK);
     let large = of(results, Figure::LargeByWrites, DISK);
-    section(
+    Section::new(
         "Share of writes (figure 8)",
-        "One thread, everything cached, by the share of writes. Higher is better.".into(),
+        "One thread, everything cached, by the share of writes. Higher is better.",
         [
             by_contender(
                 &small,
@@ -198,11 +208,11 @@ fn writes(results: &[Measured]) -> Option<Section> {
     )
 }
 
-fn mixed(results: &[Measured]) -> Option<Section> {
+fn mixed(results: &[Measured]) -> Section {
     let results = of(results, Figure::MixByThreads, DISK);
-    section(
+    Section::new(
         "Reads and writes of many threads (figure 9)",
-        "Half reads, half writes, 4 KiB, random, everything cached. Higher is better.".into(),
+        "Half reads, half writes, 4 KiB, random, everything cached. Higher is better.",
         [by_contender(
             &results,
             "4 KiB random, half writes, by threads",
@@ -212,12 +222,11 @@ fn mixed(results: &[Measured]) -> Option<Section> {
     )
 }
 
-fn synced(results: &[Measured]) -> Option<Section> {
+fn synced(results: &[Measured]) -> Section {
     let results = of(results, Figure::SyncedWrites, DISK);
-    section(
+    Section::new(
         "Writes that are safe (not in the study)",
-        "4 KiB random writes, each followed by fsync: now all promise the same. Higher is better."
-            .into(),
+        "4 KiB random writes, each followed by fsync: now all promise the same. Higher is better.",
         [by_contender(
             &results,
             "4 KiB random writes with fsync by threads",
@@ -227,14 +236,14 @@ fn synced(results: &[Measured]) -> Option<Section> {
     )
 }
 
-fn by_set(results: &[Measured]) -> Option<Section> {
+fn by_set(results: &[Measured]) -> Section {
     let chart = |latency: Latency, title: &str| {
         let results = of(results, Figure::BySet, latency);
         let mut chart = by_contender(&results, title, "working set", "IOPS")?;
         chart.is_logarithmic = true;
         Some(chart)
     };
-    section(
+    Section::new(
         "Working sets past the cache's end (figure 11)",
         format!(
             "4 KiB random reads of 16 threads; the fast device has {}. Each working set was read through once \

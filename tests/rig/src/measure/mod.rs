@@ -2,7 +2,6 @@
 //! and how often a file system's bytes are written.
 
 mod fio;
-mod fuse_loop;
 pub mod grid;
 mod grid_page;
 mod ours;
@@ -13,21 +12,38 @@ pub mod writer;
 pub mod writes;
 
 /// Bytes of a KiB.
-pub(crate) const KIB: u64 = 1 << 10;
+pub const KIB: u64 = 1 << 10;
 /// Bytes of a MiB.
-pub(crate) const MIB: u64 = 1 << 20;
+pub const MIB: u64 = 1 << 20;
 
 /// Whether the kernel's caches can be set up here; says so where not.
-pub(crate) fn has_tool(name: &str, what: &str) -> bool {
-    let is_there = crate::guest::has_program(name);
+pub fn has_tool(name: &str, what: &str) -> bool {
+    let is_there = forebay_harness::find_program(name).is_some();
     if !is_there {
         println!("skipped {what}: no {name} here");
     }
     is_there
 }
 
+/// What each of so many contenders comes to in every round, in turn: another one comes first each time. Rounds have
+/// numbers from 1 on.
+pub fn in_turn<T>(
+    contenders: usize,
+    rounds: u64,
+    mut measure: impl FnMut(usize, u64) -> crate::Result<T>,
+) -> crate::Result<Vec<Vec<T>>> {
+    let mut all: Vec<Vec<T>> = (0..contenders).map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        for turn in 0..contenders {
+            let number = (turn + round as usize) % contenders;
+            all[number].push(measure(number, round + 1)?);
+        }
+    }
+    Ok(all)
+}
+
 /// A size for people, in the largest unit that leaves it whole.
-pub(crate) fn size_name(bytes: u64) -> String {
+pub fn size_name(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= MIB && bytes % MIB == 0 => format!("{} MiB", bytes / MIB),
         bytes if bytes % KIB == 0 => format!("{} KiB", bytes / KIB),

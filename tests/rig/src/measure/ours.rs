@@ -39,9 +39,6 @@ pub struct Written {
 
 impl Ours {
     /// Makes a pool in `folder` and serves it over `backing`.
-    ///
-    /// # Errors
-    /// The daemon refuses.
     pub fn start(
         daemon: &Daemon,
         folder: &Path,
@@ -56,9 +53,6 @@ impl Ours {
     }
 
     /// The same with a published design in the place of ours.
-    ///
-    /// # Errors
-    /// The daemon refuses.
     pub fn start_design(
         daemon: &Daemon,
         engine: &str,
@@ -105,18 +99,12 @@ impl Ours {
     }
 
     /// One command of `forebay` about the pool; returns what it printed.
-    ///
-    /// # Errors
-    /// It fails.
     pub fn ask(&self, command: &str, more: &[&str]) -> Result<String> {
         let mut process = self.daemon.command(&[command]);
         self.daemon.run(process.arg(&self.pool).args(more))
     }
 
     /// Has every request to the backing take so much longer.
-    ///
-    /// # Errors
-    /// The daemon refuses.
     pub fn delay_backing(&self, delay_us: u64) -> Result<()> {
         let delay_us = delay_us.to_string();
         let arguments = ["delay-backing", NAME, "--microseconds", &delay_us];
@@ -124,9 +112,6 @@ impl Ours {
     }
 
     /// What it has written.
-    ///
-    /// # Errors
-    /// The daemon does not say.
     pub fn written(&self) -> Result<Written> {
         let stat: Value = serde_json::from_str(&self.ask("stat", &["--json"])?)?;
         let number = |value: &Value, what: &str| {
@@ -141,17 +126,11 @@ impl Ours {
     }
 
     /// Writes everything dirty back.
-    ///
-    /// # Errors
-    /// The daemon cannot.
     pub fn drain(&self) -> Result<()> {
         self.ask("flush", &[]).map(drop)
     }
 
     /// Ends it in order.
-    ///
-    /// # Errors
-    /// It does not end well.
     pub fn end(self) -> Result<()> {
         self.server.end(rustix::process::Signal::TERM)
     }

@@ -28,6 +28,13 @@ pub const SLOW_BYTES: u64 = SLOW_DISKS * FAST_BYTES;
 /// Percent of the fast device from which on dirty blocks are written back, ours and dm-writecache's.
 const DIRTY: (u32, u32) = (85, 90);
 const GUEST_MEMORY_MIB: u32 = 1600;
+const MODULES: [&str; 5] = [
+    "dm-delay",
+    "dm-writecache",
+    "dm-cache",
+    "dm-cache-smq",
+    "bcache",
+];
 const SET_UP_LIMIT: Duration = Duration::from_secs(120);
 
 /// How slow the slow devices are.
@@ -121,9 +128,6 @@ pub struct Stage {
 
 impl Stage {
     /// Sets it, for `contenders`, empty caches over full slow devices.
-    ///
-    /// # Errors
-    /// Something does not start.
     pub fn set(
         scratch: &Scratch,
         daemon: &Daemon,
@@ -139,31 +143,11 @@ impl Stage {
             disks.push(Disk::Vhost(socket));
         }
         let ram_disks = 5 + 4 * SLOW_DISKS;
-        let mut guest = Guest::boot(
-            scratch,
-            &GuestOptions {
-                memory_mib: GUEST_MEMORY_MIB,
-                disks,
-                modules: [
-                    "brd",
-                    "dm-delay",
-                    "dm-writecache",
-                    "dm-cache",
-                    "dm-cache-smq",
-                    "bcache",
-                ]
-                .map(String::from)
-                .to_vec(),
-                parameters: vec![
-                    format!("brd.rd_nr={ram_disks}"),
-                    format!("brd.rd_size={}", FAST_BYTES / 1024),
-                ],
-            },
-        )?;
-        let wanted: Vec<&str> = contenders
-            .iter()
-            .map(|contender| contender.name())
-            .collect();
+        let options = GuestOptions::with_disks(disks);
+        let ram_disks = (ram_disks, FAST_BYTES);
+        let options = options.with_ram_disks(GUEST_MEMORY_MIB, ram_disks, &MODULES);
+        let mut guest = Guest::boot(scratch, &options)?;
+        let wanted: Vec<&str> = contenders.iter().map(|one| one.name()).collect();
         let script = format!(
             "WANTED='{}' SLOW_DISKS={SLOW_DISKS} DELAY_MS={} DIRTY_LOW={} DIRTY_HIGH={}\n{}",
             wanted.join(" "),
@@ -175,13 +159,8 @@ impl Stage {
         guest.must_run(&script, SET_UP_LIMIT)?;
         Ok(Stage { guest, ours })
     }
-}
 
-impl Stage {
     /// Reads the first bytes of a contender's disk once, so that its cache has what it keeps of them.
-    ///
-    /// # Errors
-    /// Something of the rig fails.
     pub fn warm(&mut self, contender: Contender, span_bytes: u64, latency: Latency) -> Result<()> {
         // Ours asks its backing block by block: what takes minutes here is no part of what is measured.
         let ours = self.ours.as_ref().filter(|_| contender == Contender::Ours);
@@ -193,9 +172,6 @@ impl Stage {
     }
 
     /// Ends everything in order.
-    ///
-    /// # Errors
-    /// Something does not end.
     pub fn strike(self) -> Result<()> {
         self.guest.shut_down()?;
         self.ours.map_or(Ok(()), Ours::end)

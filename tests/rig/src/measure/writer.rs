@@ -49,9 +49,6 @@ pub struct Order {
 }
 
 /// Carries it out; returns the bytes written.
-///
-/// # Errors
-/// A request fails.
 pub fn write(order: &Order) -> Result<u64> {
     match order.work {
         Work::Random => random(order),

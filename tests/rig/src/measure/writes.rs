@@ -12,7 +12,7 @@ use std::time::Duration;
 use forebay_harness::Row;
 use indicatif::ProgressBar;
 
-use super::ours::{FrontEnd, Ours};
+use super::ours::{FrontEnd, Ours, Written};
 use super::writer::Work;
 use super::{MIB, has_tool};
 use crate::{Daemon, Disk, Guest, GuestOptions, Result, Scratch};
@@ -22,7 +22,6 @@ const JOURNAL_MIB: u64 = 28;
 /// Ram disks of [`CACHE_BYTES`] behind dm-writecache, and as many bytes behind ours.
 const SLOW_DISKS: u64 = 4;
 const SPAN_BYTES: u64 = 64 * MIB;
-const BLOCK_BYTES: f64 = 4096.0;
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// What ours does against double writes, as `forebay set` calls it.
@@ -107,56 +106,31 @@ const AT_MOST: [(&str, f64); 2] = [
     ("nvm_bytes_per_app_byte_journal_on", 1.6),
     ("disk_blocks_per_app_block_journal_on", 1.1),
 ];
-/// Of theirs, ours at most: the row of ours, theirs, the share.
+/// Of theirs, ours at most: the rows, whose they are, the share.
 const AT_MOST_OF_THEIRS: [(&str, &str, f64); 4] = [
-    (
-        "disk_blocks_per_app_block_journal_on",
-        "disk_blocks_per_app_block_journal_dm_writecache",
-        0.7,
-    ),
-    (
-        "disk_blocks_per_app_block_journal_on",
-        "disk_blocks_per_app_block_journal_classic",
-        0.7,
-    ),
-    (
-        "nvm_bytes_per_app_byte_journal_on",
-        "nvm_bytes_per_app_byte_journal_classic",
-        0.5,
-    ),
-    (
-        "nvm_bytes_per_app_byte_journal_on",
-        "nvm_bytes_per_app_byte_journal_tinca",
-        0.5,
-    ),
+    ("disk_blocks_per_app_block_journal", "dm_writecache", 0.7),
+    ("disk_blocks_per_app_block_journal", "classic", 0.7),
+    ("nvm_bytes_per_app_byte_journal", "classic", 0.5),
+    ("nvm_bytes_per_app_byte_journal", "tinca", 0.5),
 ];
 
 /// What is above its bar. A quick run is too short for the disk's: the journal, which the end writes back
 /// once, outweighs the rest.
 pub fn missed(rows: &[Row], is_quick: bool) -> Vec<String> {
     let value = |name: &str| rows.iter().find(|row| row.name == name)?.value;
-    let mut bars: Vec<(&str, f64)> = AT_MOST.to_vec();
-    for (ours, theirs, share) in AT_MOST_OF_THEIRS {
-        bars.extend(value(theirs).map(|theirs| (ours, theirs * share)));
+    let mut bars = AT_MOST.map(|(name, bar)| (name.to_owned(), bar)).to_vec();
+    for (row, theirs, share) in AT_MOST_OF_THEIRS {
+        let theirs = value(&format!("{row}_{theirs}"));
+        bars.extend(theirs.map(|theirs| (format!("{row}_on"), theirs * share)));
     }
-    let above = |(name, bar): (&str, f64)| {
-        let value = value(name).filter(|_| !(is_quick && name.starts_with("disk")))?;
+    let above = |(name, bar): (String, f64)| {
+        let value = value(&name).filter(|_| !(is_quick && name.starts_with("disk")))?;
         (value > bar).then(|| format!("{name} is {value:.2}, at most {bar:.2}"))
     };
     bars.into_iter().filter_map(above).collect()
 }
 
-/// What was written below the file system.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Below {
-    fast_bytes: f64,
-    slow_bytes: f64,
-}
-
 /// Runs all of it, or what has one of `only` in its name; the rows.
-///
-/// # Errors
-/// Something of the rig fails, or Ctrl-C.
 pub fn run(
     daemon: &Daemon,
     is_quick: bool,
@@ -195,17 +169,11 @@ pub fn run(
         }
         progress.set_message(format!("double writes: {name}"));
         let measured = bench.measure(work, mode, cache)?;
-        let ratio = |of: fn(&(f64, f64)) -> f64| measured.as_ref().map(of);
-        rows.push(Row::new(
-            format!("nvm_bytes_per_app_byte_{name}"),
-            ratio(|(fast, _)| *fast),
-            "bytes/byte",
-        ));
-        rows.push(Row::new(
-            format!("disk_blocks_per_app_block_{name}"),
-            ratio(|(_, slow)| *slow),
-            "blocks/block",
-        ));
+        let (fast, slow) = measured.unzip();
+        let row = format!("nvm_bytes_per_app_byte_{name}");
+        rows.push(Row::new(row, fast, "bytes/byte"));
+        let row = format!("disk_blocks_per_app_block_{name}");
+        rows.push(Row::new(row, slow, "blocks/block"));
     }
     bench.guest.shut_down()?;
     bench.designs.into_iter().try_for_each(Ours::end)?;
@@ -236,15 +204,9 @@ impl Bench {
         let has_switch = SWITCHES.map(|name| help.contains(&format!("--{name}")));
         let mut disks = vec![Disk::Vhost(socket)];
         let designs = start_designs(scratch, daemon, &mut disks)?;
-        let options = GuestOptions {
-            memory_mib: 1024,
-            disks,
-            modules: ["brd", "dm-writecache"].map(String::from).to_vec(),
-            parameters: vec![
-                format!("brd.rd_nr={}", SLOW_DISKS + 1),
-                format!("brd.rd_size={}", CACHE_BYTES / 1024),
-            ],
-        };
+        let options = GuestOptions::with_disks(disks);
+        let ram_disks = (SLOW_DISKS + 1, CACHE_BYTES);
+        let options = options.with_ram_disks(1024, ram_disks, &["dm-writecache"]);
         let guest = Guest::boot(scratch, &options)?;
         Ok(Bench {
             guest,
@@ -270,27 +232,23 @@ impl Bench {
         }
         let device = cache.device();
         // Blocks as on a disk of usual size; no tables or journals that are initialised meanwhile.
-        self.guest.must_run(
-            &format!(
-                "mkfs.ext4 -q -F -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 -J size={JOURNAL_MIB} {device}\n\
-                 mount -t ext4 -o data={} {device} /mnt/a",
-                mode.name()
-            ),
-            LIMIT,
-        )?;
+        let script = format!(
+            "mkfs.ext4 -q -F -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 -J size={JOURNAL_MIB} {device}\n\
+             mount -t ext4 -o data={} {device} /mnt/a",
+            mode.name()
+        );
+        self.guest.must_run(&script, LIMIT)?;
         self.work(work, 0)?;
         self.drain(cache)?;
         let before = self.below(cache)?;
         let application_bytes = self.work(work, self.count(work))?;
         self.guest.must_run("umount /mnt/a", LIMIT)?;
-        let fast_bytes = self.below(cache)?.fast_bytes - before.fast_bytes;
+        let fast_bytes = self.below(cache)?.nvm_bytes - before.nvm_bytes;
         self.drain(cache)?;
-        let slow_bytes = self.below(cache)?.slow_bytes - before.slow_bytes;
-        let blocks = application_bytes / BLOCK_BYTES;
-        Ok(Some((
-            fast_bytes / application_bytes,
-            slow_bytes / BLOCK_BYTES / blocks,
-        )))
+        let slow_bytes = self.below(cache)?.backing_bytes - before.backing_bytes;
+        // Blocks for each block are bytes for each byte.
+        let per_byte = |bytes: f64| bytes / application_bytes;
+        Ok(Some((per_byte(fast_bytes), per_byte(slow_bytes))))
     }
 
     /// Several times the journal, so that it wraps.
@@ -305,18 +263,13 @@ impl Bench {
 
     /// Has the guest write; the bytes.
     fn work(&mut self, work: Work, count: u64) -> Result<f64> {
-        let name = match work {
-            Work::Random => "random",
-            Work::Fileserver => "fileserver",
-        };
+        let work = format!("{work:?}").to_lowercase();
         let script = format!(
-            "$GUEST writer --work {name} --folder /mnt/a --span {SPAN_BYTES} --count {count}"
+            "$GUEST writer --work {work} --folder /mnt/a --span {SPAN_BYTES} --count {count}"
         );
         let text = self.guest.must_run(&script, LIMIT)?;
-        let bytes = text
-            .lines()
-            .last()
-            .and_then(|line| line.trim().parse().ok());
+        let last = text.lines().last();
+        let bytes = last.and_then(|line| line.trim().parse().ok());
         bytes.ok_or_else(|| format!("the writer said {text:?}, not how many bytes").into())
     }
 
@@ -372,30 +325,23 @@ impl Bench {
         }
     }
 
-    fn below(&mut self, cache: Cache) -> Result<Below> {
-        match self.server(cache) {
-            Some(server) => {
-                let written = server.written()?;
-                Ok(Below {
-                    fast_bytes: written.nvm_bytes,
-                    slow_bytes: written.backing_bytes,
-                })
-            }
-            None => {
-                let mut bytes = |name: &str| -> Result<f64> {
-                    let script = format!(
-                        "awk '{{print $7}}' \
-                         /sys/block/$(dmsetup info -c --noheadings -o blkdevname {name})/stat"
-                    );
-                    let sectors: f64 = self.guest.must_run(&script, LIMIT)?.trim().parse()?;
-                    Ok(sectors * 512.0)
-                };
-                Ok(Below {
-                    fast_bytes: bytes("fast")?,
-                    slow_bytes: bytes("slow")?,
-                })
-            }
+    /// What was written below the file system.
+    fn below(&mut self, cache: Cache) -> Result<Written> {
+        if let Some(server) = self.server(cache) {
+            return server.written();
         }
+        let mut bytes = |name: &str| -> Result<f64> {
+            let script = format!(
+                "awk '{{print $7}}' \
+                 /sys/block/$(dmsetup info -c --noheadings -o blkdevname {name})/stat"
+            );
+            let sectors: f64 = self.guest.must_run(&script, LIMIT)?.trim().parse()?;
+            Ok(sectors * 512.0)
+        };
+        Ok(Written {
+            nvm_bytes: bytes("fast")?,
+            backing_bytes: bytes("slow")?,
+        })
     }
 }
 

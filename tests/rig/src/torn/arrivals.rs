@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use forebay_serve::{BlockDevice, DeviceError};
+use parking_lot::{Mutex, RwLock};
 
 use super::pages;
 
@@ -63,15 +64,15 @@ impl Arrivals {
             last: None,
             come_bytes: 0,
         };
-        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(waiting);
+        *self.waiting.lock() = Some(waiting);
     }
 
     /// A write that begins or ends within a page. While a call waits such writes come one by one, so that the
     /// first piece of a page leaves it in part.
     fn write_piece(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
-        let _alone = self.writes.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.writes.write();
         self.inner.write_at(offset, data)?;
-        let mut place = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.waiting.lock();
         let Some(waiting) = place.as_mut() else {
             return Ok(());
         };
@@ -90,18 +91,9 @@ impl Arrivals {
         Ok(())
     }
 
-    fn is_waited_for(&self) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.is_some()
-    }
-
     /// What came since the last time.
     pub fn take(&self) -> Notes {
-        std::mem::take(&mut self.lock())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Notes> {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.notes.lock())
     }
 }
 
@@ -120,17 +112,17 @@ impl BlockDevice for Arrivals {
 
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), DeviceError> {
         let cuts_a_page = pages::cuts_a_page(data, self.page_bytes);
-        let mut notes = self.lock();
+        let mut notes = self.notes.lock();
         *notes.sizes.entry(data.len() as u64).or_default() += 1;
         notes.cutting += u64::from(cuts_a_page);
         let page_bytes = self.page_bytes as u64;
         let end = offset + data.len() as u64;
         notes.aligned += u64::from([offset, end].iter().all(|at| at.is_multiple_of(page_bytes)));
         drop(notes);
-        if cuts_a_page && self.is_waited_for() {
+        if cuts_a_page && self.waiting.lock().is_some() {
             return self.write_piece(offset, data);
         }
-        let _together = self.writes.read().unwrap_or_else(PoisonError::into_inner);
+        let _together = self.writes.read();
         self.inner.write_at(offset, data)
     }
 

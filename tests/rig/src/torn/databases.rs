@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use forebay_harness::Group;
+use forebay_harness::{Group, must};
 
 use super::arrivals::Notes;
-use super::machine::{Cut, Machine};
 use super::mounted::Looped;
-use crate::loop_device::must;
+use super::page_disk::PageDisk;
+use crate::machine::Cut;
 use crate::{Result, Scratch};
 
 const POOL_BYTES: u64 = 64 << 20;
@@ -112,8 +112,8 @@ impl Database {
     fn run(&self, what: &str, place: &Path) -> Result<String> {
         // A file, since servers that stay keep what they print to open.
         let log = tempfile::NamedTempFile::new()?;
-        let status = self
-            .command(what, place)
+        let mut command = self.command(what, place);
+        let status = command
             .stdout(log.reopen()?)
             .stderr(log.reopen()?)
             .status()?;
@@ -136,9 +136,6 @@ impl Database {
 
     /// Cuts the power under its load and has it recover from what that leaves; without a pool, from
     /// what a disk leaves that tears writes.
-    ///
-    /// # Errors
-    /// Something could not be done, or a signal came.
     pub fn try_rounds(
         &self,
         scratch: &Scratch,
@@ -148,21 +145,17 @@ impl Database {
     ) -> Result<Rounds> {
         let mut rng = Rng::with_seed(seed);
         let folder = scratch.new_folder(self.name)?;
-        for path in [scratch.folder(), &folder] {
-            // The database's user has to get to the mount.
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o711))?;
-        }
+        // The database's user has to get to the mount.
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o711))?;
         let [file, place] = ["file", "mounted"].map(|name| folder.join(name));
         std::fs::create_dir(&file)?;
         std::fs::create_dir(&place)?;
-        let machine = match is_plain {
-            true => Machine::plain(DISK_BYTES, self.page_bytes),
-            false => Machine::cached(POOL_BYTES, DISK_BYTES, self.page_bytes)?,
-        };
+        let pool_bytes = (!is_plain).then_some(POOL_BYTES);
+        let disk = PageDisk::new(pool_bytes, DISK_BYTES, self.page_bytes)?;
         let mut result = Rounds::default();
-        let taken = self.take_cuts(&machine, [&file, &place], cuts, &mut rng)?;
-        result.arrived = machine.device.take();
-        drop(machine);
+        let taken = self.take_cuts(&disk, [&file, &place], cuts, &mut rng)?;
+        result.arrived = disk.device.take();
+        drop(disk);
         let pool = folder.join("pool");
         for cut in &taken {
             for _ in 0..images {
@@ -180,12 +173,12 @@ impl Database {
 
     fn take_cuts(
         &self,
-        machine: &Machine,
+        disk: &PageDisk,
         [file, place]: [&PathBuf; 2],
         cuts: usize,
         rng: &mut Rng,
     ) -> Result<Vec<Cut>> {
-        let mut looped = Looped::new(Arc::clone(&machine.device), file, true)?;
+        let mut looped = Looped::new(Arc::clone(&disk.device), file, true)?;
         looped.keep_pages_stable()?;
         must(
             self.make[0],
@@ -197,7 +190,7 @@ impl Database {
             place,
         };
         self.run("make", place)?;
-        machine.device.take();
+        disk.device.take();
         let mut load = self.command("load", place);
         load.stdout(Stdio::null()).stderr(Stdio::null());
         let mut loading = Group::start(&mut load)?;
@@ -205,7 +198,7 @@ impl Database {
         let mut taken = Vec::new();
         for _ in 0..cuts {
             forebay_harness::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
-            taken.push(machine.cut());
+            taken.push(disk.cut());
         }
         loading.kill()?;
         Ok(taken)
@@ -218,8 +211,8 @@ impl Database {
         [file, place]: [&PathBuf; 2],
         rng: &mut Rng,
     ) -> Result<()> {
-        let machine = Machine::recover(cut, rng, pool)?;
-        let mut looped = Looped::new(Arc::clone(&machine.device), file, true)?;
+        let disk = PageDisk::recover(cut, rng, pool)?;
+        let mut looped = Looped::new(Arc::clone(&disk.device), file, true)?;
         looped.mount(self.file_system, "noatime", place)?;
         let checked = self.run("check", place);
         if checked.is_err() {

@@ -2,11 +2,11 @@
 //!
 //! `docs/inside/torn-writes.md` says what splits writes on the way to a disk, and what came out.
 
-pub mod arrivals;
+mod arrivals;
 mod cases;
 mod databases;
-mod machine;
 mod mounted;
+mod page_disk;
 pub mod pages;
 mod trial;
 
@@ -35,18 +35,20 @@ pub struct Arguments {
     only: Option<String>,
 }
 
+impl Arguments {
+    fn wants(&self, name: &str) -> bool {
+        self.only.as_ref().is_none_or(|part| name.contains(part))
+    }
+}
+
 /// True if nothing was torn that may not be, and every control was.
-///
-/// # Errors
-/// Something could not be done, or a signal came.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let seed = arguments.seed.seed("torn pages");
     let scratch = Scratch::new()?;
     let mut is_good = true;
     let mut sums = Sums::default();
     for case in CASES {
-        let is_wanted = |part: &String| case.name.contains(part.as_str());
-        if !arguments.only.as_ref().is_none_or(is_wanted) {
+        if !arguments.wants(case.name) {
             continue;
         }
         if let Some(why) = obstacle(case) {
@@ -87,23 +89,13 @@ fn try_databases(
     let mut is_good = true;
     for database in &DATABASES {
         for is_plain in [false, true] {
-            let disk = if is_plain {
-                "control: no pool"
-            } else {
-                "a pool"
-            };
+            let disk = ["a pool", "control: no pool"][usize::from(is_plain)];
             let name = format!("{}, {disk}", database.name);
-            if !arguments
-                .only
-                .as_ref()
-                .is_none_or(|part| name.contains(part.as_str()))
-            {
+            if !arguments.wants(&name) {
                 continue;
             }
-            if let Some(why) = mounted::obstacle()
-                .or_else(|| mounted::obstacle_of(database.make))
-                .or_else(|| database.obstacle())
-            {
+            let why = mounted::obstacle_of(database.make).or_else(|| database.obstacle());
+            if let Some(why) = why {
                 println!("skipped torn pages, {name}: {why}");
                 continue;
             }
@@ -138,30 +130,18 @@ fn try_databases(
             for complaint in found.complaints.iter().filter(|_| !is_as_expected) {
                 println!("{complaint}");
             }
-            let kind = if is_plain {
-                "control_rounds_clean"
-            } else {
-                "rounds_clean"
-            };
+            let kind = ["rounds", "control_rounds"][usize::from(is_plain)];
             let row = format!("{}_{kind}", database.name);
-            rows.push(Row::new(row, clean as f64, "rounds"));
-            let row = row_of_all(database.name, is_plain);
+            rows.push(Row::new(format!("{row}_clean"), clean as f64, "rounds"));
             rows.push(Row::new(row, rounds as f64, "rounds"));
         }
     }
     Ok(is_good)
 }
 
-fn row_of_all(database: &str, is_plain: bool) -> String {
-    match is_plain {
-        true => format!("{database}_control_rounds"),
-        false => format!("{database}_rounds"),
-    }
-}
-
 fn obstacle(case: &Case) -> Option<String> {
     match case.front_end {
-        FrontEnd::Loop { .. } => mounted::obstacle().or_else(|| mounted::obstacle_of(&case.make())),
+        FrontEnd::Loop { .. } => mounted::obstacle_of(&case.make()),
         FrontEnd::Vhost => guest::obstacle(),
     }
 }

@@ -8,24 +8,17 @@ use forebay_serve::{DiskMount, DiskOptions};
 
 use super::arrivals::Arrivals;
 use crate::Result;
-use crate::loop_device::{LoopDevice, must};
-
-/// Why this machine cannot mount, if so.
-pub fn obstacle() -> Option<String> {
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        return Some("mounting needs root and /dev/fuse".into());
-    }
-    must("losetup", &["-f"])
-        .err()
-        .map(|error| error.to_string())
-}
+use forebay_harness::{LoopDevice, must};
 
 /// The first Linux whose XFS takes blocks larger than a page of memory.
 const LARGE_BLOCKS: [u32; 2] = [6, 12];
 
 /// Why this machine cannot make or mount a file system of this program and these arguments, if so.
 pub fn obstacle_of(make: &[&str]) -> Option<String> {
-    if let Err(error) = must(make[0], &["-V"]) {
+    if let Some(why) = forebay_harness::mount_obstacle() {
+        return Some(why.into());
+    }
+    if let Err(error) = must("losetup", &["-f"]).and_then(|_| must(make[0], &["-V"])) {
         return Some(error.to_string());
     }
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -47,9 +40,6 @@ pub struct Looped {
 
 impl Looped {
     /// Makes both; `directory` is an existing, empty one.
-    ///
-    /// # Errors
-    /// One of the two cannot be made.
     pub fn new(disk: Arc<Arrivals>, directory: &Path, is_direct: bool) -> Result<Looped> {
         let mount = DiskMount::new(disk, directory, &DiskOptions::default(), || ())?;
         Ok(Looped {
@@ -65,9 +55,6 @@ impl Looped {
     }
 
     /// Has the kernel leave pages alone while they are on their way to it.
-    ///
-    /// # Errors
-    /// The kernel does not know how.
     pub fn keep_pages_stable(&self) -> Result<()> {
         let device = self.device().trim_start_matches("/dev/");
         let setting = format!("/sys/block/{device}/queue/stable_writes");
@@ -75,9 +62,6 @@ impl Looped {
     }
 
     /// Mounts what is on it.
-    ///
-    /// # Errors
-    /// It cannot be mounted.
     pub fn mount(&mut self, kind: &str, options: &str, directory: &Path) -> Result<()> {
         let place = directory.to_string_lossy();
         must("mount", &["-t", kind, "-o", options, self.device(), &place])?;

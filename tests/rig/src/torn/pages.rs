@@ -164,9 +164,6 @@ fn open(path: &Path, way: Way) -> Result<File> {
 
 impl MakePages {
     /// Makes it.
-    ///
-    /// # Errors
-    /// There is no room for it, or it cannot be written.
     pub fn run(&self) -> Result<()> {
         let PageFile {
             file: path,
@@ -215,9 +212,6 @@ fn leave_pieces(filler: &Path, piece_bytes: u64) -> Result<()> {
 
 impl WritePages {
     /// Writes; returns when enough is written.
-    ///
-    /// # Errors
-    /// A page cannot be written.
     pub fn run(&self) -> Result<()> {
         let PageFile {
             file: path,
@@ -256,9 +250,6 @@ impl WritePages {
 
 impl VerifyPages {
     /// A line for each torn page.
-    ///
-    /// # Errors
-    /// The file cannot be read, or holds what was never written.
     pub fn run(&self) -> Result<Vec<String>> {
         let PageFile {
             file: path,

@@ -2,18 +2,19 @@
 //! checked.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
+use forebay_harness::{Group, must};
 use forebay_serve::vhost::{VhostUserOptions, VhostUserServer};
 
 use super::arrivals::Notes;
 use super::cases::{Case, Expectation, FrontEnd};
-use super::machine::{Cut, Machine};
 use super::mounted::Looped;
-use crate::loop_device::must;
+use super::page_disk::PageDisk;
+use crate::machine::Cut;
 use crate::{Disk, Guest, GuestOptions, Result, Scratch, guest};
 
 /// Less than the disks, more than the pages.
@@ -37,7 +38,7 @@ pub struct Trial {
 }
 
 /// Names in `/sys/block/…/queue` that say how requests are split.
-const QUEUE: &[&str] = &[
+const QUEUE: [&str; 6] = [
     "logical_block_size",
     "max_sectors_kb",
     "max_hw_sectors_kb",
@@ -46,69 +47,36 @@ const QUEUE: &[&str] = &[
     "atomic_write_unit_max_bytes",
 ];
 
-/// Cuts, and images of each.
-fn numbers(is_quick: bool) -> (usize, usize) {
-    match is_quick {
-        true => (3, 2),
-        false => (12, 4),
-    }
-}
-
-/// A program that is killed when this is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail only where it has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Trial {
     /// Tries it.
-    ///
-    /// # Errors
-    /// Something could not be done, or a signal came.
     pub fn run(case: &Case, scratch: &Scratch, is_quick: bool, seed: u64) -> Result<Trial> {
         let mut rng = Rng::with_seed(seed);
         let folder = scratch.new_folder("torn")?;
-        let machine = match case.is_plain {
-            true => Machine::plain(case.disk_bytes(), case.page_bytes),
-            false => Machine::cached(POOL_BYTES, case.disk_bytes(), case.page_bytes)?,
-        };
+        let pool_bytes = (!case.is_plain).then_some(POOL_BYTES);
+        let disk = PageDisk::new(pool_bytes, case.disk_bytes(), case.page_bytes)?;
         let env = TestEnv {
             case,
             scratch,
             folder: &folder,
         };
-        let (cuts, images) = numbers(is_quick);
-        let trial = match case.front_end {
-            FrontEnd::Loop { is_direct } => {
-                let (cuts, arrived, queue) = env.cut_loop(&machine, is_direct, cuts, &mut rng)?;
-                drop(machine);
-                let torn = env.verify_loop(&cuts, images, &mut rng)?;
-                Trial {
-                    images: (cuts.len() * images) as u64,
-                    torn,
-                    arrived,
-                    queue,
-                }
-            }
-            FrontEnd::Vhost => {
-                let (cuts, arrived, queue) = env.cut_guest(&machine, cuts, &mut rng)?;
-                drop(machine);
-                let torn = env.verify_guest(&cuts, images, &mut rng)?;
-                Trial {
-                    images: (cuts.len() * images) as u64,
-                    torn,
-                    arrived,
-                    queue,
-                }
-            }
+        // Cuts, and images of each.
+        let (cuts, images) = if is_quick { (3, 2) } else { (12, 4) };
+        let (cuts, arrived, queue) = match case.front_end {
+            FrontEnd::Loop { is_direct } => env.cut_loop(&disk, is_direct, cuts, &mut rng)?,
+            FrontEnd::Vhost => env.cut_guest(&disk, cuts, &mut rng)?,
+        };
+        drop(disk);
+        let torn = match case.front_end {
+            FrontEnd::Loop { .. } => env.verify_loop(&cuts, images, &mut rng)?,
+            FrontEnd::Vhost => env.verify_guest(&cuts, images, &mut rng)?,
         };
         std::fs::remove_dir_all(&folder)?;
-        Ok(trial)
+        Ok(Trial {
+            images: (cuts.len() * images) as u64,
+            torn,
+            arrived,
+            queue,
+        })
     }
 
     /// A line for people.
@@ -134,9 +102,7 @@ type Cuts = (Vec<Cut>, Notes, String);
 impl TestEnv<'_> {
     fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.folder.join(name);
-        if !path.exists() {
-            std::fs::create_dir(&path)?;
-        }
+        std::fs::create_dir_all(&path)?;
         Ok(path)
     }
 
@@ -149,13 +115,13 @@ impl TestEnv<'_> {
 
     fn cut_loop(
         &self,
-        machine: &Machine,
+        disk: &PageDisk,
         is_direct: bool,
         cuts: usize,
         rng: &mut Rng,
     ) -> Result<Cuts> {
         let (file, place) = (self.directory("file")?, self.directory("mounted")?);
-        let mut looped = Looped::new(Arc::clone(&machine.device), &file, is_direct)?;
+        let mut looped = Looped::new(Arc::clone(&disk.device), &file, is_direct)?;
         if self.case.is_stable {
             looped.keep_pages_stable()?;
         }
@@ -163,32 +129,27 @@ impl TestEnv<'_> {
         must(make[0], &[&make[1..], &[looped.device()]].concat())?;
         looped.mount(self.case.file_system, self.case.options(), &place)?;
         let place = place.to_string_lossy();
-        let made = self.pages(&self.case.make_arguments(&place))?.output()?;
-        if !made.status.success() {
-            return Err(String::from_utf8_lossy(&made.stderr).into());
-        }
-        machine.device.take();
-        let writing = self.pages(&self.case.write_arguments(&place, rng.u64(..)))?;
-        let writing = Running({ writing }.spawn()?);
-        let taken = self.take_cuts(machine, cuts, rng)?;
-        let arrived = machine.device.take();
-        drop(writing);
-        let queue = QUEUE
-            .iter()
-            .map(|name| format!("{name} {}", looped.queue(name)));
-        let queue = queue.collect::<Vec<_>>().join(", ");
-        Ok((taken, arrived, queue))
+        let mut make = self.pages(&self.case.make_arguments(&place))?;
+        forebay_harness::output(&mut make, LIMIT)?;
+        disk.device.take();
+        let mut write = self.pages(&self.case.write_arguments(&place, rng.u64(..)))?;
+        let mut writing = Group::start(&mut write)?;
+        let taken = self.take_cuts(disk, cuts, rng)?;
+        let arrived = disk.device.take();
+        writing.kill()?;
+        let queue = QUEUE.map(|name| format!("{name} {}", looped.queue(name)));
+        Ok((taken, arrived, queue.join(", ")))
     }
 
     /// Cuts at random moments; of a control, when a page is there in part.
-    fn take_cuts(&self, machine: &Machine, cuts: usize, rng: &mut Rng) -> Result<Vec<Cut>> {
+    fn take_cuts(&self, disk: &PageDisk, cuts: usize, rng: &mut Rng) -> Result<Vec<Cut>> {
         forebay_harness::sleep(WARM_UP)?;
         let mut taken = Vec::new();
         for _ in 0..cuts {
             forebay_harness::sleep(Duration::from_millis(rng.u64(BETWEEN_CUTS_MS)))?;
             taken.push(match self.case.expectation {
-                Expectation::Torn => machine.cut_within_a_page()?,
-                Expectation::Whole | Expectation::Open => machine.cut(),
+                Expectation::Torn => disk.cut_within_a_page()?,
+                Expectation::Whole | Expectation::Open => disk.cut(),
             });
         }
         Ok(taken)
@@ -201,26 +162,21 @@ impl TestEnv<'_> {
         for cut in cuts {
             for _ in 0..images {
                 forebay_harness::check_interrupt()?;
-                let machine = Machine::recover(cut, rng, &pool)?;
-                let mut looped = Looped::new(Arc::clone(&machine.device), &file, true)?;
+                let disk = PageDisk::recover(cut, rng, &pool)?;
+                let mut looped = Looped::new(Arc::clone(&disk.device), &file, true)?;
                 looped.mount(self.case.file_system, self.case.options(), &place)?;
                 let arguments = self.case.verify_arguments(&place.to_string_lossy());
-                let output = self.pages(&arguments)?.output()?;
-                let text = [output.stdout, output.stderr].concat();
-                torn += torn_pages(output.status.code(), &String::from_utf8_lossy(&text))?;
-                drop(looped);
-                drop(machine);
+                let output = forebay_harness::run(&mut self.pages(&arguments)?, LIMIT)?;
+                let text = output.printed + &output.complaints;
+                torn += torn_pages(output.status.code(), &text)?;
             }
         }
         Ok(torn)
     }
 
     fn boot(&self, sockets: Vec<PathBuf>) -> Result<Guest> {
-        let options = GuestOptions {
-            disks: sockets.into_iter().map(Disk::Vhost).collect(),
-            ..GuestOptions::default()
-        };
-        Guest::boot(self.scratch, &options)
+        let disks = sockets.into_iter().map(Disk::Vhost);
+        Guest::boot(self.scratch, &GuestOptions::with_disks(disks))
     }
 
     fn mount(&self, device: &str) -> String {
@@ -228,9 +184,9 @@ impl TestEnv<'_> {
         format!("mount -t {file_system} -o {options} {device} /mnt/a")
     }
 
-    fn cut_guest(&self, machine: &Machine, cuts: usize, rng: &mut Rng) -> Result<Cuts> {
+    fn cut_guest(&self, disk: &PageDisk, cuts: usize, rng: &mut Rng) -> Result<Cuts> {
         let socket = self.folder.join("socket");
-        let device = Arc::clone(&machine.device);
+        let device = Arc::clone(&disk.device);
         let _server = VhostUserServer::start(device, &socket, VhostUserOptions::default())?;
         let mut guest = self.boot(vec![socket])?;
         let script = format!(
@@ -242,18 +198,15 @@ impl TestEnv<'_> {
         guest.must_run(&script, LIMIT)?;
         let script = format!("cd /sys/block/vda/queue; head -qn1 {}", QUEUE.join(" "));
         let values = guest.run(&format!("{script} 2>/dev/null"), LIMIT)?.text;
-        let queue = QUEUE
-            .iter()
-            .zip(values.lines())
-            .map(|(name, value)| format!("{name} {value}"));
-        let queue = queue.collect::<Vec<_>>().join(", ");
-        machine.device.take();
+        let mut values = values.lines();
+        let queue = QUEUE.map(|name| format!("{name} {}", values.next().unwrap_or("-")));
+        disk.device.take();
         let arguments = self.case.write_arguments("/mnt/a", rng.u64(..));
         guest.start(&format!("exec $GUEST {arguments}"))?;
-        let taken = self.take_cuts(machine, cuts, rng)?;
-        let arrived = machine.device.take();
+        let taken = self.take_cuts(disk, cuts, rng)?;
+        let arrived = disk.device.take();
         guest.cut_power()?;
-        Ok((taken, arrived, queue))
+        Ok((taken, arrived, queue.join(", ")))
     }
 
     fn verify_guest(&self, cuts: &[Cut], images: usize, rng: &mut Rng) -> Result<u64> {
@@ -263,11 +216,11 @@ impl TestEnv<'_> {
             let mut served = Vec::new();
             for image in 0..images {
                 let name = |kind: &str| self.folder.join(format!("{kind}-{index}-{image}"));
-                let machine = Machine::recover(cut, rng, &name("pool"))?;
+                let disk = PageDisk::recover(cut, rng, &name("pool"))?;
                 let socket = name("socket");
-                let device = Arc::clone(&machine.device);
+                let device = Arc::clone(&disk.device);
                 let server = VhostUserServer::start(device, &socket, VhostUserOptions::default())?;
-                served.push((socket, server, machine));
+                served.push((socket, server, disk));
             }
             let sockets = served.iter().map(|(socket, ..)| socket.clone());
             let mut guest = self.boot(sockets.collect())?;
@@ -292,10 +245,10 @@ impl TestEnv<'_> {
 fn torn_pages(status: Option<i32>, text: &str) -> Result<u64> {
     match status {
         Some(0) => Ok(0),
-        Some(1) => Ok(text
-            .lines()
-            .filter(|line| line.starts_with("page "))
-            .count() as u64),
+        Some(1) => {
+            let pages = text.lines().filter(|line| line.starts_with("page "));
+            Ok(pages.count() as u64)
+        }
         status => Err(format!("the pages cannot be verified: {status:?}: {text}").into()),
     }
 }

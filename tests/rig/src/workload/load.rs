@@ -30,9 +30,6 @@ pub struct Load {
 
 impl Load {
     /// Never ends but by an error, or the power.
-    ///
-    /// # Errors
-    /// Those of the file system.
     pub fn run(&self) -> Result<()> {
         fs::create_dir_all(&self.folder)?;
         let prepared: Vec<Worker> = (0..self.threads)

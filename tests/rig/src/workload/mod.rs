@@ -10,7 +10,7 @@ pub mod pool;
 mod steps;
 pub mod verify;
 
-pub use steps::{File, Step, Stream};
+pub use steps::{Step, Stream};
 
 use std::path::{Path, PathBuf};
 
@@ -22,9 +22,6 @@ pub fn report_path(folder: &Path, thread: u32) -> PathBuf {
 }
 
 /// How many steps each of `threads` threads has reported to `folder` so far.
-///
-/// # Errors
-/// A report is there but cannot be read, or holds something else.
 pub fn read_reports(folder: &Path, threads: u32) -> Result<Vec<u64>> {
     (0..threads)
         .map(|thread| {

@@ -85,9 +85,6 @@ fn change_parts(volume: &Volume, blocks: u64) -> forebay::Result<()> {
 
 impl WritePool {
     /// Does it; the process ends here if all went as it should.
-    ///
-    /// # Errors
-    /// Something failed that should not, or the disk did not.
     pub fn run(&self) -> Result<()> {
         let file = &self.file;
         let mut options = PoolOptions::new(&file.pool, POOL_BYTES);
@@ -114,9 +111,6 @@ impl WritePool {
 
 impl VerifyPool {
     /// A line for each block that is wrong.
-    ///
-    /// # Errors
-    /// The pool cannot be opened or read.
     pub fn run(&self) -> Result<Vec<String>> {
         let file = &self.file;
         let pool = Pool::open(&[&file.pool])?;

@@ -54,9 +54,6 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 impl Verify {
     /// What was lost or is wrong, thread by thread; nothing where all is well.
-    ///
-    /// # Errors
-    /// The file system cannot be read.
     pub fn run(&self) -> Result<Vec<String>> {
         let mut losses = Vec::new();
         for (thread, acknowledged) in self.acknowledged.iter().enumerate() {

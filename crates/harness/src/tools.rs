@@ -1,19 +1,26 @@
-//! Loop devices of this machine, taken away when they are dropped.
+//! Programs of the system, and loop devices, which are taken away when they are dropped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Result;
 
-/// Runs a program that has to succeed.
+/// A program of the system, also where only administrators look.
+#[must_use]
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&path).chain(usual);
+    folders.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()))
+}
+
+/// Runs a short program of the system that has to succeed, to its end even after a signal; what it printed.
 ///
 /// # Errors
-/// It fails; with what it said.
+/// It is not there, or fails; with what it said.
 pub fn must(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
+    let path = find_program(program).ok_or_else(|| format!("no {program} here"))?;
+    let output = Command::new(path).args(arguments).output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{program} {arguments:?}: {}: {said}", output.status).into());
@@ -38,6 +45,7 @@ impl LoopDevice {
     }
 
     /// The block device.
+    #[must_use]
     pub fn device(&self) -> &str {
         &self.0
     }
