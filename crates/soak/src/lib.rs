@@ -12,7 +12,6 @@ mod report;
 mod requests;
 mod stamp;
 mod tally;
-mod verify;
 mod worker;
 
 use std::path::PathBuf;
@@ -209,7 +208,8 @@ impl Run {
                 .error(format!("the daemon ended with {code:?}; its log:\n{tail}"));
         }
         for volume in &self.volumes {
-            verify::backing(&self.place, &self.tally, volume, "backing at the end")?;
+            self.place
+                .compare(&self.tally, volume, "backing at the end")?;
         }
         for line in self.place.log().lines() {
             if line.contains("panicked") {

@@ -1,11 +1,16 @@
 //! A directory with a pool, backings, a mount point and sockets; nothing of it is left afterwards.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use forebay_harness::{Daemon, Result, TestEnv, mount_obstacle};
+use parking_lot::Mutex;
+
+use crate::model::Runs;
+use crate::stamp::SECTOR_BYTES;
+use crate::tally::Tally;
+use crate::worker::Volume;
 
 /// Names of the volumes; the last one comes and goes, the one before is mounted, too.
 pub const VOLUMES: [&str; 4] = ["alpha", "beta", "mounted", "guest"];
@@ -14,6 +19,9 @@ pub const GUEST: usize = 3;
 
 /// Given to the daemon; it is in use by a mount for moments only.
 const SHUTDOWN_DEADLINE_S: u64 = 3;
+
+/// Read at once; backings are multiples of it.
+const PIECE_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub struct Place {
@@ -80,23 +88,26 @@ impl Place {
         self.env.start(command.arg(self.env.path("config.toml")))
     }
 
-    /// Calls `each` with the pieces of a backing, as they are in the file.
-    pub fn read_backing(&self, volume: &str, mut each: impl FnMut(u64, &[u8])) -> Result<()> {
-        let path = self.backing(volume);
+    /// Compares every byte of a backing, as it is in the file, with what its volume's clients know; differences go to
+    /// the tally.
+    pub fn compare(&self, tally: &Tally, volume: &Volume, found_by: &str) -> Result<()> {
+        let path = self.backing(&volume.name);
         let named = |error| format!("{}: {error}", path.display());
-        let mut file = File::open(&path).map_err(named)?;
-        let mut piece = vec![0; 1 << 20];
-        let mut offset = 0;
-        loop {
-            let count = file.read(&mut piece).map_err(named)?;
-            if count == 0 {
-                return Ok(());
+        let file = File::open(&path).map_err(named)?;
+        let models: Vec<_> = volume.models.iter().map(Mutex::lock).collect();
+        let runs = Runs {
+            volume_bytes: file.metadata().map_err(named)?.len(),
+            clients: models.len() as u64,
+        };
+        let mut piece = vec![0; PIECE_BYTES];
+        for offset in (0..runs.volume_bytes).step_by(PIECE_BYTES) {
+            file.read_exact_at(&mut piece, offset).map_err(named)?;
+            for (index, sector) in piece.chunks(SECTOR_BYTES).enumerate() {
+                let at = offset + (index * SECTOR_BYTES) as u64;
+                let complain = |complaint| tally.complain(complaint, found_by);
+                models[runs.owner(at) as usize].check(at, sector, complain);
             }
-            // A short read would cut a sector.
-            file.read_exact_at(&mut piece[..count], offset)
-                .map_err(named)?;
-            each(offset, &piece[..count]);
-            offset += count as u64;
         }
+        Ok(())
     }
 }

@@ -6,10 +6,10 @@
 //! late, is taken off.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::model::Complaint;
 
@@ -18,13 +18,6 @@ const TICK: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_millis(300);
 /// Messages that are kept; the counters count on.
 const MESSAGES_MAX: usize = 40;
-
-/// Locks, whatever became of a thread that held it.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
@@ -81,17 +74,17 @@ impl Tally {
 
     /// Counts a fault.
     pub fn fault(&self, name: &'static str) {
-        *lock(&self.faults).entry(name).or_default() += 1;
-        name.clone_into(&mut lock(&self.now));
+        *self.faults.lock().entry(name).or_default() += 1;
+        name.clone_into(&mut self.now.lock());
     }
 
     pub fn faults(&self) -> BTreeMap<&'static str, u64> {
-        lock(&self.faults).clone()
+        self.faults.lock().clone()
     }
 
     /// What is going on, for people.
     pub fn now(&self) -> String {
-        lock(&self.now).clone()
+        self.now.lock().clone()
     }
 
     /// From here to [`Tally::close_fault`], requests may be slow and may fail.
@@ -161,7 +154,7 @@ impl Tally {
     }
 
     fn say(&self, message: String) {
-        let mut messages = lock(&self.messages);
+        let mut messages = self.messages.lock();
         if messages.len() < MESSAGES_MAX {
             let at_s = self.began.0.elapsed().as_secs_f64();
             let during = self.now();
@@ -170,7 +163,7 @@ impl Tally {
     }
 
     pub fn messages(&self) -> Vec<String> {
-        lock(&self.messages).clone()
+        self.messages.lock().clone()
     }
 
     /// Whether something is wrong with the daemon.

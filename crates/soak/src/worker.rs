@@ -1,14 +1,16 @@
 //! One client: asks, checks every answer, comes back after whatever cut it off, and finds out first
 //! what became of the requests that were not answered.
 
-use std::sync::Mutex;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::front_end::{Address, CONNECTIONS, Departure, Errand, FrontEnd, Outcome};
 use crate::model::{Model, Uncertain};
 use crate::requests::{Choice, Kind, Request};
-use crate::tally::{Start, Tally, lock};
+use crate::tally::{Start, Tally};
 
 /// A daemon that is not back by then will not come.
 const RECONNECT_DEADLINE: Duration = Duration::from_secs(90);
@@ -52,7 +54,7 @@ impl Worker<'_> {
             if self.front_end.is_none() && !self.connect() {
                 break;
             }
-            if !lock(self.model()).uncertain.is_empty() {
+            if !self.model().lock().uncertain.is_empty() {
                 self.resolve();
             } else if self.tally.is_over.load(SeqCst) {
                 break;
@@ -129,27 +131,40 @@ impl Worker<'_> {
         }
     }
 
-    fn perform(&mut self, batch: &[Request], half_close: bool) {
-        let volume = self.volume;
-        let mut model = lock(&volume.models[self.choice.client as usize]);
-        let start = self.tally.start();
+    /// Has the requests done by whichever connection; what became of each, and of the connection.
+    fn ask(
+        &mut self,
+        model: &Model,
+        requests: &[Request],
+        half_close: bool,
+    ) -> Option<(Vec<Outcome>, io::Result<()>)> {
         let name = self.address.name();
         let errand = Errand {
             tally: self.tally,
-            model: &model,
-            requests: batch,
+            model,
+            requests,
             name: &name,
         };
-        let (outcomes, result) = match &mut self.front_end {
+        match &mut self.front_end {
             Some(FrontEnd::Nbd(clients)) => {
                 let index = self.choice.rng.usize(..clients.len());
-                errand.over_nbd(&mut clients[index], half_close)
+                Some(errand.over_nbd(&mut clients[index], half_close))
             }
-            Some(FrontEnd::Fuse(file)) => errand.over_fuse(file),
-            None => return,
+            Some(FrontEnd::Fuse(file)) => Some(errand.over_fuse(file)),
+            None => None,
+        }
+    }
+
+    fn perform(&mut self, batch: &[Request], half_close: bool) {
+        let volume = self.volume;
+        let mut model = volume.models[self.choice.client as usize].lock();
+        let start = self.tally.start();
+        let Some((outcomes, result)) = self.ask(&model, batch, half_close) else {
+            return;
         };
+        let name = self.address.name();
         for (request, outcome) in batch.iter().zip(outcomes) {
-            self.settle(&mut model, request, outcome, start, &name);
+            self.take(&mut model, request, outcome, start, &name);
         }
         drop(model);
         if let Err(error) = &result {
@@ -160,7 +175,7 @@ impl Worker<'_> {
         }
     }
 
-    fn settle(
+    fn take(
         &self,
         model: &mut Model,
         request: &Request,
@@ -226,7 +241,7 @@ impl Worker<'_> {
             .connections
             .fetch_sub(CONNECTIONS as u64, SeqCst);
         let volume = self.volume;
-        let mut model = lock(&volume.models[self.choice.client as usize]);
+        let mut model = volume.models[self.choice.client as usize].lock();
         let name = self.address.name();
         let errand = Errand {
             tally: self.tally,
@@ -267,7 +282,7 @@ impl Worker<'_> {
 
     fn resolve(&mut self) {
         let volume = self.volume;
-        let mut model = lock(&volume.models[self.choice.client as usize]);
+        let mut model = volume.models[self.choice.client as usize].lock();
         let Some(change) = model.uncertain.last().cloned() else {
             return;
         };
@@ -277,18 +292,11 @@ impl Worker<'_> {
             version: 0,
         };
         let start = self.tally.start();
+        let asked = self.ask(&model, std::slice::from_ref(&request), false);
+        let Some((outcomes, result)) = asked else {
+            return;
+        };
         let name = self.address.name();
-        let errand = Errand {
-            tally: self.tally,
-            model: &model,
-            requests: std::slice::from_ref(&request),
-            name: &name,
-        };
-        let (outcomes, result) = match &mut self.front_end {
-            Some(FrontEnd::Nbd(clients)) => errand.over_nbd(&mut clients[0], false),
-            Some(FrontEnd::Fuse(file)) => errand.over_fuse(file),
-            None => return,
-        };
         match &outcomes[0] {
             Outcome::Done(data) => {
                 model.uncertain.pop();
@@ -314,7 +322,7 @@ impl Worker<'_> {
     }
 
     /// The front end is no more. That of an earlier daemon cannot be.
-    fn cut_off(&self, start: Start, error: &std::io::Error) {
+    fn cut_off(&self, start: Start, error: &io::Error) {
         if self.tally.generation.load(SeqCst) == self.generation {
             let name = self.address.name();
             self.tally.failed(start, || format!("{name}: {error}"));

@@ -8,7 +8,6 @@ use forebay_serve::Request;
 
 use super::{Chaos, ask};
 use crate::place::{GUEST, VOLUMES};
-use crate::verify;
 use crate::worker::Volume;
 use forebay_harness::Result;
 use forebay_harness::nbd;
@@ -62,7 +61,7 @@ impl Chaos<'_> {
             self.tally.error(format!("{name} is detached and opens"));
         }
         let volume = &self.volumes[GUEST];
-        verify::backing(self.place, self.tally, volume, "detached backing")?;
+        self.place.compare(self.tally, volume, "detached backing")?;
         let attach = Request::new("attach")
             .with("backing", self.place.backing(name).display().to_string())
             .with("name", name);
