@@ -1,17 +1,17 @@
 //! Many scenarios on all processors, until there are enough images or a violation.
 
+use crate::digest::Tracing;
 use crate::explore::{Explorer, Tally, Violation};
 use crate::focus::Focus;
 use crate::lost;
 use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
-use crate::trace::Tracing;
-use forebay_harness::{Result, Row, check_interrupt, rows};
-use indicatif::{ProgressBar, ProgressStyle};
+use forebay_harness::{Result, Row, check_interrupt, progress_bar, rows};
+use indicatif::ProgressBar;
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A turn of a systematic script tries every so many-th preemption.
@@ -107,10 +107,7 @@ pub fn run(limits: &Limits, bar: &ProgressBar) -> Outcome {
         killed: campaign.killed.into_inner(),
         recovered: campaign.recovered.into_inner(),
         scenarios: campaign.scenarios.into_inner(),
-        violations: campaign
-            .violations
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner),
+        violations: campaign.violations.into_inner(),
     }
 }
 
@@ -144,11 +141,7 @@ impl Campaign<'_> {
                     continue;
                 }
                 self.stopped.store(true, Ordering::Relaxed);
-                let mut all = self
-                    .violations
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                all.push(violation);
+                self.violations.lock().push(violation);
             }
         }
     }
@@ -235,11 +228,7 @@ impl Tally for &Campaign<'_> {
     fn image(&self, hash: u64, is_killed: bool) -> bool {
         self.recovered.fetch_add(1, Ordering::Relaxed);
         let shard = &self.seen[(hash >> 56) as usize % SHARDS];
-        let is_new = shard
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(hash);
-        if is_new {
+        if shard.lock().insert(hash) {
             self.distinct.fetch_add(1, Ordering::Relaxed);
             self.killed
                 .fetch_add(u64::from(is_killed), Ordering::Relaxed);
@@ -274,22 +263,10 @@ pub fn merge(report: Option<&Path>, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// A bar on a terminal, nothing elsewhere.
-pub fn progress_bar(length: u64, what: &str) -> ProgressBar {
-    let bar = ProgressBar::new(length);
-    let style = "{prefix:>20} {wide_bar} {human_pos}/{human_len}, {per_sec}";
-    if let Ok(style) = ProgressStyle::with_template(style) {
-        bar.set_style(style);
-    }
-    bar.set_prefix(what.to_string());
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar
-}
-
 /// Recovers and compares images until there are enough; true if nothing is violated.
 pub fn run_command(limits: &Limits, report: Option<&Path>) -> Result<bool> {
     hush_panics();
-    let bar = progress_bar(limits.images, "crash images");
+    let bar = progress_bar(limits.images).with_message("crash images");
     let started = Instant::now();
     let outcome = run(limits, &bar);
     bar.finish_and_clear();

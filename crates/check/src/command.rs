@@ -235,8 +235,8 @@ fn run_mutants(arguments: &[OsString]) -> Result<bool> {
     let mut command = std::process::Command::new(&program);
     let error = command.arg("mutants").args(arguments).exec();
     let program = program.display();
-    Err(
-        format!("{program}: {error}; cargo build -p forebay-check --features mutants makes it")
-            .into(),
+    Err(format!(
+        "{program}: {error}; cargo build --release -p forebay-check --features mutants makes it"
     )
+    .into())
 }

@@ -1,80 +1,27 @@
-//! The calls that the checker makes into an engine of the lab, and the image that it starts from.
+//! The calls that the checker makes into an engine of the lab, the image that it starts from, and what an actor
+//! asks of it and notes about the answers.
 
-use crate::engine_actor::EngineActor;
-use crate::engine_scenario::{EngineShape, INODE_BYTES};
-#[cfg(test)]
-use crate::faulty;
-use crate::scenario::Shape;
-use crate::subject::{Actor, Cache, Refusal};
-use crate::world::{Image, World};
+use crate::cache::{Actor, Cache};
+use crate::content::{make_similar, noise, one_call, whole_content};
+use crate::engine_shape::{EngineShape, INODE_BYTES, Role};
+use crate::image::Image;
+use crate::oracle::{Operation, Outcome, Patch};
+use crate::scenario::{Change, Item, Shape, Step};
+use crate::world::{Refusal, World};
 use forebay::{Backing, Error};
-use forebay_lab::Engine;
-use forebay_lab::engines::{self, EngineName, EngineOptions};
+use forebay_lab::engines::EngineOptions;
+use forebay_lab::{Engine, EngineTransaction};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 use forebay_volatile::VolatileDisk;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// By how much a region grows until an engine has as many slots in it as its shape says.
 const REGION_STEP_BYTES: u64 = 256;
 /// A region that is too small even so.
 const REGION_BYTES_MAX: u64 = 1 << 20;
-
-/// What makes and opens an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Maker {
-    /// The lab.
-    Lab(EngineName),
-    /// One of its engines, perhaps with a fault around it.
-    #[cfg(test)]
-    Faulty(faulty::Fault),
-}
-
-impl Maker {
-    /// Whether the engine has a journal on the disk.
-    pub fn has_journal(self) -> bool {
-        self == Maker::Lab(EngineName::Classic)
-    }
-
-    fn create(
-        self,
-        region: Region,
-        backing: Backing,
-        options: &EngineOptions,
-    ) -> forebay::Result<Box<dyn Engine>> {
-        match self {
-            Maker::Lab(name) => engines::create(name, region, backing, options),
-            #[cfg(test)]
-            Maker::Faulty(fault) => faulty::start(fault, region, backing, options, true),
-        }
-    }
-
-    fn open(
-        self,
-        region: Region,
-        backing: Backing,
-        options: &EngineOptions,
-    ) -> forebay::Result<Box<dyn Engine>> {
-        match self {
-            Maker::Lab(name) => engines::open(name, region, backing, options),
-            #[cfg(test)]
-            Maker::Faulty(fault) => faulty::start(fault, region, backing, options, false),
-        }
-    }
-}
-
-impl fmt::Display for Maker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The name alone is the pool's, without the engine's trait before it.
-            Maker::Lab(EngineName::Forebay) => f.write_str("forebay-engine"),
-            Maker::Lab(name) => f.write_str(name.as_str()),
-            #[cfg(test)]
-            Maker::Faulty(fault) => write!(f, "faulty {fault:?}"),
-        }
-    }
-}
 
 /// An engine that runs; nothing happens in it but what is asked for.
 pub struct OpenEngine {
@@ -108,7 +55,7 @@ pub fn open(
     shape: &Shape,
     engine: &EngineShape,
     incarnation: u64,
-    (region, backing): (Region, Backing),
+    on: (Region, Backing),
     anew: bool,
 ) -> Result<OpenEngine, Refusal> {
     repeat_choices(incarnation);
@@ -116,11 +63,7 @@ pub fn open(
         accept_stale: anew,
         ..options(shape, engine)
     };
-    let made = if anew {
-        engine.maker.create(region, backing, &options)
-    } else {
-        engine.maker.open(region, backing, &options)
-    };
+    let made = engine.maker.start(on, &options, anew);
     let made = made.map_err(|error| Refusal::new("open", &error))?;
     let disk_bytes = (shape.volume_blocks * shape.block_bytes) as u64;
     if (made.size_bytes(), made.block_bytes()) != (disk_bytes, shape.block_bytes) {
@@ -177,18 +120,13 @@ pub fn template(
 }
 
 impl OpenEngine {
-    /// The engine.
-    pub fn engine(&self) -> &dyn Engine {
-        &*self.engine
-    }
-
     /// Waits until no other actor updates this block.
-    pub fn lock_updates(&self, block: usize) -> MutexGuard<'_, ()> {
+    fn lock_updates(&self, block: usize) -> MutexGuard<'_, ()> {
         forebay_pmem::lock_or_yield(&self.updates[block])
     }
 
     /// Lets errors pass that were asked for; every other one is a violation.
-    pub fn excuse(&self, world: &World, error: Error) -> Result<(), String> {
+    fn excuse(&self, world: &World, error: Error) -> Result<(), String> {
         match error {
             Error::Backing { .. } | Error::NoSpace { .. } | Error::Stalled { .. }
                 if world.has_failing_stores() =>
@@ -231,7 +169,11 @@ impl OpenEngine {
 
 impl Cache for OpenEngine {
     fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a> {
-        Box::new(EngineActor::new(world, shape, self))
+        Box::new(EngineActor {
+            world,
+            shape,
+            engine: self,
+        })
     }
 
     fn read_block(&self, _: &Shape, _: usize, block: usize) -> forebay::Result<Option<Vec<u8>>> {
@@ -258,5 +200,172 @@ impl Cache for OpenEngine {
                 .excuse(world, error)
                 .map_err(|error| format!("close: {error}")),
         }
+    }
+}
+
+/// Transactions without an outcome after which no more are tried: each doubles what the oracle has
+/// to keep.
+const OPEN_MAX: usize = 3;
+
+/// One actor.
+struct EngineActor<'a> {
+    world: &'a World,
+    shape: &'a Shape,
+    engine: &'a OpenEngine,
+}
+
+/// A transaction being filled.
+struct Filling<'a> {
+    transaction: Box<dyn EngineTransaction + 'a>,
+    patches: Vec<Patch>,
+    /// By block: what the transaction has to read there.
+    own: BTreeMap<usize, Vec<u8>>,
+}
+
+impl Actor for EngineActor<'_> {
+    fn act(&mut self, step: &Step) -> Result<(), String> {
+        let done = match step {
+            Step::Transaction { items, abort, .. } => self.transact(items, *abort),
+            Step::Read { block, .. } => self.read(*block, 1),
+            Step::ReadRange { block, count } => self.read(*block, *count),
+            Step::Flush(_) => self.engine.engine.flush(),
+            _ => unreachable!("scripts for engines have no {step:?}"),
+        };
+        done.or_else(|error| self.engine.excuse(self.world, error))
+    }
+}
+
+impl EngineActor<'_> {
+    fn transact(&self, items: &[Item], abort: bool) -> Result<(), Error> {
+        if self.world.open_for_good() >= OPEN_MAX {
+            return Ok(());
+        }
+        let engine = &self.engine.engine;
+        let items = &items[..items.len().min(engine.transaction_blocks_max())];
+        let _updates = self.lock_updates(items);
+        let one_call = one_call(items, self.shape.block_bytes, |block| block);
+        if let (false, Some(patches)) = (abort, one_call) {
+            let data: Vec<u8> = patches.iter().flat_map(|p| p.bytes.clone()).collect();
+            let call = self.world.call(Operation::Write(patches));
+            let done = engine.write(items[0].block as u64, &data);
+            return self.world.written(call, done);
+        }
+        let mut filling = Filling {
+            transaction: engine.begin(),
+            patches: Vec::new(),
+            own: BTreeMap::new(),
+        };
+        for item in items {
+            filling.change(item, self.shape.block_bytes)?;
+        }
+        filling.check_own_reads()?;
+        if abort {
+            filling.transaction.abort();
+            return Ok(());
+        }
+        let call = self.world.call(Operation::Write(filling.patches));
+        let done = filling.transaction.commit();
+        self.world.written(call, done)
+    }
+
+    /// What an update says is not to be changed must not change until it is committed.
+    fn lock_updates(&self, items: &[Item]) -> Vec<MutexGuard<'_, ()>> {
+        let roles = self.shape.engine.expect("engines have it").roles;
+        let blocks: BTreeSet<usize> = items.iter().map(|item| item.block).collect();
+        let updated = blocks
+            .into_iter()
+            .filter(|&block| roles.of(block) != Role::Data);
+        updated
+            .map(|block| self.engine.lock_updates(block))
+            .collect()
+    }
+
+    fn read(&self, block: usize, count: usize) -> Result<(), Error> {
+        let block_bytes = self.shape.block_bytes;
+        let mut buffer = vec![0; block_bytes * count];
+        // Every block is read at some moment; not all of them at the same.
+        let calls: Vec<usize> = (block..block + count)
+            .map(|block| {
+                self.world.call(Operation::Read {
+                    block,
+                    found: Vec::new(),
+                })
+            })
+            .collect();
+        let done = self.engine.engine.read(block as u64, &mut buffer);
+        for (call, bytes) in calls.into_iter().zip(buffer.chunks(block_bytes)) {
+            match &done {
+                Ok(()) => self
+                    .world
+                    .returned(call, Outcome::Done, vec![bytes.to_vec()]),
+                Err(_) => self.world.returned(call, Outcome::Refused, Vec::new()),
+            }
+        }
+        done
+    }
+}
+
+impl Filling<'_> {
+    fn change(&mut self, item: &Item, block_bytes: usize) -> forebay::Result<()> {
+        let block = item.block as u64;
+        let bytes = match item.change {
+            Change::Similar(seed) => {
+                let mut bytes = vec![0; block_bytes];
+                self.transaction.read(block, &mut bytes)?;
+                make_similar(&mut bytes, seed);
+                bytes
+            }
+            Change::Update(seed) => return self.update(item.block, seed, block_bytes),
+            change => whole_content(change, block_bytes)
+                .unwrap_or_else(|| unreachable!("scripts for engines have no {change:?}")),
+        };
+        self.transaction.write(block, &bytes)?;
+        self.own.insert(item.block, bytes.clone());
+        self.patches.push(Patch {
+            block: item.block,
+            offset: 0,
+            bytes,
+        });
+        Ok(())
+    }
+
+    /// New bytes for one to three ranges, as many as an inode or a few bytes long. The oracle is told
+    /// of these alone: what else is in the block is the engine's to keep.
+    fn update(&mut self, block: usize, seed: u64, block_bytes: usize) -> forebay::Result<()> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut bytes = vec![0; block_bytes];
+        self.transaction.read(block as u64, &mut bytes)?;
+        let ranges: Vec<Range<usize>> = (0..rng.usize(1..=3))
+            .map(|_| {
+                let start = rng.usize(..block_bytes);
+                let len = [8, 40, 64, 100][rng.usize(..4)];
+                start..(start + rng.usize(1..=len)).min(block_bytes)
+            })
+            .collect();
+        for range in &ranges {
+            let new = noise(rng.u64(..), range.len());
+            bytes[range.clone()].copy_from_slice(&new);
+            self.patches.push(Patch {
+                block,
+                offset: range.start,
+                bytes: new,
+            });
+        }
+        self.transaction.update(block as u64, &bytes, &ranges)?;
+        self.own.insert(block, bytes);
+        Ok(())
+    }
+
+    /// A transaction reads what it wrote.
+    fn check_own_reads(&self) -> forebay::Result<()> {
+        for (block, own) in &self.own {
+            let mut bytes = vec![0; own.len()];
+            self.transaction.read(*block as u64, &mut bytes)?;
+            assert!(
+                bytes == *own,
+                "block {block} is not what its transaction wrote"
+            );
+        }
+        Ok(())
     }
 }

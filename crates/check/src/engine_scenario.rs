@@ -1,109 +1,52 @@
 //! Shapes and scripts for engines of the lab, which have one disk, whole blocks and metadata blocks,
 //! and keep house on their callers' threads.
 
-use crate::engine::Maker;
+use crate::engine_shape::{EngineShape, Maker, Role, Roles};
 use crate::scenario::{Change, Item, Script, Shape, Step, write_all};
 
-/// What the shape of an engine has beside that of a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct EngineShape {
-    /// Which engine.
-    pub maker: Maker,
-    /// Its paper's protocol exactly as printed.
-    pub as_printed: bool,
-    /// Elements of its ring, if it has one.
-    pub ring_elements: u64,
-    /// Blocks of a set, if it has sets.
-    pub set_blocks: usize,
-    /// Blocks of its journal, if it has one on the disk.
-    pub journal_blocks: usize,
-    /// How each block is written.
-    pub roles: Roles,
-}
-
-/// Which blocks are metadata: two bits a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Roles(pub u64);
-
-/// How a block is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Whole.
-    Data,
-    /// In parts, as metadata.
-    Metadata,
-    /// Now so, now so.
-    Both,
-}
-
-/// Bytes of an inode in every shape.
-pub const INODE_BYTES: usize = 64;
-
-impl Roles {
-    /// How `block` is written.
-    pub fn of(self, block: usize) -> Role {
-        match self.0 >> (block * 2) & 3 {
-            0 | 1 => Role::Data,
-            2 => Role::Metadata,
-            _ => Role::Both,
-        }
+/// A shape drawn from `rng`: mostly a cache that is smaller than its disk.
+pub fn random_shape(rng: &mut fastrand::Rng, maker: Maker, as_printed: bool) -> Shape {
+    let block_bytes = match rng.u8(..16) {
+        0 => 4096,
+        1..=3 => 512,
+        _ => 128,
+    };
+    let slots = match rng.u8(..4) {
+        _ if block_bytes == 4096 => 9,
+        0 => rng.usize(16..28),
+        _ => rng.usize(8..16),
+    };
+    let roles = match rng.u8(..4) {
+        0 => 0,
+        1 => u64::MAX / 3 * 2,
+        _ => rng.u64(..),
+    };
+    let engine = EngineShape {
+        maker,
+        as_printed,
+        ring_elements: rng.u64(8..=16),
+        set_blocks: [4, 8][rng.usize(..2)],
+        journal_blocks: rng.usize(8..=16),
+        roles: Roles(roles),
+    };
+    Shape {
+        block_bytes,
+        slots,
+        volume_blocks: rng.usize(3..=20),
+        fill_on_read: rng.bool(),
+        ..smallest(engine)
     }
 }
 
-impl EngineShape {
-    /// Blocks of the backing that the engine keeps from its users.
-    pub fn own_blocks(&self) -> usize {
-        if self.maker.has_journal() {
-            self.journal_blocks
-        } else {
-            0
-        }
-    }
-
-    /// A shape drawn from `rng`: mostly a cache that is smaller than its disk.
-    pub fn random(rng: &mut fastrand::Rng, maker: Maker, as_printed: bool) -> Shape {
-        let block_bytes = match rng.u8(..16) {
-            0 => 4096,
-            1..=3 => 512,
-            _ => 128,
-        };
-        let slots = match rng.u8(..4) {
-            _ if block_bytes == 4096 => 9,
-            0 => rng.usize(16..28),
-            _ => rng.usize(8..16),
-        };
-        let roles = match rng.u8(..4) {
-            0 => 0,
-            1 => u64::MAX / 3 * 2,
-            _ => rng.u64(..),
-        };
-        let engine = EngineShape {
-            maker,
-            as_printed,
-            ring_elements: rng.u64(8..=16),
-            set_blocks: [4, 8][rng.usize(..2)],
-            journal_blocks: rng.usize(8..=16),
-            roles: Roles(roles),
-        };
-        Shape {
-            block_bytes,
-            slots,
-            volume_blocks: rng.usize(3..=20),
-            fill_on_read: rng.bool(),
-            ..EngineShape::smallest(engine)
-        }
-    }
-
-    /// A small cache of a disk that does not fit into it.
-    fn smallest(engine: EngineShape) -> Shape {
-        Shape {
-            slots: 8,
-            volume_blocks: 12,
-            first_blocks: 0,
-            fill_on_read: true,
-            engine: Some(engine),
-            ..Shape::smallest(false)
-        }
+/// A small cache of a disk that does not fit into it.
+fn smallest(engine: EngineShape) -> Shape {
+    Shape {
+        slots: 8,
+        volume_blocks: 12,
+        first_blocks: 0,
+        fill_on_read: true,
+        engine: Some(engine),
+        ..Shape::smallest(false)
     }
 }
 
@@ -247,7 +190,7 @@ pub fn systematic_script(number: usize, maker: Maker, as_printed: bool) -> (Shap
     // Something after it, so that what was acknowledged is followed by a crash.
     first.push(write_all([(5, Change::Whole(4000))]));
     let second = vec![MOVES[b](2000), write_all([(0, Change::Whole(5000))])];
-    let shape = EngineShape::smallest(EngineShape {
+    let shape = smallest(EngineShape {
         maker,
         as_printed,
         ring_elements: 8,

@@ -1,20 +1,22 @@
 //! From a seed to verdicts: runs a script, crashes it at many moments, recovers many of the images
 //! each crash could leave, and goes on from some of them.
 
+use crate::cache::Begins;
+use crate::digest::Tracing;
 use crate::files;
 use crate::focus::Focus;
+use crate::image::{CrashCase, Image};
 use crate::incarnation::{Incarnation, Plan, caught, run_processes};
 use crate::lost::{self, verify_lossy};
 use crate::mark::{may_be_lost, verify_lost};
 use crate::named::Scenario;
-use crate::oracle::{BlockStates, Contents, Event, Oracle};
-use crate::process::{Begins, Process};
-use crate::scenario::{Script, Shape, random_script};
+use crate::oracle::{BlockStates, Contents, Event, Found, Oracle};
+use crate::process::Process;
+use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
-use crate::subject::{Subject, Templates};
-use crate::trace::Tracing;
-use crate::verdict::{Found, image_hash, recover, verify};
-use crate::world::{Capture, CrashCase, Image};
+use crate::subject::{Subject, Templates, random_script};
+use crate::verdict::{image_hash, recover, verify};
+use crate::world::Capture;
 use forebay_pmem::shadow::Distribution;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};

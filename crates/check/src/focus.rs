@@ -1,9 +1,9 @@
 //! Pools and scripts that bring about what random ones seldom do: the corners where a fault would hide
 //! from them. A small share of each campaign; everything is drawn from the scenario's seed all the same.
 
+use crate::cache::Begins;
 use crate::directed;
 use crate::focus_scripts as scripts;
-use crate::process::Begins;
 use crate::scenario::{Script, Shape};
 use crate::scheduler::{Kill, Policy};
 

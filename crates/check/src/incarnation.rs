@@ -2,11 +2,13 @@
 //! throughout. What a process stored is there for the next one to see, durable or not, until the power
 //! fails.
 
-use crate::process::{self, Begins, Process, message_of};
+use crate::cache::Begins;
+use crate::digest::Tracing;
+use crate::image::Image;
+use crate::process::{self, Process};
 use crate::scenario::Shape;
-use crate::scheduler;
-use crate::trace::Tracing;
-use crate::world::{Capture, Image, Record, World};
+use crate::scheduler::{self, message_of};
+use crate::world::{Capture, Record, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 

@@ -2,20 +2,22 @@
 //! matter, recovers what each crash could leave, and compares it with everything that had been
 //! acknowledged.
 
+mod cache;
 mod campaign;
 mod command;
 mod content;
-mod crash_samples;
+mod digest;
 mod directed;
 mod engine;
-mod engine_actor;
 mod engine_scenario;
+mod engine_shape;
 mod explore;
 #[cfg(test)]
 mod faulty;
 mod files;
 mod focus;
 mod focus_scripts;
+mod image;
 mod incarnation;
 mod lost;
 mod mark;

@@ -6,20 +6,18 @@
 //! error. Nothing becomes durable once a lost page was met, and a pool that meets one while it opens
 //! refuses, and says where the medium failed.
 
+use crate::cache::{Begins, Cache};
+use crate::image::{Image, regions};
 use crate::oracle::{BlockStates, Contents};
 use crate::pool;
-use crate::process::{Begins, Process};
+use crate::process::Process;
 use crate::scenario::{Change, Script, Shape, Step, read, write};
 use crate::scheduler::Policy;
-use crate::subject::Cache;
 use crate::verdict::verify_known;
-use crate::world::Image;
 use forebay::testing::{BlockLocation, locate_block};
 use forebay::{Backing, Error, Volume};
-use forebay_pmem::shadow::Shadow;
-use forebay_pmem::{PAGE_BYTES, PmemErrorKind, Region};
+use forebay_pmem::{PAGE_BYTES, PmemErrorKind};
 use std::collections::HashSet;
-use std::sync::Arc;
 
 /// Scenarios of a round; seeds that follow each other make one.
 pub const ROUND_SCENARIOS: u64 = 12;
@@ -243,36 +241,6 @@ pub fn lose_some(rng: &mut fastrand::Rng, shape: &Shape, image: &mut Image) {
     image.lose(lost);
 }
 
-impl Image {
-    /// Whether pages of it are lost.
-    pub fn has_lost_pages(&self) -> bool {
-        self.lost.iter().any(|pages| !pages.is_empty())
-    }
-
-    /// These pages of each member are lost.
-    pub fn lose(&mut self, lost: Vec<Vec<u64>>) {
-        for (bytes, pages) in self.media.iter_mut().zip(&lost) {
-            for page in pages {
-                let start = *page as usize;
-                let end = (start + PAGE_BYTES).min(bytes.len());
-                bytes[start..end].fill(0);
-            }
-        }
-        self.lost = lost;
-    }
-
-    /// The members as a process finds them after the crash.
-    pub fn shadows(&self, shape: &Shape) -> Vec<Arc<Shadow>> {
-        let members = self.media.iter().enumerate().map(|(member, bytes)| {
-            let shadow = Shadow::from_image(bytes, shape.model());
-            let lost = self.lost.get(member).into_iter().flatten();
-            lost.for_each(|page| shadow.lose_page(*page));
-            Arc::new(shadow)
-        });
-        members.collect()
-    }
-}
-
 /// Opens an image with lost pages, as its `hash` says with loss accepted or not. It is refused because of one of them, or everything reads as one of
 /// the `legal` states has it, but for the blocks that lay there.
 pub fn verify_lossy(
@@ -281,12 +249,8 @@ pub fn verify_lossy(
     legal: &HashSet<BlockStates>,
     contents: &Contents,
 ) -> Result<(), String> {
-    let shadows = image.shadows(shape);
     let stores = image.crash_stores(shape, 0);
-    let regions: Vec<Region> = shadows
-        .iter()
-        .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
-        .collect();
+    let regions = regions(&image.shadows(shape));
     let backing = |volume: usize| Backing::from_store(stores[volume].clone());
     let accepts_loss = hash.is_multiple_of(2);
     let opened = match pool::open_or_why(shape, VERIFYING, regions, backing, accepts_loss) {

@@ -1,15 +1,12 @@
 //! Backings by their marks alone, when the pool is lost.
 
-use crate::oracle::{BlockStates, Contents};
+use crate::image::Image;
+use crate::oracle::{BlockStates, Contents, Found};
 use crate::pool;
 use crate::scenario::Shape;
-use crate::verdict::Found;
-use crate::world::Image;
 use forebay::Backing;
 use forebay::marks::{Mark, MarkState};
-use forebay_volatile::VolatileDisk;
 use std::collections::HashSet;
-use std::sync::Arc;
 
 /// One image in so many is also verified with its pool lost.
 const LOST_ONE_IN: u64 = 16;
@@ -60,20 +57,6 @@ pub fn verify_lost(
         "the pool is lost, and a new one is admitted to volumes {admitted:?}, which alone lack what \
          was acknowledged"
     ))
-}
-
-/// The stores of an image, as a process finds them after the crash.
-impl Image {
-    pub fn crash_stores(&self, shape: &Shape, seed: u64) -> Vec<Arc<VolatileDisk>> {
-        let stores = self.stores.iter().zip(0..).map(|(bytes, volume)| {
-            let name = format!("volume-{volume}");
-            let seed = seed.wrapping_add(volume);
-            let mark = self.marks.get(volume as usize).cloned().unwrap_or_default();
-            let disk = VolatileDisk::new(&name, bytes, shape.sector_bytes());
-            Arc::new(disk.with_seed(seed).with_mark(mark))
-        });
-        stores.collect()
-    }
 }
 
 #[cfg(test)]

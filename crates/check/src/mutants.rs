@@ -5,10 +5,12 @@ use crate::campaign::{self, Limits};
 use crate::search::{Hunt, Search, check_sound, hunt, tell, write_counts};
 use crate::subject::Subject;
 use forebay_harness::Result;
+use parking_lot::Mutex;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 /// A fault.
 #[derive(Clone, Copy)]
@@ -129,13 +131,13 @@ fn hunt_all(
             let (number, seed) = (job / search.seeds.len(), job % search.seeds.len());
             let name = faults[number].name();
             let hunt = hunt_apart(&name, search.seeds[seed], search.images)?;
-            let mut hunts = hunts[number].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hunts = hunts[number].lock();
             hunts[seed] = Some(hunt);
             let done: Option<Vec<Hunt>> = hunts.iter().cloned().collect();
             if let Some(done) = done {
                 let is_caught = tell(&name, &search.seeds, &done);
                 let images = done.iter().map(|hunt| hunt.images).max().unwrap_or(0);
-                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut found = found.lock();
                 found[number] = Some((name, is_caught, images));
             }
         }
@@ -148,24 +150,18 @@ fn hunt_all(
         let mut ends = workers.into_iter().map(|worker| worker.join());
         ends.try_for_each(|end| end.unwrap_or_else(|_| Err("a worker died".into())))
     })?;
-    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(found.into_iter().flatten().collect())
+    Ok(found.into_inner().into_iter().flatten().collect())
 }
 
 /// One fault from one seed, by another process of this program.
 fn hunt_apart(name: &str, seed: u64, images: u64) -> Result<Hunt> {
     let failed = |what: &str| format!("the search for {name} from seed {seed}: {what}");
-    let program = std::env::current_exe().map_err(|error| failed(&error.to_string()))?;
-    let output = Command::new(program)
-        .args(["hunt", name, &seed.to_string(), &images.to_string()])
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| failed(&error.to_string()))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut words = text.split_whitespace();
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["hunt", name, &seed.to_string(), &images.to_string()]);
+    let output = forebay_harness::run(&mut command, Duration::MAX)?;
+    let mut words = output.printed.split_whitespace();
     let images = words.next().and_then(|word| word.parse().ok());
-    let images = images.ok_or_else(|| failed(&format!("it said {text:?}, {}", output.status)))?;
+    let images = images.ok_or_else(|| failed(&output.told()))?;
     let scenario = words.next().map(String::from);
     Ok(Hunt { scenario, images })
 }

@@ -2,9 +2,9 @@
 
 use crate::focus::Focus;
 use crate::lost;
-use crate::scenario::{Script, Shape, random_script};
+use crate::scenario::{Script, Shape};
 use crate::scheduler::Policy;
-use crate::subject::Subject;
+use crate::subject::{Subject, random_script};
 
 /// What is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]

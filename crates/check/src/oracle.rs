@@ -12,6 +12,8 @@ pub type ContentId = u32;
 
 /// The content of every block of every volume.
 pub type BlockStates = Box<[ContentId]>;
+/// What the blocks of all volumes were found to hold, in order.
+pub type Found = Vec<Vec<u8>>;
 
 /// States beyond which a history is not followed any further: many operations failed half way, and
 /// each doubles the states.

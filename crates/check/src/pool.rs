@@ -1,19 +1,18 @@
 //! The calls that the checker makes into the cache, and the images that pools start from.
 
-use crate::pool_actor::PoolActor;
-use crate::process::Begins;
+use crate::cache::Begins;
+use crate::image::{Image, regions};
 use crate::scenario::Shape;
-use crate::subject::{Actor, Cache, Refusal};
-use crate::trace::Tracing;
-use crate::world::{Capture, Image, World};
-use forebay::Backing;
-use forebay::{Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
+use crate::world::Refusal;
+use forebay::{Backing, Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
 use forebay_pmem::shadow::Shadow;
 use forebay_pmem::{PAGE_BYTES, Region};
+use forebay_volatile::VolatileDisk;
+use parking_lot::Mutex;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The number of the incarnation of a pool that takes the place of a lost one.
@@ -153,12 +152,7 @@ fn attached(
 impl OpenPool {
     /// A volume.
     pub fn volume(&self, volume: usize) -> Volume {
-        self.lock(volume).clone()
-    }
-
-    fn lock(&self, volume: usize) -> MutexGuard<'_, Volume> {
-        let volume = &self.volumes[volume];
-        volume.lock().unwrap_or_else(PoisonError::into_inner)
+        self.volumes[volume].lock().clone()
     }
 
     /// Detaches a volume and attaches its backing again.
@@ -166,7 +160,7 @@ impl OpenPool {
         self.has_detached.store(true, Ordering::Relaxed);
         self.pool.detach(self.volume(volume))?;
         let attached = self.pool.attach(backing)?;
-        *self.lock(volume) = attached;
+        *self.volumes[volume].lock() = attached;
         Ok(())
     }
 
@@ -187,7 +181,7 @@ impl OpenPool {
 
     /// Blocks that one transaction can change.
     pub fn transaction_blocks_max(&self) -> usize {
-        self.pool.transaction_limit_bytes() as usize / self.lock(0).block_size()
+        self.pool.transaction_limit_bytes() as usize / self.volume(0).block_size()
     }
 
     /// Changes the replacement policy to the other one.
@@ -222,96 +216,46 @@ impl OpenPool {
     pub fn checkpoint(&self) -> forebay::Result<()> {
         self.pool.checkpoint()
     }
-}
-
-impl Cache for OpenPool {
-    fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a> {
-        Box::new(PoolActor::new(world, shape, self))
-    }
-
-    fn evict_clean(&self, blocks: usize) -> Result<(), String> {
-        (0..blocks)
-            .try_for_each(|_| self.reclaim(1))
-            .map_err(|error| format!("reclaim after recovery: {error}"))
-    }
-
-    fn read_block(
-        &self,
-        shape: &Shape,
-        volume: usize,
-        block: usize,
-    ) -> forebay::Result<Option<Vec<u8>>> {
-        let handle = self.volume(volume);
-        if block as u64 >= handle.blocks() {
-            return Ok(None);
-        }
-        let mut bytes = vec![0; shape.block_bytes];
-        handle.read(block as u64, &mut bytes)?;
-        bytes.truncate(shape.bytes_of(handle.size_bytes(), block));
-        Ok(Some(bytes))
-    }
 
     /// Compares every cached block with its check; the error names those that do not match.
-    fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         match self.pool.check(|_, _| {}) {
             (_, bad) if bad.is_empty() => Ok(()),
             (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
         }
     }
 
-    fn check_nothing_dirty(&self) -> Result<(), String> {
-        match self.pool.stats().dirty_blocks {
-            0 => Ok(()),
-            dirty => Err(format!(
-                "the marks say whole, and {dirty} blocks are dirty that may be older than the backings"
-            )),
-        }
+    /// Blocks that their backings lack.
+    pub fn dirty_blocks(&self) -> u64 {
+        self.pool.stats().dirty_blocks
     }
 
-    fn close(self: Box<Self>, world: &World) -> Result<(), String> {
+    /// Closes it in order.
+    pub fn close(self) -> forebay::Result<()> {
         drop(self.volumes);
-        match self.pool.close() {
-            Err(forebay::Error::Backing { .. }) if world.has_failing_stores() => Ok(()),
-            Err(error) if !world.has_failed_fences() && !world.has_lost_pages() => {
-                Err(format!("close: {error}"))
-            }
-            _ => Ok(()),
-        }
+        self.pool.close()
     }
 }
 
 /// A pool of `shape` that holds nothing, over backings that hold `stores`.
 pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
     forebay::testing::set_random_seed(Some(u64::MAX));
-    let image = Image {
-        media: Vec::new(),
-        stores,
-        marks: Vec::new(),
-        lost: Vec::new(),
-    };
-    let idle = Capture {
-        rng: fastrand::Rng::with_seed(0),
-        chances: 0,
-        fence_chances: 0,
-        limit: 0,
-    };
     // The volumes are attached before their backings are as large as they will be.
-    let mut small = image.clone();
+    let mut small = Image {
+        stores: stores.clone(),
+        ..Image::default()
+    };
     for bytes in &mut small.stores {
         bytes.truncate(shape.first_bytes());
     }
-    let world = World::new(shape, &small, idle, 0, Tracing::Off);
-    let shadows: Vec<Arc<Shadow>> = (0..shape.members)
-        .map(|_| Arc::new(Shadow::new(shape.member_bytes(), shape.model())))
-        .collect();
-    let regions = shadows
-        .iter()
-        .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
-        .collect();
-    let pool = Pool::create_on(regions, &options(shape))
+    let disks: Vec<Arc<VolatileDisk>> = small.crash_stores(shape, 0);
+    let shadow = || Arc::new(Shadow::new(shape.member_bytes(), shape.model()));
+    let shadows: Vec<Arc<Shadow>> = (0..shape.members).map(|_| shadow()).collect();
+    let pool = Pool::create_on(regions(&shadows), &options(shape))
         .map_err(|error| format!("create a pool of {shape:?}: {error}"))?;
     if shape.starts_attached {
-        let attached = attached(shape, pool, |volume| world.backing(volume));
+        let backing = |volume: usize| Backing::from_store(disks[volume].clone());
+        let attached = attached(shape, pool, backing);
         drop(attached.map_err(|error| format!("attach: {error}"))?);
     }
     let media = shadows.iter().map(|shadow| {
@@ -319,12 +263,11 @@ pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
         bytes.resize(shape.medium_bytes() as usize, 0);
         bytes
     });
+    let marks = disks.iter().map(|disk| disk.crash_state().mark.durable());
     Ok(Image {
         media: media.collect(),
-        stores: image.stores,
-        marks: (0..shape.volumes)
-            .map(|volume| world.store(volume).crash_state().mark.durable())
-            .collect(),
+        stores,
+        marks: marks.collect(),
         lost: Vec::new(),
     })
 }

@@ -1,11 +1,11 @@
-//! What an actor asks of a pool, and what it notes about the answers.
+//! A pool as one of the caches that are crashed: what an actor asks of it, and what it notes about the answers.
 
+use crate::cache::{Actor, Cache};
 use crate::content::{make_similar, noise, one_call, whole_content};
 use crate::lost::{self, Loss};
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
-use crate::subject::Actor;
 use crate::world::World;
 use forebay::Transaction;
 use std::collections::BTreeMap;
@@ -15,12 +15,68 @@ use std::collections::BTreeMap;
 const OPEN_MAX: usize = 4;
 
 /// One actor.
-pub struct PoolActor<'a> {
+struct PoolActor<'a> {
     world: &'a World,
     shape: &'a Shape,
     pool: &'a OpenPool,
     /// (volume, block): where this actor's next append begins.
     ends: BTreeMap<(usize, usize), usize>,
+}
+
+impl Cache for OpenPool {
+    fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a> {
+        Box::new(PoolActor {
+            world,
+            shape,
+            pool: self,
+            ends: BTreeMap::new(),
+        })
+    }
+
+    fn evict_clean(&self, blocks: usize) -> Result<(), String> {
+        (0..blocks)
+            .try_for_each(|_| self.reclaim(1))
+            .map_err(|error| format!("reclaim after recovery: {error}"))
+    }
+
+    fn read_block(
+        &self,
+        shape: &Shape,
+        volume: usize,
+        block: usize,
+    ) -> forebay::Result<Option<Vec<u8>>> {
+        let handle = self.volume(volume);
+        if block as u64 >= handle.blocks() {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; shape.block_bytes];
+        handle.read(block as u64, &mut bytes)?;
+        bytes.truncate(shape.bytes_of(handle.size_bytes(), block));
+        Ok(Some(bytes))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        OpenPool::check(self)
+    }
+
+    fn check_nothing_dirty(&self) -> Result<(), String> {
+        match self.dirty_blocks() {
+            0 => Ok(()),
+            dirty => Err(format!(
+                "the marks say whole, and {dirty} blocks are dirty that may be older than the backings"
+            )),
+        }
+    }
+
+    fn close(self: Box<Self>, world: &World) -> Result<(), String> {
+        match OpenPool::close(*self) {
+            Err(forebay::Error::Backing { .. }) if world.has_failing_stores() => Ok(()),
+            Err(error) if !world.has_failed_fences() && !world.has_lost_pages() => {
+                Err(format!("close: {error}"))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Actor for PoolActor<'_> {
@@ -76,17 +132,7 @@ impl Actor for PoolActor<'_> {
     }
 }
 
-impl<'a> PoolActor<'a> {
-    /// An actor that has done nothing yet.
-    pub fn new(world: &'a World, shape: &'a Shape, pool: &'a OpenPool) -> PoolActor<'a> {
-        PoolActor {
-            world,
-            shape,
-            pool,
-            ends: BTreeMap::new(),
-        }
-    }
-
+impl PoolActor<'_> {
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, error: forebay::Error) -> Result<(), String> {
         use forebay::Error::{

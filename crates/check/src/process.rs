@@ -1,13 +1,14 @@
 //! One process of an incarnation: it opens the cache, its actors work, it ends, and anywhere on the
 //! way it may be killed.
 
+use crate::cache::{Actor, Begins, OpenCache};
 use crate::scenario::{Script, Shape, Step};
-use crate::scheduler::{Kill, Policy, Scheduler, Stopped};
-use crate::subject::{self, Actor, OpenCache};
+use crate::scheduler::{Kill, Policy, Scheduler, Stopped, message_of};
+use crate::subject;
 use crate::world::World;
-use std::any::Any;
+use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// A process.
 pub struct Process {
@@ -23,17 +24,6 @@ pub struct Process {
     pub closes: bool,
     /// Whether what was made to fail before works again.
     pub is_spared: bool,
-}
-
-/// How a cache is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Begins {
-    /// It is opened.
-    Opened,
-    /// It grows to all of its medium.
-    Grown,
-    /// It is made anew over what was there.
-    Created,
 }
 
 /// How a process ended.
@@ -202,7 +192,7 @@ fn act(
                     && !panic.is::<Stopped>()
                 {
                     let message = format!("actor {number}: {}", message_of(&*panic));
-                    failures.lock().expect("no holder panics").push(message);
+                    failures.lock().push(message);
                     scheduler.stop();
                 }
             };
@@ -212,11 +202,7 @@ fn act(
                 .expect("a thread can be started");
         }
     });
-    failures
-        .into_inner()
-        .expect("no holder panics")
-        .into_iter()
-        .next()
+    failures.into_inner().into_iter().next()
 }
 
 /// Does a step: of the actor, or one that makes what lies below the cache fail.
@@ -231,15 +217,4 @@ fn act_on(world: &World, actor: &mut dyn Actor, step: &Step) -> Result<(), Strin
         step => return actor.act(step),
     }
     Ok(())
-}
-
-/// What a panic says.
-pub fn message_of(panic: &(dyn Any + Send)) -> String {
-    if let Some(text) = panic.downcast_ref::<&str>() {
-        (*text).to_string()
-    } else if let Some(text) = panic.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        String::from("a panic without words")
-    }
 }

@@ -1,7 +1,7 @@
 //! What a run is made of: the shape of a cache, and for each actor a script. All of it is drawn
 //! from a seed; here for Forebay's pools, in [`crate::engine_scenario`] for engines.
 
-use crate::engine_scenario::{self, EngineShape};
+use crate::engine_shape::EngineShape;
 use forebay_pmem::shadow::ShadowModel;
 
 /// A cache and what lies behind it.
@@ -382,9 +382,6 @@ pub type Script = Vec<Vec<Step>>;
 
 /// A script drawn from `rng`: writers, and one actor that mostly keeps house.
 pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
-    if let Some(engine) = &shape.engine {
-        return engine_scenario::random_script(rng, shape, engine);
-    }
     let actors = rng.usize(1..=3);
     let steps = [3, 6, 12, 24][rng.usize(..4)];
     // Few hot blocks, so that actors meet.

@@ -2,9 +2,11 @@
 //! matter which one goes on. The same policy and seed give the same run.
 
 use forebay_pmem::Pause;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// So many yields in a row without an event between them: every actor waits for another.
@@ -162,41 +164,47 @@ impl Scheduler {
             Pause::Recheck => yielder.point(actor, Point::Recheck),
         };
         forebay_pmem::set_yield_hook(Some(Box::new(pause)));
-        self.wait_for_turn(actor, self.lock());
+        self.wait_for_turn(actor, self.state.lock());
         work();
     }
 
     /// Ends the run: every actor is unwound at its next point.
     pub fn stop(&self) {
-        self.lock().stopped = true;
-        self.turns.iter().for_each(Condvar::notify_all);
+        self.state.lock().stopped = true;
+        self.unwind_all();
+    }
+
+    fn unwind_all(&self) {
+        for turn in &self.turns {
+            turn.notify_all();
+        }
     }
 
     /// Whether the actors were unwound at the step that was asked for.
     pub fn has_killed(&self) -> bool {
-        self.lock().has_killed
+        self.state.lock().has_killed
     }
 
     /// Points passed so far.
     pub fn steps(&self) -> u64 {
-        self.lock().steps
+        self.state.lock().steps
     }
 
     /// Of these, fences.
     pub fn fences(&self) -> u64 {
-        self.lock().fences
+        self.state.lock().fences
     }
 
     /// And accesses to backings.
     pub fn backings(&self) -> u64 {
-        self.lock().backings
+        self.state.lock().backings
     }
 
     fn point(&self, actor: usize, point: Point) {
         if std::thread::panicking() {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         assert_eq!(state.running, actor, "an actor runs without the baton");
         state.points += 1;
         if state.points > POINTS_MAX {
@@ -222,7 +230,7 @@ impl Scheduler {
         if is_due && !state.stopped {
             state.has_killed = true;
             state.stopped = true;
-            self.turns.iter().for_each(Condvar::notify_all);
+            self.unwind_all();
             drop(state);
             std::panic::resume_unwind(Box::new(Stopped));
         }
@@ -240,7 +248,7 @@ impl Scheduler {
     /// Ends the run: this actor fails, and every other one is unwound.
     fn fail(&self, mut state: MutexGuard<'_, State>, why: &str) -> ! {
         state.stopped = true;
-        self.turns.iter().for_each(Condvar::notify_all);
+        self.unwind_all();
         drop(state);
         panic!("{why}");
     }
@@ -248,11 +256,8 @@ impl Scheduler {
     fn wait_for_turn(&self, actor: usize, mut state: MutexGuard<'_, State>) {
         while state.running != actor && !state.stopped {
             let before = (state.steps, state.yields);
-            let (after, timeout) = self.turns[actor]
-                .wait_timeout(state, TURN_MAX)
-                .unwrap_or_else(PoisonError::into_inner);
-            state = after;
-            if timeout.timed_out() && before == (state.steps, state.yields) {
+            let waited = self.turns[actor].wait_for(&mut state, TURN_MAX);
+            if waited.timed_out() && before == (state.steps, state.yields) {
                 self.give_up(actor, state.running);
             }
         }
@@ -272,10 +277,6 @@ impl Scheduler {
             TURN_MAX.as_secs()
         );
         std::process::exit(3);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -340,7 +341,7 @@ impl Drop for Leave {
     fn drop(&mut self) {
         forebay_pmem::set_yield_hook(None);
         SEAT.with(|slot| *slot.borrow_mut() = None);
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.alive[self.1] = false;
         state.yields = 0;
         if state.running == self.1 && state.alive.contains(&true) {
@@ -434,6 +435,17 @@ impl State {
     }
 }
 
+/// What a panic says.
+pub fn message_of(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        (*text).to_string()
+    } else if let Some(text) = panic.downcast_ref::<String>() {
+        text.clone()
+    } else {
+        String::from("a panic without words")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -448,14 +460,14 @@ mod tests {
                 scope.spawn(move || {
                     scheduler.enter(actor, || {
                         for _ in 0..20 {
-                            passed.lock().unwrap().push(actor);
+                            passed.lock().push(actor);
                             point(Point::Event);
                         }
                     });
                 });
             }
         });
-        passed.into_inner().unwrap()
+        passed.into_inner()
     }
 
     #[test]
@@ -500,7 +512,7 @@ mod tests {
     /// What a panic of `work` says.
     fn failure_of(work: impl FnOnce()) -> String {
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        crate::process::message_of(&*panic.expect_err("it fails"))
+        message_of(&*panic.expect_err("it fails"))
     }
 
     /// Once the hunt stood still.
@@ -521,14 +533,14 @@ mod tests {
                 scope.spawn(move || std::panic::catch_unwind(run))
             };
             let actors = [actor(0), actor(1)].map(|actor| actor.join().expect("it is caught"));
-            let is_endless = |panic: &(dyn std::any::Any + Send)| {
-                !panic.is::<Stopped>() && crate::process::message_of(panic).starts_with("endless")
+            let is_endless = |panic: &(dyn Any + Send)| {
+                !panic.is::<Stopped>() && message_of(panic).starts_with("endless")
             };
             let panics = actors.map(|actor| actor.expect_err("it does not end"));
             panics.iter().map(|panic| is_endless(&**panic)).collect()
         });
         assert_eq!(ended.iter().filter(|is_endless| **is_endless).count(), 1);
-        assert_eq!(scheduler.lock().points, POINTS_MAX + 1);
+        assert_eq!(scheduler.state.lock().points, POINTS_MAX + 1);
     }
 
     /// Once the verification of an image stood still.

@@ -166,7 +166,7 @@ pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Maker;
+    use crate::engine_shape::Maker;
     use crate::faulty::Fault;
 
     fn faulty(fault: Fault, images: u64) -> Limits {

@@ -1,22 +1,22 @@
 //! What is crashed: Forebay's pool, through all that it can do, or an engine of the lab, through
 //! what every engine can. What differs between the two meets the rest of the checker here.
 
+use crate::cache::{Begins, OpenCache};
 use crate::content::noise;
-use crate::engine::{self, Maker};
-use crate::engine_scenario::{self, EngineShape};
+use crate::engine;
+use crate::engine_scenario;
+use crate::engine_shape::Maker;
 use crate::files;
+use crate::image::Image;
 use crate::pool;
-use crate::process::Begins;
-use crate::scenario::{Script, Shape, Step};
+use crate::scenario::{self, Script, Shape};
 use crate::systematic;
-use crate::world::{Image, World};
+use crate::world::Refusal;
 use forebay::{Backing, Error};
 use forebay_lab::engines::EngineName;
 use forebay_pmem::Region;
-use forebay_volatile::VolatileDisk;
 use std::collections::HashMap;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// What is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,9 @@ impl Subject {
     pub fn random_shape(self, rng: &mut fastrand::Rng) -> Shape {
         match self {
             Subject::Pool => Shape::random(rng),
-            Subject::Engine { maker, as_printed } => EngineShape::random(rng, maker, as_printed),
+            Subject::Engine { maker, as_printed } => {
+                engine_scenario::random_shape(rng, maker, as_printed)
+            }
             Subject::Files => unreachable!("files have no shape"),
         }
     }
@@ -135,92 +137,11 @@ impl FromStr for Subject {
     }
 }
 
-/// A cache that runs.
-pub type OpenCache = Box<dyn Cache>;
-
-/// What the checker asks of any cache that runs.
-pub trait Cache: Sync {
-    /// An actor that works on it.
-    fn actor<'a>(&'a self, world: &'a World, shape: &'a Shape) -> Box<dyn Actor + 'a>;
-
-    /// Reads a block; none if the volume ends before it.
-    fn read_block(
-        &self,
-        shape: &Shape,
-        volume: usize,
-        block: usize,
-    ) -> forebay::Result<Option<Vec<u8>>>;
-
-    /// Whether what it knows of itself is consistent.
-    fn check(&self) -> Result<(), String>;
-
-    /// Whether it has nothing that its backings lack, which their marks said.
-    fn check_nothing_dirty(&self) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Evicts clean blocks, if it can be asked to; at most so many.
-    fn evict_clean(&self, _blocks: usize) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Empties it into its backings and compares them, unless scripts do so.
-    fn empty(&self, _stores: &[Arc<VolatileDisk>]) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Closes it in order.
-    fn close(self: Box<Self>, world: &World) -> Result<(), String>;
-}
-
-/// A thread that works on a cache.
-pub trait Actor {
-    /// Does one step; the error is a violation in words.
-    fn act(&mut self, step: &Step) -> Result<(), String>;
-}
-
-/// Why a cache did not open.
-pub struct Refusal {
-    /// In words.
-    pub text: String,
-    /// What kind of thing it was.
-    pub cause: Cause,
-}
-
-/// What failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// A fence.
-    Fence,
-    /// A backing.
-    Backing,
-    /// Something is damaged.
-    Damage,
-    /// None of these.
-    Other,
-}
-
-impl Refusal {
-    /// A refusal of `what` because of `error`.
-    pub fn new(what: &str, error: &Error) -> Refusal {
-        Refusal {
-            text: format!("{what}: {error}"),
-            cause: match error {
-                Error::Media(_) | Error::Poisoned { .. } => Cause::Fence,
-                Error::Backing { .. } => Cause::Backing,
-                Error::Damaged { .. } => Cause::Damage,
-                _ => Cause::Other,
-            },
-        }
-    }
-}
-
-impl From<String> for Refusal {
-    fn from(text: String) -> Refusal {
-        Refusal {
-            text,
-            cause: Cause::Other,
-        }
+/// A script drawn from `rng`, for a pool or an engine.
+pub fn random_script(rng: &mut fastrand::Rng, shape: &Shape) -> Script {
+    match &shape.engine {
+        Some(engine) => engine_scenario::random_script(rng, shape, engine),
+        None => scenario::random_script(rng, shape),
     }
 }
 
@@ -239,13 +160,8 @@ pub fn open(
         let opened = engine::open(shape, engine, incarnation, (region, backing(0)), anew)?;
         return Ok(Box::new(opened));
     }
-    Ok(Box::new(pool::open(
-        shape,
-        begins,
-        incarnation,
-        regions,
-        backing,
-    )?))
+    let opened = pool::open(shape, begins, incarnation, regions, backing)?;
+    Ok(Box::new(opened))
 }
 
 /// Freshly made caches by shape: making one takes longer than recovering one.

@@ -1,62 +1,21 @@
 //! Everything that scenarios store, flush and fence, as one number for each hundred of them: a change
 //! that is to leave the protocol as it is leaves the numbers as they are.
 
-use crate::campaign::{NoTally, default_threads, hush_panics, progress_bar};
+use crate::campaign::{NoTally, default_threads, hush_panics};
+use crate::digest::{Fold, Tracing};
 use crate::explore::Explorer;
 use crate::named::Scenario;
 use crate::subject::{Subject, Templates};
-use crate::verdict::Fold;
-use forebay_harness::{Result, check_interrupt};
-use forebay_pmem::shadow::{ShadowEvent, ShadowEventKind};
+use forebay_harness::{Result, check_interrupt, progress_bar};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::hash::Hasher;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Scenarios that one number stands for.
 const SEEDS_PER_LINE: u64 = 100;
-
-/// How the events of an incarnation are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tracing {
-    /// Not at all.
-    Off,
-    /// Each in words, for people.
-    Words,
-    /// All of them as a number.
-    Digest,
-}
-
-/// The number of an incarnation: of its stores, streams, flushes and fences, in their order.
-#[derive(Default)]
-pub struct Digest(Fold);
-
-impl Digest {
-    /// An event at this member.
-    pub fn add(&mut self, member: usize, event: &ShadowEvent<'_>) {
-        let kind = match event.kind {
-            ShadowEventKind::Store => 1,
-            ShadowEventKind::Stream => 2,
-            ShadowEventKind::Flush => 3,
-            ShadowEventKind::Fence => 4,
-            ShadowEventKind::Fenced => 5,
-        };
-        self.0.write_u64(kind | (member as u64) << 8);
-        self.0.write_u64(event.offset);
-        self.0.write_u64(event.len);
-        self.0.write(event.bytes);
-    }
-
-    /// That number, with those of the incarnations before it.
-    pub fn after(&self, before: u64) -> u64 {
-        let mut fold = Fold::default();
-        fold.write_u64(before);
-        fold.write_u64(self.0.finish());
-        fold.finish()
-    }
-}
 
 /// The number of the scenarios from `first` on that stand on one line.
 fn line(templates: &mut Templates, first: u64) -> std::result::Result<u64, String> {
@@ -74,7 +33,7 @@ fn line(templates: &mut Templates, first: u64) -> std::result::Result<u64, Strin
 /// The numbers of the first `seeds` scenarios, a line for each hundred.
 fn lines(seeds: u64) -> Result<Vec<u64>> {
     let count = seeds.div_ceil(SEEDS_PER_LINE) as usize;
-    let bar = progress_bar(count as u64 * SEEDS_PER_LINE, "scenarios");
+    let bar = progress_bar(count as u64 * SEEDS_PER_LINE).with_message("scenarios");
     let next = AtomicUsize::new(0);
     let all = Mutex::new(vec![Ok(0); count]);
     let work = || {
@@ -85,7 +44,7 @@ fn lines(seeds: u64) -> Result<Vec<u64>> {
                 return;
             }
             let line = line(&mut templates, number as u64 * SEEDS_PER_LINE);
-            all.lock().unwrap_or_else(PoisonError::into_inner)[number] = line;
+            all.lock()[number] = line;
             bar.inc(SEEDS_PER_LINE);
         }
     };
@@ -94,8 +53,10 @@ fn lines(seeds: u64) -> Result<Vec<u64>> {
     });
     bar.finish_and_clear();
     check_interrupt()?;
-    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(all.into_iter().collect::<std::result::Result<_, _>>()?)
+    Ok(all
+        .into_inner()
+        .into_iter()
+        .collect::<std::result::Result<_, _>>()?)
 }
 
 /// Compares with the numbers in `baseline`, or writes them there.

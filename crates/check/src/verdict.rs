@@ -1,20 +1,16 @@
 //! Recovers an image and says which state it holds.
 
+use crate::cache::{Begins, Cache};
+use crate::digest::Fold;
+use crate::image::{Image, regions};
 use crate::incarnation::caught;
 use crate::mark;
-use crate::oracle::{BlockStates, Contents};
-use crate::process::Begins;
+use crate::oracle::{BlockStates, Contents, Found};
 use crate::scenario::Shape;
-use crate::subject::{self, Cache};
-use crate::world::Image;
+use crate::subject;
 use forebay::Backing;
-use forebay_pmem::Region;
 use std::collections::HashSet;
 use std::hash::Hasher;
-use std::sync::Arc;
-
-/// What the blocks of all volumes hold, in order.
-pub type Found = Vec<Vec<u8>>;
 
 /// Numbers of the incarnations in which an image is verified; no incarnation before it has them.
 const VERIFYING: u64 = 1 << 32;
@@ -55,13 +51,9 @@ fn recover_once(
 ) -> Result<(Found, Image), String> {
     let shadows = image.shadows(shape);
     let stores = image.crash_stores(shape, 0);
-    let regions = shadows
-        .iter()
-        .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
-        .collect();
-    let cache = subject::open(shape, Begins::Opened, incarnation, regions, |volume| {
-        Backing::from_store(stores[volume].clone())
-    });
+    let backing = |volume: usize| Backing::from_store(stores[volume].clone());
+    let regions = regions(&shadows);
+    let cache = subject::open(shape, Begins::Opened, incarnation, regions, backing);
     let cache = cache.map_err(|refusal| refusal.text)?;
     if mark::are_whole(image) {
         cache.check_nothing_dirty()?;
@@ -216,34 +208,4 @@ pub fn image_hash(image: &Image) -> u64 {
             .for_each(|page| hasher.write_u64(member << 48 | *page));
     }
     hasher.finish()
-}
-
-/// Folded multiplication, a word at a time: images are hashed more often than anything else.
-pub struct Fold(u64);
-
-impl Default for Fold {
-    fn default() -> Fold {
-        Fold(0x9e37_79b9_7f4a_7c15)
-    }
-}
-
-impl Hasher for Fold {
-    fn write(&mut self, bytes: &[u8]) {
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            self.write_u64(u64::from_le_bytes(word.try_into().expect("eight bytes")));
-        }
-        for byte in words.remainder() {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word) * u128::from(0xe703_7ed1_a0b4_28db_u64);
-        self.0 = (product as u64) ^ ((product >> 64) as u64) ^ word.rotate_left(29);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }

@@ -1,50 +1,20 @@
 //! Media and backings of one incarnation of a pool, with the history of what was asked of it and the
 //! crashes that were noted on the way.
 
+use crate::digest::{Digest, Tracing};
+use crate::image::{self, CrashCase, Image};
 use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
-use crate::subject::{Cause, Refusal};
-use crate::trace::{Digest, Tracing};
-use forebay::{Backing, BackingStore};
-use forebay_pmem::shadow::{CrashState, FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
+use forebay::{Backing, BackingStore, Error, Result};
+use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
 use forebay_pmem::{PAGE_BYTES, Region};
-use forebay_volatile::{DiskEvent, DiskState, VolatileDisk};
+use forebay_volatile::{DiskEvent, VolatileDisk};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Bytes of the members and of the backings after a crash.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Image {
-    /// Member by member.
-    pub media: Vec<Vec<u8>>,
-    /// Volume by volume.
-    pub stores: Vec<Vec<u8>>,
-    /// The mark of each, empty for none; fewer where there are no more.
-    pub marks: Vec<Vec<u8>>,
-    /// Member by member the offsets of pages that it lost; fewer where there are no more.
-    pub lost: Vec<Vec<u64>>,
-}
-
-/// A moment at which the power may fail.
-pub struct CrashCase {
-    /// What each member may hold.
-    pub media: Vec<CrashState>,
-    /// What each backing may hold.
-    pub stores: Vec<DiskState>,
-    /// Entries of the history before this moment.
-    pub events: usize,
-    /// What was about to happen.
-    pub moment: String,
-    /// The pool had been made. Before that, recovery may refuse what it finds.
-    pub is_made: bool,
-    /// The offsets of pages that each member has lost.
-    pub lost: Vec<Vec<u64>>,
-    /// A process had been killed since the power failed last.
-    pub is_killed: bool,
-}
 
 /// Which moments are noted.
 #[derive(Clone, Debug)]
@@ -75,6 +45,51 @@ struct Recorder {
     is_news: bool,
     trace: Option<Vec<String>>,
     digest: Option<Digest>,
+}
+
+/// Why a cache did not open.
+pub struct Refusal {
+    /// In words.
+    pub text: String,
+    /// What kind of thing it was.
+    pub cause: Cause,
+}
+
+/// What failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A fence.
+    Fence,
+    /// A backing.
+    Backing,
+    /// Something is damaged.
+    Damage,
+    /// None of these.
+    Other,
+}
+
+impl Refusal {
+    /// A refusal of `what` because of `error`.
+    pub fn new(what: &str, error: &Error) -> Refusal {
+        Refusal {
+            text: format!("{what}: {error}"),
+            cause: match error {
+                Error::Media(_) | Error::Poisoned { .. } => Cause::Fence,
+                Error::Backing { .. } => Cause::Backing,
+                Error::Damaged { .. } => Cause::Damage,
+                _ => Cause::Other,
+            },
+        }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(text: String) -> Refusal {
+        Refusal {
+            text,
+            cause: Cause::Other,
+        }
+    }
 }
 
 /// See the [module](self).
@@ -147,10 +162,7 @@ impl World {
 
     /// The members, for a pool.
     pub fn regions(&self) -> Vec<Region> {
-        let shadows = self.shadows.iter();
-        shadows
-            .map(|shadow| Region::on_shadow(Arc::clone(shadow)))
-            .collect()
+        image::regions(&self.shadows)
     }
 
     /// The backing of a volume.
@@ -195,7 +207,7 @@ impl World {
     /// A page of a member goes bad; the backings lack these blocks until now.
     pub fn lose_page(&self, member: usize, page: u64, dirty: impl IntoIterator<Item = usize>) {
         self.shadows[member].lose_page(page * PAGE_BYTES as u64);
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         recorder.dirty_when_lost.extend(dirty);
         recorder.is_news = true;
         recorder.say(|| format!("-- page {page} of member {member} goes bad"));
@@ -203,15 +215,13 @@ impl World {
 
     /// Pages that went bad, member by member.
     pub fn lost_pages(&self) -> Vec<Vec<u64>> {
-        self.shadows
-            .iter()
-            .map(|shadow| shadow.lost_pages())
-            .collect()
+        let shadows = self.shadows.iter();
+        shadows.map(|shadow| shadow.lost_pages()).collect()
     }
 
     /// Whether the backing lacked the block when one did.
     pub fn was_dirty(&self, block: usize) -> bool {
-        self.lock().dirty_when_lost.contains(&block)
+        self.recorder.lock().dirty_when_lost.contains(&block)
     }
 
     /// Whether any did.
@@ -256,7 +266,7 @@ impl World {
             let world = Arc::downgrade(self);
             shadow.set_hook(Some(Arc::new(move |event: ShadowEvent| {
                 let Some(world) = world.upgrade() else { return };
-                if let Some(digest) = &mut world.lock().digest {
+                if let Some(digest) = &mut world.recorder.lock().digest {
                     digest.add(member, &event);
                 }
                 // A flush changes nothing that a crash could leave.
@@ -297,7 +307,7 @@ impl World {
 
     fn moment(&self, changes: bool, point: Point, describe: impl Fn() -> String) {
         {
-            let mut recorder = self.lock();
+            let mut recorder = self.recorder.lock();
             if let Some(trace) = &mut recorder.trace {
                 let thread = std::thread::current();
                 trace.push(format!("{}: {}", thread.name().unwrap_or("?"), describe()));
@@ -314,23 +324,17 @@ impl World {
 
     /// Notes a crash now, wanted or not.
     pub fn note_crash(&self, moment: &str) {
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         let case = self.crash_case(recorder.events.len(), moment.to_string());
         recorder.cases.push(case);
     }
 
     fn crash_case(&self, events: usize, moment: String) -> CrashCase {
+        let media = self.shadows.iter().map(|shadow| shadow.crash_state());
+        let stores = self.stores.iter().map(|store| store.crash_state());
         CrashCase {
-            media: self
-                .shadows
-                .iter()
-                .map(|shadow| shadow.crash_state())
-                .collect(),
-            stores: self
-                .stores
-                .iter()
-                .map(|store| store.crash_state())
-                .collect(),
+            media: media.collect(),
+            stores: stores.collect(),
             events,
             moment,
             is_made: self.is_made(),
@@ -341,7 +345,7 @@ impl World {
 
     /// Notes the call of an operation; returns its number.
     pub fn call(&self, operation: Operation) -> usize {
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         let number = recorder.operations.len();
         recorder.operations.push(operation);
         recorder.events.push(Event::Call(number));
@@ -352,7 +356,7 @@ impl World {
 
     /// Says whether what is read in these blocks may be gone after a crash.
     pub fn set_unsettled(&self, blocks: Range<usize>, unsettled: bool) {
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         for block in blocks {
             if unsettled {
                 recorder.unsettled.insert(block);
@@ -364,18 +368,23 @@ impl World {
 
     /// Whether what is read in some of these blocks may be gone after a crash.
     pub fn is_unsettled(&self, blocks: Range<usize>) -> bool {
-        self.lock().unsettled.range(blocks).next().is_some()
+        self.recorder
+            .lock()
+            .unsettled
+            .range(blocks)
+            .next()
+            .is_some()
     }
 
     /// Operations of which it stays unknown whether they took effect; each of them doubles
     /// the states that the oracle keeps.
     pub fn open_for_good(&self) -> usize {
-        self.lock().open_for_good
+        self.recorder.lock().open_for_good
     }
 
     /// Notes how an operation came back.
     pub fn returned(&self, call: usize, outcome: Outcome, found: Vec<Vec<u8>>) {
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         if let Operation::Read { found: slot, .. } = &mut recorder.operations[call] {
             *slot = found;
         }
@@ -386,11 +395,11 @@ impl World {
     }
 
     /// Notes how a write came back, and passes its result on.
-    pub fn written(&self, call: usize, done: forebay::Result<()>) -> forebay::Result<()> {
+    pub fn written(&self, call: usize, done: Result<()>) -> Result<()> {
         let outcome = match &done {
             Ok(()) => Outcome::Done,
             // Only a failed fence leaves it open whether the transaction is durable.
-            Err(forebay::Error::Media(_)) => Outcome::Unknown,
+            Err(Error::Media(_)) => Outcome::Unknown,
             Err(_) => Outcome::Refused,
         };
         self.returned(call, outcome, Vec::new());
@@ -401,33 +410,31 @@ impl World {
     pub fn note_end(&self, is_killed: bool) {
         self.shadows.iter().for_each(|shadow| shadow.end_threads());
         self.is_killed.fetch_or(is_killed, Ordering::Relaxed);
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         recorder.events.push(Event::Ended);
         // An attach knows what its backing has.
         recorder.unsettled.clear();
         recorder.open_for_good = 0;
         recorder.is_news = true;
-        if let Some(trace) = &mut recorder.trace {
-            let how = if is_killed { "is killed" } else { "ends" };
-            trace.push(format!("-- the process {how}"));
-        }
+        let how = if is_killed { "is killed" } else { "ends" };
+        recorder.say(|| format!("-- the process {how}"));
     }
 
     /// Notes that a pool is opened whose making a kill ended: it may still be the one that it was to
     /// replace.
     pub fn note_half_made(&self) {
-        self.lock().events.push(Event::HalfMade);
+        self.recorder.lock().events.push(Event::HalfMade);
     }
 
     /// Chances in 256 for each moment from here on, and for each one before a fence.
     pub fn set_chances(&self, chances: u32, fence_chances: u32) {
-        let capture = &mut self.lock().capture;
+        let capture = &mut self.recorder.lock().capture;
         (capture.chances, capture.fence_chances) = (chances, fence_chances);
     }
 
     /// What happened.
     pub fn take_record(&self) -> Record {
-        let mut recorder = self.lock();
+        let mut recorder = self.recorder.lock();
         Record {
             events: std::mem::take(&mut recorder.events),
             operations: std::mem::take(&mut recorder.operations),
@@ -435,10 +442,6 @@ impl World {
             trace: recorder.trace.take(),
             digest: recorder.digest.take(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Recorder> {
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! It imports nothing of ours: what is tested runs behind it, as a program.
 
+pub mod files;
 pub mod nbd;
 mod options;
 mod processes;

@@ -5,12 +5,13 @@
 //! after it none. A sync of one file orders the names before it where the file's size or its name is
 //! newer than what is durable.
 
-use super::tree::{Inode, Kind, Numbers, Tree};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, SeenIdentity, Synced};
+use forebay_harness::files::{Inode, Kind, Numbers, ROOT, Tree};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What survives of a file for itself.
 const SECTOR_BYTES: usize = 512;
@@ -191,7 +192,7 @@ impl Identities {
         let used: BTreeSet<u64> = self
             .by_inode
             .iter()
-            .filter(|(inode, _)| live.nodes.contains_key(inode) || **inode == super::tree::ROOT)
+            .filter(|(inode, _)| live.nodes.contains_key(inode) || **inode == ROOT)
             .map(|(_, (number, _))| *number)
             .collect();
         let number = (2..).find(|number| !used.contains(number)).expect("free");
@@ -224,12 +225,12 @@ impl Backing {
 
     /// Sets what is called around every sync.
     pub fn on_sync(&self, hook: Option<Arc<dyn Fn() + Send + Sync>>) {
-        self.lock().on_sync = hook;
+        self.state.lock().on_sync = hook;
     }
 
     /// Looks at the tree: what a crash could leave from now on.
     pub fn look(&self) -> std::io::Result<History> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let tree = Tree::read(&self.root, &state.numbers)?;
         state.history.note(tree);
         Ok(state.history.clone())
@@ -237,29 +238,25 @@ impl Backing {
 
     /// The tree as it is.
     pub fn tree(&self) -> std::io::Result<Tree> {
-        Tree::read(&self.root, &self.lock().numbers)
+        Tree::read(&self.root, &self.state.lock().numbers)
     }
 
     /// The inodes' identities, for the next incarnation.
     pub fn identities(&self) -> Identities {
-        self.lock().identities.clone()
+        self.state.lock().identities.clone()
     }
 
     fn call_hook(&self) {
-        let hook = self.lock().on_sync.clone();
+        let hook = self.state.lock().on_sync.clone();
         if let Some(hook) = hook {
             hook();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Observer for Backing {
     fn identity(&self, real: FileIdentity) -> Option<SeenIdentity> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let inode = state.numbers.inode(real.inode);
         let (number, generation) = match state.identities.by_inode.get(&inode) {
             Some(known) => *known,
@@ -287,16 +284,13 @@ impl Observer for Backing {
             return;
         }
         {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             match what {
                 Synced::Everything => state.history.sync_everything(),
-                Synced::Data(file) => {
+                Synced::Data(file) | Synced::All(file) => {
                     let inode = state.numbers.inode(file.inode);
-                    state.history.sync_file(inode, false);
-                }
-                Synced::All(file) => {
-                    let inode = state.numbers.inode(file.inode);
-                    state.history.sync_file(inode, true);
+                    let names = matches!(what, Synced::All(_));
+                    state.history.sync_file(inode, names);
                 }
             }
         }

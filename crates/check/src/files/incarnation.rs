@@ -1,24 +1,23 @@
 //! One incarnation of a buffer: recovered from what a crash left, worked with, and crashed again and again.
 
-use super::TestEnv;
 use super::backing::{Backing, History, Identities};
-use super::mark;
-use super::oracle::Model;
+use super::env::{MarkFolder, TestEnv, mark_place};
 use super::script::{self, Step};
-use super::tree::Tree;
 use super::worker::Worker;
-use crate::process::message_of;
+use crate::scheduler::message_of;
 use forebay::RuntimeOptions;
 use forebay_files::observe::{self, Observer};
 use forebay_files::{FileBuffer, FileBufferParts, FileIdentity};
+use forebay_harness::files::{Model, Tree};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{CrashState, Distribution, Shadow, ShadowModel};
 use forebay_volatile::{Content, DiskEvent, DiskState, FailedSync, VolatileDisk};
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What a crash leaves of everything.
 #[derive(Clone)]
@@ -148,7 +147,7 @@ impl Machine {
             let parts = (shadow.upgrade(), side.upgrade());
             let others = (backing.upgrade(), marks.upgrade());
             if let ((Some(shadow), Some(side)), (Some(backing), Some(marks))) = (parts, others) {
-                let mut recorder = lock(&recorder);
+                let mut recorder = recorder.lock();
                 if recorder.is_next_noted(is_of_mark) {
                     recorder.note(&shadow, &side, &backing, &marks);
                 }
@@ -184,10 +183,10 @@ impl Machine {
         forebay::testing::set_thread_hint(0);
         forebay::testing::set_random_seed(Some(incarnation));
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
-        let watcher = Rc::new(mark::Watcher(Arc::clone(&self.marks)));
+        let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
         forebay::testing::set_mark_watcher(Some(watcher));
         let buffer = FileBuffer::open_on(FileBufferParts {
-            mark: Some(mark::place_of(env)?),
+            mark: Some(mark_place(env)?),
             regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
             side: forebay::Backing::from_store(self.side.clone()),
             root: Some(env.root.clone()),
@@ -195,6 +194,15 @@ impl Machine {
         })?;
         self.buffer = Some(Arc::clone(&buffer));
         Ok(buffer)
+    }
+
+    /// The same alone; a panic is an error too.
+    fn recover(&mut self, env: &TestEnv, incarnation: u64) -> Result<(), String> {
+        let opened = caught(|| {
+            let opened = self.open(env, incarnation);
+            opened.map(drop).map_err(|error| error.to_string())
+        });
+        opened.map_err(|error| format!("recovery: {error}"))
     }
 }
 
@@ -304,13 +312,7 @@ pub fn recover(
 ) -> Result<Tree, String> {
     let machine = Machine::start(env, image.clone(), identities.clone());
     let mut machine = machine.map_err(|error| error.to_string())?;
-    let opened = caught(|| {
-        machine
-            .open(env, incarnation)
-            .map(drop)
-            .map_err(|e| e.to_string())
-    });
-    opened.map_err(|error| format!("recovery: {error}"))?;
+    machine.recover(env, incarnation)?;
     machine.backing.tree().map_err(|error| error.to_string())
 }
 
@@ -320,14 +322,8 @@ fn count_moments(env: &TestEnv, plan: &Plan) -> Result<u64, String> {
     let mut machine = machine.map_err(|error| error.to_string())?;
     let recorder = Arc::new(Mutex::new(Recorder::counting()));
     machine.record(&recorder);
-    caught(|| {
-        machine
-            .open(env, plan.number)
-            .map(drop)
-            .map_err(|e| e.to_string())
-    })
-    .map_err(|error| format!("recovery: {error}"))?;
-    let moments = lock(&recorder).moments;
+    machine.recover(env, plan.number)?;
+    let moments = recorder.lock().moments;
     Ok(moments)
 }
 
@@ -353,7 +349,7 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
         verify(&plan.legal, &found)?;
         incarnation.models.push(Model::of(&found));
         let mut worker = Worker::new(buffer, &env.root);
-        lock(&recorder).next_step();
+        recorder.lock().next_step();
         let take = |incarnation: &mut Incarnation, worker: &mut Worker<'_>, step: Step| {
             let fails = matches!(step, Step::WorkFailing);
             machine.side.fail_next(0, u32::from(fails));
@@ -363,7 +359,7 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
             // What no moment in the pool comes between is still a change of the backing.
             let looked = machine.backing.look();
             looked.map_err(|error| error.to_string())?;
-            lock(&recorder).next_step();
+            recorder.lock().next_step();
             Ok::<(), String>(())
         };
         while incarnation.steps.len() < plan.steps {
@@ -376,11 +372,13 @@ pub fn run(env: &TestEnv, plan: Plan) -> Result<Incarnation, String> {
                 take(&mut incarnation, &mut worker, step)?;
             }
             let Machine { shadow, side, .. } = &machine;
-            lock(&recorder).note(shadow, side, &machine.backing, &machine.marks);
+            recorder
+                .lock()
+                .note(shadow, side, &machine.backing, &machine.marks);
         }
         Ok(())
     });
-    incarnation.cases = std::mem::take(&mut lock(&recorder).cases);
+    incarnation.cases = std::mem::take(&mut recorder.lock().cases);
     incarnation.identities = machine.backing.identities();
     ran.map(|()| incarnation)
 }
@@ -433,8 +431,4 @@ pub fn verify(legal: &[Model], found: &Tree) -> Result<(), String> {
 pub fn caught<T>(act: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act))
         .unwrap_or_else(|panic| Err(format!("panic: {}", message_of(&*panic))))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,9 +2,8 @@
 //! programs go on changing names before a process recovers.
 
 use super::incarnation::{Case, Image, Incarnation};
-use super::oracle::{FILE_MODE, File, Model, Thing};
 use super::script::{self, Step};
-use super::tree::{Inode, Kind, Node, Tree};
+use forebay_harness::files::{FILE_MODE, File, Inode, Kind, Model, Node, Thing, Tree};
 use forebay_pmem::shadow::Distribution;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

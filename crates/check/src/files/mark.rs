@@ -1,76 +1,20 @@
-//! DATA's mark, as the real code writes it: a file in a folder that loses what was not synced. And pools
-//! that are lost, or come back when others have been in their env.
+//! Pools that are lost, or come back when others have been in their place, and marks that are lost: what DATA's mark
+//! says must be noticed.
 
-use super::TestEnv;
-use super::backing::{Backing, Identities};
+use super::backing::Identities;
+use super::env::{MARK_NAME, TestEnv};
 use super::incarnation::{Image, Machine, caught, verify};
-use super::oracle::Model;
-use super::tree::Tree;
+use forebay::Pool;
 use forebay::marks::{Mark, MarkState};
-use forebay::testing::MarkWatcher;
-use forebay::{MarkFiles, MarkPlace, Pool};
-use forebay_files::FileIdentity;
-use forebay_files::observe::{Observer, Synced};
+use forebay_harness::files::{Model, Tree};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 use forebay_volatile::Content;
-use std::fs::File;
-use std::io;
 use std::sync::Arc;
-
-/// The mark's file, in its folder.
-const NAME: &str = "data.mark";
-
-/// DATA's mark beside it; whether DATA is empty is seen at DATA itself.
-struct DataMark {
-    file: MarkFiles,
-    data: MarkFiles,
-}
-
-impl MarkPlace for DataMark {
-    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
-        self.file.read()
-    }
-
-    fn write(&self, mark: &[u8]) -> io::Result<()> {
-        self.file.write(mark)
-    }
-
-    fn is_empty_directory(&self) -> bool {
-        self.data.is_empty_directory()
-    }
-}
-
-/// Where the mark of an incarnation lies.
-pub fn place_of(env: &TestEnv) -> io::Result<Box<dyn MarkPlace>> {
-    let data = File::open(&env.root)?;
-    Ok(Box::new(DataMark {
-        file: MarkFiles::at(env.marks.join(NAME)),
-        data: MarkFiles::of_directory(data, &env.root),
-    }))
-}
-
-/// Tells the folder what of it is durable.
-pub struct Watcher(pub Arc<Backing>);
-
-impl MarkWatcher for Watcher {
-    fn before_sync(&self) {
-        // What was done since is a moment of its own, whether it is noted or not.
-        if self.0.look().is_ok() {
-            self.0.before_sync();
-        }
-    }
-
-    fn synced(&self, file: &File) {
-        if let Ok(identity) = FileIdentity::of(file) {
-            Observer::synced(&*self.0, Synced::All(identity));
-        }
-    }
-}
 
 /// The mark that a folder has, if it is there.
 fn found_in(folder: &Tree) -> Option<Mark> {
-    let entry = folder.names.iter().find(|((_, name), _)| name == NAME);
+    let entry = folder.names.iter().find(|((_, name), _)| name == MARK_NAME);
     Mark::decode(folder.content(*entry?.1)?)
 }
 

@@ -4,26 +4,20 @@
 //! acknowledged.
 
 mod backing;
+mod env;
 mod incarnation;
 mod killed;
 mod mark;
-mod oracle;
 mod script;
-mod tree;
 mod worker;
 
-use crate::verdict::Fold;
+use crate::digest::Fold;
 use backing::Identities;
-use forebay::{Pool, PoolOptions};
-use forebay_pmem::Region;
-use forebay_pmem::shadow::{Shadow, ShadowModel};
+pub use env::TestEnv;
+use forebay_harness::files::Model;
 use incarnation::{Case, Image, Incarnation, Plan};
 use mark::{Loss, Pair};
-use oracle::Model;
 use std::hash::{Hash, Hasher};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Incarnations of a story, one after a crash of the other.
 const INCARNATIONS: usize = 3;
@@ -73,33 +67,21 @@ pub fn run(
         }
         let mut next = None;
         for (count, case) in incarnation.cases.iter().enumerate() {
+            let at = |what: &str, error: String| {
+                let moment = case.moment();
+                format!("incarnation {number}, case {count}, {what} {moment}: {error}")
+            };
+            let case_seed = seed ^ count as u64;
             let legal_now = incarnation.legal(case, &legal);
             for _ in 0..SAMPLES {
                 let crashed = case.sample(&mut rng);
-                let found = incarnation::recover(
-                    env,
-                    &crashed,
-                    &incarnation.identities,
-                    seed ^ count as u64,
-                );
-                let verdict = found.and_then(|found| incarnation::verify(&legal_now, &found));
-                verdict.map_err(|error| {
-                    let moment = case.moment();
-                    format!("incarnation {number}, case {count}, crash {moment}: {error}")
-                })?;
-                let lost = lose(
-                    env,
-                    &incarnation,
-                    case,
-                    &crashed,
-                    &past,
-                    &legal_now,
-                    &mut losses,
-                );
-                lost.map_err(|error| {
-                    let moment = case.moment();
-                    format!("incarnation {number}, case {count}, crash {moment}: {error}")
-                })?;
+                incarnation::recover(env, &crashed, &incarnation.identities, case_seed)
+                    .and_then(|found| incarnation::verify(&legal_now, &found))
+                    .and_then(|()| {
+                        let about = (&incarnation, case, &crashed);
+                        lose(env, about, &past, &legal_now, &mut losses)
+                    })
+                    .map_err(|error| at("crash", error))?;
                 if !tally(hash(&crashed), false) {
                     return Ok(());
                 }
@@ -107,19 +89,8 @@ pub fn run(
                     next = Some((crashed, legal_now.clone()));
                 }
             }
-            let goes_on = kill(
-                env,
-                &incarnation,
-                case,
-                seed ^ count as u64,
-                &mut rng,
-                tally,
-            );
-            let goes_on = goes_on.map_err(|error| {
-                let moment = case.moment();
-                format!("incarnation {number}, case {count}, killed {moment}: {error}")
-            })?;
-            if !goes_on {
+            let goes_on = kill(env, &incarnation, case, case_seed, &mut rng, tally);
+            if !goes_on.map_err(|error| at("killed", error))? {
                 return Ok(());
             }
         }
@@ -136,9 +107,7 @@ const LOST_ONE_IN: u64 = 4;
 /// Some images are verified with their pool lost or replaced, or their mark lost, too.
 fn lose(
     env: &TestEnv,
-    incarnation: &Incarnation,
-    case: &Case,
-    image: &Image,
+    (incarnation, case, image): (&Incarnation, &Case, &Image),
     past: &[Pair],
     legal: &[Model],
     rng: &mut fastrand::Rng,
@@ -193,66 +162,4 @@ fn hash(image: &Image) -> u64 {
     image.mark.hash(&mut hasher);
     image.mounting.hash(&mut hasher);
     hasher.finish()
-}
-
-fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(seed));
-    let mut options = PoolOptions::default();
-    options.format.block_bytes = 512;
-    options.format.lanes = Some(2);
-    options.format.lane_bytes = Some(32 << 10);
-    options.format.volumes = 1;
-    options.runtime.background = false;
-    let shadow = Arc::new(Shadow::new(POOL_BYTES, ShadowModel::Lines));
-    let region = Region::on_shadow(Arc::clone(&shadow));
-    let pool = Pool::create_on(vec![region], &options).map_err(|error| error.to_string())?;
-    pool.close().map_err(|error| error.to_string())?;
-    Ok(shadow.crash_state().durable().to_vec())
-}
-
-/// Bytes of the pool: some hundred blocks.
-const POOL_BYTES: u64 = 512 << 10;
-
-/// Where one worker plays: folders, and pools that were just made.
-pub struct TestEnv {
-    folder: PathBuf,
-    /// The directory of the backing; made anew for each process that recovers.
-    pub(crate) root: PathBuf,
-    /// The folder of its mark; made anew too.
-    pub(crate) marks: PathBuf,
-    /// The pool that a scenario begins with.
-    own: Vec<u8>,
-    /// One that has never seen the backing.
-    other: Vec<u8>,
-}
-
-impl TestEnv {
-    /// In memory where that can be: crashes are played, not waited for.
-    pub fn new() -> Result<TestEnv, String> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let memory = Path::new("/dev/shm");
-        let parent = match memory.is_dir() {
-            true => memory.to_path_buf(),
-            false => std::env::temp_dir(),
-        };
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = parent.join(format!("forebay-check-{}-{number}", std::process::id()));
-        let made = std::fs::create_dir(&folder);
-        made.map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(TestEnv {
-            root: folder.join("root"),
-            marks: folder.join("marks"),
-            folder,
-            own: new_pool(u64::MAX)?,
-            other: new_pool(u64::MAX - 1)?,
-        })
-    }
-}
-
-impl Drop for TestEnv {
-    fn drop(&mut self) {
-        // What cannot be removed now is in memory only.
-        drop(std::fs::remove_dir_all(&self.folder));
-    }
 }

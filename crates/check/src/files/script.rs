@@ -1,7 +1,7 @@
 //! What programs do to files, at random.
 
-use super::oracle::{File, Id, Model, Thing};
 use forebay_files::SyncKind;
+use forebay_harness::files::{File, Id, Model, Thing};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
 //! The program: does steps, and reads what it has open.
 
-use super::oracle::{self, Id, Model};
 use super::script::{Space, Step};
 use forebay_files::{BufferedFile, Directory, FileBuffer, FileIdentity};
+use forebay_harness::files::{DIRECTORY_MODE, FILE_MODE, Id, Model};
 use rustix::fs::{FallocateFlags, Mode, OFlags, RenameFlags};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -42,14 +42,14 @@ impl Worker<'_> {
                     Step::Create(_) => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
                     _ => OFlags::RDWR,
                 };
-                let mode = Mode::from_raw_mode(oracle::FILE_MODE);
+                let mode = Mode::from_raw_mode(FILE_MODE);
                 let file = directory.open(name, flags | OFlags::CLOEXEC, mode)?;
                 let file = self.buffer.adopt(file.descriptor)?;
                 self.open.insert(opened.expect("it has a name"), file);
             }
             Step::MakeDirectory(path) => {
                 let (directory, name) = self.place(path)?;
-                directory.make_directory(name, Mode::from_raw_mode(oracle::DIRECTORY_MODE))?;
+                directory.make_directory(name, Mode::from_raw_mode(DIRECTORY_MODE))?;
             }
             Step::MakeLink(path, target) => {
                 let (directory, name) = self.place(path)?;

@@ -1,9 +1,10 @@
 //! Which operation comes next: one that must succeed.
 
 use fastrand::Rng;
+use forebay_harness::files::Thing;
 
 use super::operation::{Kind, Operation, SLOTS};
-use super::tree::{Node, Tree};
+use super::tree::Tree;
 
 const FILE_BYTES_MAX: usize = 768 << 10;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
@@ -53,21 +54,21 @@ impl Chooser {
         (0..SLOTS).find(|slot| tree.slots[*slot].is_none())
     }
 
-    fn path(&mut self, tree: &Tree, wanted: impl Fn(&str, &Node) -> bool) -> Option<String> {
-        let those = tree.names.keys().filter(|name| {
-            let is_root = **name == self.root;
-            !is_root && tree.at(name).is_some_and(|node| wanted(name, node))
-        });
-        let those: Vec<&String> = those.collect();
-        self.rng.choice(those).cloned()
+    fn path(&mut self, tree: &Tree, wanted: impl Fn(&str, &Thing) -> bool) -> Option<String> {
+        let names = tree.model.names.keys().filter_map(|name| name.to_str());
+        let is_wanted = |name: &&str| {
+            *name != self.root && tree.at(name).is_some_and(|thing| wanted(name, thing))
+        };
+        let those: Vec<&str> = names.filter(is_wanted).collect();
+        self.rng.choice(those).map(str::to_owned)
     }
 
     fn file(&mut self, tree: &Tree) -> Option<String> {
-        self.path(tree, |_, node| matches!(node, Node::File { .. }))
+        self.path(tree, |_, node| matches!(node, Thing::File(_)))
     }
 
     fn directory_path(&mut self, tree: &Tree) -> String {
-        self.path(tree, |_, node| matches!(node, Node::Directory { .. }))
+        self.path(tree, |_, node| matches!(node, Thing::Directory))
             .filter(|_| self.rng.u8(..3) > 0)
             .unwrap_or_else(|| self.root.clone())
     }
@@ -81,7 +82,7 @@ impl Chooser {
     fn free_path(&mut self, tree: &Tree) -> Option<String> {
         let path = self.any_path(tree);
         let is_deep = path.matches('/').count() > DEPTH_MAX;
-        let is_full = tree.names.len() >= NAMES_MAX;
+        let is_full = tree.model.names.len() >= NAMES_MAX;
         (!is_deep && !is_full && tree.at(&path).is_none()).then_some(path)
     }
 
@@ -170,7 +171,7 @@ impl Chooser {
     }
 
     fn change_name(&mut self, tree: &Tree) -> Option<Operation> {
-        let is_leaf = |_: &str, node: &Node| !matches!(node, Node::Directory { .. });
+        let is_leaf = |_: &str, node: &Thing| !matches!(node, Thing::Directory);
         match self.rng.u8(..14) {
             0..4 => {
                 let path = self.path(tree, is_leaf)?;
@@ -203,10 +204,10 @@ impl Chooser {
         let to = self.any_path(tree);
         let is_below = to.starts_with(&format!("{from}/"));
         let is_deep = to.matches('/').count() > DEPTH_MAX;
-        let is_directory = |path: &str| matches!(tree.at(path), Some(Node::Directory { .. }));
+        let is_directory = |path: &str| matches!(tree.at(path), Some(Thing::Directory));
         let is_possible = match tree.at(&to) {
             None => true,
-            Some(Node::Directory { .. }) => is_directory(&from) && tree.is_empty(&to),
+            Some(Thing::Directory) => is_directory(&from) && tree.is_empty(&to),
             Some(_) => !is_directory(&from),
         };
         let is_wanted = from != to && !is_below && !is_deep && is_possible;
@@ -220,8 +221,8 @@ impl Chooser {
                 mode: [0o755, 0o700][self.rng.usize(..2)],
             }),
             2 => {
-                let wanted = |path: &str, node: &Node| {
-                    matches!(node, Node::Directory { .. }) && tree.is_empty(path)
+                let wanted = |path: &str, node: &Thing| {
+                    matches!(node, Thing::Directory) && tree.is_empty(path)
                 };
                 let path = self.path(tree, wanted)?;
                 Some(Operation::RemoveDirectory { path })

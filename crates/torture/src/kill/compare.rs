@@ -1,15 +1,13 @@
 //! What is in the directory after a kill, against what may be there.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use super::operation::{Kind, Operation};
-use super::tree::{Node, Tree};
 use forebay_harness::Result;
+use forebay_harness::files::{self, Kind as Found, Numbers, ROOT, Thing};
 
-/// What a name leads to, and how many names that has.
-type Found = BTreeMap<String, (Node, u64)>;
+use super::operation::{Kind, Operation};
+use super::tree::Tree;
 
 /// What is no loss.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,9 +39,9 @@ pub fn settle(
     for mut candidate in all {
         candidate.close_all();
         if !may.lose_unsynced {
-            candidate.unsynced.clear();
+            candidate.keep_unsynced();
         }
-        match compare(&found, &candidate) {
+        match candidate.model.allows(&found) {
             Ok(()) => {
                 adopt(&found, &mut candidate);
                 *tree = candidate;
@@ -60,11 +58,15 @@ pub fn settle(
     Err(text.into())
 }
 
-/// What was left of files that were not synced.
-fn adopt(found: &Found, tree: &mut Tree) {
-    for (name, id) in tree.names.clone() {
-        if tree.unsynced.contains(&id) {
-            tree.adopt(id, &found[&name].0);
+/// What was left of files that were not synced is what they have now.
+fn adopt(found: &files::Tree, tree: &mut Tree) {
+    for (path, inode) in found.paths() {
+        let id = tree.model.names[&path];
+        if let (Some(Thing::File(file)), Some(bytes)) =
+            (tree.model.things.get_mut(&id), found.content(inode))
+            && file.is_any
+        {
+            *file = files::File::new(bytes.to_vec());
         }
     }
 }
@@ -79,7 +81,7 @@ fn candidates(tree: &Tree, operation: &Operation, may: May) -> Vec<Tree> {
     } = operation
     {
         let start = match tree.slots[*slot] {
-            Some((_, Kind::Append)) => tree.open_bytes(*slot).map_or(0, Vec::len),
+            Some((_, Kind::Append)) => tree.open_bytes(*slot).map_or(0, <[u8]>::len),
             _ => *offset as usize,
         };
         let is_whole = !may.tear_writes && matches!(tree.slots[*slot], Some((_, Kind::DataSync)));
@@ -96,91 +98,32 @@ fn candidates(tree: &Tree, operation: &Operation, may: May) -> Vec<Tree> {
     std::iter::once(whole).chain(torn).collect()
 }
 
-/// Everything at and below `root`.
-fn look(directory: &Path, root: &str) -> Result<Found> {
-    let mut found = Found::new();
-    let mut waiting = vec![root.to_owned()];
-    while let Some(name) = waiting.pop() {
-        let path = directory.join(&name);
-        let error = |error| format!("{}: {error}", path.display());
-        let about = std::fs::symlink_metadata(&path).map_err(error)?;
-        let mode = about.mode() & 0o7777;
-        let node = if about.is_dir() {
-            for entry in std::fs::read_dir(&path).map_err(error)? {
-                let below = entry?.file_name();
-                waiting.push(format!("{name}/{}", below.to_string_lossy()));
-            }
-            Node::Directory { mode }
-        } else if about.is_symlink() {
-            let target = std::fs::read_link(&path).map_err(error)?;
-            Node::Link {
-                target: target.to_string_lossy().into_owned(),
-            }
-        } else {
-            let bytes = std::fs::read(&path).map_err(error)?;
-            if bytes.len() as u64 != about.len() {
-                let (read, told) = (bytes.len(), about.len());
-                return Err(format!("{name}: {read} bytes read, {told} told").into());
-            }
-            Node::File { bytes, mode }
+/// Everything at and below `root`. The system tells as many links and bytes of a file as are found of it.
+fn look(directory: &Path, root: &str) -> Result<files::Tree> {
+    let named = |error| format!("{}: {error}", directory.display());
+    let mut found = files::Tree::read(directory, &Numbers::default()).map_err(named)?;
+    let mut others = found.names.keys().cloned().collect::<Vec<_>>();
+    others.retain(|(parent, name)| *parent == ROOT && name.to_str() != Some(root));
+    for other in others {
+        found.names.remove(&other);
+    }
+    let paths = found.paths();
+    for (path, inode) in &paths {
+        let Found::File(bytes) = &found.nodes[inode].kind else {
+            continue;
         };
-        found.insert(name, (node, about.nlink()));
+        let name = path.display();
+        let about = std::fs::symlink_metadata(directory.join(path))?;
+        let links = paths.values().filter(|other| *other == inode).count() as u64;
+        if about.nlink() != links {
+            return Err(format!("{name}: {} links, not {links}", about.nlink()).into());
+        }
+        if about.len() != bytes.len() as u64 {
+            let (read, told) = (bytes.len(), about.len());
+            return Err(format!("{name}: {read} bytes read, {told} told").into());
+        }
     }
     Ok(found)
-}
-
-/// Errors: they differ; the message says in what.
-fn compare(found: &Found, tree: &Tree) -> Result<()> {
-    let lost: Vec<&String> = tree
-        .names
-        .keys()
-        .filter(|name| !found.contains_key(*name))
-        .collect();
-    let extra: Vec<&String> = found
-        .keys()
-        .filter(|name| !tree.names.contains_key(*name))
-        .collect();
-    if !lost.is_empty() || !extra.is_empty() {
-        return Err(format!("names lost: {lost:?}, not to be there: {extra:?}").into());
-    }
-    for (name, id) in &tree.names {
-        let (node, links) = &found[name];
-        let wanted = &tree.nodes[id];
-        let is_any = tree.unsynced.contains(id);
-        compare_node(node, wanted, is_any).map_err(|error| format!("{name}: {error}"))?;
-        let wanted_links = tree.link_count(*id);
-        if matches!(node, Node::File { .. }) && *links != wanted_links {
-            return Err(format!("{name}: {links} links, not {wanted_links}").into());
-        }
-    }
-    Ok(())
-}
-
-fn compare_node(found: &Node, wanted: &Node, has_any_bytes: bool) -> Result<()> {
-    let is_same = match (found, wanted) {
-        (Node::File { mode, .. }, Node::File { mode: other, .. }) if has_any_bytes => mode == other,
-        _ => found == wanted,
-    };
-    if is_same {
-        return Ok(());
-    }
-    let short = |node: &Node| match node {
-        Node::File { bytes, mode } => format!("a file of {} bytes, mode {mode:o}", bytes.len()),
-        other => format!("{other:?}"),
-    };
-    let mut text = format!("{}, not {}", short(found), short(wanted));
-    if let (Node::File { bytes: found, .. }, Node::File { bytes: wanted, .. }) = (found, wanted) {
-        let is_bad = |at: &usize| found.get(*at) != wanted.get(*at);
-        let len = found.len().max(wanted.len());
-        if let Some(first) = (0..len).find(is_bad) {
-            let last = (0..len).rev().find(is_bad).unwrap_or(first);
-            let zeroes = (first..=last)
-                .filter(|at| found.get(*at) == Some(&0))
-                .count();
-            text += &format!("; bytes {first} to {last} differ, {zeroes} of them are 0");
-        }
-    }
-    Err(text.into())
 }
 
 #[cfg(test)]
@@ -254,9 +197,6 @@ mod tests {
         assert!(error.to_string().contains("t/a"), "{error}");
         std::fs::remove_file(folder.path().join("t/a")).expect("removed");
         let error = settle(folder.path(), "t", &mut tree, None, May::default()).expect_err("lost");
-        assert!(
-            error.to_string().contains("names lost: [\"t/a\"]"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("t/a is missing"), "{error}");
     }
 }

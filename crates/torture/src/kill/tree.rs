@@ -1,71 +1,43 @@
-//! What must be in the directory: names, and what they lead to.
+//! What must be in the directory, and what a program has open there.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use forebay_harness::files::{DIRECTORY_MODE, File, Id, Model, Thing};
 
 use super::operation::{Kind, Operation, SLOTS, bytes, checksum};
 
-pub type NodeId = u32;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
-    File { bytes: Vec<u8>, mode: u32 },
-    Directory { mode: u32 },
-    Link { target: String },
-}
-
-/// A program's part of the directory, and what it has open there.
+/// A program's part of the directory, and what it has open there. Of a file that has been written since it was synced
+/// the model allows any bytes.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    pub names: BTreeMap<String, NodeId>,
-    pub nodes: HashMap<NodeId, Node>,
-    pub slots: [Option<(NodeId, Kind)>; SLOTS],
-    /// Files that have been written since they were synced.
-    pub unsynced: HashSet<NodeId>,
-    next: NodeId,
+    pub model: Model,
+    pub slots: [Option<(Id, Kind)>; SLOTS],
 }
 
 impl Tree {
     pub fn new(root: &str) -> Tree {
-        let mut tree = Tree {
-            names: BTreeMap::new(),
-            nodes: HashMap::new(),
+        let mut model = Model::default();
+        model.make_with_mode(Path::new(root), Thing::Directory, DIRECTORY_MODE);
+        Tree {
+            model,
             slots: [None; SLOTS],
-            unsynced: HashSet::new(),
-            next: 0,
-        };
-        tree.insert(root, Node::Directory { mode: 0o755 });
-        tree
-    }
-
-    fn insert(&mut self, path: &str, node: Node) -> NodeId {
-        self.next += 1;
-        self.nodes.insert(self.next, node);
-        self.names.insert(path.to_owned(), self.next);
-        self.next
-    }
-
-    pub fn at(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(self.names.get(path)?)
-    }
-
-    pub fn link_count(&self, id: NodeId) -> u64 {
-        self.names.values().filter(|other| **other == id).count() as u64
-    }
-
-    pub fn open_bytes(&self, slot: usize) -> Option<&Vec<u8>> {
-        match self.nodes.get(&self.slots.get(slot)?.as_ref()?.0)? {
-            Node::File { bytes, .. } => Some(bytes),
-            _ => None,
         }
     }
 
+    pub fn at(&self, path: &str) -> Option<&Thing> {
+        self.model.at(Path::new(path))
+    }
+
+    pub fn open_bytes(&self, slot: usize) -> Option<&[u8]> {
+        self.slots[slot].map(|(id, _)| self.model.content(id))
+    }
+
     pub fn is_empty(&self, path: &str) -> bool {
-        let below = format!("{path}/");
-        !self.names.keys().any(|name| name.starts_with(&below))
+        self.model.is_empty(Path::new(path))
     }
 
     pub fn read(&self, slot: usize, offset: u64, len: usize) -> u64 {
-        let all = self.open_bytes(slot).map_or(&[][..], Vec::as_slice);
+        let all = self.open_bytes(slot).unwrap_or_default();
         let start = (offset as usize).min(all.len());
         let end = (start + len).min(all.len());
         checksum(&all[start..end])
@@ -77,16 +49,33 @@ impl Tree {
         self.forget_nameless();
     }
 
+    /// All that was written is in the files, synced or not.
+    pub fn keep_unsynced(&mut self) {
+        self.files().for_each(|file| file.is_any = false);
+    }
+
+    fn files(&mut self) -> impl Iterator<Item = &mut File> {
+        let things = self.model.things.values_mut();
+        things.filter_map(|thing| match thing {
+            Thing::File(file) => Some(file),
+            _ => None,
+        })
+    }
+
     fn forget_nameless(&mut self) {
-        let (names, slots) = (&self.names, &self.slots);
-        self.nodes.retain(|id, _| {
-            let is_open = slots.iter().flatten().any(|(open, _)| open == id);
-            is_open || names.values().any(|named| named == id)
-        });
+        let open = self.slots.iter().flatten();
+        let open: Vec<Id> = open.map(|(id, _)| *id).collect();
+        self.model.forget_nameless(|id| open.contains(&id));
+    }
+
+    fn file(&mut self, slot: usize) -> Option<&mut File> {
+        let (id, _) = self.slots[slot]?;
+        Some(self.model.file(id))
     }
 
     /// What the operation, which is possible here, makes of it.
     pub fn apply(&mut self, operation: &Operation) {
+        let model = &mut self.model;
         match operation {
             Operation::Create {
                 slot,
@@ -94,15 +83,13 @@ impl Tree {
                 mode,
                 kind,
             } => {
-                let node = Node::File {
-                    bytes: Vec::new(),
-                    mode: *mode,
-                };
-                let id = self.insert(path, node);
+                let file = Thing::File(File::default());
+                let id = model.make_with_mode(Path::new(path), file, *mode);
                 self.slots[*slot] = Some((id, *kind));
             }
             Operation::Open { slot, path, kind } => {
-                self.slots[*slot] = self.names.get(path).map(|id| (*id, *kind));
+                let id = model.names.get(Path::new(path));
+                self.slots[*slot] = id.map(|id| (*id, *kind));
             }
             Operation::Close { slot } => {
                 self.slots[*slot] = None;
@@ -110,41 +97,35 @@ impl Tree {
             }
             Operation::Write { len, .. } => self.write(operation, *len),
             Operation::Truncate { slot, size } => {
-                self.note_unsynced(*slot);
-                if let Some(bytes) = self.bytes_mut(*slot) {
-                    bytes.resize(*size as usize, 0);
+                if let Some(file) = self.file(*slot) {
+                    file.truncate(*size as usize);
+                    file.sync();
+                    file.is_any = true;
                 }
             }
             Operation::MakeDirectory { path, mode } => {
-                self.insert(path, Node::Directory { mode: *mode });
+                model.make_with_mode(Path::new(path), Thing::Directory, *mode);
             }
             Operation::MakeLink { path, target } => {
-                self.insert(
-                    path,
-                    Node::Link {
-                        target: target.clone(),
-                    },
-                );
+                model.make(Path::new(path), Thing::Link(target.into()));
             }
             Operation::Link { from, to } => {
-                if let Some(id) = self.names.get(from).copied() {
-                    self.names.insert(to.clone(), id);
+                if let Some(id) = model.names.get(Path::new(from)).copied() {
+                    model.names.insert(to.into(), id);
                 }
             }
             Operation::Unlink { path } | Operation::RemoveDirectory { path } => {
-                self.names.remove(path);
+                model.remove(Path::new(path));
                 self.forget_nameless();
             }
-            Operation::Rename { from, to } => self.rename(from, to),
-            Operation::Exchange { from, to } => {
-                let aside = "\u{0}aside";
-                self.rename(from, aside);
-                self.rename(to, from);
-                self.rename(aside, to);
+            Operation::Rename { from, to } | Operation::Exchange { from, to } => {
+                let exchange = matches!(operation, Operation::Exchange { .. });
+                model.rename(Path::new(from), Path::new(to), exchange);
+                self.forget_nameless();
             }
             Operation::Sync { slot, .. } => {
-                if let Some((id, _)) = self.slots[*slot] {
-                    self.unsynced.remove(&id);
+                if let Some(file) = self.file(*slot) {
+                    file.is_any = false;
                 }
             }
             Operation::SyncDirectory { .. } | Operation::Read { .. } => {}
@@ -162,66 +143,18 @@ impl Tree {
         else {
             return;
         };
-        let is_append = matches!(self.slots[*slot], Some((_, Kind::Append)));
-        if !matches!(self.slots[*slot], Some((_, Kind::DataSync))) {
-            self.note_unsynced(*slot);
-        }
-        let new = bytes(*seed, *whole);
-        if let Some(all) = self.bytes_mut(*slot)
-            && len > 0
-        {
-            let start = if is_append {
-                all.len()
-            } else {
-                *offset as usize
-            };
-            if all.len() < start + len {
-                all.resize(start + len, 0);
-            }
-            all[start..start + len].copy_from_slice(&new[..len]);
-        }
-    }
-
-    fn note_unsynced(&mut self, slot: usize) {
-        if let Some((id, _)) = self.slots[slot] {
-            self.unsynced.insert(id);
-        }
-    }
-
-    /// What was found in a file that was not synced is what it has now.
-    pub fn adopt(&mut self, id: NodeId, found: &Node) {
-        self.nodes.insert(id, found.clone());
-        self.unsynced.remove(&id);
-    }
-
-    fn bytes_mut(&mut self, slot: usize) -> Option<&mut Vec<u8>> {
-        match self.nodes.get_mut(&self.slots[slot]?.0)? {
-            Node::File { bytes, .. } => Some(bytes),
-            _ => None,
-        }
-    }
-
-    /// With everything below it; what was at `to` loses that name.
-    fn rename(&mut self, from: &str, to: &str) {
-        if self.names.get(from) == self.names.get(to) {
-            // Two names of one file: both stay.
+        let Some((id, kind)) = self.slots[*slot] else {
             return;
+        };
+        let file = self.model.file(id);
+        file.is_any |= kind != Kind::DataSync;
+        let start = match kind {
+            Kind::Append => file.current().len(),
+            _ => *offset as usize,
+        };
+        if len > 0 {
+            file.write(start, &bytes(*seed, *whole)[..len], true);
         }
-        let below = format!("{from}/");
-        let moved = |name: &String| name == from || name.starts_with(&below);
-        let names: Vec<String> = self
-            .names
-            .keys()
-            .filter(|name| moved(name))
-            .cloned()
-            .collect();
-        for name in names {
-            if let Some(id) = self.names.remove(&name) {
-                self.names
-                    .insert(format!("{to}{}", &name[from.len()..]), id);
-            }
-        }
-        self.forget_nameless();
     }
 }
 
@@ -270,15 +203,20 @@ mod tests {
         for operation in &operations {
             tree.apply(operation);
         }
-        let names: Vec<_> = tree.names.keys().map(String::as_str).collect();
+        let names: Vec<_> = tree
+            .model
+            .names
+            .keys()
+            .filter_map(|name| name.to_str())
+            .collect();
         assert_eq!(names, ["t", "t/b", "t/e"]);
         assert_eq!(
             tree.open_bytes(0),
-            Some(&[bytes(1, 10), bytes(2, 5)].concat())
+            Some(&*[bytes(1, 10), bytes(2, 5)].concat())
         );
         tree.apply(&Operation::Unlink { path: "t/b".into() });
-        assert_eq!(tree.open_bytes(0).map(Vec::len), Some(15));
+        assert_eq!(tree.open_bytes(0).map(<[u8]>::len), Some(15));
         tree.close_all();
-        assert_eq!(tree.nodes.len(), 2);
+        assert_eq!(tree.model.things.len(), 2);
     }
 }

@@ -1,7 +1,7 @@
-//! What a buffer has acknowledged, and what a crash may leave of it.
+//! What was acknowledged, and what a crash may leave of it.
 
 use super::tree::{Kind, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -31,19 +31,22 @@ pub struct File {
     later: Vec<Vec<u8>>,
     /// Others use it too, or may: a write is not all or nothing.
     pub is_shared: bool,
+    /// A crash may leave any bytes in it.
+    pub is_any: bool,
 }
 
 impl File {
     /// A file that durably holds this.
+    #[must_use]
     pub fn new(bytes: Vec<u8>) -> File {
         File {
             durable: bytes,
-            later: Vec::new(),
-            is_shared: false,
+            ..File::default()
         }
     }
 
     /// What readers see.
+    #[must_use]
     pub fn current(&self) -> &[u8] {
         self.later.last().unwrap_or(&self.durable)
     }
@@ -95,6 +98,9 @@ impl File {
 
     /// Whether a crash may leave this; the error is why not.
     fn allows(&self, found: &[u8]) -> Result<(), String> {
+        if self.is_any {
+            return Ok(());
+        }
         let versions = || std::iter::once(&self.durable).chain(&self.later);
         if !versions().any(|version| version.len() == found.len()) {
             let sizes: Vec<usize> = versions().map(Vec::len).collect();
@@ -103,7 +109,10 @@ impl File {
         for (at, byte) in found.iter().enumerate() {
             let fits = |version: &Vec<u8>| version.get(at).copied().unwrap_or(0) == *byte;
             if !versions().any(fits) {
-                return Err(format!("byte {at} is {byte:#x}, which was never there"));
+                let zeroes = found[at..].iter().filter(|byte| **byte == 0).count();
+                return Err(format!(
+                    "byte {at} is {byte:#x}, which was never there; {zeroes} zeroes from there on"
+                ));
             }
         }
         Ok(())
@@ -144,6 +153,7 @@ pub struct Model {
 
 impl Model {
     /// What a tree holds, durably.
+    #[must_use]
     pub fn of(tree: &Tree) -> Model {
         let mut model = Model::default();
         for (path, inode) in tree.paths() {
@@ -161,18 +171,24 @@ impl Model {
     }
 
     /// What the next new thing will be.
+    #[must_use]
     pub fn next_id(&self) -> Id {
         self.next + 1
     }
 
     /// Makes something new under a name.
     pub fn make(&mut self, path: &Path, thing: Thing) -> Id {
-        self.next = self.next_id();
-        self.names.insert(path.to_path_buf(), self.next);
         let mode = match thing {
             Thing::Directory => DIRECTORY_MODE,
             _ => FILE_MODE,
         };
+        self.make_with_mode(path, thing, mode)
+    }
+
+    /// The same with a mode of its own, which a link has not.
+    pub fn make_with_mode(&mut self, path: &Path, thing: Thing, mode: u32) -> Id {
+        self.next = self.next_id();
+        self.names.insert(path.to_path_buf(), self.next);
         self.set_mode_of(self.next, &thing, mode);
         self.things.insert(self.next, thing);
         self.next
@@ -209,6 +225,9 @@ impl Model {
     }
 
     /// A file of the model.
+    ///
+    /// # Panics
+    /// It is none.
     pub fn file(&mut self, id: Id) -> &mut File {
         match self.things.get_mut(&id) {
             Some(Thing::File(file)) => file,
@@ -217,11 +236,16 @@ impl Model {
     }
 
     /// Whether others use a file too, or may.
+    #[must_use]
     pub fn is_shared(&self, id: Id) -> bool {
         matches!(&self.things[&id], Thing::File(file) if file.is_shared)
     }
 
     /// What readers of a file see.
+    ///
+    /// # Panics
+    /// It is none.
+    #[must_use]
     pub fn content(&self, id: Id) -> &[u8] {
         match &self.things[&id] {
             Thing::File(file) => file.current(),
@@ -229,21 +253,23 @@ impl Model {
         }
     }
 
+    /// What a name leads to.
+    #[must_use]
+    pub fn at(&self, path: &Path) -> Option<&Thing> {
+        self.things.get(self.names.get(path)?)
+    }
+
     /// Whether the path is a directory; the root is.
+    #[must_use]
     pub fn is_directory(&self, path: &Path) -> bool {
-        path.as_os_str().is_empty()
-            || self
-                .names
-                .get(path)
-                .is_some_and(|id| self.things[id] == Thing::Directory)
+        path.as_os_str().is_empty() || self.at(path) == Some(&Thing::Directory)
     }
 
     /// Whether there is nothing in a directory.
+    #[must_use]
     pub fn is_empty(&self, directory: &Path) -> bool {
-        !self
-            .names
-            .keys()
-            .any(|path| path.parent() == Some(directory))
+        let mut names = self.names.keys();
+        !names.any(|path| path.parent() == Some(directory))
     }
 
     /// A name goes. Where that leaves others, the buffer may not know them.
@@ -256,8 +282,19 @@ impl Model {
         }
     }
 
+    /// What has no name is no more, unless it is open.
+    pub fn forget_nameless(&mut self, is_open: impl Fn(Id) -> bool) {
+        let Model { names, things, .. } = self;
+        things.retain(|id, _| is_open(*id) || names.values().any(|named| named == id));
+        self.modes.retain(|id, _| things.contains_key(id));
+    }
+
     /// Changes names; the caller has seen to it that it can be done.
     pub fn rename(&mut self, from: &Path, to: &Path, exchange: bool) {
+        if self.names.get(from) == self.names.get(to) {
+            // Two names of one file: both stay.
+            return;
+        }
         let one = self.take(from);
         if !exchange {
             self.remove(to);
@@ -296,7 +333,10 @@ impl Model {
         }
     }
 
-    /// Whether a crash may leave this tree; the error is why not.
+    /// Whether a crash may leave this tree.
+    ///
+    /// # Errors
+    /// It may not; the message says why.
     pub fn allows(&self, found: &Tree) -> Result<(), String> {
         let paths = found.paths();
         if let Some(path) = paths.keys().find(|path| !self.names.contains_key(*path)) {
@@ -327,9 +367,7 @@ impl Model {
                 ));
             }
         }
-        let mut inodes: Vec<u64> = known.values().copied().collect();
-        inodes.sort_unstable();
-        inodes.dedup();
+        let inodes: BTreeSet<&u64> = known.values().collect();
         match inodes.len() == known.len() {
             true => Ok(()),
             false => Err(String::from("two files have become one")),

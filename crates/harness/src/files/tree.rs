@@ -49,6 +49,7 @@ pub struct Numbers(pub HashMap<u64, Inode>);
 
 impl Numbers {
     /// The inode of a number; one that was never seen is new.
+    #[must_use]
     pub fn inode(&self, number: u64) -> Inode {
         self.0.get(&number).copied().unwrap_or(number)
     }
@@ -56,6 +57,9 @@ impl Numbers {
 
 impl Tree {
     /// Reads what is under `root`.
+    ///
+    /// # Errors
+    /// The file system's.
     pub fn read(root: &Path, numbers: &Numbers) -> io::Result<Tree> {
         let mut tree = Tree::default();
         let mut open = vec![(root.to_path_buf(), ROOT)];
@@ -83,6 +87,9 @@ impl Tree {
     }
 
     /// Makes it under `root`, which is emptied first.
+    ///
+    /// # Errors
+    /// The file system's.
     pub fn write(&self, root: &Path) -> io::Result<Numbers> {
         if root.exists() {
             fs::remove_dir_all(root)?;
@@ -128,6 +135,7 @@ impl Tree {
     }
 
     /// Every name from the root, with its inode.
+    #[must_use]
     pub fn paths(&self) -> BTreeMap<PathBuf, Inode> {
         let mut paths = BTreeMap::new();
         let mut open = vec![(ROOT, PathBuf::new())];
@@ -143,7 +151,11 @@ impl Tree {
         paths
     }
 
-    /// A path as a name in a directory, which is there.
+    /// A path as a name in a directory.
+    ///
+    /// # Panics
+    /// The directory is not there.
+    #[must_use]
     pub fn entry(&self, path: &Path) -> (Inode, OsString) {
         let name = path
             .file_name()
@@ -159,6 +171,7 @@ impl Tree {
     }
 
     /// What a file holds; none if it is none.
+    #[must_use]
     pub fn content(&self, inode: Inode) -> Option<&Arc<Vec<u8>>> {
         match &self.nodes.get(&inode)?.kind {
             Kind::File(bytes) => Some(bytes),

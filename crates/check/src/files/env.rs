@@ -1,0 +1,111 @@
+//! Where one worker plays: folders, the place of DATA's mark as the real code writes it (a file in a folder that
+//! loses what was not synced), and pools that were just made.
+
+use super::backing::Backing;
+use forebay::testing::MarkWatcher;
+use forebay::{MarkFiles, MarkPlace, Pool, PoolOptions};
+use forebay_files::FileIdentity;
+use forebay_files::observe::{Observer, Synced};
+use forebay_harness::{TempDir, memory_folder, temporary_folder};
+use forebay_pmem::Region;
+use forebay_pmem::shadow::{Shadow, ShadowModel};
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The mark's file, in its folder.
+pub const MARK_NAME: &str = "data.mark";
+
+/// DATA's mark beside it; whether DATA is empty is seen at DATA itself.
+struct DataMark {
+    file: MarkFiles,
+    data: MarkFiles,
+}
+
+impl MarkPlace for DataMark {
+    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
+        self.file.read()
+    }
+
+    fn write(&self, mark: &[u8]) -> io::Result<()> {
+        self.file.write(mark)
+    }
+
+    fn is_empty_directory(&self) -> bool {
+        self.data.is_empty_directory()
+    }
+}
+
+/// Where the mark of an incarnation lies.
+pub fn mark_place(env: &TestEnv) -> io::Result<Box<dyn MarkPlace>> {
+    let data = File::open(&env.root)?;
+    Ok(Box::new(DataMark {
+        file: MarkFiles::at(env.marks.join(MARK_NAME)),
+        data: MarkFiles::of_directory(data, &env.root),
+    }))
+}
+
+/// Tells the folder what of it is durable.
+pub struct MarkFolder(pub Arc<Backing>);
+
+impl MarkWatcher for MarkFolder {
+    fn before_sync(&self) {
+        // What was done since is a moment of its own, whether it is noted or not.
+        if self.0.look().is_ok() {
+            self.0.before_sync();
+        }
+    }
+
+    fn synced(&self, file: &File) {
+        if let Ok(identity) = FileIdentity::of(file) {
+            Observer::synced(&*self.0, Synced::All(identity));
+        }
+    }
+}
+
+fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
+    forebay::testing::set_thread_hint(0);
+    forebay::testing::set_random_seed(Some(seed));
+    let mut options = PoolOptions::default();
+    options.format.block_bytes = 512;
+    options.format.lanes = Some(2);
+    options.format.lane_bytes = Some(32 << 10);
+    options.format.volumes = 1;
+    options.runtime.background = false;
+    let shadow = Arc::new(Shadow::new(POOL_BYTES, ShadowModel::Lines));
+    let region = Region::on_shadow(Arc::clone(&shadow));
+    let pool = Pool::create_on(vec![region], &options).map_err(|error| error.to_string())?;
+    pool.close().map_err(|error| error.to_string())?;
+    Ok(shadow.crash_state().durable().to_vec())
+}
+
+/// Bytes of the pool: some hundred blocks.
+const POOL_BYTES: u64 = 512 << 10;
+
+/// Where one worker plays: folders, and pools that were just made.
+pub struct TestEnv {
+    _folder: TempDir,
+    /// The directory of the backing; made anew for each process that recovers.
+    pub root: PathBuf,
+    /// The folder of its mark; made anew too.
+    pub marks: PathBuf,
+    /// The pool that a scenario begins with.
+    pub own: Vec<u8>,
+    /// One that has never seen the backing.
+    pub other: Vec<u8>,
+}
+
+impl TestEnv {
+    /// In memory where that can be: crashes are played, not waited for.
+    pub fn new() -> Result<TestEnv, String> {
+        let folder = temporary_folder(&memory_folder()).map_err(|error| error.to_string())?;
+        Ok(TestEnv {
+            root: folder.path().join("root"),
+            marks: folder.path().join("marks"),
+            own: new_pool(u64::MAX)?,
+            other: new_pool(u64::MAX - 1)?,
+            _folder: folder,
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! What a crash leaves of members and backings: a moment, the images drawn from it at random, and the media and
+//! disks in which the next process finds one.
+
+use crate::scenario::Shape;
+use forebay_pmem::shadow::{CrashState, Distribution, Shadow};
+use forebay_pmem::{PAGE_BYTES, Region};
+use forebay_volatile::{DiskState, VolatileDisk};
+use std::sync::Arc;
+
+/// Bytes of the members and of the backings after a crash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Member by member.
+    pub media: Vec<Vec<u8>>,
+    /// Volume by volume.
+    pub stores: Vec<Vec<u8>>,
+    /// The mark of each, empty for none; fewer where there are no more.
+    pub marks: Vec<Vec<u8>>,
+    /// Member by member the offsets of pages that it lost; fewer where there are no more.
+    pub lost: Vec<Vec<u64>>,
+}
+
+/// A moment at which the power may fail.
+pub struct CrashCase {
+    /// What each member may hold.
+    pub media: Vec<CrashState>,
+    /// What each backing may hold.
+    pub stores: Vec<DiskState>,
+    /// Entries of the history before this moment.
+    pub events: usize,
+    /// What was about to happen.
+    pub moment: String,
+    /// The pool had been made. Before that, recovery may refuse what it finds.
+    pub is_made: bool,
+    /// The offsets of pages that each member has lost.
+    pub lost: Vec<Vec<u64>>,
+    /// A process had been killed since the power failed last.
+    pub is_killed: bool,
+}
+
+impl Image {
+    /// Whether pages of it are lost.
+    pub fn has_lost_pages(&self) -> bool {
+        self.lost.iter().any(|pages| !pages.is_empty())
+    }
+
+    /// These pages of each member are lost.
+    pub fn lose(&mut self, lost: Vec<Vec<u64>>) {
+        for (bytes, pages) in self.media.iter_mut().zip(&lost) {
+            for page in pages {
+                let start = *page as usize;
+                let end = (start + PAGE_BYTES).min(bytes.len());
+                bytes[start..end].fill(0);
+            }
+        }
+        self.lost = lost;
+    }
+
+    /// The members as a process finds them after the crash.
+    pub fn shadows(&self, shape: &Shape) -> Vec<Arc<Shadow>> {
+        let members = self.media.iter().enumerate().map(|(member, bytes)| {
+            let shadow = Shadow::from_image(bytes, shape.model());
+            let lost = self.lost.get(member).into_iter().flatten();
+            lost.for_each(|page| shadow.lose_page(*page));
+            Arc::new(shadow)
+        });
+        members.collect()
+    }
+
+    /// The stores, as a process finds them after the crash.
+    pub fn crash_stores(&self, shape: &Shape, seed: u64) -> Vec<Arc<VolatileDisk>> {
+        let stores = self.stores.iter().zip(0..).map(|(bytes, volume)| {
+            let name = format!("volume-{volume}");
+            let seed = seed.wrapping_add(volume);
+            let mark = self.marks.get(volume as usize).cloned().unwrap_or_default();
+            let disk = VolatileDisk::new(&name, bytes, shape.sector_bytes());
+            Arc::new(disk.with_seed(seed).with_mark(mark))
+        });
+        stores.collect()
+    }
+}
+
+/// The members, for a pool.
+pub fn regions(shadows: &[Arc<Shadow>]) -> Vec<Region> {
+    let shadows = shadows.iter();
+    let regions = shadows.map(|shadow| Region::on_shadow(Arc::clone(shadow)));
+    regions.collect()
+}
+
+impl CrashCase {
+    /// Any of them.
+    pub fn sample(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        self.sample_from(&Distribution::ALL, rng, image);
+    }
+
+    /// As `sample`; something that was being stored is mostly torn.
+    pub fn tear(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        let some = [
+            Distribution::UnitTorn,
+            Distribution::Subset,
+            Distribution::Everything,
+        ];
+        self.sample_from(&some, rng, image);
+    }
+
+    /// As `tear`; one line that was being stored is torn, unless chance has it whole or as it was again
+    /// and again.
+    pub fn tear_one(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        let [nothing, everything] = [Distribution::Nothing, Distribution::Everything].map(|all| {
+            let mut image = Image::default();
+            self.sample_from(&[all], rng, &mut image);
+            image.media
+        });
+        for _ in 0..16 {
+            self.sample_from(&[Distribution::UnitTorn], rng, image);
+            if image.media != nothing && image.media != everything {
+                break;
+            }
+        }
+    }
+
+    /// One of these kinds.
+    pub fn sample_from(&self, some: &[Distribution], rng: &mut fastrand::Rng, image: &mut Image) {
+        image.media.resize(self.media.len(), Vec::new());
+        let distribution = some[rng.usize(..some.len())];
+        for (member, bytes) in self.media.iter().zip(&mut image.media) {
+            member.sample_from(distribution, rng, bytes);
+        }
+        self.sample_stores(rng, image);
+        image.lose(self.lost.clone());
+    }
+
+    /// The same of the backings and their marks.
+    pub fn sample_stores(&self, rng: &mut fastrand::Rng, image: &mut Image) {
+        let stores = self.stores.iter();
+        image.stores = stores.map(|store| store.sample_bytes(rng)).collect();
+        image.marks.clear();
+        let marks = self.stores.iter().map(|store| store.mark.sample(rng));
+        image.marks.extend(marks);
+    }
+}
