@@ -4,18 +4,25 @@
 //! Valgrind offers a processor without AVX-512 and its carry-less multiply on vectors, so one kernel
 //! that it can run is forced, [`KERNEL`]. A run is made twice with different numbers of operations;
 //! what the longer one took more is the operations' own, without start and end.
+//!
+//! Beside whole operations stands their bookkeeping (`bookkeeping`): what they take per block besides
+//! copying and summing its bytes, in instructions and in stores.
+
+mod bookkeeping;
+mod callgrind;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use forebay::Volume;
-use forebay_pmem::{KERNEL_VARIABLE, Kernel};
+use forebay_pmem::Kernel;
 use serde_json::{Value, json};
 
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
 use crate::scratch::Scratch;
+use callgrind::Loop;
 use forebay_harness::Result;
 
 /// How far a count may be from the table's, as a share of it. Within one compiler the counts do not
@@ -66,9 +73,9 @@ pub fn run(update: bool) -> Result<()> {
     }
     let counted = count_all()?;
     if !update {
-        return compare(&counted, &expected["instructions"]);
+        return compare(&counted, &expected["counts"]);
     }
-    table[PROFILE] = json!({"compiler": COMPILER, "instructions": counted});
+    table[PROFILE] = json!({"compiler": COMPILER, "counts": counted});
     std::fs::write(&path, serde_json::to_string_pretty(&table)? + "\n")?;
     println!("{counted:?}\nwritten to {}", path.display());
     Ok(())
@@ -85,7 +92,7 @@ fn read_table(path: &Path) -> Result<Value> {
 
 /// Says how each count stands; an error where one left the tolerance, down as well as up: a table
 /// that is too high would let the next change pass.
-fn compare(counted: &BTreeMap<&str, u64>, expected: &Value) -> Result<()> {
+fn compare(counted: &BTreeMap<String, u64>, expected: &Value) -> Result<()> {
     let mut is_good = true;
     for (operation, count) in counted {
         let Some(wanted) = expected[operation].as_u64() else {
@@ -95,7 +102,7 @@ fn compare(counted: &BTreeMap<&str, u64>, expected: &Value) -> Result<()> {
         let is_within = change.abs() <= TOLERANCE;
         is_good &= is_within;
         println!(
-            "{}: {operation} takes {count} instructions, the table says {wanted} ({:+.2} %)",
+            "{}: {operation} takes {count}, the table says {wanted} ({:+.2} %)",
             if is_within { "  ok" } else { "  CHANGED" },
             change * 100.0
         );
@@ -104,47 +111,30 @@ fn compare(counted: &BTreeMap<&str, u64>, expected: &Value) -> Result<()> {
         return Ok(());
     }
     Err(format!(
-        "instruction counts moved by more than {} %; if that is meant, run forebay-bench counts \
+        "counts moved by more than {} %; if that is meant, run forebay-bench counts \
          --update with each profile and commit the table",
         TOLERANCE * 100.0
     )
     .into())
 }
 
-fn count_all() -> Result<BTreeMap<&'static str, u64>> {
+fn count_all() -> Result<BTreeMap<String, u64>> {
     let scratch = Scratch::new(&std::env::temp_dir())?;
-    OPERATIONS
-        .into_iter()
-        .map(|operation| {
-            let few = count_run(&scratch, operation, FEW)?;
-            let many = count_run(&scratch, operation, MANY)?;
-            Ok((operation, (many - few) / (MANY - FEW)))
-        })
-        .collect()
-}
-
-/// Instructions of a whole process that does an operation so many times.
-fn count_run(scratch: &Scratch, operation: &str, times: u64) -> Result<u64> {
-    let (pool, profile) = (scratch.file("pool"), scratch.file("callgrind.out"));
-    let output = Command::new("valgrind")
-        .arg("--tool=callgrind")
-        .arg(format!("--callgrind-out-file={}", profile.path().display()))
-        .arg(std::env::current_exe()?)
-        .args(["count-loop", operation, &times.to_string()])
-        .arg(pool.path())
-        .env(KERNEL_VARIABLE, KERNEL.name())
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("valgrind: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("{operation} under valgrind failed: {said}").into());
+    let total = |operation: &str, times| {
+        let asked = Loop {
+            operation,
+            times,
+            counted_function: None,
+        };
+        Result::Ok(callgrind::run(&scratch, &asked)?.total())
+    };
+    let mut counted = BTreeMap::new();
+    for operation in OPERATIONS {
+        let instructions = total(operation, MANY)? - total(operation, FEW)?;
+        counted.insert(operation.to_owned(), instructions / (MANY - FEW));
     }
-    let text = std::fs::read_to_string(profile.path())?;
-    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
-    total
-        .and_then(|total| total.trim().parse().ok())
-        .ok_or_else(|| format!("{operation}: callgrind wrote no totals").into())
+    bookkeeping::count(&scratch, &mut counted)?;
+    Ok(counted)
 }
 
 /// The counted process: a pool without background threads, and the operation so many times.
@@ -155,6 +145,9 @@ pub fn count_loop(operation: &str, times: u64, path: &Path) -> Result<()> {
     let cached = pools::half_full(&options)?;
     let mut blocks = Blocks::new(71, 0, cached.blocks);
     let mut payload = Payload::new(71);
+    if let Some(operation) = bookkeeping::Operation::named(operation) {
+        return operation.repeat(times, &cached.volume, &mut blocks, &mut payload);
+    }
     let mut out = vec![0; BLOCK_BYTES];
     for _ in 0..times {
         once(

@@ -100,7 +100,7 @@ pub const THREAD_SHARDS: usize = EXCLUSIVE_SHARDS + 1;
 
 /// This thread's shard in tables of [`THREAD_SHARDS`] entries, and whether it has it to itself, so
 /// that plain loads and stores do. The last shard is shared.
-#[inline]
+#[inline(always)]
 pub fn thread_shard() -> (usize, bool) {
     let shard = THREAD.with(Thread::shard);
     (shard, shard < EXCLUSIVE_SHARDS)
@@ -119,7 +119,7 @@ impl ShardedCounters {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add(&self, event: Event, count: u64) {
         THREAD.with(|thread| {
             let total = &thread.totals[event as usize];

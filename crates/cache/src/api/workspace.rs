@@ -75,6 +75,7 @@ impl Operations {
             .extend((0..more).map(|_| Operation::new(key, bucket)));
     }
 
+    #[inline]
     pub(crate) fn clear(&mut self) {
         for operation in &mut self.all[..self.used] {
             if !operation.edits.is_empty() {
@@ -82,6 +83,13 @@ impl Operations {
             }
         }
         self.used = 0;
+        if self.all.len() > SPARE_BLOCKS_MAX {
+            self.trim();
+        }
+    }
+
+    #[cold]
+    fn trim(&mut self) {
         self.all.truncate(SPARE_BLOCKS_MAX);
     }
 }
@@ -135,6 +143,7 @@ thread_local! {
 pub(crate) struct Work(Option<Box<Workspace>>);
 
 impl Work {
+    #[inline]
     pub(crate) fn borrow() -> Work {
         // Commits may come after the thread has dropped its own: a process's last ones do.
         let spare = SPARE.try_with(Cell::take).ok().flatten();
@@ -158,21 +167,42 @@ impl DerefMut for Work {
     }
 }
 
+impl Workspace {
+    /// Forgets everything, and gives back what a large transaction needed.
+    #[inline]
+    fn clear(&mut self) {
+        self.operations.clear();
+        if !self.changes.is_empty() {
+            self.forget_changes();
+        }
+        self.blocks.clear();
+        self.slots.clear();
+        self.data.clear();
+        self.seen = 0;
+        if self.blocks.capacity() > SPARE_BLOCKS_MAX || self.data.capacity() > SPARE_BYTES_MAX {
+            self.trim();
+        }
+    }
+
+    #[cold]
+    fn forget_changes(&mut self) {
+        self.changes.clear();
+    }
+
+    #[cold]
+    fn trim(&mut self) {
+        self.blocks.shrink_to(SPARE_BLOCKS_MAX);
+        self.data.shrink_to(SPARE_BYTES_MAX);
+    }
+}
+
 impl Drop for Work {
+    #[inline]
     fn drop(&mut self) {
         let Some(mut work) = self.0.take() else {
             return;
         };
-        work.operations.clear();
-        work.changes.clear();
-        work.blocks.clear();
-        work.blocks.shrink_to(SPARE_BLOCKS_MAX);
-        work.slots.clear();
-        work.data.clear();
-        work.seen = 0;
-        if work.data.capacity() > SPARE_BYTES_MAX {
-            work.data.shrink_to(SPARE_BYTES_MAX);
-        }
+        work.clear();
         // At thread exit the place for it may be gone already.
         let _ = SPARE.try_with(|spare| spare.set(Some(work)));
     }

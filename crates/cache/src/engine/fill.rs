@@ -34,7 +34,7 @@ impl Engine {
         let is_live =
             self.table.live().contains(key.volume()) || mutated(Mutant::FilledAfterDetach);
         let index = if unchanged && is_live {
-            self.table.pop_free_entry(key)
+            self.table.pop_free_entry(bucket)
         } else {
             None
         };

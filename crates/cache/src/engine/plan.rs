@@ -159,7 +159,7 @@ impl Engine {
         };
         let (index, fresh) = match current {
             Some((index, _)) => (index, false),
-            None => match self.table.pop_free_entry(change.key) {
+            None => match self.table.pop_free_entry(change.bucket) {
                 Some(index) => (index, true),
                 None => return Ok(Some(Outcome::NoEntry)),
             },

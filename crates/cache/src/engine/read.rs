@@ -12,14 +12,14 @@ impl Engine {
     /// only means that the caller has to take the slow path.
     #[inline]
     pub(crate) fn read_hit(&self, key: Key, out: &mut [u8], verify: bool) -> bool {
-        let hash = key.hash();
-        let stripe = self.table.index().bucket(hash).stripe;
+        let bucket = self.table.bucket(key);
+        let stripe = bucket.stripe;
         let Some(version) = self.table.index().try_read_begin(stripe) else {
             return false;
         };
         let Some((index, raw)) = self
             .media()
-            .find_in_line(self.table.index().home(hash), key)
+            .find_in_line(bucket.home, key)
         else {
             return false;
         };
@@ -29,16 +29,17 @@ impl Engine {
         let Some(slot) = entry.slot() else {
             return false;
         };
+        let slot = self.media().slot_at(slot);
         if verify {
-            if self.media().read_slot_crc(slot, out) != entry.crc() {
+            if slot.read_crc(out) != entry.crc() {
                 return false;
             }
         } else {
-            self.media().read_slot(slot, 0, out);
+            slot.read(out);
         }
         let stands = self.table.index().read_valid(stripe, version)
             || mutated(Mutant::ReadHitVersionIgnored);
-        if self.media().slot_lost(slot) || !stands {
+        if slot.is_lost() || !stands {
             return false;
         }
         self.replacement.on_hit(index);

@@ -72,6 +72,14 @@ pub(crate) fn set_thread_hint(value: usize) {
     HINT.with(|hint| hint.set(value));
 }
 
+/// Why a lane is not to be had.
+enum Refused {
+    /// Another thread holds it.
+    Busy,
+    /// It has no room.
+    Full,
+}
+
 /// The lane a thread holds; released on drop.
 pub(crate) struct HeldLane<'a> {
     lanes: &'a Lanes,
@@ -99,46 +107,69 @@ impl Lanes {
 
     /// Takes a lane with room for `bytes`; `None` if a checkpoint has to make room first. Spins
     /// only while all lanes with room are held by other threads, which never wait for this one.
+    #[inline(always)]
     pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
         let bytes = self.aligned(bytes);
         debug_assert!(
             bytes <= (self.lane_bytes / 2).next_multiple_of(self.align),
             "a record fits half a lane"
         );
-        let count = self.lanes.len();
-        loop {
-            let start = thread_hint();
-            let mut full = 0;
-            for turn in 0..count {
-                let number = (start + turn) % count;
-                let lane = &self.lanes[number];
-                if lane.busy.load(Ordering::Relaxed) || lane.busy.swap(true, Ordering::Acquire) {
-                    continue;
-                }
-                if let Some((lap, offset)) = self.room(lane, bytes) {
-                    if turn > 0 {
-                        set_thread_hint(start + turn);
-                    }
-                    return Some(HeldLane {
-                        lanes: self,
-                        follows_full_one: full > 0,
-                        number: number as u32,
-                        position: u64::from(lap) * self.lane_bytes + offset,
-                        lap,
-                        offset,
-                    });
-                }
-                lane.busy.store(false, Ordering::Release);
-                full += 1;
-            }
-            if full > 0 {
-                return None;
-            }
-            crate::sync::spin_hint();
+        let start = thread_hint();
+        match self.hold(start % self.lanes.len(), bytes) {
+            Ok(lane) => Some(lane),
+            Err(refused) => self.hold_another(start, bytes, refused),
         }
     }
 
+    /// The same once the lane that this thread prefers, its `start`, was refused.
+    #[cold]
+    fn hold_another(&self, start: usize, bytes: u64, refused: Refused) -> Option<HeldLane<'_>> {
+        let count = self.lanes.len();
+        let mut is_any_full = matches!(refused, Refused::Full);
+        let mut turns = 1..count;
+        loop {
+            for turn in turns {
+                match self.hold((start + turn) % count, bytes) {
+                    Ok(mut lane) => {
+                        set_thread_hint(start + turn);
+                        lane.follows_full_one = is_any_full;
+                        return Some(lane);
+                    }
+                    Err(Refused::Full) => is_any_full = true,
+                    Err(Refused::Busy) => {}
+                }
+            }
+            if is_any_full {
+                return None;
+            }
+            crate::sync::spin_hint();
+            turns = 0..count;
+        }
+    }
+
+    /// Takes this very lane.
+    #[inline(always)]
+    fn hold(&self, number: usize, bytes: u64) -> Result<HeldLane<'_>, Refused> {
+        let lane = &self.lanes[number];
+        if lane.busy.load(Ordering::Relaxed) || lane.busy.swap(true, Ordering::Acquire) {
+            return Err(Refused::Busy);
+        }
+        let Some((lap, offset)) = self.room(lane, bytes) else {
+            lane.busy.store(false, Ordering::Release);
+            return Err(Refused::Full);
+        };
+        Ok(HeldLane {
+            lanes: self,
+            follows_full_one: false,
+            number: number as u32,
+            position: u64::from(lap) * self.lane_bytes + offset,
+            lap,
+            offset,
+        })
+    }
+
     /// Lap and offset where a record of `bytes` would go. It does not cross the end of the ring.
+    #[inline(always)]
     fn room(&self, lane: &Lane, bytes: u64) -> Option<(u32, u64)> {
         let head = lane.head.load(Ordering::Relaxed);
         let (mut lap, mut offset) = (head / self.lane_bytes, head % self.lane_bytes);
@@ -248,6 +279,7 @@ impl Lanes {
 }
 
 impl HeldLane<'_> {
+    #[inline]
     fn lane(&self) -> &Lane {
         &self.lanes.lanes[self.number as usize]
     }
@@ -279,6 +311,7 @@ impl HeldLane<'_> {
 }
 
 impl Drop for HeldLane<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.lane().busy.store(false, Ordering::Release);
     }

@@ -71,7 +71,7 @@ impl Media {
     }
 
     /// Orders everything this thread streamed or flushed before whatever it does next.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn fence(&self) -> Result<()> {
         // One sfence serves all members of the cache-line domains; a page member syncs its file.
         if self.members.len() == 1 {
@@ -94,7 +94,7 @@ impl Media {
     }
     /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
     /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, RawEntry)> {
         let line = self.main().line(self.geometry.entry_offset(first));
         let word = |at: usize| line.word(at);
@@ -176,6 +176,16 @@ impl Media {
         }
     }
 
+    /// A slot, where it is: for what is done to it more than once.
+    #[inline]
+    pub(crate) fn slot_at(&self, slot: u32) -> Slot<'_> {
+        let (region, offset) = self.slot(slot);
+        Slot {
+            media: self,
+            region,
+            offset,
+        }
+    }
     #[inline]
     fn slot(&self, slot: u32) -> (&Region, u64) {
         let (member, offset) = self.geometry.slot_place(slot);
@@ -216,13 +226,7 @@ impl Media {
     /// Copies the start of a slot out; returns the CRC32C of what was copied.
     #[inline]
     pub(crate) fn read_slot_crc(&self, slot: u32, out: &mut [u8]) -> u32 {
-        let (region, base) = self.slot(slot);
-        if self.checksums {
-            region.read_crc32c(base, out)
-        } else {
-            region.read(base, out);
-            0
-        }
+        self.slot_at(slot).read_crc(out)
     }
     /// CRC32C of the first `len` bytes of a slot.
     pub(crate) fn slot_crc(&self, slot: u32, len: usize) -> u32 {
@@ -272,9 +276,7 @@ impl Media {
     }
     /// Whether a media error hit part of this slot.
     pub(crate) fn slot_lost(&self, slot: u32) -> bool {
-        let (region, base) = self.slot(slot);
-        region.has_media_error(base, self.geometry.block_bytes as usize)
-            && !mutated(Mutant::LostSlotServed)
+        self.slot_at(slot).is_lost()
     }
 
     /// The valid length in a partial slot's last bytes, if it makes sense.
@@ -298,6 +300,37 @@ impl Media {
     }
     pub(crate) fn block_bytes(&self) -> usize {
         self.geometry.block_bytes as usize
+    }
+}
+
+/// A slot of the medium.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot<'m> {
+    media: &'m Media,
+    region: &'m Region,
+    offset: u64,
+}
+
+impl Slot<'_> {
+    /// Copies its start out without looking at it.
+    #[inline]
+    pub(crate) fn read(self, out: &mut [u8]) {
+        self.region.read(self.offset, out);
+    }
+    /// Copies its start out; returns the CRC32C of what was copied.
+    #[inline]
+    pub(crate) fn read_crc(self, out: &mut [u8]) -> u32 {
+        if self.media.checksums {
+            return self.region.read_crc32c(self.offset, out);
+        }
+        self.read(out);
+        0
+    }
+    /// Whether a media error hit part of it.
+    #[inline]
+    pub(crate) fn is_lost(self) -> bool {
+        let len = self.media.geometry.block_bytes as usize;
+        self.region.has_media_error(self.offset, len) && !mutated(Mutant::LostSlotServed)
     }
 }
 

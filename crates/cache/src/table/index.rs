@@ -33,6 +33,10 @@ struct Stripe {
 pub(crate) struct Bucket {
     pub(crate) stripe: u32,
     head: u8,
+    /// The first of the entries, one line of the table, where the key is put if one of them is free.
+    /// A reader looks there first: both that line and the stripe follow from the key alone, so
+    /// neither waits for the other to arrive from memory.
+    pub(crate) home: u32,
 }
 
 impl Bucket {
@@ -89,11 +93,8 @@ impl Index {
         }
     }
 
-    /// The first of the entries, one line of the table, where a key is put if one of them is free.
-    /// A reader looks there first: both that line and the stripe follow from the key alone, so
-    /// neither waits for the other to arrive from memory.
     #[inline]
-    pub(crate) fn home(&self, hash: u64) -> u32 {
+    fn home(&self, hash: u64) -> u32 {
         let mixed = hash.rotate_left(17) >> 32;
         ((mixed * u64::from(self.lines)) >> 32) as u32 * HOME_ENTRIES
     }
@@ -106,6 +107,7 @@ impl Index {
         Bucket {
             stripe: stripe as u32,
             head: head as u8,
+            home: self.home(hash),
         }
     }
 

@@ -84,7 +84,7 @@ impl Table {
     #[inline]
     pub(crate) fn find(&self, bucket: Bucket, key: Key) -> Option<(u32, RawEntry)> {
         self.media
-            .find_in_line(self.index.home(key.hash()), key)
+            .find_in_line(bucket.home, key)
             .or_else(|| self.find_in_chain(bucket, key))
     }
 
@@ -98,17 +98,17 @@ impl Table {
         Some((index, found))
     }
 
-    /// A free entry for the key.
+    /// A free entry for a key of this bucket.
     #[inline]
-    pub(crate) fn pop_free_entry(&self, key: Key) -> Option<u32> {
-        self.index.pop_free(self.index.home(key.hash()))
+    pub(crate) fn pop_free_entry(&self, bucket: Bucket) -> Option<u32> {
+        self.index.pop_free(bucket.home)
     }
 
-    /// Prefetches what a lookup of the key will touch.
+    /// Prefetches what a lookup of a key of this bucket will touch.
     #[inline]
-    pub(crate) fn prefetch(&self, bucket: Bucket, key: Key) {
+    pub(crate) fn prefetch(&self, bucket: Bucket) {
         self.index.prefetch(bucket);
-        self.media.prefetch_entry(self.index.home(key.hash()));
+        self.media.prefetch_entry(bucket.home);
     }
 
     /// A consistent look at one key without a lock.
@@ -238,22 +238,39 @@ impl Table {
 
     /// A holder releases a slot: a mapping whose removal is fenced (I2), or a thread that held it for a
     /// commit that did not come about. The last one's slot is free, and its base has a holder less.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release_slot(&self, slot_ref: SlotRef, slot_cache: &SlotCache<'_>) {
-        let references = &self.references;
-        if !references.release(slot_ref.slot()) && !mutated(Mutant::SharedSlotFreed) {
+        if slot_ref.is_packed() {
+            return self.release_packed(slot_ref.slot(), slot_cache);
+        }
+        if !self.release_leaves_holders(slot_ref.slot()) {
+            self.free_slot(slot_ref.slot(), slot_cache);
+        }
+    }
+
+    #[cold]
+    fn release_packed(&self, slot: u32, slot_cache: &SlotCache<'_>) {
+        if self.release_leaves_holders(slot) {
             return;
         }
-        let base = slot_ref
-            .is_packed()
-            .then(|| self.base_of(slot_ref.slot()))
-            .flatten();
-        references.clear_patched(slot_ref.slot());
-        slot_cache.give(slot_ref.slot());
+        let base = self.base_of(slot);
+        self.free_slot(slot, slot_cache);
         if let Some(base) = base {
             // A base is plain, so this ends here.
             self.release_slot(SlotRef::plain(base), slot_cache);
         }
+    }
+
+    /// A holder releases the slot; whether others still hold it.
+    #[inline]
+    fn release_leaves_holders(&self, slot: u32) -> bool {
+        !self.references.release(slot) && !mutated(Mutant::SharedSlotFreed)
+    }
+
+    #[inline]
+    fn free_slot(&self, slot: u32, slot_cache: &SlotCache<'_>) {
+        self.references.clear_patched(slot);
+        slot_cache.give(slot);
     }
 
     #[cold]

@@ -73,6 +73,7 @@ impl Slots {
         }
     }
 
+    #[cold]
     fn give_word(&self, word: u32, bits: u64) {
         // Counted before it can be taken, so that the count never runs below zero.
         self.shared_count
@@ -82,6 +83,7 @@ impl Slots {
     }
 
     /// Takes a word of the set; what does not fit the magazine goes back.
+    #[cold]
     fn refill(&self, magazine: Option<&Magazine>) -> Option<u32> {
         let (word, bits) = self.shared.take_word()?;
         self.shared_count
@@ -138,7 +140,7 @@ impl Slots {
 
 impl SlotCache<'_> {
     /// Takes a slot. Never waits for space.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self) -> Option<u32> {
         self.magazine
             .and_then(Magazine::pop)

@@ -43,6 +43,7 @@ unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
 /// `to` is the start of a mapped, writable line.
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) unsafe fn stream_line(to: *mut u8, line: &[u64; 8]) {
+    let line = line.map(u64::to_le);
     // SAFETY: `to` is a mapped, writable line by this function's contract; `line` is borrowed.
     unsafe { stream(to, line.as_ptr().cast(), LINE_BYTES) };
 }

@@ -123,7 +123,7 @@ impl Region {
     }
 
     /// Copies bytes out and returns the CRC-32C of what was copied, in one pass.
-    #[inline]
+    #[inline(always)]
     pub fn read_crc32c(&self, offset: u64, out: &mut [u8]) -> u32 {
         let address = self.address(offset, out.len());
         self.before_read(offset, out.len());
@@ -187,7 +187,7 @@ impl Region {
     }
 
     /// The same; returns the CRC-32C of the bytes, computed on the way past.
-    #[inline]
+    #[inline(always)]
     pub fn stream_crc32c(&self, offset: u64, bytes: &[u8]) -> u32 {
         let address = self.stream_address(offset, bytes);
         let state = if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
@@ -203,19 +203,18 @@ impl Region {
 
     /// Streams one line that the caller has in words, little-endian. Just made, in registers or in
     /// stores of 8 bytes, the words need not wait for stores before them to leave the processor.
-    #[inline]
+    #[inline(always)]
     pub fn stream_line(&self, offset: u64, line: &[u64; 8]) {
         let address = self.aligned_address(offset, LINE_BYTES);
-        let line = line.map(u64::to_le);
         if let Some(shadow) = self.special_shadow(offset, LINE_BYTES) {
             let mut bytes = [0; LINE_BYTES];
             for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
-                to.copy_from_slice(&word.to_ne_bytes());
+                to.copy_from_slice(&word.to_le_bytes());
             }
             shadow.stream(offset, &bytes);
         } else {
             // SAFETY: a whole line inside the mapping.
-            unsafe { arch::stream_line(address, &line) };
+            unsafe { arch::stream_line(address, line) };
         }
         self.note_stream(LINE_BYTES);
     }
@@ -275,6 +274,16 @@ impl Region {
     #[inline]
     pub fn store_u128(&self, offset: u64, value: u128) {
         let address = self.aligned_address(offset, 16);
+        if self.has_plain_loads && !self.is_special {
+            // SAFETY: aligned and inside the mapping; the flag is from the detection.
+            unsafe { arch::store_u128(true, address, value.to_le()) };
+            return;
+        }
+        self.store_special_u128(offset, address, value);
+    }
+
+    #[cold]
+    fn store_special_u128(&self, offset: u64, address: *mut u8, value: u128) {
         if let Some(shadow) = self.special_shadow(offset, 16) {
             shadow.store(offset, &value.to_le_bytes());
         } else {
@@ -362,7 +371,7 @@ impl Region {
     /// # Errors
     /// Durability cannot be promised: the file's sync failed (now or earlier), or the medium
     /// failed under an access since the region was opened. All later fences fail too.
-    #[inline]
+    #[inline(always)]
     pub fn fence(&self) -> Result<(), PmemError> {
         self.counters.add(Event::Fences, 1);
         arch::fence();

@@ -345,6 +345,7 @@ impl Region {
         (!self.media_errors.errors().is_empty()).then(|| self.failure())
     }
 
+    #[inline]
     fn check_failures(&self) -> Result<(), PmemError> {
         if self.is_poisoned() || !self.media_errors.errors().is_empty() {
             return Err(self.failure());

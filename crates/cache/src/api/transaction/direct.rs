@@ -25,7 +25,7 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
     let block_of = |block, at| {
         let key = volume.key(block);
         let bucket = pipeline.table().bucket(key);
-        pipeline.table().prefetch(bucket, key);
+        pipeline.table().prefetch(bucket);
         Block::new(key, bucket, Source::Data { at }, NO_SLOT)
     };
     if data.len() == block_bytes {
@@ -57,6 +57,7 @@ fn write_all(
 }
 
 /// One try; says what is missing. Slots that the data went into are free again then.
+#[inline]
 fn attempt(
     pipeline: &Pipeline,
     blocks: &mut [Block],
@@ -71,6 +72,7 @@ fn attempt(
 }
 
 /// The same for blocks that go whole.
+#[inline]
 fn attempt_whole(
     pipeline: &Pipeline,
     blocks: &mut [Block],
@@ -112,6 +114,7 @@ fn attempt_whole(
 
 /// Commits what a transaction has gathered if it is whole blocks only. False if it is not, or if
 /// it did not go at once; nothing has happened then.
+#[inline(always)]
 pub(crate) fn commit_gathered<'v>(
     pipeline: &'v Pipeline,
     work: &mut Workspace,

@@ -65,6 +65,7 @@ impl Volume {
 }
 
 impl<'v> Transaction<'v> {
+    #[inline]
     pub(crate) fn new(volume: &'v Volume) -> Transaction<'v> {
         Transaction {
             volume,
@@ -73,6 +74,7 @@ impl<'v> Transaction<'v> {
             not_send: PhantomData,
         }
     }
+    #[inline]
     fn pipeline(&self) -> &'v Pipeline {
         &self.volume.pipeline
     }
@@ -85,24 +87,27 @@ impl<'v> Transaction<'v> {
         self.volume.check_blocks(block, data.len())?;
         let block_bytes = self.pipeline().engine().block_bytes();
         let (mut number, mut rest) = (block, data);
-        while !rest.is_empty() {
+        loop {
             let (bytes, tail) = rest.split_at(block_bytes);
             let operation = self.operation(number)?;
             self.write_block(operation, bytes);
+            if tail.is_empty() {
+                return Ok(());
+            }
             (number, rest) = (number + 1, tail);
         }
-        Ok(())
     }
 
+    #[inline(always)]
     fn write_block(&mut self, number: usize, bytes: &[u8]) {
         let pipeline = self.pipeline();
         let work = &mut *self.work;
-        let buffered = work.data.len() / bytes.len();
+        let buffered = work.data.len() >> pipeline.media().geometry.block_shift();
         let operation = &mut work.operations[number];
         if !operation.edits.is_empty() {
             operation.edits.clear();
         }
-        pipeline.table().prefetch(operation.bucket, operation.key);
+        pipeline.table().prefetch(operation.bucket);
         match &mut operation.base {
             Base::Staged { slot, crc } => *crc = pipeline.media().stream_slot(*slot, bytes),
             Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
@@ -224,6 +229,12 @@ impl<'v> Transaction<'v> {
             self.work.operations.clear();
             return Ok(());
         }
+        self.commit_rest()
+    }
+
+    /// Commits what is not whole blocks only, or did not go at once.
+    #[cold]
+    fn commit_rest(&mut self) -> Result<()> {
         if self.commit_small_append()? {
             self.work.operations.clear();
             return Ok(());
@@ -492,6 +503,7 @@ impl<'v> Transaction<'v> {
     }
 
     /// The operation of a block, made if it is new.
+    #[inline(always)]
     fn operation(&mut self, block: u64) -> Result<usize> {
         let key = self.volume.key(block);
         let pipeline = self.pipeline();
@@ -546,7 +558,18 @@ impl<'v> Transaction<'v> {
 }
 
 impl Drop for Transaction<'_> {
+    #[inline]
     fn drop(&mut self) {
+        if !self.work.operations.is_empty() {
+            self.give_staged();
+        }
+    }
+}
+
+impl Transaction<'_> {
+    /// Gives back the slots of blocks that will not be committed.
+    #[cold]
+    fn give_staged(&self) {
         let Some(slot_cache) = self
             .slot_cache
             .as_ref()

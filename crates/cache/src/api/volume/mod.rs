@@ -101,7 +101,7 @@ impl Volume {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn read_one(&self, block: u64, out: &mut [u8], verify: bool) -> Result<()> {
         if self
             .pipeline

@@ -28,7 +28,7 @@ pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
 /// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
-/// the locks first, unless its thread panics: then the pool is poisoned before another thread can have the lane.
+/// the locks first, unless its thread panics: then the pool is poisoned before the lane is anybody else's.
 struct Batch<'e, S: Shape> {
     engine: Unfinished<'e>,
     locks: Locks<'e, S::Stripes>,
@@ -36,65 +36,62 @@ struct Batch<'e, S: Shape> {
     shape: S,
 }
 
+// The states hold the batch by reference: what is moved from state to state is written to the stack and read
+// back, which behind a block's stores waits for all of them.
+
 /// Steps 2 and 3 are done: the lane is held and the keys are locked.
-struct Locked<'e, S: Shape>(Batch<'e, S>);
+struct Locked<'b, 'e, S: Shape>(&'b mut Batch<'e, S>);
 /// Each key's new entry is chosen.
-struct Planned<'e, S: Shape>(Batch<'e, S>);
+struct Planned<'b, 'e, S: Shape>(&'b mut Batch<'e, S>);
 /// Steps 4 and 5 are done: the sequence is drawn, and everything is streamed, the record of so many bytes
 /// last. A crash from here on leaves the batch whole or absent.
-struct Sequenced<'e, S: Shape>(Batch<'e, S>, u64);
+struct Sequenced<'b, 'e, S: Shape>(&'b mut Batch<'e, S>, u64);
 /// Step 6 is done: no crash takes the batch any more.
-struct Durable<'e, S: Shape>(Batch<'e, S>, u64);
+struct Durable<'b, 'e, S: Shape>(&'b mut Batch<'e, S>, u64);
 
 impl Engine {
     /// Steps 2 to 8. On anything but `Done` nothing has happened, unless the fence itself failed: then it is
     /// unknown whether the batch is durable, and the pool is poisoned.
     #[inline(always)]
-    fn commit_batch<S: Shape>(&self, shape: S) -> Slim<Outcome> {
-        match self.lock_batch(shape)?.plan()? {
-            Err(refused) => Ok(refused),
-            Ok(planned) => {
-                let durable = planned.stream().persist()?;
-                Ok(durable.publish())
-            }
-        }
-    }
-
-    /// Steps 2 and 3. No lock is held while a checkpoint makes room.
-    #[inline(always)]
-    fn lock_batch<S: Shape>(&self, mut shape: S) -> Slim<Locked<'_, S>> {
+    fn commit_batch<S: Shape>(&self, mut shape: S) -> Slim<Outcome> {
+        // Steps 2 and 3. No lock is held while a checkpoint makes room.
         let lane = self.hold_lane(shape.record_bytes())?;
         let locks = Locks::lock(self.table.index(), shape.stripes());
-        Ok(Locked(Batch {
+        let mut batch = Batch {
             engine: Unfinished(self),
             locks,
             lane,
             shape,
-        }))
+        };
+        match Locked(&mut batch).plan()? {
+            Err(refused) => Ok(refused),
+            Ok(planned) => Ok(planned.stream().persist()?.publish()),
+        }
     }
 }
 
-impl<'e, S: Shape> Locked<'e, S> {
+impl<'b, 'e, S: Shape> Locked<'b, 'e, S> {
     #[inline(always)]
-    fn plan(mut self) -> Slim<std::result::Result<Planned<'e, S>, Outcome>> {
-        self.0.engine.still_writable()?;
-        let refused = self.0.shape.plan(&self.0.engine)?;
+    fn plan(self) -> Slim<std::result::Result<Planned<'b, 'e, S>, Outcome>> {
+        let Batch { engine, shape, .. } = &mut *self.0;
+        engine.still_writable()?;
+        let refused = shape.plan(engine)?;
         Ok(refused.map_or(Ok(Planned(self.0)), Err))
     }
 }
 
-impl<'e, S: Shape> Planned<'e, S> {
+impl<'b, 'e, S: Shape> Planned<'b, 'e, S> {
     /// Step 4 comes under all locks and with all entries chosen: in the log, sequences of one key, and of
     /// one position of the table, rise in the order in which they happen. And before the first
     /// non-temporal store of step 5, which the locked operations in it would wait for.
     #[inline(always)]
-    fn stream(mut self) -> Sequenced<'e, S> {
+    fn stream(self) -> Sequenced<'b, 'e, S> {
         let Batch {
             engine,
             lane,
             shape,
             ..
-        } = &mut self.0;
+        } = &mut *self.0;
         let sequence = engine.log.draw(lane);
         let record_bytes = shape.stream(engine, lane, sequence);
         if mutated(Mutant::DeltaBeforeFence) {
@@ -104,19 +101,19 @@ impl<'e, S: Shape> Planned<'e, S> {
     }
 }
 
-impl<'e, S: Shape> Sequenced<'e, S> {
+impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
     /// Step 6: **the fence**. It orders what was streamed, the record with it, before the publication, the
     /// reuse of the old slots, and the acknowledgement. If it fails nothing is published; the pool is
     /// poisoned, so no commit can build on what may be lost, and the lane's `in_flight` mark stays: no
     /// watermark and no checkpoint passes the sequence.
     #[inline(always)]
-    fn persist(self) -> Slim<Durable<'e, S>> {
+    fn persist(self) -> Slim<Durable<'b, 'e, S>> {
         let Batch {
             engine,
             lane,
             shape,
             ..
-        } = &self.0;
+        } = &*self.0;
         if !(mutated(Mutant::AppendPublishedBeforeFence) && shape.appends()) {
             if mutated(Mutant::SlotFreedBeforeFence) {
                 shape.release_freed(engine);
@@ -127,20 +124,18 @@ impl<'e, S: Shape> Sequenced<'e, S> {
     }
 }
 
-impl<S: Shape> Durable<'_, S> {
+impl<S: Shape> Durable<'_, '_, S> {
     /// Steps 7 and 8: entries, bytes in place; then the locks are released, and the slots that the keys
     /// left: their last mapping's removal is fenced (I2), readers were told.
     #[inline(always)]
     fn publish(self) -> Outcome {
         let Durable(batch, record_bytes) = self;
-        // What comes last goes first where something panics.
         let Batch {
+            engine,
+            locks,
             lane,
             shape,
-            locks,
-            engine: unfinished,
         } = batch;
-        let engine = unfinished.0;
         locks.begin_change();
         shape.publish(engine);
         if !mutated(Mutant::DeltaBeforeFence) {
@@ -155,15 +150,13 @@ impl<S: Shape> Durable<'_, S> {
         if !mutated(Mutant::SlotFreedBeforeFence) {
             shape.release_freed(engine);
         }
-        let effects = shape.effects();
-        std::mem::forget(unfinished);
-        Outcome::Done(effects)
+        Outcome::Done(shape.effects())
     }
 }
 
 impl Engine {
     /// A lane with room for a record of so many bytes.
-    #[inline]
+    #[inline(always)]
     fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
         let lane = match self.log.lanes().try_hold(bytes) {
             Some(lane) => lane,
@@ -202,7 +195,7 @@ impl Engine {
     }
 
     /// After it the record, of so many bytes, and all that was streamed before it survive every crash.
-    #[inline]
+    #[inline(always)]
     fn fence_record(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.log.is_strict() {
             self.log.store_commit_word(self.media(), lane, record_bytes);

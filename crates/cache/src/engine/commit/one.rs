@@ -24,6 +24,7 @@ struct One<'a> {
 
 impl Engine {
     /// Commits a block; what [`Engine::commit`] says holds here.
+    #[inline]
     pub(crate) fn commit_one(
         &self,
         block: &Block,

@@ -126,13 +126,18 @@ impl Drop for Unfinished<'_> {
 pub(super) struct Locks<'e, T: StripeSet> {
     index: &'e Index,
     stripes: T,
+    is_held: bool,
 }
 
 impl<'e, T: StripeSet> Locks<'e, T> {
     #[inline(always)]
     pub(super) fn lock(index: &'e Index, stripes: T) -> Self {
         stripes.each(|stripe| index.lock(stripe));
-        Locks { index, stripes }
+        Locks {
+            index,
+            stripes,
+            is_held: true,
+        }
     }
 
     /// From here on readers of these stripes wait.
@@ -143,18 +148,18 @@ impl<'e, T: StripeSet> Locks<'e, T> {
 
     /// Gives the stripes a new version each and unlocks them.
     #[inline(always)]
-    pub(super) fn end_change_and_unlock(self) {
+    pub(super) fn end_change_and_unlock(&mut self) {
         self.stripes.each(|stripe| {
             self.index.end_change_and_unlock(stripe);
         });
-        std::mem::forget(self);
+        self.is_held = false;
     }
 }
 
 impl<T: StripeSet> Drop for Locks<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if self.is_held && !std::thread::panicking() {
             self.stripes.each(|stripe| self.index.unlock(stripe));
         }
     }

@@ -101,7 +101,7 @@ impl Engine {
     pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Slim<Option<Chosen>> {
         self.attached(key)?;
         let Some((index, raw)) = self.table.find(bucket, key) else {
-            let taken = self.table.pop_free_entry(key);
+            let taken = self.table.pop_free_entry(bucket);
             return Ok(taken.map(|index| Chosen {
                 index,
                 fresh: true,

@@ -54,7 +54,7 @@ pub(crate) struct Reduced {
 
 impl Engine {
     /// Whether a block is worth probing, and for what.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn probe(&self, block: &[u8]) -> Option<ProbeResult> {
         let content = &self.content;
         let compares = content.compares_writes();
