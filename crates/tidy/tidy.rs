@@ -199,6 +199,14 @@ fn assert_none(rule: &str, offenders: &[String]) {
     );
 }
 
+/// The package in `crates/FOLDER`.
+fn package_of(folder: &str) -> String {
+    match folder {
+        "cache" => "forebay".to_owned(),
+        folder => format!("forebay-{folder}"),
+    }
+}
+
 /// Our packages a manifest names in any of its dependency sections.
 fn imports_of(manifest: &str) -> Vec<String> {
     imports_in(manifest, |section| section.contains("dependencies"))
@@ -242,8 +250,10 @@ fn imports_point_one_way() {
             offenders.push(format!("crates/{name} is not in the table of this test"));
             continue;
         };
+        let own = package_of(name);
         for import in imports_of(&read(&manifest)) {
-            if !allowed.contains(&import.as_str()) {
+            // A crate's tests may ask for a feature of it.
+            if import != own && !allowed.contains(&import.as_str()) {
                 offenders.push(format!("crates/{name} imports {import}"));
             }
         }
@@ -253,11 +263,7 @@ fn imports_point_one_way() {
 
 #[test]
 fn the_product_links_nothing_that_stands_beside_it() {
-    let package_of = |folder: &&str| match *folder {
-        "cache" => "forebay".to_owned(),
-        folder => format!("forebay-{folder}"),
-    };
-    let product: Vec<String> = PRODUCT.iter().map(package_of).collect();
+    let product: Vec<String> = PRODUCT.iter().map(|folder| package_of(folder)).collect();
     let is_linked =
         |section: &str| section.contains("dependencies") && !section.contains("dev-dependencies");
     let mut offenders = Vec::new();
@@ -270,6 +276,29 @@ fn the_product_links_nothing_that_stands_beside_it() {
         }
     }
     assert_none("the product is built without these", &offenders);
+}
+
+#[test]
+fn what_ships_keeps_to_the_library_s_stable_interface() {
+    let enables = |folder: &&&str| {
+        let manifest = read(&root().join("crates").join(**folder).join("Cargo.toml"));
+        let is_enabled = |line: &str| line.contains("\"unstable-") && line.contains("features");
+        // The library's own tests look into it.
+        let (linked, _) = manifest
+            .split_once("[dev-dependencies]")
+            .unwrap_or((&manifest, ""));
+        let tests_too = match **folder {
+            "cache" => linked,
+            _ => &manifest,
+        };
+        tests_too.lines().any(is_enabled)
+    };
+    let offenders: Vec<String> = PRODUCT
+        .iter()
+        .filter(enables)
+        .map(|f| package_of(f))
+        .collect();
+    assert_none("crates that ship enable an unstable feature", &offenders);
 }
 
 #[test]

@@ -140,8 +140,7 @@ fn count_all() -> Result<BTreeMap<String, u64>> {
 /// The counted process: a pool without background threads, and the operation so many times.
 pub fn count_loop(operation: &str, times: u64, path: &Path) -> Result<()> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let mut options = pools::options(path, POOL_BYTES);
-    options.runtime.background = false;
+    let options = pools::options(path, POOL_BYTES).background(false);
     let cached = pools::half_full(&options)?;
     let mut blocks = Blocks::new(71, 0, cached.blocks);
     let mut payload = Payload::new(71);

@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     nvml::force_pmem();
     let arguments = Arguments::parse();
     let result = match &arguments.command {
-        _ if forebay::mutants::IN_BUILD || forebay_pmem::mutants::IN_BUILD => {
+        _ if forebay::internals::mutants::IN_BUILD || forebay_pmem::mutants::IN_BUILD => {
             Err("built with the feature mutants: what ships is measured without".into())
         }
         Some(Command::Counts { update }) => counts::run(*update),

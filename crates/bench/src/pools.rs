@@ -24,10 +24,9 @@ pub struct CachedPool {
 /// Options of the measured pools: everything as it is by default, except that write-back rests
 /// while the pool is half dirty, so that a backing does not take part.
 pub fn options(path: &Path, bytes: u64) -> PoolOptions {
-    let mut options = PoolOptions::new(path, bytes);
-    options.runtime.dirty_high_per_mille = 950;
-    options.runtime.dirty_low_per_mille = 900;
-    options
+    PoolOptions::new(path, bytes)
+        .dirty_high_per_mille(950)
+        .dirty_low_per_mille(900)
 }
 
 /// A new pool, half full of dirty blocks.

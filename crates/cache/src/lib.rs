@@ -24,9 +24,9 @@ mod backing;
 mod engine;
 mod error;
 mod log;
-pub mod marks;
+mod marks;
 mod media;
-pub mod mutants;
+mod mutants;
 mod options;
 mod policy;
 mod recovery;
@@ -35,25 +35,55 @@ mod signature;
 mod sync;
 mod table;
 mod tallies;
-#[doc(hidden)]
-pub mod testing;
+#[cfg(any(test, feature = "unstable-internals"))]
+mod testing;
 
 pub use api::extents::BlockState;
-pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool, new_region};
+pub use api::pool::{DrainProgress, DrainWatcher, OpenBacking, Pool};
 pub use api::stats::{Stats, VolumeStats};
 pub use api::transaction::Transaction;
 pub use api::tuning::Tuning;
 pub use api::usage::VolumeUsage;
 pub use api::volume::Volume;
-pub use backing::*;
+pub use backing::{
+    BACKING_BLOCK_BYTES, Backing, BackingCounters, BackingError, BackingIdentity, BackingRun,
+    BackingStore, BackingWait, FailedDomains, FaultDomain, FaultyStore, FileBackingOptions,
+    FileStore, MarkPlace, MemoryStore, WriteRun,
+};
 pub use error::{Error, Result};
-#[doc(hidden)]
-pub use forebay_pmem::define_mutants as mutants;
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };
-pub use media::superblock::holds_pool;
-pub use options::{FormatOptions, PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
-pub use policy::{journal, replace};
+pub use options::{PoolOptions, ReplacementPolicy, RuntimeOptions, VerifyPolicy};
 pub use recovery::RecoveryReport;
 pub use tallies::TallySums;
+
+/// What the other crates of this product share with the library: the marks of backings, how files of pools
+/// are made, and whether faults are in the build. It follows their needs and promises nothing to others.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::api::pool::new_region;
+    pub use crate::backing::{
+        MarkFiles, TRUSTED_ATTRIBUTE, USER_ATTRIBUTE, file_of_pool, mark_folder,
+    };
+    pub use crate::marks::{
+        FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, classify, classify_file,
+        classify_size, know_boot, new_pool_id, next_generation, utc,
+    };
+    pub use crate::media::superblock::holds_pool;
+
+    /// The faults of `mutants.rs`.
+    pub mod mutants {
+        #[cfg(feature = "mutants")]
+        pub use crate::mutants::set;
+        pub use crate::mutants::{IN_BUILD, Mutant};
+    }
+}
+
+/// Looks into the library for the programs that verify and measure it. Only with the feature
+/// `unstable-internals`, which no program that keeps data enables.
+#[cfg(feature = "unstable-internals")]
+pub mod unstable {
+    pub use crate::policy::{journal, replace};
+    pub use crate::testing::*;
+}

@@ -1,29 +1,24 @@
 //! What a caller can choose: when a pool is made, and each time it is opened.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_pmem::RegionOptions;
 
+use crate::error::{Error, Result};
+
 /// What is fixed when a pool is created. `None` means a default that fits the size.
 #[derive(Clone, Debug)]
-pub struct FormatOptions {
-    /// Bytes of a block: a power of two from 4096 to 65536 (from 128 for tests).
-    pub block_bytes: u32,
-    /// Two fences a commit, recovery trusts only the commit word.
-    pub strict: bool,
-    /// CRC32C of every block. A pool without is always strict.
-    pub checksums: bool,
-    /// How many threads can commit at the same time.
-    pub lanes: Option<u32>,
-    /// Bytes of one lane's log.
-    pub lane_bytes: Option<u64>,
-    /// How many volumes the pool can hold.
-    pub volumes: u32,
-    /// Distance between metadata lines that are written in turn; a page, smaller only for tests.
-    pub unit_bytes: u32,
-    /// The pool is for tests and may be broken on purpose.
-    pub test: bool,
+pub(crate) struct FormatOptions {
+    pub(crate) block_bytes: u32,
+    pub(crate) strict: bool,
+    pub(crate) checksums: bool,
+    pub(crate) lanes: Option<u32>,
+    pub(crate) lane_bytes: Option<u64>,
+    pub(crate) volumes: u32,
+    pub(crate) unit_bytes: u32,
+    pub(crate) test: bool,
 }
 
 impl Default for FormatOptions {
@@ -43,6 +38,7 @@ impl Default for FormatOptions {
 
 /// When a read compares the data with its check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum VerifyPolicy {
     /// Every read.
     #[default]
@@ -53,109 +49,279 @@ pub enum VerifyPolicy {
 
 /// Which blocks leave first when space is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub enum ReplacementPolicy {
-    /// The default: whichever measures best, see `docs/measured/performance.md`.
+    /// The default: the one that measures best, see `docs/measured/performance.md`.
     #[default]
     Sieve,
     /// Least recently used, as the papers have it.
     Lru,
 }
 
-/// What can differ each time a pool is opened.
-#[derive(Clone, Debug)]
-pub struct RuntimeOptions {
-    /// How the members are mapped.
-    pub region: RegionOptions,
-    /// When reads verify.
-    pub verify: VerifyPolicy,
-    /// Which blocks are evicted.
-    pub replacement: ReplacementPolicy,
-    /// Run flusher and reclaimer threads. Without, the caller drives them.
-    pub background: bool,
-    /// At this many per mille of the slots dirty, writers go as fast as the backing takes blocks.
-    pub dirty_high_per_mille: u32,
-    /// Write-back works, and writers are slowed, while more than this many per mille are dirty. Both
-    /// can be changed later: [`Pool::set_watermarks`](crate::Pool::set_watermarks).
-    pub dirty_low_per_mille: u32,
-    /// Reclaim keeps at least this many per mille of the slots free.
-    pub free_low_per_mille: u32,
-    /// How long a writer waits for a free slot before it gets an error.
-    pub throttle_deadline: Duration,
-    /// A backing that has not answered for so long counts as degraded.
-    pub answer_deadline: Duration,
-    /// Bring blocks into the pool when a read misses.
-    pub fill_on_read: bool,
-    /// A whole block whose bytes the pool holds already shares their slot.
-    pub share_duplicates: bool,
-    /// A whole block of which few bytes are new, or not zero, is stored as these.
-    pub compare_writes: bool,
-    /// Look for both at every write, not only where it has paid lately: for tests.
-    pub always_compare: bool,
-    /// Write the blocks of file systems' journals back last, since they are overwritten soon. Can be
-    /// changed later: [`Pool::set_defer_journal`](crate::Pool::set_defer_journal).
-    pub defer_journal: bool,
-    /// Serve what is left of a damaged pool.
-    pub accept_loss: bool,
-    /// Attach backings whose marks say that they and this pool are not of the same moment; see
-    /// [`Pool::attach_stale`](crate::Pool::attach_stale).
-    pub accept_stale: bool,
+impl fmt::Display for VerifyPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            VerifyPolicy::Always => "always",
+            VerifyPolicy::Never => "never",
+        })
+    }
 }
 
-impl Default for RuntimeOptions {
-    fn default() -> Self {
-        RuntimeOptions {
-            region: RegionOptions::default(),
-            verify: VerifyPolicy::Always,
-            replacement: ReplacementPolicy::Sieve,
-            background: true,
-            dirty_high_per_mille: 900,
-            dirty_low_per_mille: 500,
-            free_low_per_mille: 20,
-            throttle_deadline: Duration::from_secs(30),
-            answer_deadline: Duration::from_secs(5),
-            fill_on_read: true,
-            share_duplicates: true,
-            compare_writes: true,
-            always_compare: false,
-            defer_journal: true,
-            accept_loss: false,
-            accept_stale: false,
+impl fmt::Display for ReplacementPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            ReplacementPolicy::Sieve => "sieve",
+            ReplacementPolicy::Lru => "lru",
+        })
+    }
+}
+
+/// One line for each setting of an opening: its documentation, name, type and default. [`PoolOptions`]
+/// has the same setters, for the opening that a creation is.
+macro_rules! runtime_options {
+    ($($(#[$meta:meta])* $name:ident: $type:ty = $default:expr,)+) => {
+        /// What can differ each time a pool is opened. Each setter takes the options and returns them
+        /// changed; [`Pool::open_with`](crate::Pool::open_with) refuses what does not fit together.
+        ///
+        /// ```
+        /// # use std::time::Duration;
+        /// let options = forebay::RuntimeOptions::default()
+        ///     .fill_on_read(false)
+        ///     .throttle_deadline(Duration::from_secs(5));
+        /// ```
+        #[derive(Clone, Debug)]
+        pub struct RuntimeOptions {
+            $(pub(crate) $name: $type,)+
+        }
+
+        impl Default for RuntimeOptions {
+            fn default() -> Self {
+                RuntimeOptions { $($name: $default,)+ }
+            }
+        }
+
+        impl RuntimeOptions {
+            $(
+                $(#[$meta])*
+                #[must_use]
+                pub fn $name(mut self, $name: $type) -> RuntimeOptions {
+                    self.$name = $name;
+                    self
+                }
+            )+
+        }
+
+        impl PoolOptions {
+            $(
+                $(#[$meta])*
+                #[must_use]
+                pub fn $name(mut self, $name: $type) -> PoolOptions {
+                    self.runtime.$name = $name;
+                    self
+                }
+            )+
+        }
+    };
+}
+
+runtime_options! {
+    /// How the members are mapped.
+    region: RegionOptions = RegionOptions::default(),
+    /// When reads verify; every time by default. Can be changed later:
+    /// [`Pool::set_verify`](crate::Pool::set_verify).
+    verify: VerifyPolicy = VerifyPolicy::Always,
+    /// Which blocks are evicted; SIEVE by default. Can be changed later:
+    /// [`Pool::set_replacement`](crate::Pool::set_replacement).
+    replacement: ReplacementPolicy = ReplacementPolicy::Sieve,
+    /// Runs flusher and reclaimer threads, as is the default. Without, the caller drives them
+    /// ([`Pool::write_back_once`](crate::Pool::write_back_once),
+    /// [`Pool::reclaim_once`](crate::Pool::reclaim_once)).
+    background: bool = true,
+    /// At this many per mille of the slots dirty, writers go as fast as the backing takes blocks; 900 by
+    /// default, 1000 at most.
+    dirty_high_per_mille: u32 = 900,
+    /// Write-back works, and writers are slowed, while more than this many per mille are dirty; 500 by
+    /// default. More than the high one means as many as that. Both can be changed later:
+    /// [`Pool::set_watermarks`](crate::Pool::set_watermarks).
+    dirty_low_per_mille: u32 = 500,
+    /// Reclaim keeps at least this many per mille of the slots free; 20 by default, 1000 at most.
+    free_low_per_mille: u32 = 20,
+    /// How long a writer waits for a free slot before it gets an error; 30 s by default.
+    throttle_deadline: Duration = Duration::from_secs(30),
+    /// A backing that has not answered for so long counts as degraded; 5 s by default.
+    answer_deadline: Duration = Duration::from_secs(5),
+    /// Brings blocks into the pool when a read misses, as is the default.
+    fill_on_read: bool = true,
+    /// A whole block whose bytes the pool holds already shares their slot, as is the default. Can be
+    /// changed later: [`Pool::set_share_duplicates`](crate::Pool::set_share_duplicates).
+    share_duplicates: bool = true,
+    /// A whole block of which few bytes are new, or not zero, is stored as these, as is the default. Can
+    /// be changed later: [`Pool::set_compare_writes`](crate::Pool::set_compare_writes).
+    compare_writes: bool = true,
+    /// Looks for both at every write, not only where it has paid lately: for tests.
+    #[doc(hidden)]
+    always_compare: bool = false,
+    /// Writes the blocks of file systems' journals back last, since they are overwritten soon, as is the
+    /// default. Can be changed later: [`Pool::set_defer_journal`](crate::Pool::set_defer_journal).
+    defer_journal: bool = true,
+    /// Serves what is left of a damaged pool. Off by default.
+    accept_loss: bool = false,
+    /// Attaches backings whose marks say that they and this pool are not of the same moment; see
+    /// [`Pool::attach_stale`](crate::Pool::attach_stale). Off by default.
+    accept_stale: bool = false,
+}
+
+impl RuntimeOptions {
+    /// How the members are to be mapped.
+    #[must_use]
+    pub fn region_options(&self) -> &RegionOptions {
+        &self.region
+    }
+    /// The low and the high watermark of dirty slots, as they were given.
+    #[must_use]
+    pub fn watermarks_per_mille(&self) -> (u32, u32) {
+        (self.dirty_low_per_mille, self.dirty_high_per_mille)
+    }
+    /// Whether the pool is to have background threads.
+    #[must_use]
+    pub fn has_background(&self) -> bool {
+        self.background
+    }
+    /// Whether what is left of a damaged pool is to be served.
+    #[must_use]
+    pub fn accepts_loss(&self) -> bool {
+        self.accept_loss
+    }
+
+    /// Refuses shares above the whole.
+    pub(crate) fn check(&self) -> Result<()> {
+        let shares = [
+            ("dirty_high_per_mille", self.dirty_high_per_mille),
+            ("free_low_per_mille", self.free_low_per_mille),
+        ];
+        match shares.into_iter().find(|(_, share)| *share > 1000) {
+            Some((name, share)) => Err(Error::Options(format!(
+                "{name} is {share}; the most is 1000"
+            ))),
+            None => Ok(()),
         }
     }
 }
 
-/// Everything `Pool::create` needs.
+/// Everything that [`Pool::create`](crate::Pool::create) needs: where the pool is to be, its format,
+/// which stays, and the settings of its first opening. Each setter takes the options and returns them changed;
+/// `create` refuses what does not fit together or is no format.
+///
+/// ```
+/// let options = forebay::PoolOptions::new("/dev/shm/pool", 256 << 20)
+///     .block_bytes(16384)
+///     .volumes(4)
+///     .fill_on_read(false);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct PoolOptions {
-    /// One file or device for each member.
-    pub paths: Vec<PathBuf>,
-    /// Bytes of each member.
-    pub member_bytes: u64,
-    /// Overwrite a file that is already there.
-    pub force: bool,
-    /// The format.
-    pub format: FormatOptions,
-    /// This opening.
-    pub runtime: RuntimeOptions,
+    pub(crate) paths: Vec<PathBuf>,
+    pub(crate) member_bytes: u64,
+    pub(crate) force: bool,
+    pub(crate) format: FormatOptions,
+    pub(crate) runtime: RuntimeOptions,
 }
 
 impl PoolOptions {
-    /// A pool with one member of `member_bytes` bytes at `path`.
+    /// A pool with one member, a file or a device of `member_bytes` bytes at `path`.
+    #[must_use]
     pub fn new(path: impl AsRef<Path>, member_bytes: u64) -> PoolOptions {
-        PoolOptions {
-            paths: vec![path.as_ref().to_path_buf()],
-            member_bytes,
-            ..PoolOptions::default()
-        }
+        PoolOptions::default()
+            .member(path)
+            .member_bytes(member_bytes)
     }
-    /// Adds a member; all members have the same size.
+    /// Adds a member, a file or a device; all members have the same size.
+    #[must_use]
     pub fn member(mut self, path: impl AsRef<Path>) -> PoolOptions {
         self.paths.push(path.as_ref().to_path_buf());
         self
     }
-    /// Overwrites what is there.
+    /// Adds members.
+    #[must_use]
+    pub fn members<P: AsRef<Path>>(self, paths: impl IntoIterator<Item = P>) -> PoolOptions {
+        paths.into_iter().fold(self, PoolOptions::member)
+    }
+    /// Bytes of each member.
+    #[must_use]
+    pub fn member_bytes(mut self, member_bytes: u64) -> PoolOptions {
+        self.member_bytes = member_bytes;
+        self
+    }
+    /// Overwrites what is there. Off by default.
+    #[must_use]
     pub fn force(mut self, force: bool) -> PoolOptions {
         self.force = force;
         self
+    }
+    /// Bytes of a block: a power of two from 4096, the default, to 65536 (from 128 for tests).
+    #[must_use]
+    pub fn block_bytes(mut self, block_bytes: u32) -> PoolOptions {
+        self.format.block_bytes = block_bytes;
+        self
+    }
+    /// Two fences a commit, and recovery trusts only the commit word. Off by default.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> PoolOptions {
+        self.format.strict = strict;
+        self
+    }
+    /// CRC32C of every block, as is the default. A pool without is always strict.
+    #[must_use]
+    pub fn checksums(mut self, checksums: bool) -> PoolOptions {
+        self.format.checksums = checksums;
+        self
+    }
+    /// How many threads can commit at the same time; by default what fits the size.
+    #[must_use]
+    pub fn lanes(mut self, lanes: u32) -> PoolOptions {
+        self.format.lanes = Some(lanes);
+        self
+    }
+    /// Bytes of one lane's log; by default what fits the size.
+    #[must_use]
+    pub fn lane_bytes(mut self, lane_bytes: u64) -> PoolOptions {
+        self.format.lane_bytes = Some(lane_bytes);
+        self
+    }
+    /// How many volumes the pool can hold; 64 by default.
+    #[must_use]
+    pub fn volumes(mut self, volumes: u32) -> PoolOptions {
+        self.format.volumes = volumes;
+        self
+    }
+    /// Distance between metadata lines that are written in turn, in bytes; a page, smaller only for tests.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unit_bytes(mut self, unit_bytes: u32) -> PoolOptions {
+        self.format.unit_bytes = unit_bytes;
+        self
+    }
+    /// The pool is for tests and may be broken on purpose. Off by default.
+    #[must_use]
+    pub fn test_pool(mut self, test: bool) -> PoolOptions {
+        self.format.test = test;
+        self
+    }
+    /// All settings of the first opening at once.
+    #[must_use]
+    pub fn runtime(mut self, runtime: RuntimeOptions) -> PoolOptions {
+        self.runtime = runtime;
+        self
+    }
+
+    /// The members' files or devices.
+    #[must_use]
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+    /// The settings of the first opening, for a later one.
+    #[must_use]
+    pub fn runtime_options(&self) -> &RuntimeOptions {
+        &self.runtime
     }
 }

@@ -23,6 +23,7 @@ pub trait MarkWatcher {
 }
 
 /// Sets or clears the watcher of this thread's syncs of marks.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn set_mark_watcher(watcher: Option<Rc<dyn MarkWatcher>>) {
     MARK_WATCHER.set(watcher);
 }
@@ -41,12 +42,14 @@ pub(crate) fn sync_mark(file: &File) -> io::Result<()> {
 
 /// Pools that this thread creates or opens from now on draw their salts and ids from `seed`
 /// instead of the system. With the seed, log records can be forged.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn set_random_seed(seed: Option<u64>) {
     SEED.set(seed);
 }
 
 /// Pools that this thread creates or opens from now on look for equal blocks by so many bits of their
 /// CRCs, so that blocks which differ are taken for equal until their bytes are compared.
+#[cfg(any(test, feature = "unstable-internals"))]
 pub fn set_duplicate_bits(bits: u32) {
     DUPLICATE_BITS.set(bits.clamp(1, u32::BITS));
 }

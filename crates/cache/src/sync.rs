@@ -45,6 +45,7 @@ pub(crate) mod held_stripes {
         HELD.set(HELD.get() - 1);
     }
     /// The thread begins afresh: a checker had unwound it with stripes locked, as a kill would.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(crate) fn forget() {
         HELD.set(0);
     }
@@ -62,6 +63,7 @@ pub(crate) mod held_stripes {
     pub(crate) fn lock() {}
     #[inline(always)]
     pub(crate) fn unlock() {}
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(crate) fn forget() {}
     #[inline(always)]
     pub(crate) fn assert_none() {}

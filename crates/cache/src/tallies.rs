@@ -52,6 +52,7 @@ macro_rules! tallies {
 
         /// What happened since the pool was opened.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct TallySums { $($(#[$meta])* pub $name: u64),+ }
     };
 }

@@ -58,8 +58,7 @@ fn what_was_served_after_a_kill_survives_a_power_cut() {
     let mut rng = fastrand::Rng::with_seed(1);
     for model in [ShadowModel::Lines, ShadowModel::Pages] {
         for strict in [false, true] {
-            let mut options = tiny();
-            options.format.strict = strict;
+            let options = tiny().strict(strict);
             let (shadow, store) = killed_before_the_fence(&options, model);
             let pool = pool_of(&shadow).expect("open");
             let served = contents(&attach(&pool, &store));

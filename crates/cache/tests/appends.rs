@@ -10,14 +10,11 @@ const BLOCK: usize = 4096;
 const WORD_BLOCK: u64 = 9;
 
 fn options() -> PoolOptions {
-    PoolOptions {
-        runtime: RuntimeOptions {
-            background: false,
-            fill_on_read: false,
-            ..RuntimeOptions::default()
-        },
-        ..PoolOptions::default()
-    }
+    PoolOptions::default().runtime(
+        RuntimeOptions::default()
+            .background(false)
+            .fill_on_read(false),
+    )
 }
 
 struct World {
@@ -125,7 +122,8 @@ fn power_cuts_take_no_acknowledged_append_however_it_lies_in_the_block() {
             }
             let image = world.shadow.crash_state().sample(&mut rng);
             let region = Region::shadow_from(&image);
-            let pool = Pool::open_on(vec![region], options().runtime).expect("open");
+            let pool =
+                Pool::open_on(vec![region], options().runtime_options().clone()).expect("open");
             let backing = Backing::from_store(world.store.clone());
             let volume = pool.attach(backing).expect("attach");
             look(&volume, &expected);

@@ -414,10 +414,10 @@ fn fill_up(volume: &Volume) -> (Error, u64) {
 }
 
 fn small_pool_in_the_background(store: Arc<dyn BackingStore>) -> (Pool, Volume) {
-    let mut options = tiny();
-    options.runtime.background = true;
-    options.runtime.throttle_deadline = Duration::from_millis(100);
-    options.runtime.answer_deadline = Duration::from_millis(1);
+    let options = tiny()
+        .background(true)
+        .throttle_deadline(Duration::from_millis(100))
+        .answer_deadline(Duration::from_millis(1));
     let pool = Pool::create_on(vec![forebay::Region::shadow(16 << 10)], &options).unwrap();
     let volume = pool.attach(Backing::from_store(store)).unwrap();
     (pool, volume)

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay::{Backing, Error, FaultyStore, Pool, PoolOptions, Volume};
+use forebay::{Backing, Error, FaultyStore, Pool, PoolOptions, RegionOptions, Volume};
 use rig::{BLOCK, behind, bytes_of, faulty, get, put, rig, rig_with, try_put, wait_until};
 
 /// A small file system of its own; `None`, said aloud, where the test may not mount one.
@@ -113,8 +113,8 @@ fn a_disk_too_full_for_the_pool_refuses_it_and_leaves_no_file() {
     let error = Pool::create(&PoolOptions::new(&path, 16 << 20)).unwrap_err();
     assert!(error.to_string().contains("space"), "{error}");
     assert!(!path.exists());
-    let mut options = PoolOptions::new(&path, 4 << 20);
-    options.runtime.region.huge_pages = false;
+    let options =
+        PoolOptions::new(&path, 4 << 20).region(RegionOptions::default().huge_pages(false));
     drop(Pool::create(&options).unwrap());
     // A copy with holes, as cp makes it: its first store would meet the full disk.
     let holes = disk.path("holes");
@@ -230,8 +230,7 @@ fn outage(store: &FaultyStore, phase: u64) {
 #[test]
 fn a_backing_with_errors_for_a_while_costs_nothing_and_drains_by_itself() {
     let rig = rig_with(16 << 20, |options| {
-        options.runtime.dirty_low_per_mille = 5;
-        options.runtime.dirty_high_per_mille = 600;
+        options.dirty_low_per_mille(5).dirty_high_per_mille(600)
     });
     let (memory, store, backing) = faulty(4000);
     let volume = rig.pool.attach(backing).unwrap();
@@ -270,7 +269,7 @@ fn a_backing_with_errors_for_a_while_costs_nothing_and_drains_by_itself() {
 #[test]
 fn a_full_pool_in_an_outage_is_an_error_in_time_and_the_writer_may_try_again() {
     let rig = rig_with(4 << 20, |options| {
-        options.runtime.throttle_deadline = Duration::from_millis(200);
+        options.throttle_deadline(Duration::from_millis(200))
     });
     let (_, store, backing) = faulty(4000);
     let volume = rig.pool.attach(backing).unwrap();

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use forebay::{Backing, Pool, PoolOptions};
+use forebay::{Backing, Pool, PoolOptions, RegionOptions};
 use rig::{BLOCK, bytes_of, get, put};
 
 /// Names the folder to the process that is to be killed.
@@ -20,8 +20,8 @@ fn open(folder: &Path) -> (Pool, forebay::Volume) {
     let pool = if path.exists() {
         Pool::open(&[path]).unwrap()
     } else {
-        let mut options = PoolOptions::new(path, 6 << 20);
-        options.runtime.region.huge_pages = false;
+        let options =
+            PoolOptions::new(path, 6 << 20).region(RegionOptions::default().huge_pages(false));
         Pool::create(&options).unwrap()
     };
     pool.set_watermarks(50, 800).unwrap();

@@ -11,18 +11,16 @@ const POOL_BYTES: u64 = 8 << 20;
 
 /// A pool that looks at every block, and a volume of it.
 fn pool() -> (Rig, Arc<MemoryStore>, Volume) {
-    let rig = rig_with(POOL_BYTES, |options| options.runtime = runtime());
+    let rig = rig_with(POOL_BYTES, |options| options.runtime(runtime()));
     let store = Arc::new(MemoryStore::new(512 * BLOCK as u64));
     let volume = attach(&rig.pool, &store);
     (rig, store, volume)
 }
 
 fn runtime() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        always_compare: true,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default()
+        .background(false)
+        .always_compare(true)
 }
 
 fn attach(pool: &Pool, store: &Arc<MemoryStore>) -> Volume {
@@ -231,8 +229,7 @@ fn a_slot_is_shared_by_hundreds_and_no_further() {
 #[test]
 fn what_the_media_changed_to_is_written_when_it_is_what_comes() {
     let rig = rig_with(POOL_BYTES, |options| {
-        options.format.test = true;
-        options.runtime = runtime();
+        options.test_pool(true).runtime(runtime())
     });
     let store = Arc::new(MemoryStore::new(512 * BLOCK as u64));
     let volume = attach(&rig.pool, &store);
@@ -250,10 +247,7 @@ fn what_the_media_changed_to_is_written_when_it_is_what_comes() {
 #[test]
 fn entries_that_sharing_used_up_are_freed_for_reads() {
     let rig = rig_with(POOL_BYTES, |options| {
-        options.runtime = RuntimeOptions {
-            always_compare: true,
-            ..RuntimeOptions::default()
-        }
+        options.runtime(RuntimeOptions::default().always_compare(true))
     });
     let store = Arc::new(MemoryStore::new(16384 * BLOCK as u64));
     let volume = attach(&rig.pool, &store);

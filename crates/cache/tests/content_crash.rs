@@ -32,11 +32,9 @@ struct Run {
 }
 
 fn runtime() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        always_compare: true,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default()
+        .background(false)
+        .always_compare(true)
 }
 
 fn noise(seed: u64, len: usize) -> Vec<u8> {
@@ -66,14 +64,14 @@ fn contents(volume: &Volume) -> Vec<Vec<u8>> {
 
 impl Run {
     fn new(kind: Kind, seed: u64) -> Run {
-        let mut options = PoolOptions::default();
-        options.format.block_bytes = kind.block_bytes as u32;
-        options.format.lanes = Some(2);
-        options.format.lane_bytes = Some(256 << 10);
-        options.format.volumes = 2;
-        options.format.strict = kind.strict;
-        options.format.checksums = kind.checksums;
-        options.runtime = runtime();
+        let options = PoolOptions::default()
+            .block_bytes(kind.block_bytes as u32)
+            .lanes(2)
+            .lane_bytes(256 << 10)
+            .volumes(2)
+            .strict(kind.strict)
+            .checksums(kind.checksums)
+            .runtime(runtime());
         let bytes = 600_000 + 24 * kind.block_bytes as u64;
         let shadow = Arc::new(Shadow::new(bytes, kind.model));
         let region = Region::on_shadow(shadow.clone());

@@ -59,12 +59,11 @@ impl Disk {
 }
 
 fn paged(strict: bool) -> PoolOptions {
-    let mut options = tiny();
-    options.format.strict = strict;
-    // Each thing on a page of its own, as on every plain file.
-    options.format.unit_bytes = 4096;
-    options.format.lane_bytes = Some(8192);
-    options
+    tiny()
+        .strict(strict)
+        // Each thing on a page of its own, as on every plain file.
+        .unit_bytes(4096)
+        .lane_bytes(8192)
 }
 
 /// Blocks 0 to 5 in their shapes: whole, patched, appended to, zero, overwritten, of a checkpoint.

@@ -6,7 +6,9 @@ mod fixtures;
 use std::sync::Arc;
 
 use fixtures::{BLOCK, LINE, Plan, Rig, block, get, lenient, open, put, quiet, tiny};
-use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Region, VerifyPolicy, Volume};
+use forebay::{
+    Backing, Error, MemoryStore, Pool, PoolOptions, Region, RegionOptions, VerifyPolicy, Volume,
+};
 use forebay_pmem::shadow::FenceFailure;
 
 const BLOCKS: u64 = 6;
@@ -241,9 +243,7 @@ fn any_flipped_bit_of_life_and_checkpoint_lines_costs_nothing() {
 #[test]
 fn flipped_records_are_reported_but_in_the_stated_window() {
     for strict in [false, true] {
-        let mut options = tiny();
-        options.format.strict = strict;
-        options.format.lanes = Some(1);
+        let options = tiny().strict(strict).lanes(1);
         let rig = Rig::new(&options, 1);
         let volume = rig.attach();
         let count = 10;
@@ -282,8 +282,7 @@ fn flipped_records_are_reported_but_in_the_stated_window() {
 
 #[test]
 fn a_flipped_commit_word_is_reported() {
-    let mut options = tiny();
-    options.format.strict = true;
+    let options = tiny().strict(true);
     let rig = logged(&options, 0);
     let image = rig.images().remove(0);
     let plan = Plan::of(&image);
@@ -378,10 +377,10 @@ fn a_failed_fence_in_a_commit_publishes_nothing() {
 /// persistent memory would appear: an access raises SIGBUS.
 fn with_lost_pages(checksums: bool, check: impl Fn(&Pool, &Volume)) {
     let folder = tempfile::tempdir_in("/dev/shm").expect("/dev/shm");
-    let mut options = PoolOptions::new(folder.path().join("pool"), 2 << 20);
-    options.format.checksums = checksums;
-    options.runtime = quiet();
-    options.runtime.region.huge_pages = false;
+    let options = PoolOptions::new(folder.path().join("pool"), 2 << 20)
+        .checksums(checksums)
+        .runtime(quiet())
+        .region(RegionOptions::default().huge_pages(false));
     let pool = Pool::create(&options).expect("create");
     let store = Arc::new(MemoryStore::new(64 * 4096));
     let volume = attach(&pool, &store);
@@ -392,7 +391,7 @@ fn with_lost_pages(checksums: bool, check: impl Fn(&Pool, &Volume)) {
             volume.flush().expect("flush");
         }
     }
-    let image = std::fs::read(&options.paths[0]).expect("read");
+    let image = std::fs::read(&options.paths()[0]).expect("read");
     let plan = Plan::of(&image);
     let slots = plan.used_entries(&image);
     let mut slots: Vec<usize> = slots
@@ -402,7 +401,7 @@ fn with_lost_pages(checksums: bool, check: impl Fn(&Pool, &Volume)) {
     slots.sort_unstable();
     let file = std::fs::OpenOptions::new()
         .write(true)
-        .open(&options.paths[0])
+        .open(&options.paths()[0])
         .expect("open");
     file.set_len(slots[slots.len() / 2] as u64).expect("cut");
     let (mut good, mut lost) = (0, 0);
@@ -443,20 +442,20 @@ fn lost_pages_are_errors_and_not_the_death_of_the_process() {
 #[test]
 fn a_lost_page_of_the_table_is_no_miss() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("/dev/shm");
-    let mut options = PoolOptions::new(folder.path().join("pool"), 2 << 20);
-    options.runtime = quiet();
-    options.runtime.region.huge_pages = false;
+    let options = PoolOptions::new(folder.path().join("pool"), 2 << 20)
+        .runtime(quiet())
+        .region(RegionOptions::default().huge_pages(false));
     let pool = Pool::create(&options).expect("create");
     let store = Arc::new(MemoryStore::new(64 * 4096));
     let volume = attach(&pool, &store);
     for number in 0..32 {
         put(&volume, number, &fixtures::block_of(4096, number, 1));
     }
-    let image = std::fs::read(&options.paths[0]).expect("read");
+    let image = std::fs::read(&options.paths()[0]).expect("read");
     let table = Plan::of(&image).entry_table as u64;
     let file = std::fs::OpenOptions::new()
         .write(true)
-        .open(&options.paths[0])
+        .open(&options.paths()[0])
         .expect("open");
     file.set_len(table).expect("cut");
     for number in 0..32 {

@@ -7,19 +7,14 @@ use forebay::{Backing, BackingStore, MemoryStore, Pool, PoolOptions, Region, Run
 const BLOCK: usize = 4096;
 
 fn quiet() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        fill_on_read: false,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default()
+        .background(false)
+        .fill_on_read(false)
 }
 
 #[test]
 fn forgotten_blocks_read_as_the_backing_has_them_and_do_not_come_back() {
-    let options = PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::default()
-    };
+    let options = PoolOptions::default().runtime(quiet());
     let region = Region::shadow(4 << 20);
     let pool = Pool::create_on(vec![region], &options).expect("create");
     let store = Arc::new(MemoryStore::from_bytes(vec![7; 64 * BLOCK]));
@@ -63,18 +58,10 @@ fn forgotten_blocks_read_as_the_backing_has_them_and_do_not_come_back() {
 
 #[test]
 fn a_crash_does_not_bring_forgotten_blocks_back() {
-    let options = PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::default()
-    };
+    let options = PoolOptions::default().runtime(quiet());
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("pool");
-    let pool = Pool::create(&PoolOptions {
-        paths: vec![path.clone()],
-        member_bytes: 4 << 20,
-        ..options
-    })
-    .expect("create");
+    let pool = Pool::create(&options.member(&path).member_bytes(4 << 20)).expect("create");
     let store = Arc::new(MemoryStore::new(64 * BLOCK as u64));
     let backing = Backing::from_store(store.clone() as Arc<dyn BackingStore>);
     let volume = pool.attach(backing.clone()).expect("attach");

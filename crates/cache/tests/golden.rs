@@ -20,10 +20,7 @@ const POOLS: [(&str, usize, bool, bool); 4] = [
 ];
 
 fn options(strict: bool, checksums: bool) -> PoolOptions {
-    let mut options = tiny();
-    options.format.strict = strict;
-    options.format.checksums = checksums;
-    options
+    tiny().strict(strict).checksums(checksums)
 }
 
 fn path(name: &str, member: usize) -> PathBuf {
@@ -33,14 +30,14 @@ fn path(name: &str, member: usize) -> PathBuf {
 
 fn write_again() {
     for (number, (name, members, strict, checksums)) in POOLS.into_iter().enumerate() {
-        forebay::testing::set_random_seed(Some(number as u64 + 1));
+        forebay::unstable::set_random_seed(Some(number as u64 + 1));
         let rig = Rig::new(&options(strict, checksums), members);
         fixtures::media_open::fill(&rig);
         for (member, image) in rig.images().iter().enumerate() {
             std::fs::write(path(name, member), image).expect("write the image");
         }
     }
-    forebay::testing::set_random_seed(None);
+    forebay::unstable::set_random_seed(None);
 }
 
 #[test]

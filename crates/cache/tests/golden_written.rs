@@ -45,17 +45,10 @@ impl Made {
 }
 
 fn comparing(block_bytes: usize, lane_bytes: u64) -> PoolOptions {
-    let mut options = tiny();
-    options.format.block_bytes = block_bytes as u32;
-    options.format.lane_bytes = Some(lane_bytes);
-    options.runtime.always_compare = true;
-    options
-}
-
-fn with(change: fn(&mut PoolOptions)) -> PoolOptions {
-    let mut options = tiny();
-    change(&mut options);
-    options
+    tiny()
+        .block_bytes(block_bytes as u32)
+        .lane_bytes(lane_bytes)
+        .always_compare(true)
 }
 
 fn cases() -> Vec<Case> {
@@ -69,22 +62,16 @@ fn cases() -> Vec<Case> {
     let small = fixtures::MEMBER_BYTES as u64;
     vec![
         case("records", 1, small, tiny(), records),
-        case(
-            "records-strict",
-            1,
-            small,
-            with(|o| o.format.strict = true),
-            records,
-        ),
+        case("records-strict", 1, small, tiny().strict(true), records),
         case(
             "records-unchecked",
             1,
             small,
-            with(|o| o.format.checksums = false),
+            tiny().checksums(false),
             records,
         ),
         case("records-members", 2, small, tiny(), records),
-        case("volumes", 1, small, with(|o| o.format.volumes = 4), volumes),
+        case("volumes", 1, small, tiny().volumes(4), volumes),
         case(
             "similar",
             1,
@@ -196,8 +183,8 @@ fn large(made: &Made) {
 
 /// Runs the case's calls and takes what a kill leaves.
 fn make(case: &Case, seed: u64) -> Vec<Vec<u8>> {
-    forebay::testing::set_random_seed(Some(seed));
-    forebay::testing::set_thread_hint(0);
+    forebay::unstable::set_random_seed(Some(seed));
+    forebay::unstable::set_thread_hint(0);
     let shadows: Vec<Arc<Shadow>> = (0..case.members)
         .map(|_| Arc::new(Shadow::new(case.member_bytes, ShadowModel::Lines)))
         .collect();
@@ -205,7 +192,7 @@ fn make(case: &Case, seed: u64) -> Vec<Vec<u8>> {
     let pool = Pool::create_on(regions, &case.options).expect("create");
     let made = Made { shadows, pool };
     (case.fill)(&made);
-    forebay::testing::set_random_seed(None);
+    forebay::unstable::set_random_seed(None);
     made.shadows.iter().map(view).collect()
 }
 

@@ -33,8 +33,7 @@ fn grow(images: &[Vec<u8>], store: &Arc<MemoryStore>, bytes: usize) -> Result<Po
 #[test]
 fn a_grown_pool_has_more_room_and_the_same_volumes() {
     for (members, strict) in [(1, false), (1, true), (3, false)] {
-        let mut options = tiny();
-        options.format.strict = strict;
+        let options = tiny().strict(strict);
         let rig = Rig::new(&options, members);
         let volume = rig.attach();
         for number in 0..40 {
@@ -67,10 +66,9 @@ fn a_grown_pool_has_more_room_and_the_same_volumes() {
 #[test]
 fn a_grown_pool_opens_with_its_new_size_and_not_when_it_is_cut_short() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("/dev/shm");
-    let options = PoolOptions {
-        member_bytes: 4 << 20,
-        ..PoolOptions::new(folder.path().join("0"), 4 << 20).member(folder.path().join("1"))
-    };
+    let options = PoolOptions::new(folder.path().join("0"), 4 << 20)
+        .member(folder.path().join("1"))
+        .member_bytes(4 << 20);
     let image = folder.path().join("disk.img");
     std::fs::write(&image, vec![0; 8 << 20]).expect("image");
     let pool = Pool::create(&options).expect("create");
@@ -80,7 +78,7 @@ fn a_grown_pool_opens_with_its_new_size_and_not_when_it_is_cut_short() {
         .expect("attach");
     put(&volume, 5, &[5; 4096]);
     drop((volume, pool));
-    let paths: &[PathBuf] = &options.paths;
+    let paths: &[PathBuf] = options.paths();
     let go_on = &mut |_: &_| ControlFlow::Continue(());
     assert!(Pool::grow(paths, 1 << 20, go_on).is_err(), "smaller");
     Pool::grow(paths, 16 << 20, go_on).expect("grow");

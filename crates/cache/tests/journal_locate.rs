@@ -5,7 +5,7 @@ mod fixtures;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use forebay::journal::{Journal, JournalKind, JournalRun, Located, locate};
+use forebay::unstable::journal::{Journal, JournalKind, JournalRun, Located, locate};
 
 const K: usize = 1024;
 const MIB: usize = 1 << 20;
@@ -404,7 +404,7 @@ struct Sparse {
     volume_bytes: u64,
 }
 
-impl forebay::journal::Content for Sparse {
+impl forebay::unstable::journal::Content for Sparse {
     fn size_bytes(&self) -> u64 {
         self.volume_bytes
     }

@@ -17,7 +17,7 @@ const READS_OF_A_LOOK: u64 = 512;
 
 #[test]
 fn a_corrupt_block_elsewhere_does_not_keep_the_journal_from_going() {
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     let mut ring = Ring::of_seed_disk();
     ring.transaction(&mut disk, 500);
     for block in [HOME, HOME + 70] {
@@ -61,7 +61,7 @@ fn fill(disk: &mut Disk, trouble: impl FnOnce(&Disk)) {
 #[test]
 fn writers_find_room_where_a_corrupt_block_is_all_that_is_queued() {
     for background in [false, true] {
-        let mut disk = Disk::new(3 << 20, 8192, |options| options.background = background);
+        let mut disk = Disk::new(3 << 20, 8192, |options| options.background(background));
         fill(&mut disk, |disk| {
             disk.rig.pool.flip_bit(&disk.volume, HOME, 77).unwrap();
         });
@@ -72,7 +72,7 @@ fn writers_find_room_where_a_corrupt_block_is_all_that_is_queued() {
 
 #[test]
 fn what_a_flush_wrote_is_no_work_for_the_next_round() {
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     disk.rig.pool.write_back_once().unwrap();
     let mut ring = Ring::of_seed_disk();
     for block in HOME..HOME + 100 {
@@ -86,7 +86,7 @@ fn what_a_flush_wrote_is_no_work_for_the_next_round() {
 
 #[test]
 fn a_backing_that_fails_does_not_keep_anothers_journal_from_going() {
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     let other = Arc::new(forebay::FaultyStore::new(Arc::new(
         MemoryStore::from_bytes(vec![0; 64 * BLOCK]),
     )));
@@ -125,7 +125,7 @@ fn forged_image() -> Vec<u8> {
 
 #[test]
 fn a_forged_journal_costs_few_reads_each_time() {
-    let mut disk = Disk::of(forged_image(), 16 << 20, |_| {});
+    let mut disk = Disk::of(forged_image(), 16 << 20, |options| options);
     let reads = |disk: &Disk| disk.stats().volumes[0].backing.reads;
     let before = reads(&disk);
     disk.rig.pool.write_back_once().unwrap();
@@ -148,7 +148,7 @@ fn a_forged_journal_costs_few_reads_each_time() {
 
 #[test]
 fn an_honest_journal_costs_a_handful_of_reads() {
-    let disk = Disk::new(16 << 20, 4096, |_| {});
+    let disk = Disk::new(16 << 20, 4096, |options| options);
     disk.rig.pool.write_back_once().unwrap();
     let stats = disk.stats();
     assert_eq!(stats.journal_blocks, 1040);

@@ -35,7 +35,7 @@ fn a_journal_that_fits_is_written_once_however_often_it_goes_round() {
     const LOW: u64 = 1200;
     let run = |defer_journal: bool| {
         let mut disk = Disk::new(32 << 20, 16 << 10, |options| {
-            options.defer_journal = defer_journal
+            options.defer_journal(defer_journal)
         });
         let homes = HOME..HOME + APP_BLOCKS;
         let (written, distinct) =
@@ -83,7 +83,7 @@ fn the_same_on_a_disk_made_by_mkfs() {
         return;
     }
     let image = std::fs::read(&path).unwrap();
-    let journal = forebay::journal::locate(&image.as_slice())
+    let journal = forebay::unstable::journal::locate(&image.as_slice())
         .journals
         .remove(0);
     let ring: Vec<u64> = journal
@@ -94,7 +94,7 @@ fn the_same_on_a_disk_made_by_mkfs() {
         })
         .skip(1)
         .collect();
-    let mut disk = Disk::of(image, 32 << 20, |_| {});
+    let mut disk = Disk::of(image, 32 << 20, |options| options);
     let mut ring = Ring {
         blocks: ring,
         next: 0,
@@ -113,7 +113,7 @@ fn a_journal_that_does_not_fit_is_written_only_as_far_as_it_does_not() {
     const LAPS: u64 = 12;
     let run = |defer_journal: bool| {
         let mut disk = Disk::new(16 << 20, 4096, |options| {
-            options.defer_journal = defer_journal
+            options.defer_journal(defer_journal)
         });
         let mut ring = Ring::of_seed_disk();
         let mut per_lap = Vec::new();
@@ -140,7 +140,7 @@ fn a_journal_that_does_not_fit_is_written_only_as_far_as_it_does_not() {
 #[test]
 fn a_stale_superblock_costs_no_byte_and_neither_does_a_restart() {
     // The disk is used for something else: all of it is data, and all of it is written once.
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     disk.rig.pool.write_back_once().unwrap();
     assert_eq!(disk.stats().journal_blocks, 1040);
     for block in (17..1100).chain(3000..3500) {
@@ -167,10 +167,7 @@ fn a_stale_superblock_costs_no_byte_and_neither_does_a_restart() {
     drop(volume);
     let held_dirty = rig.pool.stats().dirty_blocks;
     rig.pool.close().unwrap();
-    let options = RuntimeOptions {
-        background: false,
-        ..RuntimeOptions::default()
-    };
+    let options = RuntimeOptions::default().background(false);
     let pool = Pool::open_with(&[&rig.path], options).unwrap();
     assert_eq!(pool.stats().dirty_blocks, held_dirty);
     let volume = pool.attach(Backing::from_store(store.clone())).unwrap();
@@ -191,7 +188,7 @@ fn a_stale_superblock_costs_no_byte_and_neither_does_a_restart() {
 #[test]
 fn a_file_system_that_is_made_or_goes_is_noticed() {
     let image = seed_image(4096);
-    let mut disk = Disk::of(vec![0; 4096 * BLOCK], 16 << 20, |_| {});
+    let mut disk = Disk::of(vec![0; 4096 * BLOCK], 16 << 20, |options| options);
     disk.write(HOME, bytes_of(HOME, 1));
     disk.rig.pool.write_back_once().unwrap();
     assert_eq!(disk.stats().journal_blocks, 0);
@@ -220,7 +217,7 @@ fn a_file_system_that_is_made_or_goes_is_noticed() {
 
 #[test]
 fn the_switch_lets_everything_go_at_once_and_holds_again() {
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     assert!(disk.rig.pool.tuning().defer_journal);
     let mut ring = Ring::of_seed_disk();
     disk.write(HOME, bytes_of(HOME, 1));
@@ -241,7 +238,7 @@ fn the_switch_lets_everything_go_at_once_and_holds_again() {
 
 #[test]
 fn a_backing_that_fails_gets_what_was_held_back_when_it_returns() {
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     let mut ring = Ring::of_seed_disk();
     disk.write(HOME, bytes_of(HOME, 1));
     ring.transaction(&mut disk, 200);
@@ -264,7 +261,7 @@ fn a_backing_that_fails_gets_what_was_held_back_when_it_returns() {
 #[test]
 fn corrupt_blocks_do_not_keep_others_from_going() {
     const CORRUPT: u64 = 150;
-    let mut disk = Disk::new(16 << 20, 4096, |_| {});
+    let mut disk = Disk::new(16 << 20, 4096, |options| options);
     let mut ring = Ring::of_seed_disk();
     ring.transaction(&mut disk, 500);
     // The youngest, which would go first.
@@ -292,7 +289,7 @@ fn corrupt_blocks_do_not_keep_others_from_going() {
 
 #[test]
 fn writers_do_not_starve_where_the_pool_is_smaller_than_the_journal() {
-    let mut disk = Disk::new(3 << 20, 8192, |options| options.background = true);
+    let mut disk = Disk::new(3 << 20, 8192, |options| options.background(true));
     let slots = disk.stats().slots;
     assert!(slots < RING_BLOCKS, "{slots} slots");
     let mut ring = Ring::of_seed_disk();
@@ -317,7 +314,7 @@ fn writers_do_not_starve_where_the_pool_is_smaller_than_the_journal() {
 fn random_histories_lose_nothing() {
     for seed in 0..40 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let mut disk = Disk::new(4 << 20, 4096, |_| {});
+        let mut disk = Disk::new(4 << 20, 4096, |options| options);
         let mut ring = Ring::of_seed_disk();
         for step in 0..600_u64 {
             match random.u32(0..100) {

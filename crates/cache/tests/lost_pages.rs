@@ -151,8 +151,7 @@ impl BackingStore for SlowToWrite {
 /// A block's slot is lost while the block is on its way to the backing, and the reader finds that. At its
 /// look number `turn` the backing has the block. None if it did not look so often.
 fn read_while_it_gets_clean(turn: u32) -> Option<forebay::Result<()>> {
-    let mut options = tiny();
-    options.format.block_bytes = PAGE_BYTES as u32;
+    let options = tiny().block_bytes(PAGE_BYTES as u32);
     let shadow = Arc::new(Shadow::new(MEMBER_BYTES, ShadowModel::Lines));
     let regions = vec![Region::on_shadow(shadow.clone())];
     let pool = Pool::create_on(regions, &options).expect("create");
@@ -166,7 +165,7 @@ fn read_while_it_gets_clean(turn: u32) -> Option<forebay::Result<()>> {
     let volume = pool.attach(Backing::from_store(store)).expect("attach");
     let written = fixtures::block_of(PAGE_BYTES, 0, 1);
     put(&volume, 0, &written);
-    let place = forebay::testing::locate_block(&volume, 0).expect("cached");
+    let place = forebay::unstable::locate_block(&volume, 0).expect("cached");
     std::thread::scope(|scope| {
         let (done, is_done) = channel();
         let pool = &pool;
@@ -210,9 +209,9 @@ fn a_block_that_gets_clean_while_a_reader_finds_its_copy_lost_is_no_error() {
 #[test]
 fn a_lost_table_of_volumes_is_not_said_to_have_none() {
     let shadow = Arc::new(Shadow::new(8 * MEMBER_BYTES, ShadowModel::Lines));
-    let mut options = tiny();
-    options.format.unit_bytes = PAGE_BYTES as u32;
-    options.format.lane_bytes = Some(PAGE_BYTES as u64);
+    let options = tiny()
+        .unit_bytes(PAGE_BYTES as u32)
+        .lane_bytes(PAGE_BYTES as u64);
     let pool = Pool::create_on(vec![Region::on_shadow(shadow.clone())], &options).expect("create");
     let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK as u64));
     drop(pool.attach(Backing::from_store(store)).expect("attach"));

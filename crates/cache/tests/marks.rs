@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use forebay::marks::{FoundMark, Mark, MarkState};
+use forebay::internals::{FoundMark, Mark, MarkFiles, MarkState};
 use forebay::{
-    Backing, BackingCounters, BackingIdentity, BackingStore, Error, MarkFiles, MarkPlace,
-    MemoryStore, Pool, PoolOptions, RuntimeOptions, Volume, WriteRun,
+    Backing, BackingCounters, BackingIdentity, BackingStore, Error, MarkPlace, MemoryStore, Pool,
+    PoolOptions, RuntimeOptions, Volume, WriteRun,
 };
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
@@ -16,10 +16,7 @@ const BLOCK: usize = 4096;
 const POOL_BYTES: u64 = 4 << 20;
 
 fn quiet() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default().background(false)
 }
 
 /// A place with an image and pools in files.
@@ -38,10 +35,7 @@ impl Place {
     }
 
     fn create(&self, name: &str) -> Pool {
-        let options = PoolOptions {
-            runtime: quiet(),
-            ..PoolOptions::new(self.path(name), POOL_BYTES)
-        };
+        let options = PoolOptions::new(self.path(name), POOL_BYTES).runtime(quiet());
         Pool::create(&options).expect("create")
     }
 
@@ -204,7 +198,10 @@ fn rustix_remove(image: &std::fs::File) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     // As `setfattr -x`; where there is no such program, an empty attribute would be a damaged mark.
     let path = format!("/proc/self/fd/{}", image.as_raw_fd());
-    Ok(rustix::fs::removexattr(path, forebay::USER_ATTRIBUTE)?)
+    Ok(rustix::fs::removexattr(
+        path,
+        forebay::internals::USER_ATTRIBUTE,
+    )?)
 }
 
 /// Another file at the image's name, full of this byte.
@@ -455,10 +452,7 @@ fn marked() -> Arc<Marked> {
 
 fn shadow_pool() -> (Arc<Shadow>, Pool) {
     let shadow = Arc::new(Shadow::new(POOL_BYTES, ShadowModel::Lines));
-    let options = PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::default()
-    };
+    let options = PoolOptions::default().runtime(quiet());
     let pool = Pool::create_on(vec![Region::on_shadow(shadow.clone())], &options).expect("create");
     (shadow, pool)
 }
@@ -535,10 +529,7 @@ fn the_mark_is_open_before_the_first_acknowledgement_and_whole_only_after_the_po
 fn changed_while_it_was_whole(model: ShadowModel, is_killed_between: bool) {
     let store = marked();
     let shadow = Arc::new(Shadow::new(POOL_BYTES, model));
-    let options = PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::default()
-    };
+    let options = PoolOptions::default().runtime(quiet());
     let region = || vec![Region::on_shadow(shadow.clone())];
     let attach = |pool: &Pool| {
         let backing = Backing::from_store(store.clone());

@@ -23,12 +23,11 @@ fn every_block_size_over_one_to_three_members() {
     for block_bytes in [4096usize, 16384, 65536] {
         for members in 1..=3 {
             let folder = shm();
-            let mut options = PoolOptions::new(folder.path().join("member0"), 4 << 20);
-            for member in 1..members {
-                options = options.member(folder.path().join(format!("member{member}")));
-            }
-            options.format.block_bytes = block_bytes as u32;
-            options.runtime = quiet();
+            let path = |member| folder.path().join(format!("member{member}"));
+            let options = PoolOptions::new(path(0), 4 << 20)
+                .members((1..members).map(path))
+                .block_bytes(block_bytes as u32)
+                .runtime(quiet());
             // An odd size: the last block is cut short.
             let store = Arc::new(MemoryStore::new(100 * block_bytes as u64 - 777));
             let pool = Pool::create(&options).expect("create");
@@ -36,7 +35,7 @@ fn every_block_size_over_one_to_three_members() {
             assert!(slots * block_bytes as u64 > members * (3 << 20), "{slots}");
             write_and_compare(&pool, &store, block_bytes, 1);
             drop(pool);
-            let mut paths: Vec<PathBuf> = options.paths.clone();
+            let mut paths: Vec<PathBuf> = options.paths().to_vec();
             paths.reverse();
             let pool = Pool::open_with(&paths, quiet()).expect("open");
             let volume = attach(&pool, &store);
@@ -111,8 +110,7 @@ fn slots_are_spread_over_all_members() {
 #[test]
 fn sixty_four_volumes_keep_their_blocks_apart() {
     let folder = shm();
-    let mut options = PoolOptions::new(folder.path().join("pool"), 4 << 20);
-    options.runtime = quiet();
+    let options = PoolOptions::new(folder.path().join("pool"), 4 << 20).runtime(quiet());
     let pool = Pool::create(&options).expect("create");
     let stores: Vec<Arc<MemoryStore>> = (0..65)
         .map(|_| Arc::new(MemoryStore::new(64 << 10)))
@@ -128,7 +126,7 @@ fn sixty_four_volumes_keep_their_blocks_apart() {
         "{error}"
     );
     drop(pool);
-    let pool = Pool::open_with(&options.paths, quiet()).expect("open");
+    let pool = Pool::open_with(options.paths(), quiet()).expect("open");
     let ids: HashSet<u32> = pool.volumes().iter().map(Volume::id).collect();
     assert_eq!(ids.len(), 64);
     for (number, store) in (0..).zip(&stores[..64]) {
@@ -179,8 +177,7 @@ fn a_backing_that_changed_is_refused_and_a_volume_in_use_is_not_attached_twice()
     let folder = shm();
     let disk = folder.path().join("disk");
     std::fs::write(&disk, vec![5; 64 << 10]).expect("disk");
-    let mut options = PoolOptions::new(folder.path().join("pool"), 4 << 20);
-    options.runtime = quiet();
+    let options = PoolOptions::new(folder.path().join("pool"), 4 << 20).runtime(quiet());
     let pool = Pool::create(&options).expect("create");
     let volume = pool
         .attach(Backing::file(&disk).expect("backing"))
@@ -189,7 +186,7 @@ fn a_backing_that_changed_is_refused_and_a_volume_in_use_is_not_attached_twice()
     drop((volume, pool));
     std::fs::remove_file(&disk).expect("remove");
     std::fs::write(&disk, vec![6; 32 << 10]).expect("another disk");
-    let pool = Pool::open_with(&options.paths, quiet()).expect("open");
+    let pool = Pool::open_with(options.paths(), quiet()).expect("open");
     let error = pool
         .attach(Backing::file(&disk).expect("backing"))
         .expect_err("changed");

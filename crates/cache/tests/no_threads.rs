@@ -28,18 +28,18 @@ fn a_thread_that_cannot_be_started_is_an_error_with_its_name() {
 fn opens_a_pool_without_threads() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("folder");
     let path = folder.path().join("pool");
-    let mut options = PoolOptions::new(&path, POOL_BYTES);
-    options.format.lanes = Some(2);
-    options.format.lane_bytes = Some(LANE_BYTES);
+    let options = PoolOptions::new(&path, POOL_BYTES)
+        .lanes(2)
+        .lane_bytes(LANE_BYTES);
     let error = Pool::create(&options).expect_err("no thread");
     assert!(matches!(error, Error::Thread { .. }), "{error}");
     assert!(error.to_string().contains("forebay-flush"), "{error}");
     assert!(!path.exists(), "a pool that was not made leaves no file");
 
-    options.runtime.background = false;
+    let options = options.background(false);
     let mut pool = Pool::create(&options).expect("create");
     pool.close().expect("close");
-    pool = Pool::open_with(&[&path], options.runtime).expect("open");
+    pool = Pool::open_with(&[&path], options.runtime_options().clone()).expect("open");
     let error = pool.start_background().expect_err("no thread");
     assert!(matches!(error, Error::Thread { .. }), "{error}");
     pool.close().expect("close");

@@ -78,7 +78,7 @@ fn report(name: &str, latencies: &mut [Duration], rig: &Rig) {
 }
 
 fn check_load(threads: u64) {
-    let rig = rig_with(32 << 20, |_| {});
+    let rig = rig_with(32 << 20, |options| options);
     let (_, store, backing) = faulty(BLOCKS as usize);
     let volume = rig.pool.attach(backing).unwrap();
     store.limit_write_rate(BACKING_RATE);
@@ -123,7 +123,7 @@ fn eight_writers_that_outrun_the_backing_share_its_pace() {
 
 #[test]
 fn below_the_low_mark_no_writer_waits_and_nothing_is_written_back() {
-    let rig = rig_with(32 << 20, |_| {});
+    let rig = rig_with(32 << 20, |options| options);
     let (_, store, backing) = faulty(BLOCKS as usize);
     let volume = rig.pool.attach(backing.clone()).unwrap();
     store.limit_write_rate(1);
@@ -141,7 +141,7 @@ fn below_the_low_mark_no_writer_waits_and_nothing_is_written_back() {
 
 #[test]
 fn watermarks_can_be_moved_while_writers_wait() {
-    let rig = rig_with(32 << 20, |_| {});
+    let rig = rig_with(32 << 20, |options| options);
     let (memory, store, backing) = faulty(BLOCKS as usize);
     let volume = rig.pool.attach(backing.clone()).unwrap();
     store.limit_write_rate(BACKING_RATE);
@@ -191,7 +191,7 @@ fn watermarks_can_be_moved_while_writers_wait() {
 
 #[test]
 fn the_flush_rate_limit_holds_and_can_be_lifted() {
-    let rig = rig_with(32 << 20, |options| options.runtime.dirty_low_per_mille = 0);
+    let rig = rig_with(32 << 20, |options| options.dirty_low_per_mille(0));
     let (_, _, backing) = faulty(BLOCKS as usize);
     // Four blocks a second: a step at a time, however many wait.
     rig.pool.set_flush_rate_limit(4 * BLOCK as u64);
@@ -224,7 +224,7 @@ fn the_flush_rate_limit_holds_and_can_be_lifted() {
 
 #[test]
 fn writers_that_wait_for_room_lift_the_flush_rate_limit() {
-    let rig = rig_with(8 << 20, |_| {});
+    let rig = rig_with(8 << 20, |options| options);
     let (_, _, backing) = faulty(BLOCKS as usize);
     // No writer is paced below 990 per mille; one block a second would never make room in time.
     rig.pool.set_watermarks(990, 1000).unwrap();

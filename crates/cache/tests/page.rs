@@ -5,18 +5,17 @@ mod fixtures;
 use std::sync::Arc;
 
 use fixtures::{block_of, get, put, quiet};
-use forebay::{Backing, MemoryStore, PersistenceDomain, Pool, PoolOptions};
+use forebay::{Backing, MemoryStore, PersistenceDomain, Pool, PoolOptions, RegionOptions};
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 
 const BYTES: usize = 4096;
 
 fn options(folder: &tempfile::TempDir) -> PoolOptions {
-    let mut options = PoolOptions::new(folder.path().join("pool"), 2 << 20);
-    options.format.lanes = Some(2);
-    options.format.lane_bytes = Some(64 << 10);
-    options.runtime = quiet();
-    options.runtime.region.domain = Some(PersistenceDomain::Page);
-    options
+    PoolOptions::new(folder.path().join("pool"), 2 << 20)
+        .lanes(2)
+        .lane_bytes(64 << 10)
+        .runtime(quiet())
+        .region(RegionOptions::default().domain(PersistenceDomain::Page))
 }
 
 /// Two lives on a real file, more commits than the log holds, every shape of change.
@@ -45,8 +44,8 @@ fn a_real_file_end_to_end() {
     transaction.commit().expect("commit");
     drop((volume, pool));
 
-    let runtime = options.runtime.clone();
-    let pool = Pool::open_with(&options.paths, runtime.clone()).expect("open");
+    let runtime = options.runtime_options().clone();
+    let pool = Pool::open_with(options.paths(), runtime.clone()).expect("open");
     assert!(pool.recovery_report().records > 0);
     let volume = pool.attach(backing()).expect("attach");
     let mut patched = block_of(BYTES, 5, 3);
@@ -59,7 +58,7 @@ fn a_real_file_end_to_end() {
     drop(volume);
     pool.close().expect("close");
 
-    let pool = Pool::open_with(&options.paths, runtime).expect("open");
+    let pool = Pool::open_with(options.paths(), runtime).expect("open");
     assert_eq!(pool.recovery_report().records, 0, "closing empties the log");
     let volume = pool.attach(backing()).expect("attach");
     volume.flush().expect("flush");
@@ -75,8 +74,7 @@ fn power_cuts_keep_what_was_acknowledged() {
     let options = options(&folder);
     let mut rng = fastrand::Rng::with_seed(7);
     for strict in [false, true] {
-        let mut options = options.clone();
-        options.format.strict = strict;
+        let options = options.clone().strict(strict);
         let shadow = Arc::new(Shadow::new(1 << 20, ShadowModel::Pages));
         let region = forebay::Region::on_shadow(shadow.clone());
         let pool = Pool::create_on(vec![region], &options).expect("create");

@@ -42,8 +42,7 @@ fn drop_from_memory(file: &File) {
 fn a_cold_open_read_log_table_and_tested_slots_page_by_page() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("build folder");
     let path = folder.path().join("pool");
-    let mut options = PoolOptions::new(&path, POOL_BYTES);
-    options.runtime = quiet();
+    let options = PoolOptions::new(&path, POOL_BYTES).runtime(quiet());
     let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK_BYTES as u64));
     let backing = || Backing::from_store(store.clone());
     let pool = Pool::create(&options).expect("create");

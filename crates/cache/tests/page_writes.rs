@@ -46,8 +46,7 @@ fn a_one_block_commit_writes_its_pages_and_not_whole_huge_folios() {
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("build folder");
     let path = folder.path().join("pool");
-    let mut options = PoolOptions::new(&path, POOL_BYTES);
-    options.runtime = quiet();
+    let options = PoolOptions::new(&path, POOL_BYTES).runtime(quiet());
     let mut random = fastrand::Rng::with_seed(1);
     let store = Arc::new(MemoryStore::new(BLOCKS * BLOCK_BYTES as u64));
     let mut pool = Pool::create(&options).expect("create");

@@ -15,16 +15,11 @@ fn shm() -> tempfile::TempDir {
 }
 
 fn options(dir: &tempfile::TempDir) -> PoolOptions {
-    let mut options = PoolOptions::new(dir.path().join("pool"), 16 << 20);
-    options.runtime.background = false;
-    options
+    PoolOptions::new(dir.path().join("pool"), 16 << 20).background(false)
 }
 
 fn quiet() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default().background(false)
 }
 
 fn backing_file(dir: &tempfile::TempDir) -> PathBuf {
@@ -180,8 +175,7 @@ fn a_transaction_beyond_the_limit_is_refused_by_name() {
 fn more_than_the_pool_holds_goes_through_it() {
     let dir = shm();
     let disk = backing_file(&dir);
-    let mut options = options(&dir);
-    options.member_bytes = 4 << 20;
+    let options = options(&dir).member_bytes(4 << 20);
     let pool = Pool::create(&options).expect("create");
     let volume = pool
         .attach(Backing::file(&disk).expect("backing"))

@@ -14,8 +14,7 @@ const BLOCKS: usize = 24;
 const DISK_BYTES: usize = BLOCKS * BLOCK - 50;
 
 fn new_volume() -> (Pool, Volume) {
-    let mut options = tiny();
-    options.runtime.always_compare = true;
+    let options = tiny().always_compare(true);
     let shadow = Arc::new(Shadow::new(MEMBER_BYTES as u64, ShadowModel::Lines));
     let pool = Pool::create_on(vec![Region::on_shadow(shadow)], &options).expect("create");
     let store = Arc::new(MemoryStore::new(DISK_BYTES as u64));

@@ -17,11 +17,7 @@ fn neighbours_that_are_not_cached_come_with_one_request() {
         bytes.extend(std::iter::repeat_n(byte_of(block), BLOCK_BYTES));
     }
     let backing = Backing::from_store(Arc::new(MemoryStore::from_bytes(bytes)));
-    let mut options = PoolOptions {
-        member_bytes: 16 << 20,
-        ..PoolOptions::default()
-    };
-    options.runtime.background = false;
+    let options = PoolOptions::default().background(false);
     let pool = Pool::create_on(vec![Region::shadow(16 << 20)], &options).unwrap();
     let volume = pool.attach(backing.clone()).unwrap();
     let reads_before = backing.counters().reads;

@@ -33,9 +33,7 @@ impl Files {
         let paths: Vec<PathBuf> = (0..members)
             .map(|member| self.path(&format!("{name}{member}")))
             .collect();
-        let mut options = tiny();
-        options.paths = paths.clone();
-        options.member_bytes = MEMBER_BYTES as u64;
+        let options = tiny().members(&paths).member_bytes(MEMBER_BYTES as u64);
         Pool::create(&options)
             .expect("create")
             .close()
@@ -264,11 +262,12 @@ fn impossible_plans_with_good_checksums() {
 #[test]
 fn nothing_is_overwritten_without_force() {
     let files = Files::new();
-    let mut options = tiny();
-    options.member_bytes = MEMBER_BYTES as u64;
     for bytes in [0, 10, MEMBER_BYTES] {
         let path = files.put("diary", &vec![b'd'; bytes]);
-        options.paths = vec![files.path("fresh"), path.clone()];
+        let options = tiny()
+            .member(files.path("fresh"))
+            .member(&path)
+            .member_bytes(MEMBER_BYTES as u64);
         let error = Pool::create(&options).expect_err("in the way");
         assert!(
             matches!(&error, Error::Refused { path: culprit, .. } if *culprit == path),
@@ -276,9 +275,7 @@ fn nothing_is_overwritten_without_force() {
         );
         assert_eq!(std::fs::read(&path).expect("read"), vec![b'd'; bytes]);
         assert!(!files.path("fresh").exists(), "nothing is left behind");
-        options = options.force(true);
-        drop(Pool::create(&options).expect("force"));
-        options = options.force(false);
+        drop(Pool::create(&options.force(true)).expect("force"));
         std::fs::remove_file(files.path("fresh")).expect("remove");
     }
 }
@@ -288,12 +285,7 @@ fn a_pool_in_use_is_not_overwritten_with_force() {
     let files = Files::new();
     let paths = files.pool("pool", 1);
     let pool = Pool::open_with(&paths, quiet()).expect("open");
-    let options = PoolOptions {
-        force: true,
-        paths: paths.clone(),
-        member_bytes: 1 << 20,
-        ..tiny()
-    };
+    let options = tiny().force(true).members(&paths).member_bytes(1 << 20);
     let error = Pool::create(&options).expect_err("in use");
     assert!(
         error.to_string().contains(&paths[0].display().to_string()),
@@ -309,29 +301,29 @@ fn a_pool_in_use_is_not_overwritten_with_force() {
 #[test]
 fn options_that_cannot_be() {
     let files = Files::new();
-    let refused = |adjust: &dyn Fn(&mut PoolOptions)| {
-        let mut options = tiny();
-        options.paths = vec![files.path("pool")];
-        options.member_bytes = MEMBER_BYTES as u64;
-        adjust(&mut options);
-        let error = Pool::create(&options).expect_err("refused");
+    let refused = |adjust: &dyn Fn(PoolOptions) -> PoolOptions| {
+        let options = tiny().member_bytes(MEMBER_BYTES as u64);
+        let error = Pool::create(&adjust(options)).expect_err("refused");
         assert!(matches!(error, Error::Options(_)), "{error}");
         assert!(!files.path("pool").exists());
     };
-    refused(&|options| options.paths.clear());
-    refused(&|options| options.member_bytes = 0);
+    let in_a_file = |options: PoolOptions| options.member(files.path("pool"));
+    refused(&|options| options);
+    refused(&|options| in_a_file(options).member_bytes(0));
+    refused(&|options| in_a_file(options).dirty_high_per_mille(1001));
+    refused(&|options| in_a_file(options).free_low_per_mille(1001));
     for bytes in [0, 1, 127, 129, 1 << 17, u32::MAX] {
-        refused(&|options| options.format.block_bytes = bytes);
-        refused(&|options| options.format.unit_bytes = bytes);
+        refused(&|options| in_a_file(options).block_bytes(bytes));
+        refused(&|options| in_a_file(options).unit_bytes(bytes));
     }
     for count in [0, 65, u32::MAX] {
-        refused(&|options| options.format.volumes = count);
+        refused(&|options| in_a_file(options).volumes(count));
     }
-    refused(&|options| options.format.lanes = Some(0));
-    refused(&|options| options.format.lanes = Some(u32::MAX));
-    refused(&|options| options.format.lane_bytes = Some(0));
-    refused(&|options| options.format.lane_bytes = Some(u64::MAX));
-    refused(&|options| options.paths = vec![files.path("pool"); 65]);
+    refused(&|options| in_a_file(options).lanes(0));
+    refused(&|options| in_a_file(options).lanes(u32::MAX));
+    refused(&|options| in_a_file(options).lane_bytes(0));
+    refused(&|options| in_a_file(options).lane_bytes(u64::MAX));
+    refused(&|options| options.members(vec![files.path("pool"); 65]));
 }
 
 #[test]
@@ -400,11 +392,7 @@ fn damage_is_refused_with_every_byte_kept_and_served_with_force() {
 fn a_dry_run_of_a_pool_that_is_served_says_so_and_tells_no_damage() {
     let files = Files::new();
     let path = files.path("pool");
-    let pool = Pool::create(&PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::new(&path, 1 << 20)
-    })
-    .expect("create");
+    let pool = Pool::create(&PoolOptions::new(&path, 1 << 20).runtime(quiet())).expect("create");
     let (report, _) = Pool::dry_run(&[&path]).expect("dry run");
     assert!(report.in_use && report.damage.is_empty());
     drop(pool);

@@ -58,8 +58,7 @@ fn least_recently_used_goes_first_once_that_is_the_policy() {
 fn policies_are_switched_under_load() {
     const WRITERS: u64 = 2;
     const ROUNDS: u64 = 40;
-    let mut options = tiny();
-    options.runtime = RuntimeOptions::default();
+    let options = tiny().runtime(RuntimeOptions::default());
     let rig = Rig::with_backing(&options, 1, 400 * BLOCK as u64);
     let volume = rig.attach();
     assert!(rig.pool.stats().slots < 100);

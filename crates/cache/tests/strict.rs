@@ -10,15 +10,11 @@ use forebay::{Backing, PoolOptions};
 use forebay_pmem::shadow::{FenceFailure, ShadowEventKind, thread_id};
 
 fn strict() -> PoolOptions {
-    let mut options = tiny();
-    options.format.strict = true;
-    options
+    tiny().strict(true)
 }
 
 fn unchecked() -> PoolOptions {
-    let mut options = tiny();
-    options.format.checksums = false;
-    options
+    tiny().checksums(false)
 }
 
 #[test]

@@ -108,14 +108,11 @@ impl BackingStore for Watched {
 }
 
 fn pool_and_volume(store: &Arc<Watched>) -> (Pool, Volume) {
-    let options = PoolOptions {
-        runtime: RuntimeOptions {
-            background: false,
-            fill_on_read: false,
-            ..RuntimeOptions::default()
-        },
-        ..PoolOptions::default()
-    };
+    let options = PoolOptions::default().runtime(
+        RuntimeOptions::default()
+            .background(false)
+            .fill_on_read(false),
+    );
     let pool = Pool::create_on(vec![Region::shadow(4 << 20)], &options).unwrap();
     let volume = pool.attach(Backing::from_store(store.clone())).unwrap();
     (pool, volume)

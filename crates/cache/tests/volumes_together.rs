@@ -37,9 +37,9 @@ fn attach(pool: &Pool, store: &Arc<MemoryStore>) -> Volume {
 /// The pool holds about a third of what the volumes hold, so they push each other out all the time.
 #[test]
 fn one_volume_is_detached_and_attached_while_the_others_are_loaded() {
-    let mut options = tiny();
-    options.format.volumes = VOLUMES as u32;
-    options.runtime = RuntimeOptions::default();
+    let options = tiny()
+        .volumes(VOLUMES as u32)
+        .runtime(RuntimeOptions::default());
     let region = Region::shadow(16 << 10);
     let pool = Pool::create_on(vec![region], &options).expect("create");
     assert!(pool.stats().slots < VOLUMES * BLOCKS);

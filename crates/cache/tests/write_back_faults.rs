@@ -98,7 +98,7 @@ fn a_failing_volume_does_not_hold_up_another() {
 
 #[test]
 fn background_threads_drain_a_backing_that_returns_without_being_asked() {
-    let rig = rig_with(8 << 20, |options| options.runtime.dirty_high_per_mille = 5);
+    let rig = rig_with(8 << 20, |options| options.dirty_high_per_mille(5));
     let (memory, store, backing) = faulty(1000);
     let volume = rig.pool.attach(backing).unwrap();
     store.fail_writes(u64::MAX);
@@ -196,8 +196,9 @@ fn writers_past_capacity_lose_nothing_with_background_threads_and_a_flapping_bac
 fn a_full_pool_in_front_of_a_dead_backing_refuses_writes_and_keeps_what_it_has() {
     for background in [false, true] {
         let rig = rig_with(2 << 20, |options| {
-            options.runtime.background = background;
-            options.runtime.throttle_deadline = Duration::from_millis(50);
+            options
+                .background(background)
+                .throttle_deadline(Duration::from_millis(50))
         });
         let (memory, store, backing) = faulty(4000);
         let volume = rig.pool.attach(backing).unwrap();
@@ -229,7 +230,7 @@ fn a_full_pool_in_front_of_a_dead_backing_refuses_writes_and_keeps_what_it_has()
 #[test]
 fn dropping_a_pool_stops_its_threads_in_the_middle_of_everything() {
     for _ in 0..10 {
-        let rig = rig_with(4 << 20, |options| options.runtime.dirty_high_per_mille = 5);
+        let rig = rig_with(4 << 20, |options| options.dirty_high_per_mille(5));
         let (_, store, backing) = faulty(2000);
         let volume = rig.pool.attach(backing).unwrap();
         store.fail_writes(5);

@@ -46,8 +46,8 @@ fn options(shape: &Shape, engine: &EngineShape) -> EngineOptions {
 
 /// What an engine leaves to chance is the same in every run of an incarnation.
 fn repeat_choices(incarnation: u64) {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(incarnation));
+    forebay::unstable::set_thread_hint(0);
+    forebay::unstable::set_random_seed(Some(incarnation));
 }
 
 /// Opens the engine on `region`, or makes it anew over whatever that holds.

@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::scenario::{Change, Script, Shape, Step, read, write};
 use crate::scheduler::Policy;
 use crate::verdict::verify_known;
-use forebay::testing::{BlockLocation, locate_block};
+use forebay::unstable::{BlockLocation, locate_block};
 use forebay::{Backing, Error, Volume};
 use forebay_pmem::{PAGE_BYTES, PmemErrorKind};
 use std::collections::HashSet;
@@ -45,7 +45,7 @@ impl Loss {
     /// What is lost of a block, where these pages of each member are.
     pub fn of(volume: &Volume, block: u64, lost: &[Vec<u64>]) -> Loss {
         let Some(BlockLocation { is_dirty, bytes }) = locate_block(volume, block) else {
-            return match forebay::testing::is_table_lost(volume) {
+            return match forebay::unstable::is_table_lost(volume) {
                 true => Loss::Entry,
                 false => Loss::Nothing,
             };

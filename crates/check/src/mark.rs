@@ -5,7 +5,7 @@ use crate::oracle::{BlockStates, Contents, Found};
 use crate::pool;
 use crate::scenario::Shape;
 use forebay::Backing;
-use forebay::marks::{Mark, MarkState};
+use forebay::internals::{Mark, MarkState};
 use std::collections::HashSet;
 
 /// One image in so many is also verified with its pool lost.

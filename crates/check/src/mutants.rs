@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Copy)]
 enum Fault {
     /// Of Forebay's cache.
-    Core(forebay::mutants::Mutant),
+    Core(forebay::internals::mutants::Mutant),
     /// Of how the medium is mapped.
     Medium(forebay_pmem::mutants::Mutant),
     /// Of an engine of the lab.
@@ -27,7 +27,7 @@ enum Fault {
 
 impl Fault {
     fn all() -> impl Iterator<Item = Fault> {
-        let core = forebay::mutants::Mutant::ALL.map(Fault::Core);
+        let core = forebay::internals::mutants::Mutant::ALL.map(Fault::Core);
         let medium = forebay_pmem::mutants::Mutant::ALL.map(Fault::Medium);
         let lab = forebay_lab::mutants::Mutant::ALL.map(Fault::Lab);
         let files = forebay_files::mutants::Mutant::ALL.map(Fault::Files);
@@ -62,7 +62,7 @@ impl Fault {
 /// Switches one fault on, or all off.
 fn set(fault: Option<Fault>) {
     let is_on = fault.as_ref();
-    forebay::mutants::set(is_on.and_then(|fault| match fault {
+    forebay::internals::mutants::set(is_on.and_then(|fault| match fault {
         Fault::Core(mutant) => Some(*mutant),
         _ => None,
     }));

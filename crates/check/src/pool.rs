@@ -28,36 +28,30 @@ pub struct OpenPool {
 
 /// Options for a pool of `shape`.
 fn options(shape: &Shape) -> PoolOptions {
-    let mut options = PoolOptions {
-        member_bytes: shape.member_bytes(),
-        ..PoolOptions::default()
-    };
-    options.format.block_bytes = shape.block_bytes as u32;
-    options.format.strict = shape.strict;
-    options.format.checksums = shape.checksums;
-    options.format.lanes = Some(shape.lanes);
-    options.format.lane_bytes = Some(shape.lane_bytes);
-    options.format.volumes = shape.volumes as u32;
-    options.format.unit_bytes = shape.unit_bytes() as u32;
-    options.runtime.background = false;
-    options.runtime.throttle_deadline = Duration::ZERO;
-    options.runtime.fill_on_read = shape.fill_on_read;
-    options.runtime.share_duplicates = shape.shares;
-    options.runtime.compare_writes = shape.compares;
-    options.runtime.always_compare = true;
-    (
-        options.runtime.dirty_low_per_mille,
-        options.runtime.free_low_per_mille,
-    ) = shape.watermarks;
-    options.runtime.verify = match shape.verifies {
-        true => VerifyPolicy::Always,
-        false => VerifyPolicy::Never,
-    };
-    options.runtime.replacement = match shape.is_lru {
-        true => ReplacementPolicy::Lru,
-        false => ReplacementPolicy::Sieve,
-    };
-    options
+    PoolOptions::default()
+        .block_bytes(shape.block_bytes as u32)
+        .strict(shape.strict)
+        .checksums(shape.checksums)
+        .lanes(shape.lanes)
+        .lane_bytes(shape.lane_bytes)
+        .volumes(shape.volumes as u32)
+        .unit_bytes(shape.unit_bytes() as u32)
+        .background(false)
+        .throttle_deadline(Duration::ZERO)
+        .fill_on_read(shape.fill_on_read)
+        .share_duplicates(shape.shares)
+        .compare_writes(shape.compares)
+        .always_compare(true)
+        .dirty_low_per_mille(shape.watermarks.0)
+        .free_low_per_mille(shape.watermarks.1)
+        .verify(match shape.verifies {
+            true => VerifyPolicy::Always,
+            false => VerifyPolicy::Never,
+        })
+        .replacement(match shape.is_lru {
+            true => ReplacementPolicy::Lru,
+            false => ReplacementPolicy::Sieve,
+        })
 }
 
 /// Opens the pool on `regions`, or makes it, and attaches its volumes. Processes on one medium need different `incarnation`
@@ -70,9 +64,12 @@ pub fn open(
     backing: impl Fn(usize) -> Backing,
 ) -> Result<OpenPool, Refusal> {
     repeat_choices(shape, incarnation);
-    let mut options = options(shape);
+    let options = options(shape);
     let (what, pool) = match begins {
-        Begins::Opened => ("open", Pool::open_on(regions, options.runtime)),
+        Begins::Opened => (
+            "open",
+            Pool::open_on(regions, options.runtime_options().clone()),
+        ),
         Begins::Grown => {
             let mut by_name = |path: &Path| {
                 let mut all = (0..shape.volumes).map(&backing);
@@ -85,13 +82,13 @@ pub fn open(
                 shape.medium_bytes(),
                 &mut by_name,
                 &mut |_| ControlFlow::Continue(()),
-                options.runtime,
+                options.runtime_options().clone(),
             );
             ("grow", grown)
         }
         Begins::Created => {
             // What the old pool had is known to be lost.
-            options.runtime.accept_stale = true;
+            let options = options.accept_stale(true);
             ("create", Pool::create_on(regions, &options))
         }
     };
@@ -108,16 +105,16 @@ pub fn open_or_why(
     accepts_loss: bool,
 ) -> forebay::Result<OpenPool> {
     repeat_choices(shape, incarnation);
-    let mut options = options(shape).runtime;
-    options.accept_loss = accepts_loss;
-    attached(shape, Pool::open_on(regions, options)?, backing)
+    let options = options(shape).accept_loss(accepts_loss);
+    let runtime = options.runtime_options().clone();
+    attached(shape, Pool::open_on(regions, runtime)?, backing)
 }
 
 /// What a pool leaves to chance is the same in every run of an incarnation.
 fn repeat_choices(shape: &Shape, incarnation: u64) {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_duplicate_bits(shape.duplicate_bits);
-    forebay::testing::set_random_seed(Some(incarnation));
+    forebay::unstable::set_thread_hint(0);
+    forebay::unstable::set_duplicate_bits(shape.duplicate_bits);
+    forebay::unstable::set_random_seed(Some(incarnation));
 }
 
 /// Which volumes' backings a pool may have that knows nothing of them.
@@ -188,13 +185,13 @@ impl OpenPool {
     pub fn switch_replacement(&self) {
         self.pool.set_replacement(match self.pool.replacement() {
             ReplacementPolicy::Sieve => ReplacementPolicy::Lru,
-            ReplacementPolicy::Lru => ReplacementPolicy::Sieve,
+            _ => ReplacementPolicy::Sieve,
         });
     }
 
     /// An actor meets a page of a member.
     pub fn meet(&self, member: usize, page: u64) {
-        forebay::testing::load(&self.pool, member, page * PAGE_BYTES as u64);
+        forebay::unstable::load(&self.pool, member, page * PAGE_BYTES as u64);
     }
 
     /// One round of write-back.
@@ -204,7 +201,7 @@ impl OpenPool {
 
     /// What a background thread does when it is rung for.
     pub fn background_turn(&self, thread: u8) -> forebay::Result<()> {
-        forebay::testing::background_turn(&self.pool, thread)
+        forebay::unstable::background_turn(&self.pool, thread)
     }
 
     /// Evicts up to so many clean blocks.
@@ -239,7 +236,7 @@ impl OpenPool {
 
 /// A pool of `shape` that holds nothing, over backings that hold `stores`.
 pub fn template(shape: &Shape, stores: Vec<Vec<u8>>) -> Result<Image, String> {
-    forebay::testing::set_random_seed(Some(u64::MAX));
+    forebay::unstable::set_random_seed(Some(u64::MAX));
     // The volumes are attached before their backings are as large as they will be.
     let mut small = Image {
         stores: stores.clone(),

@@ -179,7 +179,7 @@ fn act(
             let actor = move || {
                 let run = AssertUnwindSafe(|| {
                     scheduler.enter(number, || {
-                        forebay::testing::set_thread_hint(number);
+                        forebay::unstable::set_thread_hint(number);
                         let mut actor = cache.actor(world, shape);
                         for step in actor_steps {
                             if let Err(error) = act_on(world, &mut *actor, step) {

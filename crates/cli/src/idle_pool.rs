@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay::{Pool, Region, RuntimeOptions};
+use forebay::{Pool, Region};
 use forebay_command::{Failure, Trust};
 
 /// Opens a pool on private copies of its members' mappings: recovery runs in full, for real, and
@@ -19,9 +19,6 @@ pub fn open_private(paths: &[PathBuf], trust: Trust) -> Result<Pool, Failure> {
             region.path().display()
         )));
     }
-    let options = RuntimeOptions {
-        background: false,
-        ..trust.runtime()
-    };
+    let options = trust.runtime().background(false);
     Ok(Pool::open_on(regions, options)?)
 }

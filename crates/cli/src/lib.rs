@@ -23,7 +23,7 @@ use crate::arguments::{Arguments, Command};
 
 /// Whether faults can be switched on in what is linked here, for the crash checker alone: cargo builds a package
 /// once for all that are built together, so one that asks for them gives them to all.
-const HAS_MUTANTS: bool = forebay::mutants::IN_BUILD
+const HAS_MUTANTS: bool = forebay::internals::mutants::IN_BUILD
     || forebay_files::mutants::IN_BUILD
     || forebay_pmem::mutants::IN_BUILD;
 

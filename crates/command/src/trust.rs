@@ -14,17 +14,11 @@ pub struct Trust {
 impl Trust {
     /// For a region.
     pub fn region(self) -> RegionOptions {
-        RegionOptions {
-            trust_owner: self.trust_owner,
-            ..RegionOptions::default()
-        }
+        RegionOptions::default().trust_owner(self.trust_owner)
     }
 
     /// For a pool.
     pub fn runtime(self) -> RuntimeOptions {
-        RuntimeOptions {
-            region: self.region(),
-            ..RuntimeOptions::default()
-        }
+        RuntimeOptions::default().region(self.region())
     }
 }

@@ -73,11 +73,14 @@ impl FileBuffer {
     /// # Errors
     /// The pool is no pool, in use, or of another directory; the backing failed.
     pub fn open(options: &FileBufferOptions) -> io::Result<Arc<FileBuffer>> {
-        let region = Region::open(&options.pool, &options.runtime.region)
+        let region = Region::open(&options.pool, options.runtime.region_options())
             .map_err(|error| told(error.into()))?;
         FileBuffer::open_on(FileBufferParts {
             regions: vec![region],
-            side: open_side(&options.pool, options.runtime.region.trust_owner)?,
+            side: open_side(
+                &options.pool,
+                options.runtime.region_options().trusts_owner(),
+            )?,
             mark: Some(mark_place(options)?),
             root: options.root.clone(),
             runtime: options.runtime.clone(),
@@ -91,15 +94,14 @@ impl FileBuffer {
     pub fn open_on(parts: FileBufferParts) -> io::Result<Arc<FileBuffer>> {
         let path = parts.regions.first().map(|region| region.path().to_owned());
         let path = path.unwrap_or_default();
-        let has_background = parts.runtime.background;
-        let runtime = RuntimeOptions {
+        let has_background = parts.runtime.has_background();
+        let runtime = parts
+            .runtime
             // What is read once is in the page cache.
-            fill_on_read: false,
+            .fill_on_read(false)
             // Recovery is alone: what it gives up, no other round may take for durable.
-            background: false,
-            ..parts.runtime
-        };
-        let lost_and_found = runtime.accept_loss.then(|| path.clone());
+            .background(false);
+        let lost_and_found = runtime.accepts_loss().then(|| path.clone());
         let mut pool = Pool::open_on(parts.regions, runtime).map_err(told)?;
         let name = volume_name(parts.root.as_deref())?;
         let is_marked_each_time = parts
@@ -333,10 +335,7 @@ fn open_side(pool: &Path, trust_owner: bool) -> io::Result<Backing> {
         file.set_len(SIDE_BYTES)?;
         file.sync_all()?;
     }
-    let plain = FileBackingOptions {
-        direct: false,
-        io_uring: false,
-    };
+    let plain = FileBackingOptions::default().direct(false).io_uring(false);
     // By what is open: the name may be another's by now.
     let link = link_of(file.as_fd());
     Backing::file_with(Path::new(&link), plain).map_err(io::Error::other)

@@ -73,7 +73,7 @@ fn data_of_a_file_that_others_removed_is_kept_and_told_of_until_it_may_be_saved(
         assert!(text.contains("wanted"), "{text}");
     }
     let mut parts = rig.parts();
-    parts.runtime.accept_loss = true;
+    parts.runtime = parts.runtime.accept_loss(true);
     let buffer = FileBuffer::open_on(parts).expect("with force");
     let saved = buffer.recovery().saved_to.clone();
     let [saved] = &saved[..] else {
@@ -180,7 +180,7 @@ fn one_missing_file_does_not_keep_the_others_from_their_data() {
     let other = std::fs::read_to_string(rig.path("other")).expect("read");
     assert_eq!(other, "acknowledged\n".repeat(2));
     let mut parts = rig.parts();
-    parts.runtime.accept_loss = true;
+    parts.runtime = parts.runtime.accept_loss(true);
     let buffer = FileBuffer::open_on(parts).expect("with force");
     let saved = &buffer.recovery().saved_to[0];
     let text = std::fs::read_to_string(saved).expect("read");
@@ -204,7 +204,7 @@ fn write_back_that_begins_with_the_volume_waits_until_it_is_known_whose_the_bloc
     assert!(stats.dirty_per_mille > 500, "write-back begins at once");
     drop((file, buffer));
     let mut parts = rig.parts();
-    parts.runtime.background = true;
+    parts.runtime = parts.runtime.background(true);
     drop(FileBuffer::open_on(parts).expect("open"));
     assert_eq!(std::fs::read(rig.path("file")).expect("read"), data);
 }

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 
-use forebay::marks::{FoundMark, MarkState, Stage};
-use forebay::{MarkFiles, MarkPlace, Pool};
+use forebay::internals::{FoundMark, MarkFiles, MarkState, Stage};
+use forebay::{MarkPlace, Pool};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
@@ -50,7 +50,7 @@ pub fn say_whole(options: &FileBufferOptions, is_left: impl Fn() -> bool) -> io:
     let Some(mark) = found.mark().filter(|mark| mark.state == MarkState::Open) else {
         return Ok(());
     };
-    let sides = Pool::sides(&[pool], &options.runtime.region).map_err(told)?;
+    let sides = Pool::sides(&[pool], options.runtime.region_options()).map_err(told)?;
     let is_its = sides.iter().any(|(_, side)| {
         let is_same = (side.pool, side.volume) == (mark.pool, mark.volume);
         is_same && side.generation == mark.generation && side.stage == Stage::Open

@@ -1,6 +1,6 @@
 //! Named one-line faults of the buffer's protocol, for checking the crash checker.
 
-forebay::mutants! {
+forebay_pmem::define_mutants! {
     /// A fault: one changed line.
     pub enum Mutant {
         /// The removal of a name is recorded after it is done.

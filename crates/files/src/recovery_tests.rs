@@ -146,7 +146,7 @@ fn data_without_room_is_saved_beside_the_pool_if_that_is_wanted() {
     hole.set_len(64 << 10).expect("longer");
     fs::write(small.join("filler"), vec![1; 2 << 20]).expect_err("full");
     let mut parts = rig.parts();
-    parts.runtime.accept_loss = true;
+    parts.runtime = parts.runtime.accept_loss(true);
     let buffer = FileBuffer::open_on(parts).expect("with force");
     let saved = buffer.recovery().saved_to.clone();
     let has_its_line = saved.iter().all(|path| has_line(path));

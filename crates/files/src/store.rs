@@ -369,15 +369,14 @@ impl BackingStore for VirtualStore {
 
     fn counters(&self) -> BackingCounters {
         let bytes_written = self.bytes_written.load(Ordering::Relaxed);
-        BackingCounters {
-            reads: self.reads.load(Ordering::Relaxed),
-            bytes_read: self.bytes_read.load(Ordering::Relaxed),
-            writes: self.writes.load(Ordering::Relaxed),
-            bytes_written,
-            blocks_written: bytes_written / forebay::BACKING_BLOCK_BYTES,
-            zeroings: 0,
-            syncs: self.syncs.load(Ordering::Relaxed),
-        }
+        let mut counters = BackingCounters::default();
+        counters.reads = self.reads.load(Ordering::Relaxed);
+        counters.bytes_read = self.bytes_read.load(Ordering::Relaxed);
+        counters.writes = self.writes.load(Ordering::Relaxed);
+        counters.bytes_written = bytes_written;
+        counters.blocks_written = bytes_written / forebay::BACKING_BLOCK_BYTES;
+        counters.syncs = self.syncs.load(Ordering::Relaxed);
+        counters
     }
 
     fn transport(&self) -> String {

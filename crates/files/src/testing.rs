@@ -15,18 +15,13 @@ use crate::cuts::SIDE_BYTES;
 use crate::store::VirtualStore;
 
 pub(crate) fn quiet() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        fill_on_read: false,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default()
+        .background(false)
+        .fill_on_read(false)
 }
 
 pub(crate) fn quiet_pool() -> PoolOptions {
-    PoolOptions {
-        runtime: quiet(),
-        ..PoolOptions::default()
-    }
+    PoolOptions::default().runtime(quiet())
 }
 
 /// A pool in memory with the volume of a pool of files.

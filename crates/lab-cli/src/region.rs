@@ -42,7 +42,7 @@ pub fn create(
         // Before a file that `force` replaces is gone.
         engines::check_new(&backing)?;
     }
-    let made = forebay::new_region(region, size_bytes, force, &trust.region())?;
+    let made = forebay::internals::new_region(region, size_bytes, force, &trust.region())?;
     let (is_file, kind) = (region.is_file(), made.kind());
     let options = options(accepts_stale);
     let engine = engines::create(name, made, backing, &options).map_err(|error| {
@@ -101,7 +101,7 @@ pub fn open(
 fn refuse_pool(path: &Path, trust: Trust, todo: &str) -> Result<(), Failure> {
     // What cannot be looked at is refused by what comes next.
     let found = Region::open_read_only_with(path, &trust.region()).ok();
-    match found.as_ref().is_some_and(forebay::holds_pool) {
+    match found.as_ref().is_some_and(forebay::internals::holds_pool) {
         true => Err(Failure::Damaged(format!(
             "{}: it is a pool of Forebay; {todo}",
             path.display()

@@ -5,7 +5,7 @@
 
 use crate::engines::EngineName;
 
-forebay::mutants! {
+forebay_pmem::define_mutants! {
     /// A fault: one changed line of an engine.
     pub enum Mutant {
         /// The journal's tail leaves log blocks behind before what they hold is in place.

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use forebay::{TRUSTED_ATTRIBUTE, USER_ATTRIBUTE};
+use forebay::internals::{TRUSTED_ATTRIBUTE, USER_ATTRIBUTE};
 use fuser::INodeNo;
 use rustix::fs::{FileType, XattrFlags};
 

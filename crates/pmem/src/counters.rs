@@ -17,6 +17,7 @@ const EXCLUSIVE_SHARDS: usize = 127;
 
 /// What was persisted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Counters {
     /// Cache lines flushed after cached stores.
     pub lines_flushed: u64,

@@ -1,4 +1,4 @@
-//! Named one-line faults of this crate, for checking the crash checker: as in `forebay::mutants`, which
+//! Named one-line faults of this crate, for checking the crash checker: as in `mutants.rs` of the cache, which
 //! has those of the protocol.
 
 /// Defines a crate's `Mutant` with `ALL` and `name`, and the switches `set` and `mutated`. The feature

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// What makes stored bytes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum PersistenceDomain {
     /// The memory controller is inside the domain, caches are not: flush the lines, then fence.
     Adr,
@@ -26,6 +27,7 @@ impl fmt::Display for PersistenceDomain {
 
 /// What a region is mapped from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MediaKind {
     /// A character device of persistent memory.
     DevDax,
@@ -76,6 +78,7 @@ impl fmt::Display for MediaKind {
 /// Reads of one word (such as [`Region::load_u64`](crate::Region::load_u64)) are not delayed:
 /// they stand for reads that the processor's caches serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum EmulatedMedia {
     /// No delay: the memory as it is.
     #[default]
@@ -107,19 +110,18 @@ impl EmulatedMedia {
     }
 }
 
-/// How to map a region.
+/// How to map a region. Each setter takes the options and returns them changed.
+///
+/// ```
+/// use forebay_pmem::{PersistenceDomain, RegionOptions};
+/// let options = RegionOptions::default().domain(PersistenceDomain::Eadr);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegionOptions {
-    /// Forces the persistence domain; `None` detects it.
-    pub domain: Option<PersistenceDomain>,
-    /// The medium to imitate.
-    pub media: EmulatedMedia,
-    /// Asks the kernel for huge pages, which spare most address-translation misses. On by default. A
-    /// plain file never has them: one store would have the whole huge page written to the disk.
-    pub huge_pages: bool,
-    /// Takes a file although another user owns it, may write it, or may swap it. Off by default: what
-    /// is in a pool decides what is written to other files.
-    pub trust_owner: bool,
+    pub(crate) domain: Option<PersistenceDomain>,
+    pub(crate) media: EmulatedMedia,
+    pub(crate) huge_pages: bool,
+    pub(crate) trust_owner: bool,
 }
 
 impl Default for RegionOptions {
@@ -130,5 +132,40 @@ impl Default for RegionOptions {
             huge_pages: true,
             trust_owner: false,
         }
+    }
+}
+
+impl RegionOptions {
+    /// Forces the persistence domain, which is detected otherwise.
+    #[must_use]
+    pub fn domain(mut self, domain: impl Into<Option<PersistenceDomain>>) -> RegionOptions {
+        self.domain = domain.into();
+        self
+    }
+    /// The medium to imitate; none by default.
+    #[must_use]
+    pub fn media(mut self, media: EmulatedMedia) -> RegionOptions {
+        self.media = media;
+        self
+    }
+    /// Asks the kernel for huge pages, which spare most address-translation misses. On by default. A
+    /// plain file never has them: one store would have the whole huge page written to the disk.
+    #[must_use]
+    pub fn huge_pages(mut self, huge_pages: bool) -> RegionOptions {
+        self.huge_pages = huge_pages;
+        self
+    }
+    /// Takes a file although another user owns it, may write it, or may swap it. Off by default: what
+    /// is in a pool decides what is written to other files.
+    #[must_use]
+    pub fn trust_owner(mut self, trust_owner: bool) -> RegionOptions {
+        self.trust_owner = trust_owner;
+        self
+    }
+
+    /// Whether a file is taken that another user owns, may write, or may swap.
+    #[must_use]
+    pub fn trusts_owner(&self) -> bool {
+        self.trust_owner
     }
 }

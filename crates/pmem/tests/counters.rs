@@ -6,20 +6,17 @@ use std::sync::Barrier;
 const LEN: u64 = 1 << 20;
 
 fn counters(lines_flushed: u64, lines_streamed: u64, fences: u64) -> Counters {
-    Counters {
-        lines_flushed,
-        lines_streamed,
-        fences,
-        bytes: 64 * (lines_flushed + lines_streamed),
-    }
+    let mut counters = Counters::default();
+    counters.lines_flushed = lines_flushed;
+    counters.lines_streamed = lines_streamed;
+    counters.fences = fences;
+    counters.bytes = 64 * (lines_flushed + lines_streamed);
+    counters
 }
 
 fn region(domain: PersistenceDomain) -> (tempfile::TempDir, Region) {
     let directory = tempfile::TempDir::new_in("/dev/shm").unwrap();
-    let options = RegionOptions {
-        domain: Some(domain),
-        ..RegionOptions::default()
-    };
+    let options = RegionOptions::default().domain(domain);
     let region = Region::create(&directory.path().join("region"), LEN, &options).unwrap();
     (directory, region)
 }

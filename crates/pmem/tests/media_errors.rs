@@ -21,10 +21,7 @@ const VICTIM_VARIABLE: &str = "FOREBAY_TEST_SIGBUS_VICTIM";
 
 fn damaged(directory: &tempfile::TempDir, good: u64) -> Region {
     let path = directory.path().join("region");
-    let options = RegionOptions {
-        huge_pages: false,
-        ..RegionOptions::default()
-    };
+    let options = RegionOptions::default().huge_pages(false);
     let region = Region::create(&path, LEN, &options).unwrap();
     region.store(0, &[0xAB; LEN as usize]);
     File::options()

@@ -20,10 +20,7 @@ fn disk_directory() -> TempDir {
 }
 
 fn options(domain: PersistenceDomain) -> RegionOptions {
-    RegionOptions {
-        domain: Some(domain),
-        ..RegionOptions::default()
-    }
+    RegionOptions::default().domain(domain)
 }
 
 fn create(directory: &TempDir) -> (PathBuf, Region) {
@@ -186,10 +183,7 @@ fn what_is_no_region_is_refused() {
     // Every user may write it.
     let null = Path::new("/dev/null");
     assert!(matches!(kind_of(null), PmemErrorKind::Foreign(_)));
-    let trusting = RegionOptions {
-        trust_owner: true,
-        ..RegionOptions::default()
-    };
+    let trusting = RegionOptions::default().trust_owner(true);
     let error = Region::open(null, &trusting).unwrap_err();
     assert!(matches!(error.kind(), PmemErrorKind::Unsupported(_)));
     assert!(matches!(kind_of(directory.path()), PmemErrorKind::Io(_)));
@@ -218,10 +212,7 @@ fn stores_into_a_private_view_stay_there() {
 fn slow_media_keep_bytes_as_fast_ones_do() {
     let directory = shm_directory();
     let path = directory.path().join("pcm");
-    let options = RegionOptions {
-        media: EmulatedMedia::Pcm,
-        ..RegionOptions::default()
-    };
+    let options = RegionOptions::default().media(EmulatedMedia::Pcm);
     let region = Region::create(&path, LEN, &options).unwrap();
     let bytes = noise(4096, 3);
     let crc = region.stream_crc32c(0, &bytes);

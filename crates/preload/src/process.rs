@@ -145,14 +145,9 @@ impl Process {
         let options = FileBufferOptions {
             pool: self.settings.pool.clone(),
             root: None,
-            runtime: RuntimeOptions {
-                region: RegionOptions {
-                    trust_owner: self.settings.trust_owner,
-                    ..RegionOptions::default()
-                },
-                fill_on_read: false,
-                ..RuntimeOptions::default()
-            },
+            runtime: RuntimeOptions::default()
+                .region(RegionOptions::default().trust_owner(self.settings.trust_owner))
+                .fill_on_read(false),
             // Processes may be short and many; the command that began them reports when all is
             // written back.
             mark: Marking::OnceABoot(self.settings.mark.clone()),

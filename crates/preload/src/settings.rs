@@ -54,7 +54,7 @@ impl Settings {
         }
         let trust_owner = std::env::var_os(TRUST_OWNER).is_some_and(|value| value == "1");
         let mark = std::env::var_os(MARK).map(PathBuf::from);
-        let mark = mark.unwrap_or_else(|| forebay::file_of_pool(&pool));
+        let mark = mark.unwrap_or_else(|| forebay::internals::file_of_pool(&pool));
         Some(Settings {
             pool,
             trust_owner,

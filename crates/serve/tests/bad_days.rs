@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{TestMount, no_fuse, skip};
-use forebay::{Backing, Pool, PoolOptions, Volume};
+use forebay::{Backing, Pool, PoolOptions, RegionOptions, Volume};
 use forebay_serve::{BlockDevice, DeviceError, MemoryDevice};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -73,9 +73,9 @@ fn get(volume: &Volume, number: u64) -> Vec<u8> {
 }
 
 fn create_pool(folder: &Path, name: &str) -> Pool {
-    let mut options = PoolOptions::new(folder.join(name), 8 << 20);
-    options.runtime.dirty_low_per_mille = 10;
-    options.runtime.region.huge_pages = false;
+    let options = PoolOptions::new(folder.join(name), 8 << 20)
+        .dirty_low_per_mille(10)
+        .region(RegionOptions::default().huge_pages(false));
     Pool::create(&options).unwrap()
 }
 

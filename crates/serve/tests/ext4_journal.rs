@@ -61,10 +61,10 @@ impl Drop for FileSystem {
 /// Random 4 KiB writes, each with an fsync; returns the disk's blocks for each of them.
 fn disk_blocks_per_app_block(defer_journal: bool) -> f64 {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-    let mut options = PoolOptions::new(folder.path().join("pool"), 64 << 20);
-    options.runtime.defer_journal = defer_journal;
-    // So low that write-back is at work all the time, as on a disk that never rests.
-    options.runtime.dirty_low_per_mille = 150;
+    let options = PoolOptions::new(folder.path().join("pool"), 64 << 20)
+        .defer_journal(defer_journal)
+        // So low that write-back is at work all the time, as on a disk that never rests.
+        .dirty_low_per_mille(150);
     let pool = Pool::create(&options).unwrap();
     let store = Arc::new(MemoryStore::new(DISK_BYTES));
     let volume = pool.attach(Backing::from_store(store)).unwrap();

@@ -67,7 +67,7 @@ enum Command {
 
 /// Whether faults can be switched on in what is linked here: cargo builds a package once for all that are built
 /// together, so one that asks for them gives them to all.
-const HAS_MUTANTS: bool = forebay::mutants::IN_BUILD
+const HAS_MUTANTS: bool = forebay::internals::mutants::IN_BUILD
     || forebay_files::mutants::IN_BUILD
     || forebay_pmem::mutants::IN_BUILD;
 

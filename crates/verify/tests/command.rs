@@ -29,7 +29,7 @@ fn help_lists_what_there_is_with_examples() {
 /// missing is named.
 #[test]
 fn a_build_with_mutants_is_refused() {
-    let has_mutants = forebay::mutants::IN_BUILD
+    let has_mutants = forebay::internals::mutants::IN_BUILD
         || forebay_files::mutants::IN_BUILD
         || forebay_pmem::mutants::IN_BUILD;
     for name in ["soak", "torture", "apps"] {

@@ -1,6 +1,6 @@
 //! What it costs to look at the content of blocks, and what it gains.
 
-use forebay_pmem::EmulatedMedia;
+use forebay_pmem::{EmulatedMedia, RegionOptions};
 
 use super::Bench;
 use crate::contest::Contender;
@@ -92,8 +92,8 @@ pub fn few_lines_change(bench: &Bench) -> Result<Vec<Row>> {
         ("compare_gain_pcm", EmulatedMedia::Pcm),
     ] {
         let file = bench.scratch.file(row);
-        let mut options = pools::options(file.path(), 64 << 20);
-        options.runtime.region.media = media;
+        let options =
+            pools::options(file.path(), 64 << 20).region(RegionOptions::default().media(media));
         let cached = pools::half_full(&options)?;
         assert!(cached.blocks * BLOCK_BYTES as u64 > 2 * TABLE_BLOCKS);
         let outcome = bench.contest(row, 1, |_| {

@@ -17,10 +17,10 @@ const WARM_UP: u64 = 100_000;
 /// Bytes held with a full pool open, less those held before, for each cached block.
 pub fn per_block(bench: &Bench) -> Result<Vec<Row>> {
     let (file, disk) = (bench.scratch.file("pool"), bench.scratch.file("disk"));
-    let mut options = pools::options(file.path(), bench.pool_bytes);
-    // Nothing is written back: opening finds the pool full and dirty.
-    options.runtime.dirty_high_per_mille = 1000;
-    options.runtime.dirty_low_per_mille = 1000;
+    let options = pools::options(file.path(), bench.pool_bytes)
+        // Nothing is written back: opening finds the pool full and dirty.
+        .dirty_high_per_mille(1000)
+        .dirty_low_per_mille(1000);
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     std::fs::File::create(disk.path())?.set_len(blocks * BLOCK_BYTES as u64)?;
@@ -30,7 +30,7 @@ pub fn per_block(bench: &Bench) -> Result<Vec<Row>> {
     pool.close()?;
 
     let before = held_bytes();
-    let pool = Pool::open_with(&[file.path()], options.runtime)?;
+    let pool = Pool::open_with(&[file.path()], options.runtime_options().clone())?;
     let volume = pool.attach(Backing::file(disk.path())?)?;
     let (mut payload, mut random) = (Payload::new(41), Blocks::new(41, 0, blocks));
     let mut out = vec![0; BLOCK_BYTES];

@@ -93,8 +93,7 @@ pub fn pages(bench: &Bench) -> Result<Vec<Row>> {
         return Ok(unmeasured(bench, &ROWS, "/proc/self/io tells nothing here"));
     }
     let file = bench.scratch.disk_file("pool");
-    let mut options = PoolOptions::new(file.path(), COUNTED_POOL_BYTES);
-    options.runtime.background = false;
+    let options = PoolOptions::new(file.path(), COUNTED_POOL_BYTES).background(false);
     let blocks = COUNTED_POOL_BYTES / BLOCK_BYTES as u64 / 2;
     let store = Arc::new(MemoryStore::new(blocks * BLOCK_BYTES as u64));
     let unit = format!("pages ({})", place(bench));
@@ -110,7 +109,7 @@ pub fn pages(bench: &Bench) -> Result<Vec<Row>> {
         rows.push(Row::new(*name, pages, unit.clone()));
         drop(volume);
         pool.close()?;
-        pool = Pool::open_with(&[file.path()], options.runtime.clone())?;
+        pool = Pool::open_with(&[file.path()], options.runtime_options().clone())?;
     }
     Ok(rows)
 }
@@ -188,9 +187,9 @@ pub fn cold_open(bench: &Bench) -> Result<Vec<Row>> {
         return Ok(unmeasured(bench, &ROWS, why));
     }
     let file = bench.scratch.disk_file("pool");
-    let mut options = pools::options(file.path(), bench.pool_bytes);
-    options.runtime.dirty_high_per_mille = 1000;
-    options.runtime.dirty_low_per_mille = 1000;
+    let options = pools::options(file.path(), bench.pool_bytes)
+        .dirty_high_per_mille(1000)
+        .dirty_low_per_mille(1000);
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     let store = Arc::new(MemoryStore::new(blocks * BLOCK_BYTES as u64));
@@ -203,7 +202,7 @@ pub fn cold_open(bench: &Bench) -> Result<Vec<Row>> {
         bench.progress.set_position(repeat as u64);
         drop_from_memory(&File::open(file.path())?)?;
         let start = Instant::now();
-        let pool = Pool::open_with(&[file.path()], options.runtime.clone())?;
+        let pool = Pool::open_with(&[file.path()], options.runtime_options().clone())?;
         let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
         let (stats, report) = (pool.stats(), pool.recovery_report());
         bench.say(&format!(

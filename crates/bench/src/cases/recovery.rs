@@ -27,9 +27,10 @@ pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
         bench.progress.set_position(repeat as u64);
         let file = bench.scratch.file("pool");
         kill_one(bench, file.path(), bytes)?;
-        let mut options = pools::options(file.path(), bytes).runtime;
-        options.dirty_high_per_mille = 1000;
-        options.dirty_low_per_mille = 1000;
+        let options = pools::options(file.path(), bytes)
+            .dirty_high_per_mille(1000)
+            .dirty_low_per_mille(1000);
+        let options = options.runtime_options().clone();
         let start = Instant::now();
         let pool = Pool::open_with(&[file.path()], options)?;
         let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -63,9 +64,9 @@ fn kill_one(bench: &Bench, path: &Path, bytes: u64) -> Result<()> {
 pub fn victim(path: &Path, bytes: u64) -> Result<()> {
     // It must not outlive a parent that is killed itself.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let mut options = pools::options(path, bytes);
-    options.runtime.dirty_high_per_mille = 1000;
-    options.runtime.dirty_low_per_mille = 1000;
+    let options = pools::options(path, bytes)
+        .dirty_high_per_mille(1000)
+        .dirty_low_per_mille(1000);
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;

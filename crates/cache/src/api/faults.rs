@@ -1,6 +1,6 @@
 //! Breaking a pool on purpose, to test what a program does about it.
 //!
-//! Only a pool that was made for tests ([`FormatOptions::test`]) can be broken: the superblock says
+//! Only a pool that was made for tests ([`PoolOptions::test_pool`]) can be broken: the superblock says
 //! so, and nothing makes an ordinary pool one.
 
 use crate::api::pool::Pool;
@@ -10,7 +10,7 @@ use crate::media::entry::Key;
 use crate::media::layout::{FLAG_TEST, SUPERBLOCK_BYTES, Superblock};
 
 #[cfg(doc)]
-use crate::options::FormatOptions;
+use crate::options::PoolOptions;
 
 impl Pool {
     /// Whether this pool was made for tests.
@@ -20,9 +20,11 @@ impl Pool {
         Superblock::decode(&raw).is_some_and(|superblock| superblock.flags & FLAG_TEST != 0)
     }
 
+    // Hidden: it is there for the command that shows people what a daemon does about a bad block.
     /// Flips one bit of the cached copy of a block, as failing memory would.
     ///
     /// Errors: no test pool; the block is not cached, or has fewer bits.
+    #[doc(hidden)]
     pub fn flip_bit(&self, volume: &Volume, block: u64, bit: u64) -> Result<()> {
         if !self.is_test() {
             return Err(Error::Options(

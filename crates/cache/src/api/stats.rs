@@ -11,7 +11,8 @@ use crate::sync::Ordering;
 use crate::tallies::TallySums;
 
 /// One volume, as `Pool::stats` tells it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct VolumeStats {
     /// The volume's id.
     pub id: u32,
@@ -41,6 +42,7 @@ pub struct VolumeStats {
 
 /// How a pool stands.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Stats {
     /// Bytes of a block.
     pub block_bytes: u32,

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 
 /// The settings that are in force, and what write-back makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Tuning {
     /// Write-back works, and writers are slowed, while more than this many per mille of the slots
     /// are dirty.

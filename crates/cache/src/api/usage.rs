@@ -5,6 +5,7 @@ use crate::table::states::STATE_DIRTY;
 
 /// What a volume has in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VolumeUsage {
     /// Its blocks in the pool.
     pub cached_blocks: u64,

@@ -74,6 +74,7 @@ impl Pipeline {
     }
 
     /// What one of the background threads does at a wakeup, in a pool that has none.
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub(crate) fn background_turn(&self, thread: u8) -> Result<()> {
         match thread {
             0 => self.flush_stage(),

@@ -1,11 +1,13 @@
 //! What a backing was asked to do, counted where it happens.
 
+use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::BACKING_BLOCK_BYTES;
 
 /// Totals since the backing was opened. Failed requests count too: the device saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackingCounters {
     /// Read requests.
     pub reads: u64,
@@ -21,6 +23,23 @@ pub struct BackingCounters {
     pub zeroings: u64,
     /// Syncs.
     pub syncs: u64,
+}
+
+impl Sub for BackingCounters {
+    type Output = BackingCounters;
+
+    /// What was added since `before`.
+    fn sub(self, before: BackingCounters) -> BackingCounters {
+        BackingCounters {
+            reads: self.reads - before.reads,
+            bytes_read: self.bytes_read - before.bytes_read,
+            writes: self.writes - before.writes,
+            bytes_written: self.bytes_written - before.bytes_written,
+            blocks_written: self.blocks_written - before.blocks_written,
+            zeroings: self.zeroings - before.zeroings,
+            syncs: self.syncs - before.syncs,
+        }
+    }
 }
 
 /// The counters while they count.

@@ -28,10 +28,8 @@ const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// What a file backing may use; everything by default. Restricting it serves tests and diagnosis.
 #[derive(Clone, Copy, Debug)]
 pub struct FileBackingOptions {
-    /// Bypass the page cache where the file system allows it.
-    pub direct: bool,
-    /// Use io_uring where the kernel allows it.
-    pub io_uring: bool,
+    pub(super) direct: bool,
+    pub(super) io_uring: bool,
 }
 
 impl Default for FileBackingOptions {
@@ -40,6 +38,21 @@ impl Default for FileBackingOptions {
             direct: true,
             io_uring: true,
         }
+    }
+}
+
+impl FileBackingOptions {
+    /// Bypasses the page cache where the file system allows it. On by default.
+    #[must_use]
+    pub fn direct(mut self, direct: bool) -> Self {
+        self.direct = direct;
+        self
+    }
+    /// Uses io_uring where the kernel allows it. On by default.
+    #[must_use]
+    pub fn io_uring(mut self, io_uring: bool) -> Self {
+        self.io_uring = io_uring;
+        self
     }
 }
 

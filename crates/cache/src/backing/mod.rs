@@ -19,7 +19,7 @@ mod page_cache;
 mod uring;
 mod waits;
 
-pub use aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES};
+pub use aligned::AlignedBuffer;
 pub use counters::BackingCounters;
 pub use faulty::FaultyStore;
 pub use file::{FileBackingOptions, FileStore};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 /// A request that a backing has not answered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BackingWait {
     /// What it was asked: `read`, `write`, `zeroing` or `sync`.
     pub request: &'static str,

@@ -24,6 +24,7 @@ pub(crate) use mappings::Mappings;
 
 /// What recovery found and did.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// The incarnation that was recovered.
     pub incarnation: u64,

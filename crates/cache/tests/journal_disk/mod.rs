@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use forebay::{Backing, FaultyStore, MemoryStore, RuntimeOptions, Stats, Volume};
+use forebay::{Backing, FaultyStore, MemoryStore, PoolOptions, Stats, Volume};
 
 use crate::fixtures::journal_locate::seed_disk;
 use crate::rig::{BLOCK, Rig, bytes_of, rig_with};
@@ -35,16 +35,18 @@ impl Disk {
     pub fn new(
         pool_bytes: u64,
         disk_blocks: u64,
-        adjust: impl FnOnce(&mut RuntimeOptions),
+        adjust: impl FnOnce(PoolOptions) -> PoolOptions,
     ) -> Disk {
         Disk::of(seed_image(disk_blocks), pool_bytes, adjust)
     }
 
-    pub fn of(image: Vec<u8>, pool_bytes: u64, adjust: impl FnOnce(&mut RuntimeOptions)) -> Disk {
+    pub fn of(
+        image: Vec<u8>,
+        pool_bytes: u64,
+        adjust: impl FnOnce(PoolOptions) -> PoolOptions,
+    ) -> Disk {
         let rig = rig_with(pool_bytes, |options| {
-            options.format.test = true;
-            options.runtime.background = false;
-            adjust(&mut options.runtime);
+            adjust(options.test_pool(true).background(false))
         });
         let store = Arc::new(MemoryStore::from_bytes(image));
         let faults = Arc::new(FaultyStore::new(store.clone()));

@@ -24,16 +24,13 @@ impl Rig {
 }
 
 pub fn rig(pool_bytes: u64, background: bool) -> Rig {
-    rig_with(pool_bytes, |options| {
-        options.runtime.background = background
-    })
+    rig_with(pool_bytes, |options| options.background(background))
 }
 
-pub fn rig_with(pool_bytes: u64, adjust: impl FnOnce(&mut PoolOptions)) -> Rig {
+pub fn rig_with(pool_bytes: u64, adjust: impl FnOnce(PoolOptions) -> PoolOptions) -> Rig {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
-    let mut options = PoolOptions::new(&path, pool_bytes);
-    adjust(&mut options);
+    let options = adjust(PoolOptions::new(&path, pool_bytes));
     let pool = Pool::create(&options).unwrap();
     Rig { folder, path, pool }
 }

@@ -2,8 +2,9 @@
 //! loses what was not synced), and pools that were just made.
 
 use super::backing::Backing;
-use forebay::testing::MarkWatcher;
-use forebay::{MarkFiles, MarkPlace, Pool, PoolOptions};
+use forebay::internals::MarkFiles;
+use forebay::unstable::MarkWatcher;
+use forebay::{MarkPlace, Pool, PoolOptions};
 use forebay_files::FileIdentity;
 use forebay_files::observe::{Observer, Synced};
 use forebay_harness::{TempDir, memory_folder, temporary_folder};
@@ -65,14 +66,14 @@ impl MarkWatcher for MarkFolder {
 }
 
 fn new_pool(seed: u64) -> Result<Vec<u8>, String> {
-    forebay::testing::set_thread_hint(0);
-    forebay::testing::set_random_seed(Some(seed));
-    let mut options = PoolOptions::default();
-    options.format.block_bytes = 512;
-    options.format.lanes = Some(2);
-    options.format.lane_bytes = Some(32 << 10);
-    options.format.volumes = 1;
-    options.runtime.background = false;
+    forebay::unstable::set_thread_hint(0);
+    forebay::unstable::set_random_seed(Some(seed));
+    let options = PoolOptions::default()
+        .block_bytes(512)
+        .lanes(2)
+        .lane_bytes(32 << 10)
+        .volumes(1)
+        .background(false);
     let shadow = Arc::new(Shadow::new(POOL_BYTES, ShadowModel::Lines));
     let region = Region::on_shadow(Arc::clone(&shadow));
     let pool = Pool::create_on(vec![region], &options).map_err(|error| error.to_string())?;

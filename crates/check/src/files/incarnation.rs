@@ -180,11 +180,11 @@ impl Machine {
     }
 
     pub fn open(&mut self, env: &TestEnv, incarnation: u64) -> io::Result<Arc<FileBuffer>> {
-        forebay::testing::set_thread_hint(0);
-        forebay::testing::set_random_seed(Some(incarnation));
+        forebay::unstable::set_thread_hint(0);
+        forebay::unstable::set_random_seed(Some(incarnation));
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
-        forebay::testing::set_mark_watcher(Some(watcher));
+        forebay::unstable::set_mark_watcher(Some(watcher));
         let buffer = FileBuffer::open_on(FileBufferParts {
             mark: Some(mark_place(env)?),
             regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
@@ -215,7 +215,7 @@ impl Drop for Machine {
         // The process is gone: nothing is drained.
         self.buffer = None;
         observe::set_observer(None);
-        forebay::testing::set_mark_watcher(None);
+        forebay::unstable::set_mark_watcher(None);
     }
 }
 
@@ -296,11 +296,9 @@ impl Observer for Watcher {
 }
 
 fn options() -> RuntimeOptions {
-    RuntimeOptions {
-        background: false,
-        throttle_deadline: std::time::Duration::ZERO,
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default()
+        .background(false)
+        .throttle_deadline(std::time::Duration::ZERO)
 }
 
 /// What recovery makes of an image.

@@ -5,7 +5,7 @@ use super::backing::Identities;
 use super::env::{MARK_NAME, TestEnv};
 use super::incarnation::{Image, Machine, caught, verify};
 use forebay::Pool;
-use forebay::marks::{Mark, MarkState};
+use forebay::internals::{Mark, MarkState};
 use forebay_harness::files::{Model, Tree};
 use forebay_pmem::Region;
 use forebay_pmem::shadow::{Shadow, ShadowModel};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use forebay::{FormatOptions, Pool, PoolOptions};
+use forebay::{Pool, PoolOptions};
 use forebay_command::{Failure, output, private_directory, size};
 use serde_json::json;
 
@@ -16,24 +16,20 @@ pub fn run(options: &CreateOptions) -> Result<(), Failure> {
     }
     let block_bytes = u32::try_from(options.block_size)
         .map_err(|_| Failure::Failed("a block has at most 65536 bytes".into()))?;
-    let mut pool_options = PoolOptions::new(&options.pool, options.size).force(options.force);
-    for member in &options.members {
-        pool_options = pool_options.member(member);
-    }
-    pool_options.runtime = options.trust.runtime();
-    pool_options.format = FormatOptions {
-        block_bytes,
-        strict: options.strict || options.no_checksums,
-        checksums: !options.no_checksums,
-        test: options.test,
-        ..FormatOptions::default()
-    };
+    let pool_options = PoolOptions::new(&options.pool, options.size)
+        .members(&options.members)
+        .force(options.force)
+        .block_bytes(block_bytes)
+        .strict(options.strict || options.no_checksums)
+        .checksums(!options.no_checksums)
+        .test_pool(options.test)
+        .runtime(options.trust.runtime());
     let pool = Pool::create(&pool_options)?;
     let (stats, survives) = (pool.stats(), pool.survives());
     pool.close()?;
     if options.json {
         let result = json!({
-            "pool": shown(&pool_options.paths),
+            "pool": shown(pool_options.paths()),
             "survives": survives,
             "block_bytes": stats.block_bytes,
             "slots": stats.slots,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use forebay::{Pool, RuntimeOptions};
+use forebay::Pool;
 use forebay_command::{Failure, json_path, output, progress};
 use forebay_serve::{Client, Request, control_path};
 use serde_json::{Value, json};
@@ -40,10 +40,7 @@ fn discard_lost(options: &DetachOptions) -> Result<(), Failure> {
     }
     let mut members = vec![options.pool.clone()];
     members.extend(options.members.iter().cloned());
-    let runtime = RuntimeOptions {
-        background: false,
-        ..options.trust.runtime()
-    };
+    let runtime = options.trust.runtime().background(false);
     let pool = Pool::open_with(&members, runtime)?;
     let result = discard(&pool, &std::path::absolute(image)?)?;
     pool.close()?;

@@ -6,11 +6,11 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use forebay::marks::{
-    FoundMark, Mark, MarkState, PoolSide, Stage, StaleRefusal, classify, classify_file,
+use forebay::internals::{
+    FoundMark, Mark, MarkFiles, MarkState, PoolSide, Stage, StaleRefusal, classify, classify_file,
     classify_size, utc,
 };
-use forebay::{BackingIdentity, MarkFiles, MarkPlace, Pool};
+use forebay::{BackingIdentity, MarkPlace, Pool};
 use forebay_command::{Failure, Trust, json_path, output};
 use forebay_files::VOLUME_PREFIX;
 use serde_json::{Value, json};

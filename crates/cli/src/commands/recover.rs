@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use forebay::{Pool, RuntimeOptions};
+use forebay::Pool;
 use forebay_command::{Failure, json_path, output};
 use forebay_files::{FileBuffer, FileBufferOptions, FilesRecovery, Marking, VOLUME_PREFIX};
 use serde_json::{Value, json};
@@ -61,15 +61,15 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
     let own = FileBufferOptions {
         pool: pool.clone(),
         root: (!is_of_runs).then_some(directory),
-        runtime: RuntimeOptions {
-            background: false,
-            accept_loss: options.save_lost,
-            accept_stale: options.accept_stale,
-            ..options.trust.runtime()
-        },
+        runtime: options
+            .trust
+            .runtime()
+            .background(false)
+            .accept_loss(options.save_lost)
+            .accept_stale(options.accept_stale),
         // As `forebay run` marks it, where mark and pool are never updated together.
         mark: match is_of_runs {
-            true => Marking::OnceABoot(forebay::file_of_pool(pool)),
+            true => Marking::OnceABoot(forebay::internals::file_of_pool(pool)),
             false => Marking::EachTime,
         },
     };

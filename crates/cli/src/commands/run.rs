@@ -7,7 +7,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
-use forebay::RuntimeOptions;
 use forebay_command::{Failure, output};
 use forebay_files::{FileBuffer, FileBufferOptions, Marking};
 use rustix::process::{Pid, Signal};
@@ -28,7 +27,7 @@ const EXIT_NOT_RUN: u8 = 126;
 pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let pool = named(&options.pool)?;
     let library = library(options.library.as_deref())?;
-    let mark = forebay::file_of_pool(&pool);
+    let mark = forebay::internals::file_of_pool(&pool);
     let own = FileBufferOptions {
         pool: pool.clone(),
         root: None,
@@ -36,10 +35,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
         mark: Marking::OnceABoot(mark.clone()),
     };
     let mut is_empty = bring_up_to_date(&FileBufferOptions {
-        runtime: RuntimeOptions {
-            accept_stale: options.accept_stale,
-            ..options.trust.runtime()
-        },
+        runtime: options.trust.runtime().accept_stale(options.accept_stale),
         ..own.clone()
     })?;
     let (program, arguments) = options.program.split_first().expect("clap wants one");

@@ -71,7 +71,7 @@ impl Confinement {
             ))
         };
         // Read on occasion from where it cannot be read then.
-        forebay::marks::know_boot();
+        forebay::internals::know_boot();
         forebay_serve::vhost::know_host();
         let ruleset = self.ruleset(sockets).map_err(|error| refused(&error))?;
         let Some(ruleset) = ruleset else {
@@ -84,7 +84,7 @@ impl Confinement {
 
     fn ruleset(&self, sockets: &[PathBuf]) -> Result<Option<OwnedFd>, RulesetError> {
         let folders = sockets.iter().filter_map(|socket| socket.parent());
-        let marks = forebay::mark_folder();
+        let marks = forebay::internals::mark_folder();
         let own = self.allowed.iter().chain([&marks]);
         let created = Ruleset::default()
             .handle_access(AccessFs::from_all(KNOWN))?

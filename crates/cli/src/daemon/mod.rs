@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use forebay::{Pool, RuntimeOptions};
+use forebay::{Pool, RegionOptions, RuntimeOptions};
 use forebay_command::disks::{self, DiskSettings, Disks, VhostFrontEnds};
 use forebay_command::end::{self, SHUTDOWN_DEADLINE};
 use forebay_command::notify::Notifier;
@@ -170,36 +170,37 @@ fn open_pool(settings: &Settings) -> Result<Pool, Failure> {
 }
 
 fn runtime_options(settings: &Settings) -> Result<RuntimeOptions, Failure> {
-    let mut options = RuntimeOptions::default();
-    options.region.trust_owner = settings.trust_owner;
+    let region = RegionOptions::default().trust_owner(settings.trust_owner);
+    let mut options = RuntimeOptions::default().region(region);
     let per_mille = |percent: u8| u32::from(percent) * 10;
     if let Some(low) = settings.dirty_low {
-        options.dirty_low_per_mille = per_mille(low);
+        options = options.dirty_low_per_mille(per_mille(low));
     }
     if let Some(high) = settings.dirty_high {
-        options.dirty_high_per_mille = per_mille(high);
+        options = options.dirty_high_per_mille(per_mille(high));
     }
-    if options.dirty_low_per_mille > options.dirty_high_per_mille {
+    let (low, high) = options.watermarks_per_mille();
+    if low > high {
         return Err(Failure::Arguments(format!(
             "dirty-low is {} percent and dirty-high {}; the low one may not exceed the high one",
-            options.dirty_low_per_mille / 10,
-            options.dirty_high_per_mille / 10
+            low / 10,
+            high / 10
         )));
     }
     if let Some(verify) = settings.verify {
-        options.verify = answers::verify_policy(verify);
+        options = options.verify(answers::verify_policy(verify));
     }
     if let Some(replacement) = settings.replacement {
-        options.replacement = answers::replacement_policy(replacement);
+        options = options.replacement(answers::replacement_policy(replacement));
     }
     if let Some(defers) = settings.defer_journal {
-        options.defer_journal = defers.is_on();
+        options = options.defer_journal(defers.is_on());
     }
     if let Some(shares) = settings.share_duplicates {
-        options.share_duplicates = shares.is_on();
+        options = options.share_duplicates(shares.is_on());
     }
     if let Some(compares) = settings.compare_writes {
-        options.compare_writes = compares.is_on();
+        options = options.compare_writes(compares.is_on());
     }
     Ok(options)
 }

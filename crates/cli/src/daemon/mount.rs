@@ -8,7 +8,6 @@ use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use forebay::RuntimeOptions;
 use forebay_command::end::{self, Event, RETRY_INTERVAL, SHUTDOWN_DEADLINE};
 use forebay_command::notify::Notifier;
 use forebay_command::{Failure, output, start};
@@ -40,10 +39,10 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
         &FileBufferOptions {
             pool: arguments.pool.clone(),
             root: None,
-            runtime: RuntimeOptions {
-                accept_stale: arguments.accept_stale,
-                ..arguments.trust.runtime()
-            },
+            runtime: arguments
+                .trust
+                .runtime()
+                .accept_stale(arguments.accept_stale),
             mark: Marking::EachTime,
         },
         &MountOptions {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use forebay::{Pool, ReplacementPolicy, VerifyPolicy};
+use forebay::Pool;
 use forebay_command::disks::report::{daemon, describe, front_ends, requests};
 use forebay_command::json_path;
 use forebay_serve::latency::DeviceSnapshot;
@@ -56,14 +56,8 @@ pub fn settings(pool: &Pool) -> Value {
         "dirty_high_per_mille": tuning.dirty_high_per_mille,
         "flush_rate_limit_bytes_per_s": tuning.flush_rate_limit_bytes_per_s,
         "write_back_bytes_per_s": tuning.write_back_bytes_per_s,
-        "verify": match pool.verify() {
-            VerifyPolicy::Always => "always",
-            VerifyPolicy::Never => "never",
-        },
-        "replacement": match pool.replacement() {
-            ReplacementPolicy::Sieve => "sieve",
-            ReplacementPolicy::Lru => "lru",
-        },
+        "verify": pool.verify().to_string(),
+        "replacement": pool.replacement().to_string(),
         "defer_journal": on_or_off(tuning.defer_journal),
         "share_duplicates": on_or_off(tuning.share_duplicates),
         "compare_writes": on_or_off(tuning.compare_writes),

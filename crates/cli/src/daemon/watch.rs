@@ -134,19 +134,13 @@ mod tests {
     use super::*;
 
     fn volume(failures: u64, error: Option<&str>) -> VolumeStats {
-        VolumeStats {
-            id: 1,
-            path: "disk.img".into(),
-            size_bytes: 0,
-            attached: true,
-            degraded: error.is_some(),
-            last_error: error.map(str::to_owned),
-            failures,
-            last_failure: (failures > 0).then(|| "no space".to_owned()),
-            waiting_for: None,
-            backing: forebay::BackingCounters::default(),
-            transport: String::new(),
-        }
+        let mut volume = VolumeStats::default();
+        volume.attached = true;
+        volume.degraded = error.is_some();
+        volume.last_error = error.map(str::to_owned);
+        volume.failures = failures;
+        volume.last_failure = (failures > 0).then(|| "no space".to_owned());
+        volume
     }
 
     fn fails(error: &str, left_out: u64) -> News {
@@ -194,10 +188,8 @@ mod tests {
     #[test]
     fn a_disk_that_is_not_served_was_called_a_backing_that_fails() {
         let (mut told, start) = (Told::default(), Instant::now());
-        let missing = VolumeStats {
-            attached: false,
-            ..volume(0, Some("not attached"))
-        };
+        let mut missing = volume(0, Some("not attached"));
+        missing.attached = false;
         assert_eq!(look(&mut told, &missing, start), []);
         let later = start + Duration::from_secs(1);
         assert_eq!(look(&mut told, &volume(0, None), later), []);

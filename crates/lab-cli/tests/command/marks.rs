@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use forebay::marks::{FoundMark, MarkState};
-use forebay::{Backing, Error, MarkFiles, MarkPlace, Pool, PoolOptions};
+use forebay::internals::{FoundMark, MarkFiles, MarkState};
+use forebay::{Backing, Error, MarkPlace, Pool, PoolOptions};
 use rustix::process::Signal;
 
 use crate::test_env::{Outcome, TestEnv};

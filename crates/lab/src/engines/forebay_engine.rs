@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Engine, EngineStats, EngineTransaction};
 use forebay::{
-    Backing, Error, FormatOptions, Pool, PoolOptions, Region, ReplacementPolicy, Result,
-    RuntimeOptions, Transaction, Volume,
+    Backing, Error, Pool, PoolOptions, Region, ReplacementPolicy, Result, RuntimeOptions,
+    Transaction, Volume,
 };
 
 use super::{EngineName, EngineOptions};
@@ -53,12 +53,7 @@ pub(crate) fn create(
     backing: Backing,
     options: &EngineOptions,
 ) -> Result<Box<dyn Engine>> {
-    let pool_options = PoolOptions {
-        member_bytes: region.len(),
-        format: format_of(region.len(), options)?,
-        runtime: runtime_of(options),
-        ..PoolOptions::default()
-    };
+    let pool_options = pool_options(region.len(), options)?;
     attach(
         Pool::create_on(vec![region], &pool_options)?,
         backing,
@@ -97,44 +92,42 @@ fn attach(pool: Pool, backing: Backing, options: &EngineOptions) -> Result<Box<d
     }))
 }
 
-fn format_of(region_bytes: u64, options: &EngineOptions) -> Result<FormatOptions> {
+fn pool_options(region_bytes: u64, options: &EngineOptions) -> Result<PoolOptions> {
     let block_bytes = u32::try_from(options.block_bytes)
         .map_err(|_| Error::Options(format!("blocks of {} bytes", options.block_bytes)))?;
-    let mut format = FormatOptions {
-        block_bytes,
-        volumes: 1,
-        ..FormatOptions::default()
-    };
-    if region_bytes < DEFAULT_LOG_REGION_BYTES_MIN {
-        let is_tiny = u64::from(block_bytes) < PAGE_BYTES;
-        let unit_bytes = if is_tiny {
-            SMALL_UNIT_BYTES
-        } else {
-            PAGE_BYTES as u32
-        };
-        // An eighth of the region is the largest transaction; its record may take half a lane.
-        let blocks = region_bytes / 8 / u64::from(block_bytes.max(1));
-        let lane_bytes = 2 * (RECORD_BYTES + (blocks + 1) * ELEMENT_BYTES);
-        format.lanes = Some(SMALL_LANES);
-        format.lane_bytes = Some(lane_bytes.next_multiple_of(u64::from(unit_bytes)));
-        format.unit_bytes = unit_bytes;
+    let pool_options = PoolOptions::default()
+        .block_bytes(block_bytes)
+        .volumes(1)
+        .runtime(runtime_of(options));
+    if region_bytes >= DEFAULT_LOG_REGION_BYTES_MIN {
+        return Ok(pool_options);
     }
-    Ok(format)
+    let is_tiny = u64::from(block_bytes) < PAGE_BYTES;
+    let unit_bytes = if is_tiny {
+        SMALL_UNIT_BYTES
+    } else {
+        PAGE_BYTES as u32
+    };
+    // An eighth of the region is the largest transaction; its record may take half a lane.
+    let blocks = region_bytes / 8 / u64::from(block_bytes.max(1));
+    let lane_bytes = 2 * (RECORD_BYTES + (blocks + 1) * ELEMENT_BYTES);
+    Ok(pool_options
+        .lanes(SMALL_LANES)
+        .lane_bytes(lane_bytes.next_multiple_of(u64::from(unit_bytes)))
+        .unit_bytes(unit_bytes))
 }
 
 /// Without background threads a writer that finds no room writes back and evicts itself.
 fn runtime_of(options: &EngineOptions) -> RuntimeOptions {
-    RuntimeOptions {
-        background: options.background,
-        accept_stale: options.accept_stale,
-        fill_on_read: options.fill_on_read,
-        dirty_high_per_mille: DIRTY_PER_MILLE,
-        dirty_low_per_mille: DIRTY_PER_MILLE,
-        free_low_per_mille: FREE_LOW_PER_MILLE,
+    RuntimeOptions::default()
+        .background(options.background)
+        .accept_stale(options.accept_stale)
+        .fill_on_read(options.fill_on_read)
+        .dirty_high_per_mille(DIRTY_PER_MILLE)
+        .dirty_low_per_mille(DIRTY_PER_MILLE)
+        .free_low_per_mille(FREE_LOW_PER_MILLE)
         // The papers' order, so that what is dirty differs by the room for it alone.
-        replacement: ReplacementPolicy::Lru,
-        ..RuntimeOptions::default()
-    }
+        .replacement(ReplacementPolicy::Lru)
 }
 
 impl ForebayEngine {

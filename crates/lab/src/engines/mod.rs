@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::Engine;
-use forebay::marks::PoolSide;
+use forebay::internals::PoolSide;
 use forebay::{Backing, Error, Region, Result};
 
 use crate::shared::{Header, marks};

@@ -58,10 +58,7 @@ impl Case {
     }
 
     fn region_options() -> RegionOptions {
-        RegionOptions {
-            huge_pages: false,
-            ..RegionOptions::default()
-        }
+        RegionOptions::default().huge_pages(false)
     }
 
     /// An engine with blocks that the disk does not have.

@@ -29,11 +29,9 @@ impl Stand {
         span_bytes: u64,
     ) -> Result<Stand> {
         let cache_bytes = scope.study_cache_bytes();
-        let region_options = RegionOptions {
-            domain: Some(PersistenceDomain::Adr),
-            media: STUDY_MEDIA,
-            ..RegionOptions::default()
-        };
+        let region_options = RegionOptions::default()
+            .domain(PersistenceDomain::Adr)
+            .media(STUDY_MEDIA);
         let region = scratch::region(folder, cache_bytes, &region_options)?;
         let target: Box<dyn Target> = match contender {
             Contender::Raw => {

@@ -89,11 +89,9 @@ impl Cell {
         image.resize(image.len() + room, 0);
         let store = Arc::new(MemoryStore::from_bytes(image));
         let disk = Arc::new(EmulatedDisk::new(store, options.disk));
-        let region_options = RegionOptions {
-            domain: options.domain,
-            media: options.media,
-            ..RegionOptions::default()
-        };
+        let region_options = RegionOptions::default()
+            .domain(options.domain)
+            .media(options.media);
         let region = scratch::region(&options.folder, options.cache_bytes, &region_options)?;
         let engine = create(
             options.engine,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::EngineStats;
-use forebay::{BackingCounters, Counters};
+use forebay::Counters;
 
 use crate::workload::Operation;
 
@@ -147,14 +147,6 @@ pub(super) fn difference(before: &EngineStats, after: &EngineStats) -> EngineSta
         read_misses: after.read_misses - before.read_misses,
         evictions: after.evictions - before.evictions,
         memory: after.memory - before.memory,
-        backing: BackingCounters {
-            reads: after.backing.reads - before.backing.reads,
-            bytes_read: after.backing.bytes_read - before.backing.bytes_read,
-            writes: after.backing.writes - before.backing.writes,
-            bytes_written: after.backing.bytes_written - before.backing.bytes_written,
-            blocks_written: after.backing.blocks_written - before.backing.blocks_written,
-            zeroings: after.backing.zeroings - before.backing.zeroings,
-            syncs: after.backing.syncs - before.backing.syncs,
-        },
+        backing: after.backing - before.backing,
     }
 }

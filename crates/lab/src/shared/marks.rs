@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use forebay::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, new_pool_id};
+use forebay::internals::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, new_pool_id};
 use forebay::{Backing, Error, MarkPlace, Region, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
@@ -141,7 +141,7 @@ pub(crate) fn begin<'a>(
     let judged = classify(&side, &found, false, || is_new);
     let generation = match judged {
         Ok(generation) => generation,
-        Err(_) if accept_stale => forebay::marks::next_generation(&side, &found),
+        Err(_) if accept_stale => forebay::internals::next_generation(&side, &found),
         Err(StaleRefusal { found, todo }) => return Err(Error::Stale { path, found, todo }),
     };
     // What a killed process left may be seen and not be durable; the next line takes the other's place.

@@ -151,8 +151,8 @@ struct Mutant;
 impl Mutant {
     #[cfg(feature = "mutants")]
     fn of(kind: Kind) -> Mutant {
-        let mutant = forebay::mutants::Mutant::CommitFenceRemoved;
-        forebay::mutants::set((kind == Kind::WithoutFence).then_some(mutant));
+        let mutant = forebay::internals::mutants::Mutant::CommitFenceRemoved;
+        forebay::internals::mutants::set((kind == Kind::WithoutFence).then_some(mutant));
         Mutant
     }
 
@@ -165,7 +165,7 @@ impl Mutant {
 impl Drop for Mutant {
     fn drop(&mut self) {
         #[cfg(feature = "mutants")]
-        forebay::mutants::set(None);
+        forebay::internals::mutants::set(None);
     }
 }
 

@@ -38,10 +38,8 @@ pub struct Machine {
 
 /// Background threads whose work differs from seed to seed.
 fn options(rng: &mut Rng) -> RuntimeOptions {
-    RuntimeOptions {
-        dirty_low_per_mille: *rng.choice(&[0, 100, 500]).expect("there are some"),
-        ..RuntimeOptions::default()
-    }
+    RuntimeOptions::default()
+        .dirty_low_per_mille(*rng.choice(&[0, 100, 500]).expect("there are some"))
 }
 
 /// The designs as the daemon serves them: the file system has the journal.
@@ -75,11 +73,7 @@ impl Machine {
         socket: &Path,
         is_early: bool,
     ) -> Result<Machine> {
-        let options = PoolOptions {
-            member_bytes: POOL_BYTES,
-            runtime: options(rng),
-            ..PoolOptions::default()
-        };
+        let options = PoolOptions::default().runtime(options(rng));
         let (medium, region) = Medium::with_pool(POOL_BYTES, model, DISK_BYTES);
         if engine != EngineName::Forebay {
             let engine = engines::create(engine, region, medium.backing(), &design_options())?;

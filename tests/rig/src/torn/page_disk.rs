@@ -83,10 +83,7 @@ impl PageDisk {
             let medium = Medium::of_disk(disk_bytes, Content::default());
             return Self::over(None, medium, page_bytes);
         };
-        let options = PoolOptions {
-            member_bytes,
-            ..PoolOptions::default()
-        };
+        let options = PoolOptions::default();
         let (medium, region) = Medium::with_pool(member_bytes, ShadowModel::Lines, disk_bytes);
         let pool = Pool::create_on(vec![region], &options)?;
         Self::over(Some(pool), medium, page_bytes)

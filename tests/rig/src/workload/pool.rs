@@ -87,9 +87,9 @@ impl WritePool {
     /// Does it; the process ends here if all went as it should.
     pub fn run(&self) -> Result<()> {
         let file = &self.file;
-        let mut options = PoolOptions::new(&file.pool, POOL_BYTES);
-        // A checkpoint just before the failure would leave nothing to lose.
-        options.runtime.background = false;
+        let options = PoolOptions::new(&file.pool, POOL_BYTES)
+            // A checkpoint just before the failure would leave nothing to lose.
+            .background(false);
         let pool = Pool::create(&options)?;
         let volume = pool.attach(Backing::file(&file.backing)?)?;
         (0..file.blocks).try_for_each(|block| write(&volume, block))?;

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use forebay::replace::Replacement;
+use forebay::unstable::replace::Replacement;
 
 /// SplitMix64: small, fast, and the same everywhere.
 struct SplitMix64(u64);

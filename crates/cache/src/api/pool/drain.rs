@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 
 /// Progress of a drain.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DrainProgress {
     /// The volume's backing.
     pub path: PathBuf,

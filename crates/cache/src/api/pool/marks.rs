@@ -37,6 +37,7 @@ impl Pool {
     /// another process; nothing is changed.
     ///
     /// Errors: foreign, truncated, mixed or missing members.
+    #[doc(hidden)]
     pub fn sides<P: AsRef<Path>>(
         paths: &[P],
         options: &RegionOptions,
@@ -49,6 +50,7 @@ impl Pool {
     }
 
     /// As `sides`, over regions that are mapped already.
+    #[doc(hidden)]
     pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(BackingIdentity, PoolSide)>> {
         let Assembly {
             regions,
@@ -116,6 +118,7 @@ impl Pool {
     /// a caller can ask before it makes room for it.
     ///
     /// Errors: as [`Pool::attach`] has them of marks.
+    #[doc(hidden)]
     pub fn check_mark(&self, path: &Path, place: &dyn MarkPlace) -> Result<()> {
         let known = volumes::read_attached(self.pipeline.media());
         let known = known.into_iter().find(|known| known.identity.path == path);

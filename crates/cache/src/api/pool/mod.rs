@@ -68,6 +68,7 @@ impl Pool {
             ));
         }
         // Plan first: a plan that fails must not leave files behind.
+        options.runtime.check()?;
         Geometry::plan(&options.format, members, options.member_bytes)?;
         let mut made = Vec::new();
         let pool = options
@@ -88,6 +89,7 @@ impl Pool {
 
     /// As `create`, over regions that are mapped already (tests use shadow regions).
     pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<Pool> {
+        options.runtime.check()?;
         let member_bytes = regions.iter().map(Region::len).min().unwrap_or(0);
         let geometry = Geometry::plan(&options.format, regions.len() as u32, member_bytes)?;
         // First what makes a pool of it: half of what was there before is no pool.
@@ -119,6 +121,7 @@ impl Pool {
 
     /// As `open`, with options.
     pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<Pool> {
+        options.check()?;
         let regions = paths
             .iter()
             .map(|path| Ok(Region::open(path.as_ref(), &options.region)?))
@@ -128,6 +131,7 @@ impl Pool {
 
     /// As `open`, over regions that are mapped already.
     pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<Pool> {
+        options.check()?;
         let Assembly {
             regions,
             geometry,

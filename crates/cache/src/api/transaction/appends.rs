@@ -8,6 +8,7 @@ use crate::engine::commit::{Append, WordPatch};
 use crate::error::Result;
 
 impl Volume {
+    // Hidden: it is the file buffer's shortcut, in the shape that its size table has.
     /// Appends `data` to the cached part of `block`, which ends at byte `offset`, and stores `word` at a
     /// byte offset of the volume, a multiple of 8, as one transaction: what [`Volume::begin`],
     /// [`Transaction::append`](crate::Transaction::append), `write_at` and `commit` do, in a fraction of
@@ -15,6 +16,7 @@ impl Volume {
     /// taken.
     ///
     /// Errors: as [`Transaction::commit`](crate::Transaction::commit).
+    #[doc(hidden)]
     pub fn append_with_word(
         &self,
         block: u64,

@@ -52,6 +52,7 @@ impl Links {
 
     /// Whether no entry is in the list.
     #[must_use]
+    #[cfg(any(test, feature = "unstable-internals"))]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -10,6 +10,7 @@ mod lru;
 mod sieve;
 mod switchable;
 
+#[cfg(any(test, feature = "unstable-internals"))]
 pub use links::Links;
 pub use lru::Lru;
 pub use sieve::Sieve;

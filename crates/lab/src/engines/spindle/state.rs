@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::EngineStats;
-use forebay::replace::Links;
+use forebay::unstable::replace::Links;
 
 use super::cuckoo::Cuckoo;
 use super::layout::{Cache, Layout, Mapping};

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::EngineStats;
-use forebay::replace::Links;
+use forebay::unstable::replace::Links;
 
 /// What a buffer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

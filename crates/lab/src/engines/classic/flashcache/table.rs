@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forebay::replace::Links;
+use forebay::unstable::replace::Links;
 
 use super::super::layout::{Entry, Geometry, State};
 
