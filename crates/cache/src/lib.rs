@@ -4,10 +4,23 @@
 //! file that it caches. A [`Transaction`] changes several blocks or a few bytes of a volume, all or
 //! nothing, and is durable after one memory fence.
 //!
-//! A failed assertion is a bug of this crate. It may leave locks held, so that other threads wait for
-//! ever, and in a commit it ends all writes to the pool ([`Error::Poisoned`]): a program that keeps data here ends then (`panic = "abort"`, or a hook that aborts, as the
-//! daemon has) and opens the pool again, which recovers as from a crash.
+//! # Durability
+//! What `commit`, [`Volume::write`] and [`Volume::discard`] did is durable when they return, as far as the
+//! pool's medium keeps it ([`MediaKind::survives`]); nothing else has to be called for that.
+//! [`Volume::flush`] is about the backing alone. What creates, grows, attaches or detaches is durable when it
+//! returns, too; options of a running pool are not kept.
 //!
+//! # Threads
+//! A [`Pool`] and a [`Volume`] may be used by any threads at once. A [`Transaction`] stays with the thread that
+//! began it: its data is ordered by that thread's fence.
+//!
+//! # Panics
+//! A failed assertion is a bug of this crate. It may leave locks held, so that other threads wait for
+//! ever, and in a commit it ends all writes to the pool ([`Error::Poisoned`]): a program that keeps data here
+//! ends then (`panic = "abort"`, or a hook that aborts, as the daemon has) and opens the pool again, which
+//! recovers as from a crash.
+//!
+//! # Sources
 //! The folders of the sources are layers, the lowest first: `backing` and `media` are what data lies on, `log`
 //! and `table` what is known of it, `policy` the choices that no correctness depends on, `recovery` and
 //! `engine` the protocol of `docs/inside/protocol.md`, `background` what works behind the callers' backs,
@@ -17,6 +30,11 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So must that of the crate's own.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct CrateReadme;
 
 mod api;
 mod background;

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 /// Connects to the daemon that serves the pool with this first member.
 ///
-/// Errors: no daemon does, or it cannot be asked.
+/// # Errors
+/// No daemon does, or it cannot be asked.
 pub fn connect(pool: &Path) -> Result<Client, Failure> {
     Client::connect(&control_path(pool))?.ok_or_else(|| {
         Failure::NotServed(format!(
@@ -20,7 +21,8 @@ pub fn connect(pool: &Path) -> Result<Client, Failure> {
 
 /// Asks for something that is done at once.
 ///
-/// Errors: no daemon serves the pool, or the daemon refuses.
+/// # Errors
+/// No daemon serves the pool, or the daemon refuses.
 pub fn ask(pool: &Path, request: &Request) -> Result<Value, Failure> {
     Ok(connect(pool)?.request(request, |_| true)?)
 }

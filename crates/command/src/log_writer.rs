@@ -100,7 +100,8 @@ impl State {
         }
     }
 
-    /// Errors: how much was taken, where it was not all.
+    /// # Errors
+    /// How much was taken, where it was not all.
     fn send(&mut self, text: &[u8], to: impl AsFd) -> Result<(), usize> {
         let mut sent = 0;
         while sent < text.len() {

@@ -16,7 +16,8 @@ use crate::{json_path, size};
 
 /// Asks for something that may take long: shows how far it is, and calls it off on Ctrl-C.
 ///
-/// Errors: the daemon refuses, or it was called off.
+/// # Errors
+/// The daemon refuses, or it was called off.
 pub fn ask_patiently(client: &mut Client, request: &Request) -> Result<Value, Failure> {
     let is_called_off = called_off_flag()?;
     let mut bar = DrainBar::default();

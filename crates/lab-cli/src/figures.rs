@@ -141,7 +141,8 @@ pub fn replay(options: &TraceOptions) -> Result<(), Failure> {
     no_failures(&laboratory)
 }
 
-/// Errors: something could not be measured.
+/// # Errors
+/// Something could not be measured.
 fn no_failures(laboratory: &Laboratory) -> Result<(), Failure> {
     match laboratory.failures() {
         [] => Ok(()),

@@ -22,8 +22,9 @@ fn options(accept_stale: bool) -> EngineOptions {
 /// Makes an empty cache of the disk behind `backing` on a new region of `size_bytes`. What exists
 /// there is overwritten with `force` only, and a pool of Forebay not even then.
 ///
-/// Errors: something is there already; the sizes do not fit; no room. A file that was made for it is
-/// removed again.
+/// # Errors
+/// Something is there already; the sizes do not fit; no room. A file that was made for it is removed
+/// again.
 pub fn create(
     name: EngineName,
     region: &Path,
@@ -67,7 +68,8 @@ pub struct Opened {
 
 /// Opens the cache that a region holds, of the design `name` if one is asked for, and recovers it.
 ///
-/// Errors: the region holds something else, or the cache of another disk; it is in use.
+/// # Errors
+/// The region holds something else, or the cache of another disk; it is in use.
 pub fn open(
     name: Option<EngineName>,
     (path, trust): (&Path, Trust),
@@ -97,7 +99,8 @@ pub fn open(
     })
 }
 
-/// Errors: a pool of Forebay is there, which is left as it is; `todo` says what to do instead.
+/// # Errors
+/// A pool of Forebay is there, which is left as it is; `todo` says what to do instead.
 fn refuse_pool(path: &Path, trust: Trust, todo: &str) -> Result<(), Failure> {
     // What cannot be looked at is refused by what comes next.
     let found = Region::open_read_only_with(path, &trust.region()).ok();
@@ -112,7 +115,8 @@ fn refuse_pool(path: &Path, trust: Trust, todo: &str) -> Result<(), Failure> {
 
 /// The daemon ends, and nothing is dirty in the design on `region`: the disk is whole, and says so.
 ///
-/// Errors: the disk, its mark or the region failed; they are as after a crash.
+/// # Errors
+/// The disk, its mark or the region failed; they are as after a crash.
 pub fn end((region, trust): (&Path, Trust), backing: &Path) -> Result<(), Failure> {
     let region = Region::open(region, &trust.region()).map_err(forebay::Error::from)?;
     Ok(engines::end(&region, &open_backing(backing)?)?)
@@ -120,7 +124,8 @@ pub fn end((region, trust): (&Path, Trust), backing: &Path) -> Result<(), Failur
 
 /// The disk behind.
 ///
-/// Errors: it cannot be opened, or does not have whole blocks, which are all that the designs know.
+/// # Errors
+/// It cannot be opened, or does not have whole blocks, which are all that the designs know.
 fn open_backing(path: &Path) -> Result<Backing, Failure> {
     let backing = Backing::file(path)?;
     let (size_bytes, block_bytes) = (backing.size_bytes(), options(false).block_bytes as u64);

@@ -108,7 +108,8 @@ impl Laboratory {
     /// To be called when the disk is no longer served. What is dirty stays in the memory; without anything
     /// dirty the disk is whole.
     ///
-    /// Errors: the disk or its mark failed; the next start finds everything.
+    /// # Errors
+    /// The disk or its mark failed; the next start finds everything.
     fn end(self) -> Result<(), Failure> {
         let Laboratory {
             engine,

@@ -150,7 +150,8 @@ impl Inodes {
 
     /// A known inode.
     ///
-    /// Errors: `ESTALE` if the kernel was never told of it.
+    /// # Errors
+    /// `ESTALE` if the kernel was never told of it.
     pub fn get(&self, id: INodeNo) -> io::Result<Arc<Inode>> {
         if id == INodeNo::ROOT {
             return Ok(Arc::clone(&self.root));
@@ -229,7 +230,8 @@ impl Inodes {
 
     /// A descriptor of the inode, opened again if it was closed.
     ///
-    /// Errors: `ESTALE` where the inode was removed behind our back.
+    /// # Errors
+    /// `ESTALE` where the inode was removed behind our back.
     pub fn path_fd(&self, inode: &Arc<Inode>) -> io::Result<Arc<PathFd>> {
         let mut hold = inode.hold();
         hold.is_used = true;

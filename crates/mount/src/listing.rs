@@ -56,7 +56,8 @@ impl OpenDirectory {
 
     /// Calls `add` with the names from `offset` on until it wants no more.
     ///
-    /// Errors: the backing's, if not a single name was added.
+    /// # Errors
+    /// The backing's, if not a single name was added.
     pub fn list(&self, offset: u64, mut add: impl FnMut(&Listed) -> bool) -> io::Result<()> {
         let mut ahead = self.ahead();
         // From the start everything is read anew, as after rewinddir.

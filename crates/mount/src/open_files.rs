@@ -35,7 +35,8 @@ impl<T> OpenTable<T> {
 
     /// Finds it.
     ///
-    /// Errors: `EBADF`.
+    /// # Errors
+    /// `EBADF`.
     pub fn get(&self, handle: FileHandle) -> io::Result<Arc<T>> {
         let opened = self.opened.read();
         let found = opened.get(&handle.0).map(Arc::clone);

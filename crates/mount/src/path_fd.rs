@@ -70,7 +70,8 @@ impl fmt::Debug for InodeHandle {
 impl InodeHandle {
     /// The handle of an open inode.
     ///
-    /// Errors: the file system has none (`EOPNOTSUPP`).
+    /// # Errors
+    /// The file system has none (`EOPNOTSUPP`).
     pub fn of(descriptor: BorrowedFd<'_>) -> io::Result<InodeHandle> {
         let mut raw = RawHandle {
             bytes: HANDLE_BYTES_MAX as u32,
@@ -100,7 +101,8 @@ impl InodeHandle {
 
     /// An `O_PATH` descriptor of the inode; `mount` is an open directory of its file system, not `O_PATH`.
     ///
-    /// Errors: `ESTALE` where the inode is gone, `EPERM` without the right to open by handle.
+    /// # Errors
+    /// `ESTALE` where the inode is gone, `EPERM` without the right to open by handle.
     pub fn open(&self, mount: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         let mut raw = RawHandle {
             bytes: self.handle.len() as u32,

@@ -13,6 +13,11 @@
 //! yields old and new bytes mixed, never undefined behaviour; the callers' checksums and versions
 //! tell. A bad page of the medium (SIGBUS) becomes an error of the region, not a dead process.
 
+/// The README's example must compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod arch;
 mod counters;
 mod crc;

@@ -25,7 +25,8 @@ pub struct MountIdentity {
 impl MountIdentity {
     /// What is mounted on exactly `directory` now, if it is ours.
     ///
-    /// Errors: nothing is mounted there ([`io::ErrorKind::NotFound`]), or something else is.
+    /// # Errors
+    /// Nothing is mounted there ([`io::ErrorKind::NotFound`]), or something else is.
     pub fn of(directory: &Path) -> io::Result<MountIdentity> {
         let found = mounted_on(directory)?.ok_or_else(|| not_mounted(directory))?;
         if !found.is_ours() {
@@ -40,9 +41,10 @@ impl MountIdentity {
     /// Unmounts it, if it still is what is mounted there; `lazily` detaches it at once even while
     /// it is in use.
     ///
-    /// Errors: [`io::ErrorKind::ResourceBusy`] where a plain unmount finds it in use,
-    /// [`io::ErrorKind::NotFound`] where it is not mounted any more, another kind where something
-    /// else is mounted over it.
+    /// # Errors
+    /// [`io::ErrorKind::ResourceBusy`] where a plain unmount finds it in use,
+    /// [`io::ErrorKind::NotFound`] where it is not mounted any more, another kind where something else
+    /// is mounted over it.
     pub fn unmount(&self, lazily: bool) -> io::Result<()> {
         let found = MountIdentity::of(&self.directory)?;
         if found.device != self.device {

@@ -59,7 +59,8 @@ impl Volume {
 
     /// Confirms that what was acknowledged is durable.
     ///
-    /// Errors: a fence has failed; the volume was detached.
+    /// # Errors
+    /// A fence has failed; the volume was detached.
     pub fn check_durable(&self) -> Result<()> {
         self.pipeline.engine().writable()?;
         self.pipeline.engine().attached(self.key(0))
@@ -68,7 +69,8 @@ impl Volume {
     /// Calls `visit` with consecutive runs of blocks of one state that cover `blocks` from its start,
     /// until it returns false. Neighbouring runs may have the same state.
     ///
-    /// Errors: outside the volume; the volume has no backing.
+    /// # Errors
+    /// Outside the volume; the volume has no backing.
     pub fn block_states(
         &self,
         blocks: Range<u64>,

@@ -23,7 +23,8 @@ impl Pool {
     // Hidden: it is there for the command that shows people what a daemon does about a bad block.
     /// Flips one bit of the cached copy of a block, as failing memory would.
     ///
-    /// Errors: no test pool; the block is not cached, or has fewer bits.
+    /// # Errors
+    /// No test pool; the block is not cached, or has fewer bits.
     #[doc(hidden)]
     pub fn flip_bit(&self, volume: &Volume, block: u64, bit: u64) -> Result<()> {
         if !self.is_test() {

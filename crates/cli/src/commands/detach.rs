@@ -50,7 +50,8 @@ fn discard_lost(options: &DetachOptions) -> Result<(), Failure> {
 
 /// Gives up the volume whose image had this path, and says what is lost.
 ///
-/// Errors: the pool knows none of that path; it is served.
+/// # Errors
+/// The pool knows none of that path; it is served.
 pub fn discard(pool: &Pool, image: &Path) -> Result<Value, Failure> {
     let volumes = pool.stats().volumes;
     let Some(found) = volumes.iter().find(|known| known.path == image) else {

@@ -146,7 +146,8 @@ pub struct Settings {
 impl Settings {
     /// Reads a config file; relative paths in it are relative to its folder.
     ///
-    /// Errors: it cannot be read, is no TOML, has unknown keys or wrong values.
+    /// # Errors
+    /// It cannot be read, is no TOML, has unknown keys or wrong values.
     pub fn read(path: &Path) -> Result<Settings, Failure> {
         let named = |error: String| Failure::Arguments(format!("{}{error}", path.display()));
         let metadata = std::fs::metadata(path).map_err(|error| named(format!(": {error}")))?;
@@ -166,7 +167,8 @@ impl Settings {
 
     /// Reads the text of a config file.
     ///
-    /// Errors: the line and what is wrong with it.
+    /// # Errors
+    /// The line and what is wrong with it.
     pub fn parse(text: &str) -> Result<Settings, ConfigError> {
         let settings: Settings = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start);
@@ -316,7 +318,8 @@ impl Settings {
 
     /// The sockets of the front ends, and the control socket.
     ///
-    /// Errors: as [`Settings::volumes`].
+    /// # Errors
+    /// As [`Settings::volumes`].
     pub fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
         let nbd = self.nbd.iter().filter_map(|address| match address {
             NbdAddress::Unix(path) => Some(path.clone()),
@@ -332,7 +335,8 @@ impl Settings {
 
     /// Every disk: the one of the flags, or of the keys outside of tables, first.
     ///
-    /// Errors: a name or a mount without a disk.
+    /// # Errors
+    /// A name or a mount without a disk.
     pub fn volumes(&self) -> Result<Vec<DiskSettings>, Failure> {
         let first = match &self.backing {
             Some(backing) => Some(DiskSettings {

@@ -33,7 +33,8 @@ pub struct Confinement {
 impl Confinement {
     /// To these.
     ///
-    /// Errors: one is not there.
+    /// # Errors
+    /// One is not there.
     pub fn to(paths: &[PathBuf]) -> Result<Confinement, Failure> {
         let resolve = |path: &PathBuf| {
             std::fs::canonicalize(path).map_err(|error| {
@@ -63,7 +64,8 @@ impl Confinement {
 
     /// Confines all threads. Sockets can come and go beside these. False where the kernel has no landlock.
     ///
-    /// Errors: the kernel's.
+    /// # Errors
+    /// The kernel's.
     pub fn enter(&self, sockets: &[PathBuf]) -> Result<bool, Failure> {
         let refused = |error: &dyn std::fmt::Display| {
             Failure::Failed(format!(

@@ -48,7 +48,8 @@ impl Closed {
 
 /// Flushes a disk and takes it away.
 ///
-/// Errors: it is in use, or it cannot be flushed; it is served as before.
+/// # Errors
+/// It is in use, or it cannot be flushed; it is served as before.
 pub(super) fn detach(
     service: &Arc<Service>,
     detach: &Detach,

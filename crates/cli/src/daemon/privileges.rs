@@ -18,7 +18,8 @@ pub struct Target {
 impl Target {
     /// Looks `name` up.
     ///
-    /// Errors: there is no such user, or this process may not become another one.
+    /// # Errors
+    /// There is no such user, or this process may not become another one.
     pub fn of_name(name: &str) -> Result<Target, Failure> {
         let refuse = |found: String| Failure::Arguments(format!("--user {name}: {found}"));
         let user = User::from_name(name)
@@ -40,7 +41,8 @@ impl Target {
 
     /// Becomes the user, irrevocably.
     ///
-    /// Errors: the system refused, or root could be regained.
+    /// # Errors
+    /// The system refused, or root could be regained.
     pub fn assume(&self) -> Result<(), Failure> {
         let User { uid, gid, .. } = self.user;
         if getuid() == uid {

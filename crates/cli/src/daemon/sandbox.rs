@@ -69,7 +69,8 @@ pub enum Daemon {
 
 /// Confines all threads.
 ///
-/// Errors: the kernel has no such filters.
+/// # Errors
+/// The kernel has no such filters.
 pub fn enter(daemon: Daemon) -> Result<(), Failure> {
     let refused = |error: &dyn std::fmt::Display| {
         Failure::Failed(format!(

@@ -74,7 +74,8 @@ impl Service {
     /// The right to change which disks are served; a caller that finds it taken is told to try
     /// again.
     ///
-    /// Errors: another thread has it.
+    /// # Errors
+    /// Another thread has it.
     pub fn change(&self) -> Result<MutexGuard<'_, ()>, Refusal> {
         self.changes.try_lock().ok_or_else(|| {
             Refusal::new(
@@ -86,8 +87,9 @@ impl Service {
 
     /// Attaches a backing and opens its front ends. The caller holds the right to change.
     ///
-    /// Errors: a name that is taken or no name, a backing or a mount point that cannot be used. Where
-    /// a front end fails at last, the disk is there with some of them, and `undo` takes it away.
+    /// # Errors
+    /// A name that is taken or no name, a backing or a mount point that cannot be used. Where a front
+    /// end fails at last, the disk is there with some of them, and `undo` takes it away.
     pub fn attach(
         &self,
         settings: &DiskSettings,
@@ -110,8 +112,9 @@ impl Service {
     /// Takes a disk away that was attached and whose front ends did not all open. The caller holds the
     /// right to change.
     ///
-    /// Errors: the backing does not take what the pool had of it before; the disk is attached without
-    /// a front end then.
+    /// # Errors
+    /// The backing does not take what the pool had of it before; the disk is attached without a front
+    /// end then.
     pub fn undo(&self, served: &Arc<Served>) -> Result<(), Failure> {
         let unmounted = self.disks.unmount(served, false);
         if let Err(error) = unmounted.or_else(|_| self.disks.unmount(served, true)) {
@@ -162,7 +165,8 @@ impl Service {
     /// From now on no file is opened but where it was allowed; none if nothing was said of that, false
     /// where the kernel cannot see to it.
     ///
-    /// Errors: the kernel's.
+    /// # Errors
+    /// The kernel's.
     pub fn confine(&self, sockets: &[PathBuf]) -> Result<Option<bool>, Failure> {
         let Some(confinement) = &self.confinement else {
             return Ok(None);

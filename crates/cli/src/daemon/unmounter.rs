@@ -35,7 +35,8 @@ struct Pipes {
 impl Unmounter {
     /// Starts it, while this process still is root.
     ///
-    /// Errors: it cannot be started.
+    /// # Errors
+    /// It cannot be started.
     pub fn start(mounts: Vec<MountIdentity>) -> io::Result<Unmounter> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("unmounter")

@@ -155,7 +155,8 @@ impl<T> Disks<T> {
 
     /// The disk of that name.
     ///
-    /// Errors: there is none; the message lists those that are.
+    /// # Errors
+    /// There is none; the message lists those that are.
     pub fn find(&self, name: &str) -> Result<Arc<Served<T>>, Refusal> {
         let served = self.served();
         let found = served.iter().find(|served| served.name == name);
@@ -173,7 +174,8 @@ impl<T> Disks<T> {
 
     /// What a disk is to be called: the name that was chosen, or the file name of its backing.
     ///
-    /// Errors: it is no name; another disk has it.
+    /// # Errors
+    /// It is no name; another disk has it.
     pub fn new_name(&self, chosen: Option<&str>, backing: &Path) -> Result<String, Failure> {
         let name = match chosen {
             Some(name) => checked_name(name)?,
@@ -202,7 +204,8 @@ impl<T> Disks<T> {
 
     /// Mounts and exports a disk.
     ///
-    /// Errors: the ublk driver, the socket, the mount point; the disk is not exported then.
+    /// # Errors
+    /// The ublk driver, the socket, the mount point; the disk is not exported then.
     pub fn open_front_ends(
         &self,
         served: &Arc<Served<T>>,
@@ -235,7 +238,8 @@ impl<T> Disks<T> {
 
     /// Exports the disks to NBD clients at these addresses.
     ///
-    /// Errors: one cannot be listened at.
+    /// # Errors
+    /// One cannot be listened at.
     pub fn listen(&self, addresses: &[NbdAddress], options: &NbdOptions) -> Result<(), Failure> {
         for address in addresses {
             let exports = Arc::clone(&self.exports);
@@ -285,9 +289,9 @@ impl<T> Disks<T> {
 
     /// Unmounts a disk, if it is mounted.
     ///
-    /// Errors: it is in use and not `lazily` unmounted; then it stays mounted. It has been
-    /// unmounted already ([`std::io::ErrorKind::NotFound`]): its end is reported when no process
-    /// has it open.
+    /// # Errors
+    /// It is in use and not `lazily` unmounted; then it stays mounted. It has been unmounted already
+    /// ([`std::io::ErrorKind::NotFound`]): its end is reported when no process has it open.
     pub fn unmount(&self, served: &Served<T>, lazily: bool) -> std::io::Result<()> {
         let mut place = served.mount.lock();
         let Some(Mounted { mount, .. }) = place.as_ref() else {

@@ -28,7 +28,8 @@ impl UblkFrontEnds {
     /// Makes the kernel create a block device for a disk, or takes over the one that an earlier
     /// daemon left behind.
     ///
-    /// Errors: no ublk here, or what the driver says.
+    /// # Errors
+    /// No ublk here, or what the driver says.
     pub fn open<T>(&self, served: &Served<T>, number: UblkNumber) -> Result<(), Failure> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let options = UblkOptions {
@@ -72,7 +73,8 @@ impl UblkFrontEnds {
 
     /// Removes the block device of a disk, if it has one.
     ///
-    /// Errors: the driver.
+    /// # Errors
+    /// The driver.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         let found = {
             let front_ends = self.0.lock();

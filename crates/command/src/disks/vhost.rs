@@ -38,7 +38,8 @@ impl VhostFrontEnds {
 
     /// Offers a disk at a socket.
     ///
-    /// Errors: the socket cannot be made there.
+    /// # Errors
+    /// The socket cannot be made there.
     pub fn open<T>(&self, served: &Served<T>, socket: &Path) -> Result<(), Failure> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let options = VhostUserOptions {

@@ -35,7 +35,8 @@ pub struct Client {
 impl Client {
     /// Connects to the daemon that listens on `path`; `None` where none does.
     ///
-    /// Errors: the socket is there and cannot be opened.
+    /// # Errors
+    /// The socket is there and cannot be opened.
     pub fn connect(path: &Path) -> Result<Option<Self>, ClientError> {
         match UnixStream::connect(path) {
             Ok(stream) => Ok(Some(Client {
@@ -61,7 +62,8 @@ impl Client {
     /// report of progress; once it returns false, the request is cancelled: the answer then says
     /// so, or is the result where it was too late. The connection cannot be used after that.
     ///
-    /// Errors: the daemon refused, or went away.
+    /// # Errors
+    /// The daemon refused, or went away.
     pub fn request(
         &mut self,
         request: &Request,

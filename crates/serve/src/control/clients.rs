@@ -51,7 +51,8 @@ impl Clients {
     /// A place for a client. Where all are taken, the one that has been silent for longest makes way;
     /// `None` where none has been for long enough.
     ///
-    /// Errors: no descriptor is to be had.
+    /// # Errors
+    /// No descriptor is to be had.
     pub(super) fn admit(self: &Arc<Clients>, stream: &UnixStream) -> io::Result<Option<Place>> {
         let client = Arc::new(Client {
             stream: stream.try_clone()?,

@@ -99,7 +99,8 @@ impl Request {
 
     /// Reads a line.
     ///
-    /// Errors: not a JSON object, another version, no command.
+    /// # Errors
+    /// Not a JSON object, another version, no command.
     pub fn parse(line: &[u8]) -> Result<Self, Refusal> {
         let malformed = |message: String| Refusal::new(RefusalKind::Malformed, message);
         let line: RequestLine = serde_json::from_slice(line)
@@ -125,7 +126,8 @@ impl Request {
 
     /// The parameters, as the command `P` has them.
     ///
-    /// Errors: one is missing, unknown, of another type or out of range.
+    /// # Errors
+    /// One is missing, unknown, of another type or out of range.
     pub fn parameters<P: Parameters>(&self) -> Result<P, Refusal> {
         let fields = Value::Object(self.parameters.clone());
         serde_path_to_error::deserialize(fields).map_err(|error| {
@@ -247,7 +249,8 @@ impl Reply {
 
     /// Reads a line.
     ///
-    /// Errors: it is not an answer of this protocol.
+    /// # Errors
+    /// It is not an answer of this protocol.
     pub fn parse(line: &[u8]) -> io::Result<Self> {
         let line: ReplyLine = serde_json::from_slice(line)?;
         match (line.progress, line.ok) {
@@ -267,7 +270,8 @@ impl Reply {
 
 /// Reads up to and without the next newline; `None` at the end of the stream.
 ///
-/// Errors: the stream's own; a line of more than `bytes_max`, or one that ends without a newline.
+/// # Errors
+/// The stream's own; a line of more than `bytes_max`, or one that ends without a newline.
 pub fn read_line(reader: &mut impl BufRead, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     reader.take(bytes_max + 1).read_until(b'\n', &mut line)?;

@@ -35,7 +35,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub trait Progress {
     /// Tells the asking side.
     ///
-    /// Errors: it went away, and the request is to be called off.
+    /// # Errors
+    /// It went away, and the request is to be called off.
     fn report(&mut self, progress: Value) -> Result<(), Refusal>;
 
     /// Whether the asking side went away; for what waits long between reports.
@@ -46,7 +47,8 @@ pub trait Progress {
 pub trait Handler: Send + Sync {
     /// The result of one request.
     ///
-    /// Errors: why it was not done.
+    /// # Errors
+    /// Why it was not done.
     fn handle(&self, request: &Request, progress: &mut dyn Progress) -> Result<Value, Refusal>;
 }
 
@@ -66,7 +68,8 @@ impl ControlServer {
     /// process. The caller owns the pool (holds its lock), so a socket found there was left by a
     /// daemon that was killed, and is replaced.
     ///
-    /// Errors: the socket cannot be made.
+    /// # Errors
+    /// The socket cannot be made.
     pub fn new(
         path: &Path,
         owner: Option<(u32, u32)>,
@@ -118,8 +121,9 @@ impl Drop for ControlServer {
 /// mode and owner are set, nor have the ownership of another file changed in its stead. A socket at
 /// `path` is replaced, whichever process made it; anything else there is left alone.
 ///
-/// Errors: something else is at `path`, the directory cannot be written, the owner cannot be set, or
-/// the path is too long for a socket.
+/// # Errors
+/// Something else is at `path`, the directory cannot be written, the owner cannot be set, or the path
+/// is too long for a socket.
 pub fn bind_private_for(path: &Path, owner: Option<(u32, u32)>) -> io::Result<UnixListener> {
     let found = fs::symlink_metadata(path).map(|metadata| metadata.file_type().is_socket());
     if matches!(found, Ok(false)) {
@@ -254,7 +258,8 @@ fn has_hung_up(stream: &UnixStream) -> bool {
 /// Answers a client's requests until it ends, sends a line that is too long, or is too slow. A
 /// request that reports progress is called off when `has_hung_up` says that the client went away.
 ///
-/// Errors: the stream's.
+/// # Errors
+/// The stream's.
 pub fn serve_client(
     reader: &mut impl BufRead,
     writer: &mut impl Write,
@@ -269,7 +274,8 @@ pub fn serve_client(
 
 /// The next line; one that is too long is refused.
 ///
-/// Errors: the stream's, and such a line.
+/// # Errors
+/// The stream's, and such a line.
 fn next_request(reader: &mut impl BufRead, writer: &mut impl Write) -> io::Result<Option<Vec<u8>>> {
     let line = read_line(reader, REQUEST_BYTES_MAX);
     if let Err(error) = &line

@@ -14,7 +14,8 @@ pub struct UblkServer(Infallible);
 impl UblkServer {
     /// Says that this build has no ublk.
     ///
-    /// Errors: always.
+    /// # Errors
+    /// Always.
     pub fn start(
         _device: Arc<dyn BlockDevice>,
         _options: &UblkOptions,
@@ -49,7 +50,8 @@ impl UblkServer {
 
     /// Removes it.
     ///
-    /// Errors: the driver.
+    /// # Errors
+    /// The driver.
     pub fn remove(&self) -> Result<(), UblkError> {
         match self.0 {}
     }

@@ -31,7 +31,8 @@ pub(super) struct Waiting {
 impl Waiting {
     /// Has the driver wait for this process.
     ///
-    /// Errors: the driver, or a device that is not like the disk of `size_bytes`.
+    /// # Errors
+    /// The driver, or a device that is not like the disk of `size_bytes`.
     pub(super) fn start_recovery(&self, size_bytes: u64) -> Result<(), UblkError> {
         let control = UblkCtrl::new_simple(self.number as i32).map_err(driver("find it"))?;
         let mut parameters = sys::ublk_params {
@@ -72,7 +73,8 @@ impl Waiting {
 
 /// The device of this identity that an earlier process left behind, if there is one.
 ///
-/// Errors: the number that is asked for belongs to another device; the device does not come to rest.
+/// # Errors
+/// The number that is asked for belongs to another device; the device does not come to rest.
 pub(super) fn left_behind(options: &UblkOptions) -> Result<Option<Waiting>, UblkError> {
     let is_wanted = |number: &u32| options.number.is_none_or(|wanted| wanted == *number);
     for number in existing().into_iter().filter(is_wanted) {

@@ -50,7 +50,8 @@ impl UblkServer {
     /// Serves `device` as a block device of this host; it is there on return. A device of the same
     /// identity that an earlier process left behind is taken over, with the requests that wait on it.
     ///
-    /// Errors: no driver, no rights, a number that is taken, whatever the driver says.
+    /// # Errors
+    /// No driver, no rights, a number that is taken, whatever the driver says.
     pub fn start(
         device: Arc<dyn BlockDevice>,
         options: &UblkOptions,
@@ -108,7 +109,8 @@ impl UblkServer {
 
     /// Removes it: requests already taken are answered, later ones fail.
     ///
-    /// Errors: the driver; the device is there as before.
+    /// # Errors
+    /// The driver; the device is there as before.
     pub fn remove(&self) -> Result<(), UblkError> {
         if !self.is_gone()
             && let Err(error) = self.kill()

@@ -26,7 +26,8 @@ enum Answer {
 
 /// Serves a client until it disconnects.
 ///
-/// Errors: it broke the protocol, or the socket failed; it is not to be served any more.
+/// # Errors
+/// It broke the protocol, or the socket failed; it is not to be served any more.
 pub(crate) fn serve(stream: &UnixStream, session: &mut Session) -> io::Result<()> {
     while let Some(message) = receive(stream)? {
         let (code, needs_reply) = (message.code, message.needs_reply);

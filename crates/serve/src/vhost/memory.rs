@@ -194,8 +194,9 @@ impl MemoryTable {
 
     /// These regions and no others.
     ///
-    /// Errors: they overlap, are too many, or a file is too short or cannot be mapped; the table
-    /// stays as it was.
+    /// # Errors
+    /// They overlap, are too many, or a file is too short or cannot be mapped; the table stays as it
+    /// was.
     pub(crate) fn replace(&mut self, regions: &[RegionPlace], files: Vec<File>) -> io::Result<()> {
         if regions.len() != files.len() {
             return Err(invalid("every region of memory comes with a descriptor"));
@@ -210,7 +211,8 @@ impl MemoryTable {
 
     /// One more region.
     ///
-    /// Errors: as with `replace`.
+    /// # Errors
+    /// As with `replace`.
     pub(crate) fn add(&mut self, region: &RegionPlace, file: File) -> io::Result<()> {
         let mut regions = self.regions.clone();
         regions.push(Region::map(region, file)?);
@@ -219,7 +221,8 @@ impl MemoryTable {
 
     /// One region less.
     ///
-    /// Errors: there is none like it.
+    /// # Errors
+    /// There is none like it.
     pub(crate) fn remove(&mut self, region: &RegionPlace) -> io::Result<()> {
         let is_it = |other: &Region| {
             other.guest_address == region.guest_address

@@ -41,7 +41,8 @@ impl AnswerOrder {
 
     /// Notes that a chain was taken.
     ///
-    /// Errors: the queue has no such head, or its answer is still to come.
+    /// # Errors
+    /// The queue has no such head, or its answer is still to come.
     pub(crate) fn take(&mut self, head: u16) -> Result<(), Broken> {
         match self.heads.get_mut(usize::from(head)) {
             Some(state @ Head::Free) => *state = Head::Taken,

@@ -91,7 +91,8 @@ struct Parts {
 impl Request {
     /// Reads a chain.
     ///
-    /// Errors: it is no request.
+    /// # Errors
+    /// It is no request.
     pub(crate) fn parse(
         chain: DescriptorChain<&MappedMemory>,
         memory: &GuestMemory,

@@ -95,7 +95,8 @@ impl Ring {
     /// A queue as the client described it; `call` wakes its guest, `error` is signalled when it is
     /// malformed.
     ///
-    /// Errors: it is not in the memory, or its size is none.
+    /// # Errors
+    /// It is not in the memory, or its size is none.
     pub(crate) fn new(
         layout: &Layout,
         memory: Arc<GuestMemory>,
@@ -171,7 +172,8 @@ impl Ring {
     /// Serves what is there until there is nothing more, or it is told to stop; the guest will say
     /// when there is more. `buffer` is kept for the next time.
     ///
-    /// Errors: the queue is malformed. It is not to be served any more.
+    /// # Errors
+    /// The queue is malformed. It is not to be served any more.
     pub(crate) fn serve(
         self: &Arc<Ring>,
         workers: &Workers,
@@ -233,7 +235,8 @@ impl Ring {
         Ok(Some(request))
     }
 
-    /// Errors: what was read of the guest's memory may not be the guest's data.
+    /// # Errors
+    /// What was read of the guest's memory may not be the guest's data.
     fn check_memory(&self) -> Result<(), Broken> {
         match self.memory.is_lost() {
             true => Err(Broken::MemoryLost),

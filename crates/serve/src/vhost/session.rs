@@ -177,7 +177,8 @@ impl Session {
 
     /// Runs all that can run.
     ///
-    /// Errors: of the first that cannot.
+    /// # Errors
+    /// Of the first that cannot.
     fn start_all(&mut self) -> io::Result<()> {
         let mut outcome = Ok(());
         for index in 0..u32::from(self.options.queues) {
@@ -196,7 +197,8 @@ impl Session {
 
     /// Stops all queues, changes the memory, and starts them again.
     ///
-    /// Errors: those of the change, or queues that are not in the memory any more.
+    /// # Errors
+    /// Those of the change, or queues that are not in the memory any more.
     pub(crate) fn change_memory(
         &mut self,
         change: impl FnOnce(&mut MemoryTable) -> io::Result<()>,
@@ -227,7 +229,8 @@ impl Session {
         self.write_back = 0;
     }
 
-    /// Errors: features that were not offered.
+    /// # Errors
+    /// Features that were not offered.
     pub(crate) fn set_features(&mut self, features: u64) -> io::Result<()> {
         let unknown = features & !self.offered();
         if unknown != 0 {
@@ -246,7 +249,8 @@ impl Session {
         self.start_all()
     }
 
-    /// Errors: features that were not offered.
+    /// # Errors
+    /// Features that were not offered.
     pub(crate) fn set_protocol_features(&mut self, features: u64) -> io::Result<()> {
         let unknown = features & !self.offered_of_protocol();
         if unknown != 0 {
@@ -258,7 +262,8 @@ impl Session {
         Ok(())
     }
 
-    /// Errors: no such queue, or no size for one.
+    /// # Errors
+    /// No such queue, or no size for one.
     pub(crate) fn set_queue_size(&mut self, index: u32, size: u32) -> io::Result<()> {
         let size = match u16::try_from(size) {
             Ok(size @ 1..=QUEUE_SIZE_MAX) if size.is_power_of_two() => size,
@@ -273,7 +278,8 @@ impl Session {
 
     /// Descriptors, available ring and used ring are at these addresses of the client's.
     ///
-    /// Errors: no such queue, or they are not in the guest's memory.
+    /// # Errors
+    /// No such queue, or they are not in the guest's memory.
     pub(crate) fn place_queue(&mut self, index: u32, addresses: [u64; 3]) -> io::Result<()> {
         let mut places = [GuestAddress(0); 3];
         for (place, address) in places.iter_mut().zip(addresses) {
@@ -286,14 +292,16 @@ impl Session {
 
     /// The entry to take next, of which the lower 16 bits count.
     ///
-    /// Errors: no such queue.
+    /// # Errors
+    /// No such queue.
     pub(crate) fn set_queue_base(&mut self, index: u32, base: u32) -> io::Result<()> {
         self.change(index, |queue| queue.next_available = base as u16)
     }
 
     /// Stops a queue when what it has taken is answered; the entry that it would take next.
     ///
-    /// Errors: no such queue.
+    /// # Errors
+    /// No such queue.
     pub(crate) fn stop_queue(&mut self, index: u32) -> io::Result<u32> {
         let queue = self.queue(index)?;
         queue.halt();
@@ -302,7 +310,8 @@ impl Session {
         Ok(queue.next_available.into())
     }
 
-    /// Errors: no such queue, or one without kicks.
+    /// # Errors
+    /// No such queue, or one without kicks.
     pub(crate) fn set_kick(&mut self, index: u32, kick: Option<OwnedFd>) -> io::Result<()> {
         let Some(kick) = kick else {
             return Err(invalid(
@@ -315,7 +324,8 @@ impl Session {
 
     /// How the guest is woken, which it may change while its queue runs.
     ///
-    /// Errors: no such queue.
+    /// # Errors
+    /// No such queue.
     pub(crate) fn set_call(&mut self, index: u32, call: Option<OwnedFd>) -> io::Result<()> {
         call.as_ref().map(set_nonblocking).transpose()?;
         let queue = self.queue(index)?;
@@ -329,13 +339,15 @@ impl Session {
 
     /// The descriptor signalled when a queue is malformed.
     ///
-    /// Errors: no such queue.
+    /// # Errors
+    /// No such queue.
     pub(crate) fn set_error(&mut self, index: u32, error: Option<OwnedFd>) -> io::Result<()> {
         error.as_ref().map(set_nonblocking).transpose()?;
         self.change(index, |queue| queue.error = error)
     }
 
-    /// Errors: no such queue, or one that is not in the guest's memory.
+    /// # Errors
+    /// No such queue, or one that is not in the guest's memory.
     pub(crate) fn enable_queue(&mut self, index: u32, is_enabled: bool) -> io::Result<()> {
         if self.queue(index)?.is_enabled == is_enabled {
             return Ok(());
@@ -353,7 +365,8 @@ impl Session {
 
     /// Only one byte can be set: whether the guest flushes. Some clients send all of the space.
     ///
-    /// Errors: that byte is not among them, or has no meaning.
+    /// # Errors
+    /// That byte is not among them, or has no meaning.
     pub(crate) fn set_config(&mut self, offset: u32, bytes: &[u8]) -> io::Result<()> {
         let start = offset as usize;
         let place = WRITE_BACK_OFFSET.checked_sub(start);
@@ -376,8 +389,8 @@ impl Drop for Session {
 
 /// Makes a descriptor non-blocking.
 ///
-/// Errors: it is none of those that signals go through. A device or a file could be readable for
-/// ever.
+/// # Errors
+/// It is none of those that signals go through. A device or a file could be readable for ever.
 fn set_nonblocking(descriptor: &OwnedFd) -> io::Result<()> {
     match FileType::from_raw_mode(fstat(descriptor)?.st_mode) {
         // Event counters have no type.

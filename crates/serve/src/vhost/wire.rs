@@ -103,7 +103,8 @@ pub(crate) fn invalid(what: impl Into<String>) -> io::Error {
 
 /// The next message; `None` where the client has gone.
 ///
-/// Errors: the socket, or what came is no message.
+/// # Errors
+/// The socket, or what came is no message.
 pub(crate) fn receive(stream: &UnixStream) -> io::Result<Option<Message>> {
     let mut header = [0; HEADER_BYTES];
     let mut descriptors = Vec::new();
@@ -172,7 +173,8 @@ fn receive_part(
 
 /// Answers a message.
 ///
-/// Errors: the socket.
+/// # Errors
+/// The socket.
 pub(crate) fn reply(
     stream: &UnixStream,
     code: u32,

@@ -18,8 +18,9 @@ impl Pool {
     /// Attaches a backing: the volume that it was before, or a new one. A backing that has grown since
     /// keeps its volume's size until [`Pool::grow_volume`].
     ///
-    /// Errors: no room in the volume table; [`Error::Stale`]: it and this pool are not of the same moment,
-    /// or it shrank or is another file since; a new one is a pool's file.
+    /// # Errors
+    /// No room in the volume table; [`Error::Stale`]: it and this pool are not of the same moment, or
+    /// it shrank or is another file since; a new one is a pool's file.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, self.pipeline.options().accept_stale)
     }
@@ -28,7 +29,8 @@ impl Pool {
     /// What the pool has dirty of it counts as newer than the backing; its clean blocks are dropped. Another
     /// file of the volume's name is its backing from then on.
     ///
-    /// Errors: as `attach`; of [`Error::Stale`] only that the backing is smaller than the volume.
+    /// # Errors
+    /// As `attach`; of [`Error::Stale`] only that the backing is smaller than the volume.
     pub fn attach_stale(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, true)
     }

@@ -22,7 +22,8 @@ impl Pool {
     /// clones of the volume fail from some moment on; what was acknowledged before is in the backing,
     /// and synced. A clean volume goes at once.
     ///
-    /// Errors: the backing failed; the volume is still attached then and nothing is lost.
+    /// # Errors
+    /// The backing failed; the volume is still attached then and nothing is lost.
     pub fn detach(&self, volume: Volume) -> Result<()> {
         self.detach_watched(volume, &mut |_| ControlFlow::Continue(()))
     }
@@ -30,8 +31,9 @@ impl Pool {
     /// As `detach`, with a watcher that may stop it; other volumes are used, attached and
     /// detached meanwhile.
     ///
-    /// Errors: as `detach`; [`Error::Cancelled`](crate::Error::Cancelled) where the watcher said so:
-    /// the volume is attached and in use as before.
+    /// # Errors
+    /// As `detach`; [`Error::Cancelled`](crate::Error::Cancelled) where the watcher said so: the volume
+    /// is attached and in use as before.
     pub fn detach_watched(&self, volume: Volume, watcher: &mut DrainWatcher<'_>) -> Result<()> {
         let pipeline = &self.pipeline;
         self.description(&volume)?;

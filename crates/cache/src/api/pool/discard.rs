@@ -15,7 +15,8 @@ impl Pool {
     /// what was acknowledged and never written back. Returns how many such blocks there were. Done again
     /// after a crash or an error it goes on from there.
     ///
-    /// Errors: the volume has its backing, and can be detached; a fence failed.
+    /// # Errors
+    /// The volume has its backing, and can be detached; a fence failed.
     pub fn discard_volume(&self, volume: Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;

@@ -89,7 +89,8 @@ impl<'a, 'b> Drain<'a, 'b> {
 impl Volume {
     /// As [`Volume::flush`], with a watcher that may stop it.
     ///
-    /// Errors: as `flush`; [`Error::Cancelled`] where the watcher said so.
+    /// # Errors
+    /// As `flush`; [`Error::Cancelled`] where the watcher said so.
     pub fn flush_watched(&self, watcher: &mut DrainWatcher<'_>) -> Result<()> {
         Drain::new(watcher).pass(self)
     }

@@ -14,7 +14,8 @@ impl Pool {
     /// What opening would find and do, without changing the files. Of a pool that another process
     /// serves it is a rough picture, and the report says so.
     ///
-    /// Errors: as `open`.
+    /// # Errors
+    /// As `open`.
     pub fn dry_run<P: AsRef<Path>>(paths: &[P]) -> Result<(RecoveryReport, Stats)> {
         let regions = paths
             .iter()

@@ -32,9 +32,10 @@ impl Pool {
     /// extended; a device must have the bytes already. Done again after a crash or an error it goes
     /// on from there; a pool that has this size is left as it is.
     ///
-    /// Errors: the pool is served or damaged; a smaller size; no space; a backing is missing or
-    /// fails; [`Error::Cancelled`] where the watcher said so. The pool is as before, less what was
-    /// written back.
+    /// # Errors
+    /// The pool is served or damaged; a smaller size; no space; a backing is missing or fails;
+    /// [`Error::Cancelled`] where the watcher said so. The pool is as before, less what was written
+    /// back.
     pub fn grow<P: AsRef<Path>>(
         paths: &[P],
         member_bytes: u64,

@@ -20,8 +20,9 @@ impl Pool {
     /// Gives a volume the size that its backing has now, while it is in use; returns that size. New
     /// blocks hold what the backing has there.
     ///
-    /// Errors: the backing shrank (a volume never does), or is not attached, or failed; the volume
-    /// is as before.
+    /// # Errors
+    /// The backing shrank (a volume never does), or is not attached, or failed; the volume is as
+    /// before.
     pub fn grow_volume(&self, volume: &Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;

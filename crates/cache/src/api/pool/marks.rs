@@ -36,7 +36,8 @@ impl Pool {
     /// What a pool says of each of its volumes, and which backings they have. The pool may be in use by
     /// another process; nothing is changed.
     ///
-    /// Errors: foreign, truncated, mixed or missing members.
+    /// # Errors
+    /// Foreign, truncated, mixed or missing members.
     #[doc(hidden)]
     pub fn sides<P: AsRef<Path>>(
         paths: &[P],
@@ -82,7 +83,8 @@ impl Pool {
     /// Whether the backing and this pool are of the same moment; changes nothing but, where the caller
     /// insists that they are, the clean blocks, which the backing may have newer.
     ///
-    /// Errors: [`Error::Stale`]; the mark cannot be read.
+    /// # Errors
+    /// [`Error::Stale`]; the mark cannot be read.
     pub(super) fn classify_mark(
         &self,
         backing: &Backing,
@@ -117,7 +119,8 @@ impl Pool {
     /// Whether a backing of this name, whose mark lies at `place`, may be attached; changes nothing, so that
     /// a caller can ask before it makes room for it.
     ///
-    /// Errors: as [`Pool::attach`] has them of marks.
+    /// # Errors
+    /// As [`Pool::attach`] has them of marks.
     #[doc(hidden)]
     pub fn check_mark(&self, path: &Path, place: &dyn MarkPlace) -> Result<()> {
         let known = volumes::read_attached(self.pipeline.media());
@@ -184,7 +187,8 @@ impl Pool {
 
     /// No thread changes the volume any more, and it has nothing dirty: its backing has everything.
     ///
-    /// Errors: a sync, a fence or the mark; where the mark says `open` again the line does too.
+    /// # Errors
+    /// A sync, a fence or the mark; where the mark says `open` again the line does too.
     pub(super) fn end_mark(&self, backing: &Backing, found: &Description) -> Result<()> {
         let Description {
             place,
@@ -219,7 +223,8 @@ impl Pool {
 
     /// Ends every volume that is clean: for a pool that is no longer used.
     ///
-    /// Errors: the first one's; the others have ended, and this one is as after a crash.
+    /// # Errors
+    /// The first one's; the others have ended, and this one is as after a crash.
     pub(super) fn end_marks(&self) -> Result<()> {
         let pipeline = &self.pipeline;
         let mut are_clean_marks_sent = false;

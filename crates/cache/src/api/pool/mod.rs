@@ -59,7 +59,8 @@ impl std::fmt::Debug for Pool {
 impl Pool {
     /// Makes a new, empty pool and opens it. Files that exist are refused without `force`.
     ///
-    /// Errors: options that do not fit, no space, a file in the way, a locked file.
+    /// # Errors
+    /// Options that do not fit, no space, a file in the way, a locked file.
     pub fn create(options: &PoolOptions) -> Result<Pool> {
         let members = u32::try_from(options.paths.len()).unwrap_or(u32::MAX);
         if members == 0 {
@@ -114,7 +115,8 @@ impl Pool {
 
     /// Opens a pool by the paths of all its members, in any order, and recovers it.
     ///
-    /// Errors: foreign, truncated, newer, mixed or missing members; damage; a pool in use.
+    /// # Errors
+    /// Foreign, truncated, newer, mixed or missing members; damage; a pool in use.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pool> {
         Pool::open_with(paths, RuntimeOptions::default())
     }
@@ -195,7 +197,8 @@ impl Pool {
     /// Starts the flusher and reclaimer threads of a pool that was opened without them: a caller that first
     /// has to bring order into what the pool holds does that alone.
     ///
-    /// Errors: [`Error::Thread`]; the pool is to be closed then, which keeps everything.
+    /// # Errors
+    /// [`Error::Thread`]; the pool is to be closed then, which keeps everything.
     pub fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
             self.pipeline.begin_background();
@@ -230,19 +233,22 @@ impl Pool {
     }
     /// Makes everything acknowledged durable in place and empties the log.
     ///
-    /// Errors: a fence failed.
+    /// # Errors
+    /// A fence failed.
     pub fn checkpoint(&self) -> Result<()> {
         self.pipeline.engine().checkpoint()
     }
     /// Evicts up to `wanted` clean blocks; returns how many. Background threads do this unasked.
     ///
-    /// Errors: a fence failed.
+    /// # Errors
+    /// A fence failed.
     pub fn reclaim_once(&self, wanted: usize) -> Result<usize> {
         self.pipeline.engine().reclaim_once(wanted)
     }
     /// Writes one batch of dirty blocks back; returns how many. Background threads do this unasked.
     ///
-    /// Errors: a backing failed or a block is corrupt; nothing is lost, the rest was written.
+    /// # Errors
+    /// A backing failed or a block is corrupt; nothing is lost, the rest was written.
     pub fn write_back_once(&self) -> Result<usize> {
         self.pipeline.write_back_once()
     }
@@ -263,8 +269,9 @@ impl Pool {
     /// A pool that is only dropped stays locked, and its volumes usable without background threads, until
     /// they are dropped too.
     ///
-    /// Errors: a fence failed; the next open recovers. A backing or a mark failed; then its pool alone
-    /// may go on with it. Volumes are refused all the same.
+    /// # Errors
+    /// A fence failed; the next open recovers. A backing or a mark failed; then its pool alone may go
+    /// on with it. Volumes are refused all the same.
     pub fn close(mut self) -> Result<()> {
         self.background = None;
         self.pipeline.close(|| self.end_marks())

@@ -15,7 +15,8 @@ impl Volume {
     /// the time. False if it is not this simple; nothing has happened then, and the long way is to be
     /// taken.
     ///
-    /// Errors: as [`Transaction::commit`](crate::Transaction::commit).
+    /// # Errors
+    /// As [`Transaction::commit`](crate::Transaction::commit).
     #[doc(hidden)]
     pub fn append_with_word(
         &self,

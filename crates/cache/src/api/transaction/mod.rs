@@ -58,7 +58,8 @@ impl Volume {
     /// Writes `data`, whole blocks, from `block` on, as one transaction: the same as `begin`,
     /// `write`, `commit`, without a copy on the way.
     ///
-    /// Errors: as [`Transaction::write`] and [`Transaction::commit`].
+    /// # Errors
+    /// As [`Transaction::write`] and [`Transaction::commit`].
     pub fn write(&self, block: u64, data: &[u8]) -> Result<()> {
         write_blocks(self, block, data)
     }
@@ -81,7 +82,8 @@ impl<'v> Transaction<'v> {
 
     /// Writes `data`, whole blocks, from `block` on.
     ///
-    /// Errors: outside the volume, `data` not a multiple of the block size, transaction too large.
+    /// # Errors
+    /// Outside the volume, `data` not a multiple of the block size, transaction too large.
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
         self.pipeline().engine().writable()?;
         self.volume.check_blocks(block, data.len())?;
@@ -133,7 +135,8 @@ impl<'v> Transaction<'v> {
 
     /// Writes `data` at any byte offset; parts of blocks keep their other bytes.
     ///
-    /// Errors: as [`Transaction::write`]; reading the rest of a block may fail at commit.
+    /// # Errors
+    /// As [`Transaction::write`]; reading the rest of a block may fail at commit.
     pub fn write_at(&mut self, byte_offset: u64, data: &[u8]) -> Result<()> {
         self.pipeline().engine().writable()?;
         self.volume.check_bytes(byte_offset, data.len())?;
@@ -166,7 +169,8 @@ impl<'v> Transaction<'v> {
     /// block ends at `offset`, the bytes are appended in place (AutoBahn §5.2): they cost their own
     /// lines and one record.
     ///
-    /// Errors: as [`Transaction::write`]; `offset + data.len()` beyond the block.
+    /// # Errors
+    /// As [`Transaction::write`]; `offset + data.len()` beyond the block.
     pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
         self.pipeline().engine().writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
@@ -195,7 +199,8 @@ impl<'v> Transaction<'v> {
 
     /// Makes blocks read as zeroes and frees their room.
     ///
-    /// Errors: as [`Transaction::write`]. Larger ranges go through [`Volume::discard`].
+    /// # Errors
+    /// As [`Transaction::write`]. Larger ranges go through [`Volume::discard`].
     pub fn discard(&mut self, blocks: Range<u64>) -> Result<()> {
         self.pipeline().engine().writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
@@ -218,8 +223,9 @@ impl<'v> Transaction<'v> {
 
     /// Makes the transaction durable; when this returns `Ok` it survives every crash.
     ///
-    /// Errors: no space before the deadline, the backing failed under a partial write, or the pool
-    /// is poisoned. Nothing is visible then, and nothing is durable unless a fence itself failed.
+    /// # Errors
+    /// No space before the deadline, the backing failed under a partial write, or the pool is poisoned.
+    /// Nothing is visible then, and nothing is durable unless a fence itself failed.
     pub fn commit(mut self) -> Result<()> {
         if self.work.operations.is_empty() {
             return self.pipeline().engine().writable();

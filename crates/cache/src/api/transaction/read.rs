@@ -8,7 +8,8 @@ use crate::error::Result;
 impl Transaction<'_> {
     /// Reads whole blocks from `block` on as they will be after this transaction.
     ///
-    /// Errors: outside the volume, the backing or the media failed.
+    /// # Errors
+    /// Outside the volume, the backing or the media failed.
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.volume.check_blocks(block, out.len())?;
         for (number, bytes) in
@@ -31,7 +32,8 @@ impl Transaction<'_> {
     /// Reads bytes from byte `offset` on as they will be after this transaction. A block that is
     /// read in part is read and verified whole.
     ///
-    /// Errors: as [`Transaction::read`].
+    /// # Errors
+    /// As [`Transaction::read`].
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.volume.check_bytes(offset, out.len())?;
         let block_bytes = self.pipeline().engine().block_bytes();

@@ -7,7 +7,8 @@ impl Volume {
     /// Reads bytes from byte `offset` on, each block of them as it was at one moment. A block that is
     /// read in part is read and verified whole.
     ///
-    /// Errors: as [`Volume::read`]; a range that ends behind the volume's last byte is outside of it.
+    /// # Errors
+    /// As [`Volume::read`]; a range that ends behind the volume's last byte is outside of it.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check_bytes(offset, out.len())?;
         read_bytes(offset, out, self.block_size(), |block, out| {

@@ -19,7 +19,8 @@ impl Volume {
     /// Makes a range of blocks read as zeroes, durably, and gives its room back, also behind the
     /// cache. Not atomic as a whole: a crash may leave part of it done.
     ///
-    /// Errors: outside the volume; the backing cannot zero.
+    /// # Errors
+    /// Outside the volume; the backing cannot zero.
     pub fn discard(&self, blocks: Range<u64>) -> Result<()> {
         let count = blocks.end.saturating_sub(blocks.start);
         let len = count.saturating_mul(self.block_size() as u64);

@@ -26,7 +26,8 @@ impl Volume {
 
     /// Writes back those of the blocks that are dirty, and syncs the backing if there were any.
     ///
-    /// Errors: the backing failed; everything is still in the pool.
+    /// # Errors
+    /// The backing failed; everything is still in the pool.
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         pipeline.engine().is_open()?;
@@ -48,7 +49,8 @@ impl Volume {
     /// written back is gone, and reads find what the backing has. Not atomic as a whole: a crash may
     /// leave part of it done.
     ///
-    /// Errors: a fence failed.
+    /// # Errors
+    /// A fence failed.
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         let at_once = pipeline

@@ -75,7 +75,8 @@ impl Volume {
     /// Reads whole blocks from `block` on, each as it was at one moment; a transaction of several
     /// blocks may be seen in part. [`Volume::read_atomic`] never sees half of one.
     ///
-    /// Errors: outside the volume; the backing failed; the only copy is bad.
+    /// # Errors
+    /// Outside the volume; the backing failed; the only copy is bad.
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.check_blocks(block, out.len())?;
         let block_bytes = self.block_size();
@@ -115,7 +116,8 @@ impl Volume {
 
     /// Reads whole blocks as they all were at one moment: every transaction is seen whole or not.
     ///
-    /// Errors: as [`Volume::read`].
+    /// # Errors
+    /// As [`Volume::read`].
     pub fn read_atomic(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.check_blocks(block, out.len())?;
         let block_bytes = self.block_size();
@@ -208,7 +210,8 @@ impl Volume {
     /// what `commit` acknowledged survives without. After it the bare backing is consistent, as long
     /// as nothing is written.
     ///
-    /// Errors: the backing failed; everything is still in the pool.
+    /// # Errors
+    /// The backing failed; everything is still in the pool.
     pub fn flush(&self) -> Result<()> {
         self.pipeline.flush_volume(&self.state)
     }

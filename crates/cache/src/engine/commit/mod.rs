@@ -28,7 +28,7 @@ pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
 /// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
-/// the locks first, unless its thread panics: then the pool is poisoned before the lane is anybody else's.
+/// the locks first, unless its thread panics: then the pool is poisoned before another thread can have the lane.
 struct Batch<'e, S: Shape> {
     engine: Unfinished<'e>,
     locks: Locks<'e, S::Stripes>,
