@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use forebay::Volume;
 use forebay_harness::Result;
 
-use super::callgrind::{self, Loop};
 use super::FEW;
+use super::callgrind::{self, Loop};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::commit_one;
 use crate::scratch::Scratch;

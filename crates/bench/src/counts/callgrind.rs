@@ -77,7 +77,9 @@ pub(super) fn run(scratch: &Scratch, asked: &Loop<'_>) -> Result<Profile> {
 /// Reads what callgrind wrote (the manual's "Callgrind Format Specification"): under the name of each
 /// function lines of costs, and behind each call a line with the cost of what was called.
 fn parse(text: &str) -> Option<Profile> {
-    let events = text.lines().find_map(|line| line.strip_prefix("events: "))?;
+    let events = text
+        .lines()
+        .find_map(|line| line.strip_prefix("events: "))?;
     let column = |name| events.split(' ').position(|event| event == name);
     let (instructions, stores) = (column("Ir")?, column("Dw"));
     let mut functions: BTreeMap<String, Cost> = BTreeMap::new();

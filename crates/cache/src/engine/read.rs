@@ -17,10 +17,7 @@ impl Engine {
         let Some(version) = self.table.index().try_read_begin(stripe) else {
             return false;
         };
-        let Some((index, raw)) = self
-            .media()
-            .find_in_line(bucket.home, key)
-        else {
+        let Some((index, raw)) = self.media().find_in_line(bucket.home, key) else {
             return false;
         };
         let Some(entry) = self.media().sound(raw).filter(|entry| entry.is_plain()) else {
