@@ -11,7 +11,7 @@ run() {
 
 run cargo fmt --all --check
 # The feature ublk reads the kernel's header with libclang, which not every machine has.
-if ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1; then
+if ls /usr/lib/llvm-*/lib/libclang[.-][0-9s]* /usr/lib/*/libclang[.-][0-9s]* >/dev/null 2>&1; then
     features=(--all-features)
 else
     echo "lint: skipped the feature ublk: no libclang here (scripts/setup.sh ublk installs it)"

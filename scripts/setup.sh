@@ -25,7 +25,7 @@ want_command() {
 }
 
 has_libclang() {
-    ls /usr/lib/llvm-*/lib/libclang*.so* /usr/lib/*/libclang*.so* >/dev/null 2>&1
+    ls /usr/lib/llvm-*/lib/libclang[.-][0-9s]* /usr/lib/*/libclang[.-][0-9s]* >/dev/null 2>&1
 }
 
 # As want_command, of what can be done without where it is not to be had: $3 is then left out.

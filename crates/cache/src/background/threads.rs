@@ -24,6 +24,13 @@ impl Background {
     /// # Errors
     /// [`Error::Thread`]; those that had been started have ended.
     pub(crate) fn start(pipeline: &Arc<Pipeline>) -> Result<Background> {
+        if pipeline.engine.wakeup().is_stopping() {
+            // A start that failed half-way stopped the pool's threads for good.
+            return Err(Error::Thread {
+                name: "forebay-flush",
+                source: std::io::Error::other("the pool's threads were stopped before"),
+            });
+        }
         let mut background = Background {
             pipeline: Arc::clone(pipeline),
             threads: Vec::new(),

@@ -105,8 +105,8 @@ impl Lanes {
         }
     }
 
-    /// Takes a lane with room for `bytes`; `None` if a checkpoint has to make room first. Spins
-    /// only while all lanes with room are held by other threads, which never wait for this one.
+    /// Takes a lane with room for `bytes`; `None`, for a checkpoint to make room, if one was full and no other
+    /// was to be had. Spins only while other threads hold all of them, which never wait for this one.
     #[inline(always)]
     pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
         let bytes = self.aligned(bytes);

@@ -280,6 +280,11 @@ impl RawEntry {
         let is_sound = self.parity_holds() && entry.slot().is_none_or(|slot| slot < slots);
         is_sound.then_some(entry)
     }
+    /// The slot that it names on a medium of so many, sound or not.
+    #[inline]
+    pub(crate) fn named_slot(self, slots: u32) -> Option<u32> {
+        Entry(self.0).slot().filter(|slot| *slot < slots)
+    }
     /// The entry, if it is one that the running pool stores; a free one is `Ok(None)`.
     pub(crate) fn validate(self, slots: u32) -> Result<Option<Entry>, BadEntry> {
         if self.is_free() {

@@ -267,8 +267,12 @@ impl Pool {
         let media = &self.pipeline.media();
         for first in (0..media.geometry.entries).step_by(HOME_ENTRIES as usize) {
             let mut in_line = first..(first + HOME_ENTRIES).min(media.geometry.entries);
-            let sound = |index| media.sound(media.load_entry(index));
-            if in_line.any(|index| sound(index).is_some_and(|entry| entry.is_clean())) {
+            // What is not sound may be a clean one that the medium has changed since.
+            let may_be_clean = |index| {
+                let raw = media.load_entry(index);
+                !raw.is_free() && media.sound(raw).is_none_or(|entry| entry.is_clean())
+            };
+            if in_line.any(may_be_clean) {
                 let offset = media.geometry.entry_offset(first);
                 media.flush_found(media.main(), offset, LINE_BYTES as usize);
             }

@@ -198,7 +198,7 @@ impl Pool {
     /// has to bring order into what the pool holds does that alone.
     ///
     /// # Errors
-    /// [`Error::Thread`]; the pool is to be closed then, which keeps everything.
+    /// [`Error::Thread`], then and from then on: the pool is to be closed, which keeps everything.
     pub fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
             self.pipeline.begin_background();

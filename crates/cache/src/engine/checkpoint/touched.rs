@@ -49,11 +49,8 @@ impl Touched {
             ElementKind::Delta { offset, len } => (usize::from(offset), usize::from(len)),
             ElementKind::Append { .. } => (self.trailer_offset, PARTIAL_TRAILER_BYTES),
         };
-        if let Some(slot) = element
-            .entry
-            .sound(self.slots)
-            .and_then(|entry| entry.slot())
-        {
+        // Sound or not: a line too many is flushed, none too few.
+        if let Some(slot) = element.entry.named_slot(self.slots) {
             let line = LINE_BYTES as usize;
             for number in offset / line..(offset + len).div_ceil(line) {
                 self.note_slot_line(u64::from(slot) << 32 | number as u64);

@@ -28,7 +28,8 @@ pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
 /// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
-/// the locks first, unless its thread panics: then the pool is poisoned before another thread can have the lane.
+/// the locks first, unless its thread panics: then the pool is poisoned before another thread can take the
+/// lane. The fields are dropped in this order, which matters.
 struct Batch<'e, S: Shape> {
     engine: Unfinished<'e>,
     locks: Locks<'e, S::Stripes>,
@@ -58,7 +59,7 @@ impl Engine {
         let lane = self.hold_lane(shape.record_bytes())?;
         let locks = Locks::lock(self.table.index(), shape.stripes());
         let mut batch = Batch {
-            engine: Unfinished(self),
+            engine: Unfinished::new(self),
             locks,
             lane,
             shape,
@@ -142,8 +143,8 @@ impl<S: Shape> Durable<'_, '_, S> {
             shape.apply_in_place(engine);
         }
         // From here a checkpoint may pass the sequence (I4): it reads the record to know what to
-        // flush. Nothing above is a locked operation: it would wait for the fence, whereas so the
-        // thread's next steps overlap with it.
+        // flush. Of a block that was dirty before nothing above is a locked operation: it would wait for
+        // the fence, and this way the thread's next steps overlap with it.
         lane.publish(record_bytes);
         locks.end_change_and_unlock();
         shape.note(engine);

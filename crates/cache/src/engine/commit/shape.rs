@@ -101,22 +101,38 @@ impl StripeSet for Ascending<'_> {
 /// record may be durable or not, its entries may be published in part. So the pool takes no more writes, as
 /// after a fence that failed: no record may follow in its lane, no checkpoint may pass its sequence, and
 /// what it streamed into may not be anything else's, until recovery has decided.
-pub(super) struct Unfinished<'e>(pub(super) &'e Engine);
+///
+/// A thread that panics already may still commit, in a destructor: only a panic that began since counts.
+pub(super) struct Unfinished<'e> {
+    engine: &'e Engine,
+    was_panicking: bool,
+}
+
+impl<'e> Unfinished<'e> {
+    #[inline(always)]
+    pub(super) fn new(engine: &'e Engine) -> Self {
+        let was_panicking = std::thread::panicking();
+        Unfinished {
+            engine,
+            was_panicking,
+        }
+    }
+}
 
 impl std::ops::Deref for Unfinished<'_> {
     type Target = Engine;
 
     #[inline(always)]
     fn deref(&self) -> &Engine {
-        self.0
+        self.engine
     }
 }
 
 impl Drop for Unfinished<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.poison();
+        if !self.was_panicking && std::thread::panicking() {
+            self.engine.poison();
         }
     }
 }
@@ -127,6 +143,7 @@ pub(super) struct Locks<'e, T: StripeSet> {
     index: &'e Index,
     stripes: T,
     is_held: bool,
+    was_panicking: bool,
 }
 
 impl<'e, T: StripeSet> Locks<'e, T> {
@@ -137,6 +154,7 @@ impl<'e, T: StripeSet> Locks<'e, T> {
             index,
             stripes,
             is_held: true,
+            was_panicking: std::thread::panicking(),
         }
     }
 
@@ -159,7 +177,7 @@ impl<'e, T: StripeSet> Locks<'e, T> {
 impl<T: StripeSet> Drop for Locks<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.is_held && !std::thread::panicking() {
+        if self.is_held && (self.was_panicking || !std::thread::panicking()) {
             self.stripes.each(|stripe| self.index.unlock(stripe));
         }
     }

@@ -143,3 +143,20 @@ fn slots_of_a_transaction_that_panicked_were_given_back() {
         "the record may name them"
     );
 }
+
+#[test]
+fn a_commit_in_a_destructor_that_a_panic_ran_poisoned_the_pool() {
+    struct WritesAtTheEnd<'v>(&'v Volume);
+    impl Drop for WritesAtTheEnd<'_> {
+        fn drop(&mut self) {
+            self.0.write(0, &[1; BLOCK]).expect("write");
+        }
+    }
+    let (_pool, volume) = volume();
+    let run = || {
+        let _writes = WritesAtTheEnd(&volume);
+        panic!("on purpose");
+    };
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+    volume.write(0, &[2; BLOCK]).expect("write");
+}
