@@ -33,7 +33,7 @@ forebay_pmem::define_mutants! {
         NamedBaseEntriesKept,
         StrictWordBeforeFence,
         StrictWordIgnored,
-        AppendPublishedBeforeFence,
+        AppendFenceRemoved,
         ZeroWithoutRecord,
         DetachedBeforeEmptied,
         MarkAfterFirstAcknowledgement,

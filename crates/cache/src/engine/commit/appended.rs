@@ -1,9 +1,9 @@
-//! The commit of an append, with at most one word of another block changed, all that is decided in
-//! registers. It is how a file grows: bytes at its end, and its size elsewhere.
+//! The commit of an append and at most one changed word of another block; its decisions stay in registers.
+//! A file grows this way: bytes at its end, and its size elsewhere.
 //!
-//! Bytes that reach the end of the block make it a whole one in place. Its last bytes are the partial
-//! trailer until then, which still counts if the commit does not come about: they ride in the record as
-//! a delta that follows the append, and are stored after the fence.
+//! Bytes that reach the end of the block make it a whole block in place. Until then its last bytes are the
+//! partial trailer, which stays valid if the commit does not happen. So the bytes that replace the trailer
+//! travel in the record, as a delta that follows the append, and are stored after the fence.
 
 use super::shape::Shape;
 use crate::engine::Engine;
@@ -19,7 +19,7 @@ use crate::table::index::Bucket;
 
 const LINE: usize = LINE_BYTES as usize;
 
-/// Bytes for the end of a cached partial block.
+/// Bytes to append to a cached partial block whose valid bytes end at `at`.
 pub(crate) struct Append<'a> {
     pub(crate) key: Key,
     pub(crate) bucket: Bucket,
@@ -27,7 +27,7 @@ pub(crate) struct Append<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// A word of another cached block.
+/// A word to change in another cached block.
 pub(crate) struct WordPatch {
     pub(crate) key: Key,
     pub(crate) bucket: Bucket,
@@ -35,25 +35,25 @@ pub(crate) struct WordPatch {
     pub(crate) bytes: [u8; 8],
 }
 
-/// What a commit does to a block, decided under its lock.
+/// A block's new entry, decided under its lock.
 struct Step {
     index: u32,
     slot: u32,
     entry: Entry,
 }
 
-/// An append's parts.
+/// How an append is carried out.
 struct Growth<'a> {
     step: Step,
     at: usize,
-    /// What goes behind the valid bytes, up to the trailer; the entry that has only these.
+    /// The bytes that go behind the valid ones, up to the trailer, and the entry of the block with these.
     body: &'a [u8],
     partial: Entry,
-    /// The block's last bytes, if it becomes whole.
+    /// The block's last bytes, in the trailer's place, if the block becomes whole.
     last: Option<[u8; PARTIAL_TRAILER_BYTES]>,
 }
 
-/// An append, perhaps with a word elsewhere, and what is decided about them.
+/// An append, perhaps with a word elsewhere, and how they are carried out.
 struct Appended<'a> {
     append: &'a Append<'a>,
     patch: Option<&'a WordPatch>,
@@ -62,9 +62,9 @@ struct Appended<'a> {
 }
 
 impl Engine {
-    /// Commits both, or neither. False if it is not this simple: the block is not a cached partial one
-    /// that ends at `at`, has no room, or the other one cannot be changed in place. Nothing has happened
-    /// then.
+    /// Commits both or neither. Returns false, with nothing changed, if a change in place is impossible: the
+    /// block is not a cached partial one whose valid bytes end at `at`, it lacks the room, or the other block
+    /// cannot be changed in place.
     pub(crate) fn commit_append(
         &self,
         append: &Append<'_>,
@@ -81,7 +81,7 @@ impl Engine {
         Ok(outcome != Outcome::Stale)
     }
 
-    /// The block's new entry, if the bytes may be appended in place.
+    /// Plans the append, if the bytes may be appended in place.
     #[inline]
     fn plan_growth<'a>(&self, append: &Append<'a>) -> Slim<Option<Growth<'a>>> {
         let Some((index, raw)) = self.table.find(append.bucket, append.key) else {
@@ -94,7 +94,7 @@ impl Engine {
         let trailer = self.media().trailer_offset();
         let is_end = now.is_partial() && self.table.valid_bytes(now) == Some(at);
         let is_whole = end == self.block_bytes();
-        // Bytes that become part of the block in place have one holder (I10); no partial block is shared.
+        // A block that is changed in place must have one holder (I10); no partial block is shared.
         if !is_end || !(end <= trailer || is_whole) {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl Engine {
         }))
     }
 
-    /// The entry of the block with the other word, if it may be changed in place.
+    /// Plans the change of the word, if its block may be changed in place.
     #[inline]
     fn plan_word(&self, patch: &WordPatch) -> Option<Step> {
         let (index, raw) = self.table.find(patch.bucket, patch.key)?;
@@ -135,8 +135,8 @@ impl Engine {
         Some(Step { index, slot, entry })
     }
 
-    /// Part of step 5: the bytes go straight behind the valid ones, where no reader looks (I1). Lines
-    /// that hold something else too are written with what they have.
+    /// Part of step 5: streams the bytes straight behind the valid ones, where no reader looks (I1). Lines
+    /// that the bytes fill in part keep their other bytes.
     #[inline]
     fn stage_growth(&self, growth: &Growth<'_>) {
         let slot = growth.step.slot;
@@ -158,8 +158,8 @@ impl Engine {
         }
     }
 
-    /// In place, after the fence of their redo bytes (I8): the last bytes, or the valid length, and the
-    /// other word. The record tells the next checkpoint which lines these are.
+    /// Stores in place, after the fence of the redo bytes (I8): the last bytes or the valid length, and the
+    /// other word. The next checkpoint learns from the record which lines to flush.
     #[inline]
     fn apply_growth(&self, growth: &Growth<'_>, patched: Option<(&WordPatch, &Step)>) {
         let slot = growth.step.slot;

@@ -1,4 +1,4 @@
-//! The commit of changes of all kinds, gathered in memory that outlives it.
+//! The commit of changes of all kinds. What it gathers lies in memory that its caller reuses.
 
 use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
@@ -13,27 +13,27 @@ use crate::media::layout::LINE_BYTES;
 use crate::mutants::{Mutant, mutated};
 use crate::table::slots::SlotCache;
 
-/// Any changes, one for each key.
+/// Changes of any kind, at most one for each key.
 struct Changes<'a> {
     slot_cache: &'a SlotCache<'a>,
     changes: &'a [Change],
     data: &'a [u8],
-    /// Empty once the stripes were asked for.
+    /// Memory for the stripes; taken by `stripes`.
     stripes: Option<&'a mut Vec<u32>>,
     plan: &'a mut Plan,
 }
 
 impl Engine {
-    /// Commits changes that bring no new blocks.
+    /// Commits changes that need no new slot.
     pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Slim<Outcome> {
         let slot_cache = self.table.slots().slot_cache(thread_hint());
         self.commit(changes, &[], &slot_cache, &mut Scratch::default())
     }
 
-    /// Commits all changes or none. On `Done` they are durable and published; slots named by
-    /// `Block` and `Fresh` actions belong to the pool then, otherwise still to the caller. Slots
-    /// without a mapping go into `slot_cache`, which is held throughout: nothing that could make the
-    /// non-temporal stores wait happens between them and their fence.
+    /// Commits all changes or none. On `Done` they are durable and published, and the private slots that
+    /// actions name belong to the pool; otherwise they remain the caller's. Slots that lose their
+    /// last mapping go into `slot_cache`. The caller holds it throughout, so that no lock has to be taken
+    /// between the non-temporal stores and their fence.
     pub(crate) fn commit(
         &self,
         changes: &[Change],
@@ -105,8 +105,8 @@ impl<'a> Shape for Changes<'a> {
         }
     }
 
-    /// Partial blocks get their valid length, too. The record tells the next checkpoint which lines all
-    /// these are.
+    /// Partial blocks get their valid length, too. The next checkpoint learns from the record which lines
+    /// to flush.
     #[inline]
     fn apply_in_place(&self, engine: &Engine) {
         for step in &self.plan.steps {
@@ -148,8 +148,8 @@ impl<'a> Shape for Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// Fresh blocks go into their private slots; with their CRCs known the entries, and so the record's
-    /// elements, are complete.
+    /// Streams fresh blocks into their private slots. With their CRCs known, the entries, and so the
+    /// record's elements, are complete.
     fn stream_fresh(&mut self, engine: &Engine) {
         let block_of = |at: usize| &self.data[at..at + engine.block_bytes()];
         let plan = &mut *self.plan;
@@ -180,7 +180,7 @@ impl Changes<'_> {
         }
     }
 
-    /// Appended bytes go straight behind the valid ones, where no reader looks (I1).
+    /// Streams appended bytes straight behind the valid ones, where no reader looks (I1).
     fn stage_appends(&self, engine: &Engine) {
         let media = engine.media();
         for step in &self.plan.steps {
@@ -203,8 +203,8 @@ impl Changes<'_> {
 }
 
 impl Engine {
-    /// Streams the lines of a block that count: those with valid bytes, and the trailer's. Returns the
-    /// check of the valid bytes.
+    /// Streams the lines of a block that hold valid bytes, and the trailer's. Returns the CRC of the valid
+    /// bytes.
     fn stream_partial(&self, slot: u32, block: &[u8], valid: usize) -> u32 {
         let line = LINE_BYTES as usize;
         let trailer = self.media().trailer_offset() / line * line;

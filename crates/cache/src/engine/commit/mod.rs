@@ -1,9 +1,9 @@
 //! The commit: one record, one fence, then publish.
 //!
-//! Here is the only way in which a mapping with a record changes: writes, deltas, appends, zeroes and
-//! evictions are batches of one of four shapes (`shape`), and each batch goes through the same states, of
-//! which every one is made from the one before and from nothing else. The steps carry the numbers of
-//! `docs/inside/protocol.md`; step 1, private slots, is the caller's.
+//! Every change of a mapping that needs a record happens here: writes, deltas, appends, zeroes and
+//! evictions are batches of one of four shapes (`shape`). Each batch goes through the same states, and a
+//! state can be made only from the one before it. The steps carry the numbers of
+//! `docs/inside/protocol.md`; step 1, taking private slots, is the caller's.
 
 mod appended;
 mod changes;
@@ -27,9 +27,9 @@ use shape::{Locks, Shape, Unfinished};
 pub(crate) use appended::{Append, WordPatch};
 pub(crate) use whole::{Block, Source};
 
-/// A batch with a lane that has room for its record, and its stripes' locks. Dropped, it gives them back,
-/// the locks first, unless its thread panics: then the pool is poisoned before another thread can take the
-/// lane. The fields are dropped in this order, which matters.
+/// A batch, a lane with room for its record, and the locks of its stripes. Dropping it releases the locks
+/// and then the lane. If the thread panics, the pool is poisoned first, before another thread can take the
+/// lane. The order of the fields matters, because they are dropped in it.
 struct Batch<'e, S: Shape> {
     engine: Unfinished<'e>,
     locks: Locks<'e, S::Stripes>,
@@ -37,22 +37,22 @@ struct Batch<'e, S: Shape> {
     shape: S,
 }
 
-// The states hold the batch by reference: what is moved from state to state is written to the stack and read
-// back, which behind a block's stores waits for all of them.
+// The states hold the batch by reference: moving it would write it to the stack and read it back, and a read
+// behind a block's stores waits for all of them.
 
 /// Steps 2 and 3 are done: the lane is held and the keys are locked.
 struct Locked<'b, 'e, S: Shape>(&'b mut Batch<'e, S>);
 /// Each key's new entry is chosen.
 struct Planned<'b, 'e, S: Shape>(&'b mut Batch<'e, S>);
-/// Steps 4 and 5 are done: the sequence is drawn, and everything is streamed, the record of so many bytes
-/// last. A crash from here on leaves the batch whole or absent.
+/// Steps 4 and 5 are done: the sequence is drawn and everything is streamed, the record last; the number is
+/// its length in bytes. A crash from here on leaves the batch whole or absent.
 struct Sequenced<'b, 'e, S: Shape>(&'b mut Batch<'e, S>, u64);
-/// Step 6 is done: no crash takes the batch any more.
+/// Step 6 is done: the batch survives every crash.
 struct Durable<'b, 'e, S: Shape>(&'b mut Batch<'e, S>, u64);
 
 impl Engine {
-    /// Steps 2 to 8. On anything but `Done` nothing has happened, unless the fence itself failed: then it is
-    /// unknown whether the batch is durable, and the pool is poisoned.
+    /// Steps 2 to 8. Unless it returns `Done`, nothing has changed. If the fence itself fails, it is unknown
+    /// whether the batch is durable, and the pool is poisoned.
     #[inline(always)]
     fn commit_batch<S: Shape>(&self, mut shape: S) -> Slim<Outcome> {
         // Steps 2 and 3. No lock is held while a checkpoint makes room.
@@ -82,9 +82,9 @@ impl<'b, 'e, S: Shape> Locked<'b, 'e, S> {
 }
 
 impl<'b, 'e, S: Shape> Planned<'b, 'e, S> {
-    /// Step 4 comes under all locks and with all entries chosen: in the log, sequences of one key, and of
-    /// one position of the table, rise in the order in which they happen. And before the first
-    /// non-temporal store of step 5, which the locked operations in it would wait for.
+    /// Step 4 needs all locks and all chosen entries, so that the sequences of one key, and of one position
+    /// of the table, rise in the log in the order of the changes. It comes before the first non-temporal
+    /// store of step 5, because its locked operations would wait for that store.
     #[inline(always)]
     fn stream(self) -> Sequenced<'b, 'e, S> {
         let Batch {
@@ -103,10 +103,10 @@ impl<'b, 'e, S: Shape> Planned<'b, 'e, S> {
 }
 
 impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
-    /// Step 6: **the fence**. It orders what was streamed, the record with it, before the publication, the
-    /// reuse of the old slots, and the acknowledgement. If it fails nothing is published; the pool is
-    /// poisoned, so no commit can build on what may be lost, and the lane's `in_flight` mark stays: no
-    /// watermark and no checkpoint passes the sequence.
+    /// Step 6: **the fence**. It orders everything streamed, including the record, before the publication,
+    /// the reuse of the old slots, and the acknowledgement. If it fails, nothing is published. The pool is
+    /// poisoned, so that no commit can build on what may be lost, and the lane's `in_flight` mark stays, so
+    /// that no watermark and no checkpoint passes the sequence.
     #[inline(always)]
     fn persist(self) -> Slim<Durable<'b, 'e, S>> {
         let Batch {
@@ -115,7 +115,7 @@ impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
             shape,
             ..
         } = &*self.0;
-        if !(mutated(Mutant::AppendPublishedBeforeFence) && shape.appends()) {
+        if !(mutated(Mutant::AppendFenceRemoved) && shape.appends()) {
             if mutated(Mutant::SlotFreedBeforeFence) {
                 shape.release_freed(engine);
             }
@@ -126,8 +126,9 @@ impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
 }
 
 impl<S: Shape> Durable<'_, '_, S> {
-    /// Steps 7 and 8: entries, bytes in place; then the locks are released, and the slots that the keys
-    /// left: their last mapping's removal is fenced (I2), readers were told.
+    /// Steps 7 and 8: stores the entries and the bytes in place, then releases the locks, and last the slots
+    /// that the keys no longer use: the removal of their last mapping is fenced (I2), and readers see the
+    /// new version.
     #[inline(always)]
     fn publish(self) -> Outcome {
         let Durable(batch, record_bytes) = self;
@@ -142,9 +143,9 @@ impl<S: Shape> Durable<'_, '_, S> {
         if !mutated(Mutant::DeltaBeforeFence) {
             shape.apply_in_place(engine);
         }
-        // From here a checkpoint may pass the sequence (I4): it reads the record to know what to
-        // flush. Of a block that was dirty before nothing above is a locked operation: it would wait for
-        // the fence, and this way the thread's next steps overlap with it.
+        // From here a checkpoint may pass the sequence (I4); it reads the record to learn what to flush.
+        // For a block that was dirty before, nothing above is a locked operation. Such an operation would
+        // wait for the fence; without one, the thread's next steps overlap with the fence.
         lane.publish(record_bytes);
         locks.end_change_and_unlock();
         shape.note(engine);
@@ -156,7 +157,7 @@ impl<S: Shape> Durable<'_, '_, S> {
 }
 
 impl Engine {
-    /// A lane with room for a record of so many bytes.
+    /// Takes a lane with room for a record of `bytes` bytes.
     #[inline(always)]
     fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
         let lane = match self.log.lanes().try_hold(bytes) {
@@ -176,8 +177,9 @@ impl Engine {
                 return Err(Box::new(Error::WornOut { path: self.path() }));
             }
             let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
-            // Another thread's checkpoint may have made room meanwhile. With this lock held, a lane may
-            // be waited for: holders of lanes, and of the stripes those wait for, never wait for a checkpoint.
+            // Another thread's checkpoint may have made room meanwhile. Waiting for a lane with this lock
+            // held is safe: a thread that holds a lane, or a stripe that such a thread waits for, never
+            // waits for a checkpoint.
             if let Some(lane) = self.log.lanes().try_hold(bytes) {
                 return Ok(lane);
             }
@@ -185,8 +187,8 @@ impl Engine {
         }
     }
 
-    /// To be asked with lane and locks held. A thread that held one of them before may have released it
-    /// because its fence failed: a record of ours would prove to recovery that it did not.
+    /// Must be called with lane and locks held. The thread that held one of them before may have released
+    /// it because its fence failed; a record of this thread would prove to recovery that it succeeded.
     #[inline]
     pub(crate) fn still_writable(&self) -> Result<()> {
         if mutated(Mutant::CommittedAfterFailedFence) {
@@ -195,7 +197,8 @@ impl Engine {
         self.writable()
     }
 
-    /// After it the record, of so many bytes, and all that was streamed before it survive every crash.
+    /// When it returns, the record of `record_bytes` bytes and everything streamed before it survive every
+    /// crash.
     #[inline(always)]
     fn fence_record(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
         if mutated(Mutant::StrictWordBeforeFence) && self.log.is_strict() {

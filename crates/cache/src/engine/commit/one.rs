@@ -1,4 +1,4 @@
-//! The commit of one whole block, which nearly all commits are: all that is decided stays in registers.
+//! The commit of one whole block, the most frequent one; its decisions stay in registers.
 //!
 //! Time matters most between the first locked operation, which waits for the last commit's
 //! stores, and the first non-temporal store.
@@ -13,7 +13,7 @@ use crate::log::record::{self, padded, record_bytes};
 use crate::media::entry::Entry;
 use crate::table::slots::SlotCache;
 
-/// A block, and what is decided about it.
+/// A block, and the entry chosen for it.
 struct One<'a> {
     slot_cache: &'a SlotCache<'a>,
     block: &'a Block,
@@ -23,7 +23,7 @@ struct One<'a> {
 }
 
 impl Engine {
-    /// Commits a block; what [`Engine::commit`] says holds here.
+    /// Commits a block under the rules of [`Engine::commit`].
     #[inline]
     pub(crate) fn commit_one(
         &self,

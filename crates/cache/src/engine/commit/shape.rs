@@ -6,51 +6,52 @@ use crate::error::Slim;
 use crate::log::lanes::HeldLane;
 use crate::table::index::Index;
 
-/// A batch of changes: one block, several, changes of all kinds, or an append with a word elsewhere. What
-/// each step does to it stands here; in which order, and what orders them, in the states of `commit`.
+/// A batch of changes: one block, several, changes of all kinds, or an append with a word elsewhere. The
+/// shape says what each step does; the states of `commit` say in which order, and what orders the steps.
 ///
-/// After the blocks' non-temporal stores, what is loaded must not be wider than the stores that made it:
-/// such a load waits until all of them have left the processor. So a small batch keeps what it decided in
-/// its own fields, which the inlined steps hold in registers.
+/// After the blocks' non-temporal stores no load may be wider than the stores that wrote what it reads:
+/// such a load waits until all stores have left the processor. So a small batch keeps its decisions in its
+/// own fields, which the inlined steps hold in registers.
 pub(super) trait Shape {
-    /// The stripes of its keys.
+    /// The stripes of the batch's keys.
     type Stripes: StripeSet;
 
-    /// Bytes of the record, at most.
+    /// An upper bound of the record's length in bytes.
     fn record_bytes(&self) -> u64;
 
-    /// The stripes, asked for once.
+    /// Returns the stripes; called once.
     fn stripes(&mut self) -> Self::Stripes;
 
-    /// Decides each key's new entry, under the locks. On `Some`, and on an error, it holds nothing, and
-    /// nothing is to be done.
+    /// Decides each key's new entry, under the locks. When it returns `Some` or an error, it has given back
+    /// what it took, and the commit ends there.
     fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>>;
 
-    /// Streams what is new, and the record of the drawn sequence last; returns the record's bytes.
+    /// Streams the new data and then the record with the drawn sequence; returns the record's length in
+    /// bytes.
     fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64;
 
-    /// Whether bytes join a block behind what is valid.
+    /// Whether bytes are appended behind a block's valid ones.
     fn appends(&self) -> bool {
         false
     }
 
-    /// Stores the entries, durable or not so far.
+    /// Stores the entries; they need not be durable before the next checkpoint.
     fn publish(&self, engine: &Engine);
 
-    /// Stores bytes of blocks in place whose redo bytes are durable (I8).
+    /// Stores bytes into blocks in place, after their redo bytes are durable (I8).
     fn apply_in_place(&self, _engine: &Engine) {}
 
-    /// Remembers what was published, for other blocks like it.
+    /// Remembers the published blocks as candidates for later blocks like them.
     fn note(&self, _engine: &Engine) {}
 
-    /// Gives back the slots that the keys left.
+    /// Releases the slots that the keys no longer use.
     fn release_freed(&self, _engine: &Engine) {}
 
-    /// How many changes have an effect.
+    /// The number of changes that have an effect.
     fn effects(&self) -> usize;
 }
 
-/// Stripes in ascending order, each once, so that no two commits wait for each other in a circle.
+/// Stripes in ascending order without duplicates, so that no two commits wait for each other in a circle.
 pub(super) trait StripeSet {
     fn each(&self, visit: impl FnMut(u32));
 }
@@ -62,7 +63,7 @@ impl StripeSet for u32 {
     }
 }
 
-/// One or two.
+/// One stripe or two.
 impl StripeSet for (u32, Option<u32>) {
     #[inline(always)]
     fn each(&self, mut visit: impl FnMut(u32)) {
@@ -73,11 +74,11 @@ impl StripeSet for (u32, Option<u32>) {
     }
 }
 
-/// Any number.
+/// Any number of stripes.
 pub(super) struct Ascending<'a>(&'a [u32]);
 
 impl<'a> Ascending<'a> {
-    /// Puts the stripes of some keys in order, in `memory`.
+    /// Sorts the stripes into `memory` and removes duplicates.
     #[inline(always)]
     pub(super) fn of(stripes: impl Iterator<Item = u32>, memory: &'a mut Vec<u32>) -> Self {
         memory.clear();
@@ -97,12 +98,13 @@ impl StripeSet for Ascending<'_> {
     }
 }
 
-/// The engine of a commit that is not done. If its thread panics meanwhile it is unknown how far it came: its
-/// record may be durable or not, its entries may be published in part. So the pool takes no more writes, as
-/// after a fence that failed: no record may follow in its lane, no checkpoint may pass its sequence, and
-/// what it streamed into may not be anything else's, until recovery has decided.
+/// The engine, held by an unfinished commit. If the thread panics meanwhile, it is unknown how far the commit
+/// came: its record may be durable or not, its entries may be published in part. So the pool takes no more
+/// writes, as after a failed fence: until recovery has decided, no record may follow in the lane, no
+/// checkpoint may pass the sequence, and nothing else may use the slots that it streamed into.
 ///
-/// A thread that panics already may still commit, in a destructor: only a panic that began since counts.
+/// A thread that is panicking already may still commit, in a destructor; only a panic that began since then
+/// counts.
 pub(super) struct Unfinished<'e> {
     engine: &'e Engine,
     was_panicking: bool,
@@ -137,8 +139,8 @@ impl Drop for Unfinished<'_> {
     }
 }
 
-/// Locked stripes, which are unlocked when this is dropped. Not by a thread that panics: what it changed in
-/// part stays out of sight.
+/// Locked stripes, unlocked when this is dropped. A thread that panics leaves them locked, so that no reader
+/// sees a change made in part.
 pub(super) struct Locks<'e, T: StripeSet> {
     index: &'e Index,
     stripes: T,
@@ -158,13 +160,13 @@ impl<'e, T: StripeSet> Locks<'e, T> {
         }
     }
 
-    /// From here on readers of these stripes wait.
+    /// From here until the unlock, readers of these stripes wait.
     #[inline(always)]
     pub(super) fn begin_change(&self) {
         self.stripes.each(|stripe| self.index.begin_change(stripe));
     }
 
-    /// Gives the stripes a new version each and unlocks them.
+    /// Gives each stripe a new version and unlocks it.
     #[inline(always)]
     pub(super) fn end_change_and_unlock(&mut self) {
         self.stripes.each(|stripe| {

@@ -1,4 +1,4 @@
-//! The commit of several whole blocks: nothing is gathered that is not needed.
+//! The commit of several whole blocks, without the gathering that changes of all kinds need.
 
 use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
@@ -16,7 +16,7 @@ use crate::table::slots::SlotCache;
 /// Where a block's bytes are.
 #[derive(Clone, Copy)]
 pub(crate) enum Source {
-    /// At this place of the commit's data.
+    /// In the commit's data, from byte `at` on.
     Data { at: usize },
     /// In the slot already, streamed by this thread, with this CRC.
     Slot { crc: u32 },
@@ -31,7 +31,7 @@ pub(crate) struct Block {
     pub(crate) slot: u32,
     /// What is decided under the lock.
     pub(crate) effect: Effect,
-    /// What the block looks like, if that may be looked up.
+    /// The block's sketch, if similar blocks may be looked for.
     pub(crate) sketch: Option<Sketch>,
 }
 
@@ -48,24 +48,24 @@ impl Block {
     }
 }
 
-/// The entry that a block goes to.
+/// The entry chosen for a block.
 pub(super) struct Chosen {
     pub(super) index: u32,
     pub(super) fresh: bool,
     pub(super) freed: Option<SlotRef>,
 }
 
-/// Blocks of different keys.
+/// Whole blocks of different keys.
 struct Whole<'a> {
     slot_cache: &'a SlotCache<'a>,
     blocks: &'a mut [Block],
     data: &'a [u8],
-    /// Empty once the stripes were asked for.
+    /// Memory for the stripes; taken by `stripes`.
     stripes: Option<&'a mut Vec<u32>>,
 }
 
 impl Engine {
-    /// Commits blocks of different keys, all or none; what [`Engine::commit`] says holds here.
+    /// Commits blocks of different keys, all or none, under the rules of [`Engine::commit`].
     pub(crate) fn commit_whole(
         &self,
         blocks: &mut [Block],
@@ -82,7 +82,7 @@ impl Engine {
         self.commit_batch(shape)
     }
 
-    /// A block goes into its slot, if it is not there yet; returns its entry.
+    /// Streams a block into its slot unless it is there already; returns its entry.
     #[inline(always)]
     pub(super) fn stream_block(&self, key: Key, slot: u32, source: Source, data: &[u8]) -> Entry {
         let crc = match source {
@@ -95,8 +95,8 @@ impl Engine {
         Entry::data(key, slot, crc)
     }
 
-    /// Finds the entry that the key has, or takes a free one; `None` if there is none. The caller
-    /// holds the stripe's lock.
+    /// Finds the key's entry or takes a free one; `None` if there is none. The caller holds the stripe's
+    /// lock.
     #[inline(always)]
     pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Slim<Option<Chosen>> {
         self.attached(key)?;
@@ -111,7 +111,7 @@ impl Engine {
         let Some(old) = self.media().sound(raw) else {
             return Err(Box::new(self.corrupt(key)));
         };
-        // The publication will look at it after the fence.
+        // The publication reads it after the fence.
         self.table.states().prefetch(index);
         Ok(Some(Chosen {
             index,
