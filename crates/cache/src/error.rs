@@ -1,5 +1,6 @@
 //! What can go wrong, with the file it concerns, what was found and what to do.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use forebay_pmem::PmemError;
@@ -7,22 +8,56 @@ use forebay_pmem::PmemError;
 /// The result of everything in this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A result that is returned in registers. After a fence everything stored waits in the CPU's store
-/// buffer behind the block's non-temporal stores; a result copied through memory would be loaded
-/// wider than it was stored and so wait for all of them.
-pub(crate) type Slim<T> = std::result::Result<T, Box<Error>>;
+/// An error of the cache: [`Error::kind`] says what went wrong, its text what to do about it. Bugs are
+/// assertions; every error can happen to a correct program.
+///
+/// It is one pointer, so that a result is returned in registers. After a fence all stores wait in the CPU's
+/// store buffer behind the block's non-temporal ones. A result copied through memory would be loaded wider
+/// than it was stored, and would wait for all of them.
+#[derive(thiserror::Error)]
+#[error(transparent)]
+pub struct Error(Box<ErrorKind>);
 
-impl From<Box<Error>> for Error {
-    #[cold]
-    fn from(error: Box<Error>) -> Error {
-        *error
+const _: () = assert!(size_of::<Result<()>>() == size_of::<usize>());
+
+impl Error {
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0
+    }
+
+    /// What went wrong, by value.
+    #[must_use]
+    pub fn into_kind(self) -> ErrorKind {
+        *self.0
     }
 }
 
-/// An error of the cache. Bugs are assertions; everything here can happen to a correct program.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl From<ErrorKind> for Error {
+    #[cold]
+    fn from(kind: ErrorKind) -> Error {
+        Error(Box::new(kind))
+    }
+}
+
+impl From<PmemError> for Error {
+    #[cold]
+    fn from(error: PmemError) -> Error {
+        ErrorKind::from(error).into()
+    }
+}
+
+/// What went wrong, with the numbers and names that belong to it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ErrorKind {
     /// The persistent memory itself failed (mapping, fence, media error).
     #[error(transparent)]
     Media(#[from] PmemError),

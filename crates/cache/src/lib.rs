@@ -16,7 +16,7 @@
 //!
 //! # Panics
 //! A failed assertion is a bug of this crate. It may leave locks held, so that other threads wait for
-//! ever, and in a commit it ends all writes to the pool ([`Error::Poisoned`]): a program that keeps data here
+//! ever, and in a commit it ends all writes to the pool ([`ErrorKind::Poisoned`]): a program that keeps data here
 //! ends then (`panic = "abort"`, or a hook that aborts, as the daemon has) and opens the pool again, which
 //! recovers as from a crash.
 //!
@@ -68,7 +68,7 @@ pub use backing::{
     BackingStore, BackingWait, FailedDomains, FaultDomain, FaultyStore, FileBackingOptions,
     FileStore, MarkPlace, MemoryStore, WriteRun,
 };
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use forebay_pmem::{
     Counters, EmulatedMedia, MediaKind, PersistenceDomain, Region, RegionOptions,
 };

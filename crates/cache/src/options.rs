@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forebay_pmem::RegionOptions;
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 /// What is fixed when a pool is created. `None` means a default that fits the size.
 #[derive(Clone, Debug)]
@@ -200,9 +200,9 @@ impl RuntimeOptions {
             ("free_low_per_mille", self.free_low_per_mille),
         ];
         match shares.into_iter().find(|(_, share)| *share > 1000) {
-            Some((name, share)) => Err(Error::Options(format!(
-                "{name} is {share}; the most is 1000"
-            ))),
+            Some((name, share)) => {
+                Err(ErrorKind::Options(format!("{name} is {share}; the most is 1000")).into())
+            }
             None => Ok(()),
         }
     }

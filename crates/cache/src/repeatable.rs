@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::rc::Rc;
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 thread_local! {
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
@@ -87,6 +87,7 @@ pub(crate) fn random_bytes(out: &mut [u8]) -> std::result::Result<(), getrandom:
 /// The system has no randomness.
 pub(crate) fn fresh_uuid() -> Result<[u8; 16]> {
     let mut uuid = [0; 16];
-    random_bytes(&mut uuid).map_err(|error| Error::Options(format!("no randomness: {error}")))?;
+    random_bytes(&mut uuid)
+        .map_err(|error| ErrorKind::Options(format!("no randomness: {error}")))?;
     Ok(uuid)
 }

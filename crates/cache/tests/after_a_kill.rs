@@ -9,7 +9,7 @@ use fixtures::{
     BLOCK, ENTRY_BYTES, MEMBER_BYTES, Plan, Rig, block, get, lenient, open, put, quiet, record_crc,
     tiny,
 };
-use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Region, Volume};
+use forebay::{Backing, ErrorKind, MemoryStore, Pool, PoolOptions, Region, Volume};
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
 fn pool_of(shadow: &Arc<Shadow>) -> forebay::Result<Pool> {
@@ -121,7 +121,7 @@ fn a_forged_delta_for_a_slot_beyond_the_end_is_damage() {
         image[at + 24..at + 28].copy_from_slice(&crc.to_le_bytes());
     }
     let error = open(&[image], quiet()).expect_err("damaged");
-    assert!(matches!(error, Error::Damaged { .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
 }
 
 /// A process is killed after it stored the line of a volume and before the line was durable. The next

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay::{Backing, Error, FaultyStore, Pool, PoolOptions, RegionOptions, Volume};
+use forebay::{Backing, ErrorKind, FaultyStore, Pool, PoolOptions, RegionOptions, Volume};
 use rig::{BLOCK, behind, bytes_of, faulty, get, put, rig, rig_with, try_put, wait_until};
 
 /// A small file system of its own; `None`, said aloud, where the test may not mount one.
@@ -80,7 +80,7 @@ fn last_error(pool: &Pool) -> String {
 /// The volume's backing fails in the middle of write-back, and all goes on without it.
 fn assert_degraded(pool: &Pool, volume: &Volume, words: &str) {
     let error = volume.flush().unwrap_err();
-    assert!(matches!(error, Error::Backing { .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Backing { .. }), "{error}");
     assert!(error.to_string().contains(words), "{error}");
     assert!(last_error(pool).contains(words), "{}", last_error(pool));
     assert!(pool.stats().volumes[0].degraded);

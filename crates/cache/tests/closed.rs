@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Volume};
+use forebay::{Backing, Error, ErrorKind, MemoryStore, Pool, PoolOptions, Volume};
 
 const BLOCK: usize = 4096;
 
@@ -26,8 +26,8 @@ impl Drop for Stop<'_> {
 }
 
 fn closed<T>(result: forebay::Result<T>) {
-    match result {
-        Err(Error::Closed { .. }) => {}
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::Closed { .. }) => {}
         Err(other) => panic!("another error: {other}"),
         Ok(_) => panic!("no error"),
     }

@@ -7,11 +7,14 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fixtures::{BLOCK, Rig, block, get, open, put, quiet, tiny};
-use forebay::{Backing, Error, Volume};
+use forebay::{Backing, Error, ErrorKind, Volume};
 use forebay_pmem::shadow::FenceFailure;
 
 fn is_refused(result: forebay::Result<()>) -> bool {
-    matches!(result, Err(Error::Volume(_)))
+    matches!(
+        result.as_ref().map_err(Error::kind),
+        Err(ErrorKind::Volume(_))
+    )
 }
 
 fn try_put(volume: &Volume, number: u64, version: u64) -> forebay::Result<()> {
@@ -150,8 +153,8 @@ fn a_detach_tells_how_much_is_left_and_can_be_stopped() {
         ControlFlow::Break(())
     });
     assert!(matches!(
-        stopped,
-        Err(Error::Cancelled {
+        stopped.as_ref().map_err(Error::kind),
+        Err(ErrorKind::Cancelled {
             dirty_blocks: 20,
             ..
         })
@@ -183,7 +186,10 @@ fn a_detach_that_is_stopped_late_leaves_the_volume_in_use() {
             _ => ControlFlow::Continue(()),
         }
     });
-    assert!(matches!(stopped, Err(Error::Cancelled { .. })));
+    assert!(matches!(
+        stopped.as_ref().map_err(Error::kind),
+        Err(ErrorKind::Cancelled { .. })
+    ));
     put(&volume, 1, &block(1, 2));
     rig.pool.detach(volume).expect("detach");
 }

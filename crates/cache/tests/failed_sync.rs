@@ -6,7 +6,7 @@ mod fixtures;
 use std::sync::Arc;
 
 use fixtures::{BLOCK, MEMBER_BYTES, block, get, open, put, quiet, tiny};
-use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Region, Volume};
+use forebay::{Backing, ErrorKind, MemoryStore, Pool, PoolOptions, Region, Volume};
 use forebay_pmem::shadow::{Distribution, FenceFailure, Shadow, ShadowModel};
 
 const BLOCKS: u64 = 64;
@@ -103,7 +103,7 @@ fn until_a_sync_fails(options: &PoolOptions) -> (Disk, Vec<Vec<u8>>) {
     let acknowledged = contents(&volume);
     disk.shadow.set_fence_failure(FenceFailure::After(0));
     let error = volume.write(UNLUCKY, &block(UNLUCKY, 1)).expect_err("EIO");
-    assert!(matches!(error, Error::Media(_)), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Media(_)), "{error}");
     let error = volume
         .write(UNLUCKY, &block(UNLUCKY, 2))
         .expect_err("refused");

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use fixtures::{BLOCK, LINE, Plan, Rig, block, get, lenient, open, put, quiet, tiny};
 use forebay::{
-    Backing, Error, MemoryStore, Pool, PoolOptions, Region, RegionOptions, VerifyPolicy, Volume,
+    Backing, Error, ErrorKind, MemoryStore, Pool, PoolOptions, Region, RegionOptions, VerifyPolicy,
+    Volume,
 };
 use forebay_pmem::shadow::FenceFailure;
 
@@ -53,7 +54,7 @@ fn unreadable(volume: &Volume) -> u64 {
             0
         }
         Err(error) => {
-            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::Corrupt { .. }), "{error}");
             1
         }
     });
@@ -69,14 +70,14 @@ fn a_flipped_bit_in_a_slot_is_healed_where_the_backing_has_the_block() {
         let slot = plan.slot_of(&image, entry).expect("a data block");
         let number = plan.block_number(&image, entry);
         flip_live(&rig, (slot + 77) * 8 + 3);
-        match get(&volume, number) {
+        match get(&volume, number).map_err(Error::into_kind) {
             Ok(bytes) => {
                 assert!(
                     plan.is_clean(&image, entry) && bytes == block(number, 1),
                     "{number}"
                 );
             }
-            Err(Error::Corrupt { block: bad, .. }) => {
+            Err(ErrorKind::Corrupt { block: bad, .. }) => {
                 assert!(!plan.is_clean(&image, entry) && bad == number, "{number}");
                 let (_, bad) = rig.pool.check(|_, _| {});
                 assert!(bad.contains(&(volume.id(), number)));
@@ -114,13 +115,22 @@ fn a_partial_update_never_covers_bad_bytes_with_a_good_check() {
                 .expect("write");
             // A small one goes in place, bad check and all; a large one reads the block first.
             let committed = transaction.commit();
-            assert!(committed.is_ok() || matches!(committed, Err(Error::Corrupt { .. })));
+            assert!(
+                committed.is_ok()
+                    || matches!(
+                        committed.as_ref().map_err(Error::kind),
+                        Err(ErrorKind::Corrupt { .. })
+                    )
+            );
         }
         rig.pool.set_verify(VerifyPolicy::Always);
         for number in 3..BLOCKS {
             let read = get(&volume, number);
             assert!(
-                matches!(read, Err(Error::Corrupt { .. })),
+                matches!(
+                    read.as_ref().map_err(Error::kind),
+                    Err(ErrorKind::Corrupt { .. })
+                ),
                 "{policy:?}: block {number}"
             );
         }
@@ -179,7 +189,10 @@ fn flipped_entries_at_rest_are_reported_before_anything_is_served() {
             let mut flipped = image.clone();
             flip(&mut flipped, bit);
             let error = open(&[flipped.clone()], quiet()).expect_err("damage");
-            assert!(matches!(error, Error::Damaged { .. }), "bit {bit}: {error}");
+            assert!(
+                matches!(error.kind(), ErrorKind::Damaged { .. }),
+                "bit {bit}: {error}"
+            );
             let pool = open(&[flipped], lenient()).expect("what is left");
             assert_eq!(pool.recovery_report().blocks, BLOCKS - 1);
         }
@@ -261,7 +274,10 @@ fn flipped_records_are_reported_but_in_the_stated_window() {
                 let opened = open(&[flipped], quiet());
                 if number + 1 < records.len() {
                     assert!(
-                        matches!(opened, Err(Error::Damaged { .. })),
+                        matches!(
+                            opened.as_ref().map_err(Error::kind),
+                            Err(ErrorKind::Damaged { .. })
+                        ),
                         "record {number}"
                     );
                     continue;
@@ -333,14 +349,20 @@ fn after_a_failed_fence_writes_are_refused_and_reads_go_on() {
         .and_then(|()| transaction.commit());
     let error = written.expect_err("refused");
     assert!(
-        matches!(error, Error::Poisoned { .. } | Error::Media(_)),
+        matches!(
+            error.kind(),
+            ErrorKind::Poisoned { .. } | ErrorKind::Media(_)
+        ),
         "{error}"
     );
     for _ in 0..2 {
-        assert!(matches!(rig.pool.checkpoint(), Err(Error::Poisoned { .. })));
         assert!(matches!(
-            volume.begin().commit(),
-            Err(Error::Poisoned { .. })
+            rig.pool.checkpoint().as_ref().map_err(Error::kind),
+            Err(ErrorKind::Poisoned { .. })
+        ));
+        assert!(matches!(
+            volume.begin().commit().as_ref().map_err(Error::kind),
+            Err(ErrorKind::Poisoned { .. })
         ));
         assert!(volume.discard(0..1).is_err());
         assert_eq!(unreadable(&volume), 0);
@@ -360,7 +382,10 @@ fn a_failed_fence_in_a_commit_publishes_nothing() {
     transaction
         .write_at(4 * BLOCK as u64, b"delta")
         .expect("write");
-    assert!(matches!(transaction.commit(), Err(Error::Media(_))));
+    assert!(matches!(
+        transaction.commit().as_ref().map_err(Error::kind),
+        Err(ErrorKind::Media(_))
+    ));
     assert_eq!(unreadable(&volume), 0, "old bytes for every reader");
     // A clean copy that goes bad now can no longer be replaced, but the backing has the block.
     let image = rig.images().remove(0);
@@ -412,7 +437,7 @@ fn with_lost_pages(checksums: bool, check: impl Fn(&Pool, &Volume)) {
                 good += 1;
             }
             Err(error) => {
-                assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+                assert!(matches!(error.kind(), ErrorKind::Corrupt { .. }), "{error}");
                 assert!(number >= 16, "block {number} is clean: {error}");
                 lost += 1;
             }
@@ -461,7 +486,7 @@ fn a_lost_page_of_the_table_is_no_miss() {
     for number in 0..32 {
         // What the backing has is older than what was acknowledged.
         let error = get(&volume, number).expect_err("its entry is lost");
-        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Damaged { .. }), "{error}");
     }
     assert!(volume.flush().is_err(), "the dirty blocks cannot be found");
     assert!(volume.block_states(0..32, |_, _| true).is_err());

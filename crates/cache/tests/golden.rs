@@ -9,7 +9,7 @@ mod fixtures;
 use std::path::PathBuf;
 
 use fixtures::{BLOCK, Rig, block, get, open, quiet, tiny};
-use forebay::{Error, PoolOptions};
+use forebay::{Error, ErrorKind, PoolOptions};
 
 /// Name, members, strict, checksums. All are dirty, with records in the log.
 const POOLS: [(&str, usize, bool, bool); 4] = [
@@ -86,7 +86,10 @@ fn images_of_format_1_open_and_hold_what_they_held() {
             );
         }
         assert!(
-            matches!(get(&volume, 12), Err(Error::Volume(_))),
+            matches!(
+                get(&volume, 12).as_ref().map_err(Error::kind),
+                Err(ErrorKind::Volume(_))
+            ),
             "{name}: not cached"
         );
         assert_eq!(pool.check(|_, _| {}).1, [], "{name}");

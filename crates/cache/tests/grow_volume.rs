@@ -6,15 +6,15 @@ mod fixtures;
 use std::sync::Arc;
 
 use fixtures::{BLOCK, Rig, block, get, open, put, quiet, tiny};
-use forebay::{Backing, Error};
+use forebay::{Backing, Error, ErrorKind};
 
 fn store_of(rig: &Rig) -> Backing {
     Backing::from_store(rig.store.clone())
 }
 
 fn volume_refused<T>(result: forebay::Result<T>) -> String {
-    match result {
-        Err(Error::Volume(message)) => message,
+    match result.map_err(Error::into_kind) {
+        Err(ErrorKind::Volume(message)) => message,
         Err(other) => panic!("another error: {other}"),
         Ok(_) => panic!("no error"),
     }
@@ -68,7 +68,10 @@ fn a_shrunk_backing_is_refused() {
     let shrunk = Arc::new(Shrunk(rig.store.clone()));
     let refused = pool.attach(Backing::from_store(shrunk));
     let refused = refused.expect_err("it shrank");
-    assert!(matches!(refused, Error::Stale { .. }), "{refused}");
+    assert!(
+        matches!(refused.kind(), ErrorKind::Stale { .. }),
+        "{refused}"
+    );
     assert!(refused.to_string().contains("1152 bytes"), "{refused}");
 }
 

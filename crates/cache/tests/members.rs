@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fixtures::{Rig, block_of, get, put, quiet, tiny};
-use forebay::{Backing, Error, MemoryStore, Pool, PoolOptions, Volume};
+use forebay::{Backing, Error, ErrorKind, MemoryStore, Pool, PoolOptions, Volume};
 
 fn shm() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").expect("/dev/shm")
@@ -60,7 +60,10 @@ fn write_and_compare(pool: &Pool, store: &Arc<MemoryStore>, block_bytes: usize, 
     }
     compare(&volume, block_bytes, version);
     let beyond = volume.begin().write_at(volume.size_bytes(), b"x");
-    assert!(matches!(beyond, Err(Error::OutOfRange { .. })));
+    assert!(matches!(
+        beyond.as_ref().map_err(Error::kind),
+        Err(ErrorKind::OutOfRange { .. })
+    ));
     let mut transaction = volume.begin();
     let last = block_of(block_bytes, 99, version);
     transaction

@@ -8,7 +8,7 @@ mod rig;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay::{Error, Volume};
+use forebay::{ErrorKind, Volume};
 use rig::{BLOCK, Rig, bytes_of, faulty, get, put, rig_with, wait_until};
 
 const BLOCKS: u64 = 100_000;
@@ -146,7 +146,7 @@ fn watermarks_can_be_moved_while_writers_wait() {
     let volume = rig.pool.attach(backing.clone()).unwrap();
     store.limit_write_rate(BACKING_RATE);
     let refused = rig.pool.set_watermarks(700, 600).unwrap_err();
-    assert!(matches!(refused, Error::Options(_)), "{refused}");
+    assert!(matches!(refused.kind(), ErrorKind::Options(_)), "{refused}");
     rig.pool.set_watermarks(10, 1001).unwrap_err();
     rig.pool.set_watermarks(0, 100).unwrap();
     let tuning = rig.pool.tuning();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use forebay::{Backing, Error, Pool, PoolOptions, RuntimeOptions};
+use forebay::{Backing, ErrorKind, Pool, PoolOptions, RuntimeOptions};
 
 const BLOCK: usize = 4096;
 
@@ -166,7 +166,7 @@ fn a_transaction_beyond_the_limit_is_refused_by_name() {
         .write(limit / BLOCK as u64, &block(1))
         .expect_err("beyond");
     assert!(
-        matches!(error, Error::TransactionTooLarge { limit_bytes, .. } if limit_bytes == limit)
+        matches!(error.kind(), ErrorKind::TransactionTooLarge { limit_bytes, .. } if *limit_bytes == limit)
     );
     transaction.commit().expect("commit");
 }

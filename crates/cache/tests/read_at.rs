@@ -5,7 +5,7 @@ mod fixtures;
 use std::sync::Arc;
 
 use fixtures::{BLOCK, MEMBER_BYTES, tiny};
-use forebay::{Backing, Error, MemoryStore, Pool, Region, Result, Transaction, Volume};
+use forebay::{Backing, ErrorKind, MemoryStore, Pool, Region, Result, Transaction, Volume};
 use forebay_pmem::shadow::{Shadow, ShadowModel};
 use proptest::prelude::*;
 
@@ -135,7 +135,7 @@ proptest! {
             let mut transaction = volume.begin();
             let applied = changes.iter().try_for_each(|change| apply(&mut transaction, &mut after, change));
             if let Err(error) = applied {
-                prop_assert!(matches!(error, Error::TransactionTooLarge { .. }), "{}", error);
+                prop_assert!(matches!(error.kind(), ErrorKind::TransactionTooLarge { .. }), "{}", error);
                 continue;
             }
             for (at, len) in reads {
@@ -201,8 +201,14 @@ fn no_bytes_are_read_anywhere_within_the_volume_and_none_behind_it() {
         let mut out = vec![7; len];
         let of_volume = volume.read_at(at, &mut out).expect_err("outside");
         let inside = transaction.read_at(at, &mut out).expect_err("outside");
-        assert!(matches!(of_volume, Error::OutOfRange { .. }), "{of_volume}");
-        assert!(matches!(inside, Error::OutOfRange { .. }), "{inside}");
+        assert!(
+            matches!(of_volume.kind(), ErrorKind::OutOfRange { .. }),
+            "{of_volume}"
+        );
+        assert!(
+            matches!(inside.kind(), ErrorKind::OutOfRange { .. }),
+            "{inside}"
+        );
         assert!(out.iter().all(|byte| *byte == 7), "nothing was touched");
     }
 }

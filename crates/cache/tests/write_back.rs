@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forebay::{
-    Backing, BackingCounters, BackingIdentity, BackingStore, Error, MemoryStore, Pool, WriteRun,
+    Backing, BackingCounters, BackingIdentity, BackingStore, ErrorKind, MemoryStore, Pool, WriteRun,
 };
 use rig::{BLOCK, behind, bytes_of, faulty, put, rig, wait_until};
 
@@ -269,7 +269,10 @@ fn a_corrupt_block_never_reaches_the_backing() {
     }
     flip_a_byte_of(&rig.path, &bytes_of(3, 1));
     let error = volume.flush().unwrap_err();
-    assert!(matches!(error, Error::Corrupt { block: 3, .. }), "{error}");
+    assert!(
+        matches!(error.kind(), ErrorKind::Corrupt { block: 3, .. }),
+        "{error}"
+    );
     assert_eq!(rig.pool.stats().dirty_blocks, 1);
     assert_eq!(behind(&memory, 3), vec![0; BLOCK]);
     assert_eq!(behind(&memory, 4), bytes_of(4, 1), "its neighbours do");

@@ -4,7 +4,7 @@ mod rig;
 
 use std::time::Duration;
 
-use forebay::{Error, Pool};
+use forebay::{ErrorKind, Pool};
 use rig::{BLOCK, behind, bytes_of, faulty, get, put, rig, rig_with, try_put, wait_until};
 
 #[test]
@@ -17,7 +17,7 @@ fn a_backing_that_fails_costs_nothing_and_is_drained_when_it_returns() {
         put(&volume, block, 1);
     }
     let error = volume.flush().unwrap_err();
-    assert!(matches!(error, Error::Backing { .. }), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::Backing { .. }), "{error}");
     let stats = rig.pool.stats();
     assert_eq!(stats.dirty_blocks, 10);
     assert!(stats.volumes[0].degraded);
@@ -211,7 +211,7 @@ fn a_full_pool_in_front_of_a_dead_backing_refuses_writes_and_keeps_what_it_has()
             }
             assert!(written < 4000, "the pool cannot hold that much");
         };
-        assert!(matches!(error, Error::Stalled { .. }), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::Stalled { .. }), "{error}");
         assert_eq!(rig.pool.stats().dirty_blocks, written);
         for block in 0..written {
             assert_eq!(get(&volume, block), bytes_of(block, 1));

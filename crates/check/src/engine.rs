@@ -8,7 +8,7 @@ use crate::image::Image;
 use crate::oracle::{Operation, Outcome, Patch};
 use crate::scenario::{Change, Item, Shape, Step};
 use crate::world::{Refusal, World};
-use forebay::{Backing, Error};
+use forebay::{Backing, Error, ErrorKind};
 use forebay_lab::engines::EngineOptions;
 use forebay_lab::{Engine, EngineTransaction};
 use forebay_pmem::Region;
@@ -127,14 +127,14 @@ impl OpenEngine {
 
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, world: &World, error: Error) -> Result<(), String> {
-        match error {
-            Error::Backing { .. } | Error::NoSpace { .. } | Error::Stalled { .. }
+        match error.kind() {
+            ErrorKind::Backing { .. } | ErrorKind::NoSpace { .. } | ErrorKind::Stalled { .. }
                 if world.has_failing_stores() =>
             {
                 Ok(())
             }
-            Error::Media(_) | Error::Poisoned { .. } if world.has_failed_fences() => Ok(()),
-            error => Err(error.to_string()),
+            ErrorKind::Media(_) | ErrorKind::Poisoned { .. } if world.has_failed_fences() => Ok(()),
+            _ => Err(error.to_string()),
         }
     }
 

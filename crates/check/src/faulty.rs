@@ -1,6 +1,6 @@
 //! An engine of the lab behind which something is wrong that none of its mutants is: the checker is tested on it.
 
-use forebay::{Backing, Error, Region, Result};
+use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_lab::engines::{self, EngineName, EngineOptions};
 use forebay_lab::{Engine, EngineStats, EngineTransaction};
 use std::ops::Range;
@@ -77,7 +77,7 @@ impl Engine for Faulty {
             return self.engine.read(block, out);
         }
         let read = self.backing.read_at(block * self.block_bytes() as u64, out);
-        read.map_err(|error| Error::Options(error.to_string()))
+        read.map_err(|error| ErrorKind::Options(error.to_string()).into())
     }
 
     fn flush(&self) -> Result<()> {

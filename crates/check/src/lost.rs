@@ -15,7 +15,7 @@ use crate::scenario::{Change, Script, Shape, Step, read, write};
 use crate::scheduler::Policy;
 use crate::verdict::verify_known;
 use forebay::unstable::{BlockLocation, locate_block};
-use forebay::{Backing, Error, Volume};
+use forebay::{Backing, Error, ErrorKind, Volume};
 use forebay_pmem::{PAGE_BYTES, PmemErrorKind};
 use std::collections::HashSet;
 
@@ -63,10 +63,10 @@ impl Loss {
 
     /// Whether a read of the block may fail so.
     pub fn excuses(self, error: &Error) -> bool {
-        match error {
+        match error.kind() {
             // Of an entry that goes while it is looked at, half may still be seen.
-            Error::Corrupt { .. } => matches!(self, Loss::OnlyCopy | Loss::Entry),
-            Error::Damaged { .. } => self == Loss::Entry,
+            ErrorKind::Corrupt { .. } => matches!(self, Loss::OnlyCopy | Loss::Entry),
+            ErrorKind::Damaged { .. } => self == Loss::Entry,
             _ => false,
         }
     }
@@ -282,7 +282,7 @@ pub fn verify_lossy(
 }
 
 fn refused_for_a_loss(error: &Error, image: &Image) -> Result<(), String> {
-    if let Error::Media(media) = error
+    if let ErrorKind::Media(media) = error.kind()
         && let PmemErrorKind::Media { offset } = media.kind()
         && image.lost.iter().flatten().any(|page| *page == offset)
     {

@@ -74,8 +74,9 @@ pub fn open(
             let mut by_name = |path: &Path| {
                 let mut all = (0..shape.volumes).map(&backing);
                 let found = all.find(|backing| backing.identity().path == path);
-                found
-                    .ok_or_else(|| forebay::Error::Volume(format!("no backing {}", path.display())))
+                found.ok_or_else(|| {
+                    forebay::ErrorKind::Volume(format!("no backing {}", path.display())).into()
+                })
             };
             let grown = Pool::grow_on(
                 regions,
@@ -126,7 +127,7 @@ pub fn admitted(shape: &Shape, backing: impl Fn(usize) -> Backing) -> Result<Vec
     let pool = pool.map_err(|error| format!("a new pool: {error}"))?;
     let admitted = (0..shape.volumes).map(|volume| match pool.attach(backing(volume)) {
         Ok(_) => Ok(true),
-        Err(forebay::Error::Stale { .. }) => Ok(false),
+        Err(error) if matches!(error.kind(), forebay::ErrorKind::Stale { .. }) => Ok(false),
         Err(error) => Err(format!("a new pool: attach: {error}")),
     });
     admitted.collect()

@@ -69,8 +69,11 @@ impl Cache for OpenPool {
     }
 
     fn close(self: Box<Self>, world: &World) -> Result<(), String> {
+        let is_excused = |error: &forebay::Error| {
+            matches!(error.kind(), forebay::ErrorKind::Backing { .. }) && world.has_failing_stores()
+        };
         match OpenPool::close(*self) {
-            Err(forebay::Error::Backing { .. }) if world.has_failing_stores() => Ok(()),
+            Err(error) if is_excused(&error) => Ok(()),
             Err(error) if !world.has_failed_fences() && !world.has_lost_pages() => {
                 Err(format!("close: {error}"))
             }
@@ -135,12 +138,12 @@ impl Actor for PoolActor<'_> {
 impl PoolActor<'_> {
     /// Lets errors pass that were asked for; every other one is a violation.
     fn excuse(&self, error: forebay::Error) -> Result<(), String> {
-        use forebay::Error::{
+        use forebay::ErrorKind::{
             Backing, Corrupt, Damaged, Media, NoSpace, OutOfRange, Poisoned, Stalled, Volume,
         };
         let has_lost_pages = self.world.has_lost_pages();
         let has_small_volumes = self.shape.first_blocks < self.shape.volume_blocks;
-        match error {
+        match error.kind() {
             Volume(_) if self.pool.has_detached() => Ok(()),
             OutOfRange { .. } if has_small_volumes => Ok(()),
             // A script may well fill the pool.
@@ -150,7 +153,7 @@ impl PoolActor<'_> {
             }
             // Which reads may fail so, they say themselves.
             Corrupt { .. } | Damaged { .. } if has_lost_pages => Ok(()),
-            error => Err(error.to_string()),
+            _ => Err(error.to_string()),
         }
     }
 

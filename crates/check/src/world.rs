@@ -6,7 +6,7 @@ use crate::image::{self, CrashCase, Image};
 use crate::oracle::{Event, Operation, Outcome};
 use crate::scenario::Shape;
 use crate::scheduler::{self, Point};
-use forebay::{Backing, BackingStore, Error, Result};
+use forebay::{Backing, BackingStore, Error, ErrorKind, Result};
 use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowEvent, ShadowEventKind};
 use forebay_pmem::{PAGE_BYTES, Region};
 use forebay_volatile::{DiskEvent, VolatileDisk};
@@ -73,10 +73,10 @@ impl Refusal {
     pub fn new(what: &str, error: &Error) -> Refusal {
         Refusal {
             text: format!("{what}: {error}"),
-            cause: match error {
-                Error::Media(_) | Error::Poisoned { .. } => Cause::Fence,
-                Error::Backing { .. } => Cause::Backing,
-                Error::Damaged { .. } => Cause::Damage,
+            cause: match error.kind() {
+                ErrorKind::Media(_) | ErrorKind::Poisoned { .. } => Cause::Fence,
+                ErrorKind::Backing { .. } => Cause::Backing,
+                ErrorKind::Damaged { .. } => Cause::Damage,
                 _ => Cause::Other,
             },
         }
@@ -399,7 +399,7 @@ impl World {
         let outcome = match &done {
             Ok(()) => Outcome::Done,
             // Only a failed fence leaves it open whether the transaction is durable.
-            Err(Error::Media(_)) => Outcome::Unknown,
+            Err(error) if matches!(error.kind(), ErrorKind::Media(_)) => Outcome::Unknown,
             Err(_) => Outcome::Refused,
         };
         self.returned(call, outcome, Vec::new());

@@ -105,25 +105,25 @@ impl From<io::Error> for Failure {
 
 impl From<forebay::Error> for Failure {
     fn from(error: forebay::Error) -> Self {
-        use forebay::Error;
+        use forebay::ErrorKind;
         let message = error.to_string();
-        match error {
-            Error::Media(error) if error.kind() == forebay_pmem::PmemErrorKind::Locked => {
+        match error.kind() {
+            ErrorKind::Media(error) if error.kind() == forebay_pmem::PmemErrorKind::Locked => {
                 Failure::InUse(format!(
                     "{message}; forebay stat and forebay flush ask the daemon that owns the pool"
                 ))
             }
-            Error::Media(error)
+            ErrorKind::Media(error)
                 if matches!(error.kind(), forebay_pmem::PmemErrorKind::Foreign(_)) =>
             {
                 Failure::Damaged(message)
             }
-            Error::Refused { .. } | Error::Damaged { .. } | Error::Corrupt { .. } => {
+            ErrorKind::Refused { .. } | ErrorKind::Damaged { .. } | ErrorKind::Corrupt { .. } => {
                 Failure::Damaged(message)
             }
-            Error::Cancelled { .. } => Failure::Cancelled(message),
-            Error::Stale { .. } => Failure::Stale(message),
-            Error::Options(_) => Failure::Arguments(message),
+            ErrorKind::Cancelled { .. } => Failure::Cancelled(message),
+            ErrorKind::Stale { .. } => Failure::Stale(message),
+            ErrorKind::Options(_) => Failure::Arguments(message),
             _ => Failure::Failed(message),
         }
     }

@@ -4,12 +4,12 @@ use std::io;
 
 /// What a system call answers when the pool says so.
 pub(crate) fn from_pool(error: forebay::Error) -> io::Error {
-    let number = match &error {
-        forebay::Error::Backing { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+    let number = match error.kind() {
+        forebay::ErrorKind::Backing { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
         // Only where the file system behind says so.
-        forebay::Error::NoSpace { .. } => libc::ENOSPC,
-        forebay::Error::OutOfRange { .. } => libc::EFBIG,
-        forebay::Error::TransactionTooLarge { .. } => libc::EINVAL,
+        forebay::ErrorKind::NoSpace { .. } => libc::ENOSPC,
+        forebay::ErrorKind::OutOfRange { .. } => libc::EFBIG,
+        forebay::ErrorKind::TransactionTooLarge { .. } => libc::EINVAL,
         _ => libc::EIO,
     };
     io::Error::from_raw_os_error(number)

@@ -7,7 +7,7 @@ mod bytes_model;
 use std::sync::{Arc, Barrier, Mutex};
 
 use bytes_model::{Operation, apply, operation};
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 use forebay_lab::{Engine, EngineStats, EngineTransaction};
 use forebay_lab_cli::EngineDevice;
 use forebay_serve::{BlockDevice, DeviceError, MemoryDevice};
@@ -35,10 +35,11 @@ impl EngineTransaction for VectorTransaction<'_> {
         self.changes.push((block, data.to_vec()));
         let bytes = (self.changes.len() * BLOCK_BYTES) as u64;
         if self.changes.len() > BLOCKS_MAX {
-            return Err(Error::TransactionTooLarge {
+            return Err(ErrorKind::TransactionTooLarge {
                 asked_bytes: bytes,
                 limit_bytes: (BLOCKS_MAX * BLOCK_BYTES) as u64,
-            });
+            }
+            .into());
         }
         Ok(())
     }

@@ -42,10 +42,12 @@ impl DeviceError {
         match self {
             DeviceError::OutOfRange { .. } => libc::ENOSPC,
             DeviceError::Unsupported { .. } => libc::EOPNOTSUPP,
-            // A backing says that it is full, which a virtual machine's host may wait for rather than fail
-            // the guest. One that fails or hangs is not.
-            DeviceError::Pool(forebay::Error::NoSpace { .. }) => libc::ENOSPC,
-            DeviceError::Pool(_) => libc::EIO,
+            DeviceError::Pool(error) => match error.kind() {
+                // A backing says that it is full, which a virtual machine's host may wait for rather than fail
+                // the guest. One that fails or hangs is not.
+                forebay::ErrorKind::NoSpace { .. } => libc::ENOSPC,
+                _ => libc::EIO,
+            },
             DeviceError::Io(error) => error.raw_os_error().unwrap_or(libc::EIO),
         }
     }

@@ -5,7 +5,7 @@
 
 use crate::api::pool::Pool;
 use crate::api::volume::Volume;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::entry::Key;
 use crate::media::layout::{FLAG_TEST, SUPERBLOCK_BYTES, Superblock};
 
@@ -28,21 +28,23 @@ impl Pool {
     #[doc(hidden)]
     pub fn flip_bit(&self, volume: &Volume, block: u64, bit: u64) -> Result<()> {
         if !self.is_test() {
-            return Err(Error::Options(
+            return Err(ErrorKind::Options(
                 "bits are flipped in pools that were made for tests only".into(),
-            ));
+            )
+            .into());
         }
         let pipeline = self.pipeline();
         let byte = (bit / 8) as usize;
         if block >= volume.blocks() || byte >= pipeline.engine().block_bytes() {
-            return Err(Error::OutOfRange {
+            return Err(ErrorKind::OutOfRange {
                 volume: volume.id(),
                 what: format!(
                     "bit {bit} of block {block}; the volume has {} blocks of {} bits",
                     volume.blocks(),
                     pipeline.engine().block_bytes() * 8
                 ),
-            });
+            }
+            .into());
         }
         let key = Key::new(volume.id(), block);
         let bucket = pipeline.table().bucket(key);
@@ -61,9 +63,10 @@ impl Pool {
         }
         pipeline.table().index().unlock(bucket.stripe);
         if slot.is_none() {
-            return Err(Error::Volume(format!(
+            return Err(ErrorKind::Volume(format!(
                 "block {block} of {volume:?} is not in the pool; write or read it first"
-            )));
+            ))
+            .into());
         }
         pipeline.engine().fence()
     }

@@ -3,7 +3,7 @@
 //! The verify policy has its own call, [`Pool::set_verify`].
 
 use crate::api::pool::Pool;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 /// The settings that are in force, and what write-back makes of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,13 +30,14 @@ impl Pool {
     /// Sets the dirty watermarks, per mille of the pool's slots: see [`Tuning`].
     ///
     /// # Errors
-    /// [`Error::Options`] where `low` exceeds `high`, or `high` 1000; nothing is changed then.
+    /// [`ErrorKind::Options`] where `low` exceeds `high`, or `high` 1000; nothing is changed then.
     pub fn set_watermarks(&self, low_per_mille: u32, high_per_mille: u32) -> Result<()> {
         if low_per_mille > high_per_mille || high_per_mille > 1000 {
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "watermarks of {low_per_mille} and {high_per_mille} per mille; the low one may not \
                  exceed the high one, nor that 1000"
-            )));
+            ))
+            .into());
         }
         self.pipeline()
             .set_watermarks(low_per_mille, high_per_mille);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Pipeline;
 use super::stages::{IdleDetector, TICK};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 /// The same once nothing happens any more: an idle pool costs next to nothing.
 const IDLE_TICK: Duration = Duration::from_secs(1);
@@ -22,14 +22,15 @@ impl Background {
     /// Starts flusher, reclaimer and checkpointer, which looks for journals as well.
     ///
     /// # Errors
-    /// [`Error::Thread`]; those that had been started have ended.
+    /// [`ErrorKind::Thread`]; those that had been started have ended.
     pub(crate) fn start(pipeline: &Arc<Pipeline>) -> Result<Background> {
         if pipeline.engine.wakeup().is_stopping() {
             // A start that failed half-way stopped the pool's threads for good.
-            return Err(Error::Thread {
+            return Err(ErrorKind::Thread {
                 name: "forebay-flush",
                 source: std::io::Error::other("the pool's threads were stopped before"),
-            });
+            }
+            .into());
         }
         let mut background = Background {
             pipeline: Arc::clone(pipeline),
@@ -90,7 +91,7 @@ impl Background {
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
         self.threads
-            .push(thread.map_err(|source| Error::Thread { name, source })?);
+            .push(thread.map_err(|source| ErrorKind::Thread { name, source })?);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Pipeline;
 use super::volume_state::VolumeState;
 use crate::engine::{EVICT_BATCH_MAX, Need};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Ordering;
 
 /// A throttled writer looks again after this long at the latest.
@@ -50,7 +50,7 @@ impl Pipeline {
     /// moved something since the `seen`-th wakeup for space, or after a timeout.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] or [`Error::Stalled`] where nothing can move: the pool is closing, or it has no background
+    /// [`ErrorKind::NoSpace`] or [`ErrorKind::Stalled`] where nothing can move: the pool is closing, or it has no background
     /// threads and this thread's own round cleaned nothing.
     pub(crate) fn wait_for_write_back(&self, seen: u64, at_most: Duration) -> Result<()> {
         if !self.has_background() {
@@ -82,21 +82,23 @@ impl Pipeline {
         let dirty_blocks = self.table().states().dirty_count();
         let volumes = self.volumes.read().unwrap_or_else(|e| e.into_inner());
         if volumes.iter().flatten().any(|known| known.health.is_full()) {
-            return Error::NoSpace {
+            return ErrorKind::NoSpace {
                 waited_ms,
                 dirty_blocks,
-            };
+            }
+            .into();
         }
         let trouble = |known: &Arc<VolumeState>| {
             let told = known.trouble(Duration::ZERO)?;
             Some(format!("{}: {told}", known.path.display()))
         };
         let reason = volumes.iter().flatten().find_map(trouble);
-        Error::Stalled {
+        ErrorKind::Stalled {
             waited_ms,
             dirty_blocks,
             reason: reason.unwrap_or_else(|| "it does not keep up".into()),
         }
+        .into()
     }
 
     /// A writer that outran the backing waits for what it made dirty (`pace`). It holds nothing.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::health::Health;
 use super::zeroings::Zeroings;
 use crate::backing::{Backing, BackingIdentity, BackingWait, FaultDomain, Limited};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::AtomicU64;
 
@@ -29,17 +29,19 @@ impl VolumeState {
     /// The attached backing.
     pub(crate) fn backing(&self) -> Result<&Backing> {
         self.backing.get().ok_or_else(|| {
-            Error::Volume(format!(
+            ErrorKind::Volume(format!(
                 "{} is not attached; attach its backing",
                 self.path.display()
             ))
+            .into()
         })
     }
     pub(crate) fn backing_error(&self, source: std::io::Error) -> Error {
-        Error::Backing {
+        ErrorKind::Backing {
             path: self.path.clone(),
             source,
         }
+        .into()
     }
     /// What was asked longest ago of what the backing has not answered.
     pub(crate) fn waits_for(&self) -> Option<BackingWait> {
@@ -78,7 +80,7 @@ impl VolumeState {
     }
 
     pub(crate) fn attached_already(&self) -> Error {
-        Error::Volume(format!("{}: it is attached already", self.path.display()))
+        ErrorKind::Volume(format!("{}: it is attached already", self.path.display())).into()
     }
 
     /// A killed process, ours or another, may have written what it did not sync; a clean block stands on

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 use crate::backing::BackingIdentity;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
 use crate::media::Media;
 use crate::media::entry::Key;
@@ -147,14 +147,14 @@ impl Engine {
 
     #[cold]
     fn refusal(&self) -> Error {
-        let poisoned = |()| Error::Poisoned { path: self.path() };
+        let poisoned = |()| ErrorKind::Poisoned { path: self.path() }.into();
         self.is_open().map_or_else(|closed| closed, poisoned)
     }
 
     /// Fails once the pool was closed.
     pub(crate) fn is_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed { path: self.path() });
+            return Err(ErrorKind::Closed { path: self.path() }.into());
         }
         Ok(())
     }
@@ -201,10 +201,11 @@ impl Engine {
     pub(crate) fn check_transaction_bytes(&self, asked_bytes: u64) -> Result<()> {
         let limit_bytes = self.media().transaction_limit_bytes();
         if asked_bytes > limit_bytes {
-            return Err(Error::TransactionTooLarge {
+            return Err(ErrorKind::TransactionTooLarge {
                 asked_bytes,
                 limit_bytes,
-            });
+            }
+            .into());
         }
         Ok(())
     }
@@ -231,21 +232,23 @@ impl Engine {
         if let Err(closed) = self.is_open() {
             return closed;
         }
-        Error::Volume(format!(
+        ErrorKind::Volume(format!(
             "{}: volume {} was detached; attach its backing again and use what that returns",
             self.path().display(),
             key.volume()
         ))
+        .into()
     }
 
     pub(crate) fn corrupt(&self, key: Key) -> Error {
         if let Err(closed) = self.is_open() {
             return closed;
         }
-        Error::Corrupt {
+        ErrorKind::Corrupt {
             volume: key.volume(),
             block: key.block(),
         }
+        .into()
     }
 
     /// Fails where part of the table was lost. A caller that did not find a key asks this afterwards: lost
@@ -264,13 +267,14 @@ impl Engine {
             return closed;
         }
         self.poisoned.store(true, Ordering::Relaxed);
-        Error::Damaged {
+        ErrorKind::Damaged {
             path: self.path(),
             found:
                 "the medium lost part of the table of what is cached; nothing that is not found \
                     in the rest can be told from what is older on the backing"
                     .into(),
         }
+        .into()
     }
 
     /// Gives a private slot back that a failed commit did not use. Not once a fence has failed: a

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::change::Change;
 use super::{EVICT_BATCH_MAX, Engine};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::entry::{Entry, RawEntry};
 
 /// Entries between two reports of progress.
@@ -75,10 +75,11 @@ impl Engine {
             .filter(|entry| !entry.is_free() && entry.key().volume() == id)
             .count();
         if left > 0 {
-            return Err(Error::Volume(format!(
+            return Err(ErrorKind::Volume(format!(
                 "{}: {left} blocks were written while it was being detached; stop its users",
                 path.display()
-            )));
+            ))
+            .into());
         }
         Ok(())
     }

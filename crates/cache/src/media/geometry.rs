@@ -4,7 +4,7 @@
 //! volume table, entry table, lanes, slots. Metadata is live on member 0 only; the same room on
 //! the others waits for mirrors of it. Slots are striped over the members, block by block.
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::entry::SLOTS_MAX;
 use crate::media::layout::{
     ENTRY_BYTES, INCARNATION_BYTES, LINE_BYTES, SUPERBLOCK_BYTES, Superblock, VOLUME_BYTES,
@@ -111,9 +111,10 @@ impl Geometry {
             }
         }
         if slots == 0 {
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "{member_bytes} bytes per member leave no room for a single block beside the log"
-            )));
+            ))
+            .into());
         }
         let plan = with(slots);
         plan.check()?;
@@ -187,10 +188,11 @@ impl Geometry {
     /// grows too.
     pub(crate) fn grown(&self, member_bytes: u64) -> Result<Geometry> {
         if member_bytes < self.member_bytes {
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "{member_bytes} bytes a member; they have {} and a pool cannot shrink",
                 self.member_bytes
-            )));
+            ))
+            .into());
         }
         let plan = |member_bytes, lane_bytes| {
             let options = FormatOptions {
@@ -324,7 +326,7 @@ impl Geometry {
 }
 
 fn impossible(what: String) -> Result<()> {
-    Err(Error::Options(what))
+    Err(ErrorKind::Options(what).into())
 }
 
 fn check_units(block_bytes: u32, unit_bytes: u32) -> Result<()> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use forebay_pmem::Region;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::incarnation;
 use crate::media::layout::{
@@ -30,11 +30,12 @@ pub(crate) struct Assembly {
 }
 
 fn refused(path: &Path, found: impl Into<String>, todo: impl Into<String>) -> Error {
-    Error::Refused {
+    ErrorKind::Refused {
         path: path.to_path_buf(),
         found: found.into(),
         todo: todo.into(),
     }
+    .into()
 }
 
 /// Whether a region starts with something that is not ours to overwrite.
@@ -122,9 +123,9 @@ pub(crate) fn assemble(regions: Vec<Region>) -> Result<Assembly> {
         .collect::<Result<_>>()?;
     members.sort_by_key(|member| member.superblock.member);
     let Some(first) = members.first() else {
-        return Err(Error::Options(
-            "a pool has at least one member; name its files".into(),
-        ));
+        return Err(
+            ErrorKind::Options("a pool has at least one member; name its files".into()).into(),
+        );
     };
     let (pool_uuid, expected) = (first.superblock.pool_uuid, first.superblock.members);
     let geometry = Geometry::from_superblock(&first.superblock);

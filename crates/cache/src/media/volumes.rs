@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::backing::BackingIdentity;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::marks::Stage;
 use crate::media::Media;
 use crate::media::entry::{BLOCK_BITS, VOLUME_BITS};
@@ -151,11 +151,12 @@ fn encode_path(path: &Path) -> Result<[u8; VOLUME_PATH_BYTES]> {
     let bytes = path.as_os_str().as_bytes();
     let mut encoded = [0; VOLUME_PATH_BYTES];
     let Some(room) = encoded.get_mut(..bytes.len()) else {
-        return Err(Error::Volume(format!(
+        return Err(ErrorKind::Volume(format!(
             "{}: a path of {} bytes; the pool's table holds {VOLUME_PATH_BYTES}: use a shorter one",
             path.display(),
             bytes.len()
-        )));
+        ))
+        .into());
     };
     room.copy_from_slice(bytes);
     Ok(encoded)

@@ -13,7 +13,7 @@ mod switch;
 
 use std::time::{Duration, Instant};
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::Media;
 use crate::media::incarnation::{self, Incarnation};
 use crate::media::layout::INCARNATION_BYTES;
@@ -75,10 +75,11 @@ impl Notes {
     /// Damage that may have cost acknowledged data: an error, unless the caller accepts loss.
     pub(crate) fn damage(&mut self, found: String) -> Result<()> {
         if !self.accept_loss {
-            return Err(Error::Damaged {
+            return Err(ErrorKind::Damaged {
                 path: self.path.clone(),
                 found,
-            });
+            }
+            .into());
         }
         self.report.damage.push(found);
         Ok(())
@@ -151,13 +152,13 @@ fn settle(media: &Media) -> Result<()> {
 
 /// The incarnation that is current on the first member, which alone decides.
 fn current_incarnation(media: &Media, pool_uuid: &[u8; 16]) -> Result<Incarnation> {
-    incarnation::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| Error::Refused {
+    incarnation::read(media.main(), &media.geometry, pool_uuid).ok_or_else(|| ErrorKind::Refused {
         path: media.path(),
         found: "neither its incarnation lines nor its checkpoint lines are valid, so no log record can \
                 be told from garbage"
             .into(),
         todo: "the file is damaged; restore it from a copy".into(),
-    })
+    }.into())
 }
 
 pub(crate) use switch::{NewIncarnation, start_incarnation};

@@ -109,6 +109,6 @@ fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
 fn fresh_salt() -> Result<Salt> {
     let mut bytes = [0; 8];
     crate::repeatable::random_bytes(&mut bytes)
-        .map_err(|error| crate::error::Error::Options(format!("no randomness: {error}")))?;
+        .map_err(|error| crate::error::ErrorKind::Options(format!("no randomness: {error}")))?;
     Ok(Salt(u64::from_le_bytes(bytes)))
 }

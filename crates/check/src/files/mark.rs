@@ -111,7 +111,8 @@ fn attempt(env: &TestEnv, image: &Image, identities: &Identities) -> Result<Opti
         return Ok(Some(left.tree));
     };
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
-    if !matches!(inner, Some(forebay::Error::Stale { .. })) {
+    let kind = inner.map(forebay::Error::kind);
+    if !matches!(kind, Some(forebay::ErrorKind::Stale { .. })) {
         return Err(format!("not refused as stale: {error}"));
     }
     let is_untouched =

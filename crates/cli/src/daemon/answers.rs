@@ -149,8 +149,8 @@ pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> Contr
 
 /// The cache's error, as the client sees it.
 pub(super) fn core_refusal(error: forebay::Error) -> Refusal {
-    let kind = match &error {
-        forebay::Error::Cancelled { .. } => RefusalKind::Cancelled,
+    let kind = match error.kind() {
+        forebay::ErrorKind::Cancelled { .. } => RefusalKind::Cancelled,
         _ => RefusalKind::Failed,
     };
     Refusal::new(kind, error.to_string())

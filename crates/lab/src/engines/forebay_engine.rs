@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Engine, EngineStats, EngineTransaction};
 use forebay::{
-    Backing, Error, Pool, PoolOptions, Region, ReplacementPolicy, Result, RuntimeOptions,
+    Backing, ErrorKind, Pool, PoolOptions, Region, ReplacementPolicy, Result, RuntimeOptions,
     Transaction, Volume,
 };
 
@@ -71,11 +71,12 @@ pub(crate) fn open(
     let pool = Pool::open_on(vec![region], runtime_of(options))?;
     let found_bytes = pool.stats().block_bytes as usize;
     if found_bytes != options.block_bytes {
-        return Err(Error::Refused {
+        return Err(ErrorKind::Refused {
             path,
             found: format!("a pool with blocks of {found_bytes} bytes"),
             todo: format!("open it with those, not with {}", options.block_bytes),
-        });
+        }
+        .into());
     }
     attach(pool, backing, options)
 }
@@ -94,7 +95,7 @@ fn attach(pool: Pool, backing: Backing, options: &EngineOptions) -> Result<Box<d
 
 fn pool_options(region_bytes: u64, options: &EngineOptions) -> Result<PoolOptions> {
     let block_bytes = u32::try_from(options.block_bytes)
-        .map_err(|_| Error::Options(format!("blocks of {} bytes", options.block_bytes)))?;
+        .map_err(|_| ErrorKind::Options(format!("blocks of {} bytes", options.block_bytes)))?;
     let pool_options = PoolOptions::default()
         .block_bytes(block_bytes)
         .volumes(1)
@@ -237,7 +238,9 @@ impl ForebayEngine {
     fn with_room(&self, mut commit: impl FnMut() -> Result<()>) -> Result<()> {
         for _ in 0..self.room_attempts {
             match commit() {
-                Err(Error::NoSpace { .. }) => forebay_pmem::yield_point(),
+                Err(error) if matches!(error.kind(), ErrorKind::NoSpace { .. }) => {
+                    forebay_pmem::yield_point();
+                }
                 done => return done,
             }
         }

@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 use crate::Engine;
 use forebay::internals::PoolSide;
-use forebay::{Backing, Error, Region, Result};
+use forebay::{Backing, Error, ErrorKind, Region, Result};
 
 use crate::shared::{Header, marks};
 
@@ -69,9 +69,10 @@ impl FromStr for EngineName {
             .into_iter()
             .find(|name| name.as_str() == text);
         found.ok_or_else(|| {
-            Error::Options(format!(
+            ErrorKind::Options(format!(
                 "there is no engine {text}; there are classic, ubj, tinca, spindle and forebay"
             ))
+            .into()
         })
     }
 }

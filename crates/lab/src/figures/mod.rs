@@ -15,7 +15,7 @@ mod study;
 mod testing;
 mod tinca;
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 use forebay_harness::Shape;
 
 pub use counts_page::to_text as rows_to_text;
@@ -165,9 +165,10 @@ pub fn select(names: &[String]) -> Result<Vec<Figure>> {
     let figures = all();
     for name in names {
         if !figures.iter().any(|figure| figure.is_asked(name)) {
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "there is no figure {name}; forebay-lab list names them all"
-            )));
+            ))
+            .into());
         }
     }
     let is_asked = |figure: &Figure| names.iter().any(|name| figure.is_asked(name));

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use forebay::{Backing, BackingCounters, Error, Result, WriteRun};
+use forebay::{Backing, BackingCounters, Error, ErrorKind, Result, WriteRun};
 
 /// Bytes that a write holds in DRAM at a time.
 const BATCH_BYTES: usize = 4 << 20;
@@ -73,9 +73,10 @@ impl Disk {
     }
 
     fn error(&self, source: io::Error) -> Error {
-        Error::Backing {
+        ErrorKind::Backing {
             path: self.backing.identity().path,
             source,
         }
+        .into()
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use forebay::internals::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, new_pool_id};
-use forebay::{Backing, Error, MarkPlace, Region, Result};
+use forebay::{Backing, Error, ErrorKind, MarkPlace, Region, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
 use super::HEADER_BYTES;
@@ -89,7 +89,7 @@ pub(crate) struct Begun<'a> {
 /// Whether the disk's mark admits an engine that is yet to be made.
 ///
 /// # Errors
-/// [`Error::Stale`]; the mark cannot be read.
+/// [`ErrorKind::Stale`]; the mark cannot be read.
 pub(crate) fn check_new(backing: &Backing) -> Result<()> {
     let Some(place) = backing.mark_place() else {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn check_new(backing: &Backing) -> Result<()> {
     let found = place.read().map_err(|source| mark_error(&path, source))?;
     match classify(&new_side([0; 16]), &FoundMark::of(&found), false, || true) {
         Ok(_) => Ok(()),
-        Err(StaleRefusal { found, todo }) => Err(Error::Stale { path, found, todo }),
+        Err(StaleRefusal { found, todo }) => Err(ErrorKind::Stale { path, found, todo }.into()),
     }
 }
 
@@ -116,7 +116,7 @@ fn new_side(pool: [u8; 16]) -> PoolSide {
 /// region or that it holds. Nothing is done where the disk keeps no mark.
 ///
 /// # Errors
-/// [`Error::Stale`], and then nothing has changed; the mark or the medium failed.
+/// [`ErrorKind::Stale`], and then nothing has changed; the mark or the medium failed.
 pub(crate) fn begin<'a>(
     region: &Region,
     backing: &'a Backing,
@@ -142,7 +142,9 @@ pub(crate) fn begin<'a>(
     let generation = match judged {
         Ok(generation) => generation,
         Err(_) if accept_stale => forebay::internals::next_generation(&side, &found),
-        Err(StaleRefusal { found, todo }) => return Err(Error::Stale { path, found, todo }),
+        Err(StaleRefusal { found, todo }) => {
+            return Err(ErrorKind::Stale { path, found, todo }.into());
+        }
     };
     // What a killed process left may be seen and not be durable; the next line takes the other's place.
     region.flush(LINES_AT, 2 * LINE_BYTES);
@@ -196,7 +198,7 @@ pub(crate) fn end(region: &Region, backing: &Backing) -> Result<()> {
         return Ok(());
     }
     let synced = backing.sync();
-    synced.map_err(|source| Error::Backing {
+    synced.map_err(|source| ErrorKind::Backing {
         path: path.clone(),
         source,
     })?;
@@ -206,8 +208,9 @@ pub(crate) fn end(region: &Region, backing: &Backing) -> Result<()> {
 }
 
 fn mark_error(path: &Path, source: std::io::Error) -> Error {
-    Error::Mark {
+    ErrorKind::Mark {
         path: path.to_path_buf(),
         source,
     }
+    .into()
 }

@@ -1,7 +1,7 @@
 //! What every engine does about a medium that fails under it: pages that went bad read as zeroes, and
 //! the region's fences fail from then on.
 
-use forebay::{Error, Region, Result};
+use forebay::{Error, ErrorKind, Region, Result};
 
 /// A fence after which the region is given up if it failed, for whatever reason: what it should have
 /// made durable may be there or not, and nothing may be stored over it.
@@ -19,10 +19,11 @@ pub(crate) fn fence(region: &Region) -> Result<()> {
 pub(crate) fn check_medium(region: &Region) -> Result<()> {
     match region.media_errors().first() {
         None => Ok(()),
-        Some(offset) => Err(Error::Damaged {
+        Some(offset) => Err(ErrorKind::Damaged {
             path: region.path().to_path_buf(),
             found: format!("the medium failed in the page at byte {offset}"),
-        }),
+        }
+        .into()),
     }
 }
 
@@ -33,16 +34,17 @@ pub(crate) fn check_medium(region: &Region) -> Result<()> {
 pub(crate) fn check_alive(region: &Region) -> Result<()> {
     if region.is_poisoned() {
         let path = region.path().to_path_buf();
-        return Err(Error::Poisoned { path });
+        return Err(ErrorKind::Poisoned { path }.into());
     }
     Ok(())
 }
 
 /// The error of a region that holds something else than was asked for.
 pub(crate) fn refused(region: &Region, found: String, todo: &str) -> Error {
-    Error::Refused {
+    ErrorKind::Refused {
         path: region.path().to_path_buf(),
         found,
         todo: todo.to_string(),
     }
+    .into()
 }

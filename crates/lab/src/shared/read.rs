@@ -1,7 +1,7 @@
 //! Reads of several blocks, of which some are cached.
 
 use crate::Engine;
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 
 /// Refuses blocks outside the engine's disk, and bytes that are not whole blocks.
 pub(crate) fn check_blocks(engine: &impl Engine, block: u64, len: usize) -> Result<()> {
@@ -11,12 +11,13 @@ pub(crate) fn check_blocks(engine: &impl Engine, block: u64, len: usize) -> Resu
     if len.is_multiple_of(block_bytes) && end.is_some_and(|end| end <= disk_blocks) {
         return Ok(());
     }
-    Err(Error::OutOfRange {
+    Err(ErrorKind::OutOfRange {
         volume: 0,
         what: format!(
             "{len} bytes at block {block}; the disk has {disk_blocks} blocks of {block_bytes} bytes"
         ),
-    })
+    }
+    .into())
 }
 
 /// Reads whole blocks from `first` on: each that `find` knows with `hit`, and neighbours that it does

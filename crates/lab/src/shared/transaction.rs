@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::{Engine, EngineTransaction};
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 
 use super::check_blocks;
 
@@ -30,10 +30,11 @@ pub(crate) trait CommitBlocks: Engine {
 fn check_block(engine: &impl Engine, block: u64, len: usize) -> Result<()> {
     let block_bytes = engine.block_bytes();
     if len != block_bytes {
-        return Err(Error::OutOfRange {
+        return Err(ErrorKind::OutOfRange {
             volume: 0,
             what: format!("{len} bytes for block {block}, which has {block_bytes}"),
-        });
+        }
+        .into());
     }
     check_blocks(engine, block, len)
 }
@@ -73,10 +74,11 @@ impl<'e, E: CommitBlocks> BufferedTransaction<'e, E> {
         let blocks_max = self.engine.transaction_blocks_max();
         if self.blocks.len() == blocks_max {
             let block_bytes = data.len() as u64;
-            return Err(Error::TransactionTooLarge {
+            return Err(ErrorKind::TransactionTooLarge {
                 asked_bytes: (blocks_max as u64 + 1) * block_bytes,
                 limit_bytes: blocks_max as u64 * block_bytes,
-            });
+            }
+            .into());
         }
         self.places.insert(block, self.blocks.len());
         self.blocks.push(ChangedBlock {
@@ -96,10 +98,11 @@ impl<E: CommitBlocks> EngineTransaction for BufferedTransaction<'_, E> {
     fn update(&mut self, block: u64, data: &[u8], changed: &[Range<usize>]) -> Result<()> {
         let is_outside = |range: &&Range<usize>| data.get((*range).clone()).is_none();
         if let Some(range) = changed.iter().find(is_outside) {
-            return Err(Error::OutOfRange {
+            return Err(ErrorKind::OutOfRange {
                 volume: 0,
                 what: format!("bytes {range:?} of a block of {} bytes", data.len()),
-            });
+            }
+            .into());
         }
         self.put(block, data, Some(changed))
     }

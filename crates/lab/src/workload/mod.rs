@@ -15,7 +15,7 @@ mod trace;
 use std::ops::Range;
 use std::sync::Arc;
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 
 use crate::filesystem::FileSystem;
 pub use filebench::{FilebenchOptions, Personality};
@@ -259,10 +259,11 @@ impl WorkloadSpec {
             "tpcc" => WorkloadSpec::Tpcc(TpccOptions::new(scale, 20)),
             "metadata" => WorkloadSpec::Metadata(MetadataOptions::new(scale)),
             _ => {
-                return Err(Error::Options(format!(
+                return Err(ErrorKind::Options(format!(
                     "there is no workload {name}; there are {}",
                     WorkloadSpec::NAMES.join(", ")
-                )));
+                ))
+                .into());
             }
         })
     }

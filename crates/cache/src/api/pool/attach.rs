@@ -8,7 +8,7 @@ use crate::api::pool::marks::{Begin, Row, stale_error};
 use crate::api::volume::Volume;
 use crate::background::volume_state::VolumeState;
 use crate::backing::{Backing, BackingIdentity};
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::marks::{classify_file, classify_size};
 use crate::media::entry::BLOCK_BITS;
 use crate::media::volumes::{self, Description, Standing};
@@ -19,7 +19,7 @@ impl Pool {
     /// keeps its volume's size until [`Pool::grow_volume`].
     ///
     /// # Errors
-    /// No room in the volume table; [`Error::Stale`]: it and this pool are not of the same moment, or
+    /// No room in the volume table; [`ErrorKind::Stale`]: it and this pool are not of the same moment, or
     /// it shrank or is another file since; a new one is a pool's file.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, self.pipeline.options().accept_stale)
@@ -30,7 +30,7 @@ impl Pool {
     /// file of the volume's name is its backing from then on.
     ///
     /// # Errors
-    /// As `attach`; of [`Error::Stale`] only that the backing is smaller than the volume.
+    /// As `attach`; of [`ErrorKind::Stale`] only that the backing is smaller than the volume.
     pub fn attach_stale(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, true)
     }
@@ -51,7 +51,7 @@ impl Pool {
             .map(|place| (place, volumes::read(pipeline.media(), place)))
             .find(|(_, found)| !found.as_ref().is_some_and(|found| found.attached))
             .ok_or_else(|| {
-                Error::Volume(format!(
+                ErrorKind::Volume(format!(
                     "{}: the pool's table of {} volumes is full; detach one",
                     identity.path.display(),
                     pipeline.media().geometry.volumes
@@ -102,7 +102,7 @@ impl Pool {
             found => found.is_ok(),
         };
         let state = self.pipeline.volume(known.id).ok_or_else(|| {
-            Error::Volume(format!("{}: it is being detached", identity.path.display()))
+            ErrorKind::Volume(format!("{}: it is being detached", identity.path.display()))
         })?;
         if state.backing.get().is_some() {
             return Err(state.attached_already());
@@ -196,7 +196,9 @@ impl Pool {
         volumes::read_attached(self.pipeline.media())
             .into_iter()
             .find(|found| found.id == volume.id() && Arc::ptr_eq(&self.pipeline, &volume.pipeline))
-            .ok_or_else(|| Error::Volume(format!("{volume:?} is not attached to this pool")))
+            .ok_or_else(|| {
+                ErrorKind::Volume(format!("{volume:?} is not attached to this pool")).into()
+            })
     }
 }
 
@@ -205,24 +207,26 @@ fn refuse_pool(backing: &Backing, identity: &BackingIdentity) -> Result<()> {
     if !backing.holds_pool() {
         return Ok(());
     }
-    Err(Error::Refused {
+    Err(ErrorKind::Refused {
         path: identity.path.clone(),
         found: "it begins as a Forebay pool does, and to serve it as a disk would overwrite that"
             .into(),
         todo:
             "name the disk; if it was a pool and is needed no more, overwrite its first 4096 bytes"
                 .into(),
-    })
+    }
+    .into())
 }
 
 pub(super) fn check_size(identity: &BackingIdentity, block_bytes: usize) -> Result<()> {
     let blocks = identity.size_bytes.div_ceil(block_bytes as u64);
     if blocks == 0 || blocks > 1 << BLOCK_BITS {
-        return Err(Error::Volume(format!(
+        return Err(ErrorKind::Volume(format!(
             "{}: {} bytes; a volume has 1 to 2^{BLOCK_BITS} blocks",
             identity.path.display(),
             identity.size_bytes
-        )));
+        ))
+        .into());
     }
     Ok(())
 }

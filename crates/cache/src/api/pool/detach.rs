@@ -32,7 +32,7 @@ impl Pool {
     /// detached meanwhile.
     ///
     /// # Errors
-    /// As `detach`; [`Error::Cancelled`](crate::Error::Cancelled) where the watcher said so: the volume
+    /// As `detach`; [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) where the watcher said so: the volume
     /// is attached and in use as before.
     pub fn detach_watched(&self, volume: Volume, watcher: &mut DrainWatcher<'_>) -> Result<()> {
         let pipeline = &self.pipeline;

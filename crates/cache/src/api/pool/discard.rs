@@ -6,7 +6,7 @@
 
 use crate::api::pool::Pool;
 use crate::api::volume::Volume;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::marks::Stage;
 use crate::media::volumes::{Description, Standing};
 
@@ -23,10 +23,11 @@ impl Pool {
         pipeline.engine().is_open()?;
         let found = self.description(&volume)?;
         if volume.state.backing.get().is_some() {
-            return Err(Error::Volume(format!(
+            return Err(ErrorKind::Volume(format!(
                 "{}: it is in use; detach it, which loses nothing",
                 volume.state.path.display()
-            )));
+            ))
+            .into());
         }
         if found.standing.stage != Stage::None {
             let standing = Standing {

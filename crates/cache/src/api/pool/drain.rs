@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::api::volume::Volume;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 
 /// Progress of a drain.
 #[derive(Clone, Debug)]
@@ -77,10 +77,11 @@ impl<'a, 'b> Drain<'a, 'b> {
             };
             match (self.watcher)(&progress) {
                 ControlFlow::Continue(()) => Ok(()),
-                ControlFlow::Break(()) => Err(Error::Cancelled {
+                ControlFlow::Break(()) => Err(ErrorKind::Cancelled {
                     path: state.path.clone(),
                     dirty_blocks: left as u64,
-                }),
+                }
+                .into()),
             }
         })
     }
@@ -90,7 +91,7 @@ impl Volume {
     /// As [`Volume::flush`], with a watcher that may stop it.
     ///
     /// # Errors
-    /// As `flush`; [`Error::Cancelled`] where the watcher said so.
+    /// As `flush`; [`ErrorKind::Cancelled`] where the watcher said so.
     pub fn flush_watched(&self, watcher: &mut DrainWatcher<'_>) -> Result<()> {
         Drain::new(watcher).pass(self)
     }

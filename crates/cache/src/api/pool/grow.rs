@@ -16,7 +16,7 @@ use crate::api::pool::drain::{Drain, DrainWatcher};
 use crate::api::pool::members::clear;
 use crate::backing::Backing;
 use crate::engine::Ended;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::geometry::Geometry;
 use crate::media::layout::ENTRY_BYTES;
 use crate::mutants::{Mutant, mutated};
@@ -34,15 +34,16 @@ impl Pool {
     ///
     /// # Errors
     /// The pool is served or damaged; a smaller size; no space; a backing is missing or fails;
-    /// [`Error::Cancelled`] where the watcher said so. The pool is as before, less what was written
+    /// [`ErrorKind::Cancelled`] where the watcher said so. The pool is as before, less what was written
     /// back.
     pub fn grow<P: AsRef<Path>>(
         paths: &[P],
         member_bytes: u64,
         watcher: &mut DrainWatcher<'_>,
     ) -> Result<()> {
-        let mut open_backing =
-            |path: &Path| Backing::file(path).map_err(|error| Error::Volume(error.to_string()));
+        let mut open_backing = |path: &Path| {
+            Backing::file(path).map_err(|error| ErrorKind::Volume(error.to_string()).into())
+        };
         let options = RuntimeOptions {
             background: false,
             ..RuntimeOptions::default()
@@ -77,11 +78,12 @@ impl Pool {
     ) -> Result<Pool> {
         let shortest = regions.iter().min_by_key(|region| region.len());
         if let Some(region) = shortest.filter(|region| region.len() < member_bytes) {
-            return Err(Error::Refused {
+            return Err(ErrorKind::Refused {
                 path: region.path().to_path_buf(),
                 found: format!("{} bytes, fewer than {member_bytes}", region.len()),
                 todo: "enlarge the device, or ask for less".into(),
-            });
+            }
+            .into());
         }
         let quiet = RuntimeOptions {
             background: false,
@@ -106,11 +108,12 @@ impl Pool {
         for known in self.volumes() {
             let backing = open_backing(&known.state.path)?;
             if backing.identity().path != known.state.path {
-                return Err(Error::Volume(format!(
+                return Err(ErrorKind::Volume(format!(
                     "{}: its backing is now {}; detach it first",
                     known.state.path.display(),
                     backing.identity().path.display()
-                )));
+                ))
+                .into());
             }
             volumes.push(self.attach(backing)?);
         }

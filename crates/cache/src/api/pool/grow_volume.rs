@@ -8,7 +8,7 @@ use crate::api::pool::attach::check_size;
 use crate::api::volume::Volume;
 use crate::background::health::Health;
 use crate::backing::BackingIdentity;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
 use crate::table::states::STATE_DIRTY;
@@ -33,11 +33,12 @@ impl Pool {
         let old_bytes = found.identity.size_bytes;
         let size_bytes = backing.refresh_size().map_err(failed)?;
         if size_bytes < old_bytes {
-            return Err(Error::Volume(format!(
+            return Err(ErrorKind::Volume(format!(
                 "{}: the backing has {size_bytes} bytes, the volume {old_bytes}; a volume cannot \
                  shrink: restore the backing's size",
                 state.path.display()
-            )));
+            ))
+            .into());
         }
         if size_bytes == old_bytes {
             return Ok(size_bytes);
@@ -109,9 +110,10 @@ impl Pool {
                 .engine()
                 .commit_mappings(&[pipeline.engine().eviction(entry)])?;
         }
-        Err(Error::Volume(format!(
+        Err(ErrorKind::Volume(format!(
             "{}: its last block is in constant use; grow it again in a quieter moment",
             volume.state.path.display()
-        )))
+        ))
+        .into())
     }
 }

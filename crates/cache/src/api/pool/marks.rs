@@ -6,7 +6,7 @@ use forebay_pmem::{Region, RegionOptions};
 
 use crate::api::pool::Pool;
 use crate::backing::{Backing, BackingIdentity, MarkPlace};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
 use crate::media::Media;
 use crate::media::layout::LINE_BYTES;
@@ -84,7 +84,7 @@ impl Pool {
     /// insists that they are, the clean blocks, which the backing may have newer.
     ///
     /// # Errors
-    /// [`Error::Stale`]; the mark cannot be read.
+    /// [`ErrorKind::Stale`]; the mark cannot be read.
     pub(super) fn classify_mark(
         &self,
         backing: &Backing,
@@ -314,16 +314,18 @@ impl Pool {
 }
 
 pub(super) fn stale_error(path: &Path, refusal: StaleRefusal) -> Error {
-    Error::Stale {
+    ErrorKind::Stale {
         path: path.to_path_buf(),
         found: refusal.found,
         todo: refusal.todo,
     }
+    .into()
 }
 
 fn mark_error(path: &Path, source: std::io::Error) -> Error {
-    Error::Mark {
+    ErrorKind::Mark {
         path: path.to_path_buf(),
         source,
     }
+    .into()
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use forebay_pmem::{Region, RegionOptions};
 
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::superblock;
 use crate::options::PoolOptions;
 
@@ -35,23 +35,25 @@ pub fn new_region(
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     if is_file {
         if !force {
-            return Err(Error::Refused {
+            return Err(ErrorKind::Refused {
                 path: path.to_path_buf(),
                 found: "the file exists already".into(),
                 todo: "name another one, or overwrite it with force (on the command line --force)"
                     .into(),
-            });
+            }
+            .into());
         }
         remove_unlocked(path)?;
         return Ok(Region::create(path, len, region_options)?);
     }
     let region = Region::open(path, region_options)?;
     if !force && !superblock::is_blank(&region) {
-        return Err(Error::Refused {
+        return Err(ErrorKind::Refused {
             path: path.to_path_buf(),
             found: "the device is not blank".into(),
             todo: "overwrite it with force (on the command line --force)".into(),
-        });
+        }
+        .into());
     }
     Ok(region)
 }
@@ -62,10 +64,13 @@ fn remove_unlocked(path: &Path) -> Result<()> {
         file.try_lock()?;
         std::fs::remove_file(path)
     });
-    removed.map_err(|error| Error::Refused {
-        path: path.to_path_buf(),
-        found: format!("the file there cannot be replaced: {error}"),
-        todo: "end the process that uses it, or name another file".into(),
+    removed.map_err(|error| {
+        ErrorKind::Refused {
+            path: path.to_path_buf(),
+            found: format!("the file there cannot be replaced: {error}"),
+            todo: "end the process that uses it, or name another file".into(),
+        }
+        .into()
     })
 }
 

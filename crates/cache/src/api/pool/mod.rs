@@ -19,7 +19,7 @@ use forebay_pmem::{Counters, Region};
 
 use crate::background::{Background, Pipeline};
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::incarnation::Incarnation;
@@ -64,9 +64,9 @@ impl Pool {
     pub fn create(options: &PoolOptions) -> Result<Pool> {
         let members = u32::try_from(options.paths.len()).unwrap_or(u32::MAX);
         if members == 0 {
-            return Err(Error::Options(
-                "a pool has at least one member; name a file".into(),
-            ));
+            return Err(
+                ErrorKind::Options("a pool has at least one member; name a file".into()).into(),
+            );
         }
         // Plan first: a plan that fails must not leave files behind.
         options.runtime.check()?;
@@ -198,7 +198,7 @@ impl Pool {
     /// has to bring order into what the pool holds does that alone.
     ///
     /// # Errors
-    /// [`Error::Thread`], then and from then on: the pool is to be closed, which keeps everything.
+    /// [`ErrorKind::Thread`], then and from then on: the pool is to be closed, which keeps everything.
     pub fn start_background(&mut self) -> Result<()> {
         if self.background.is_none() {
             self.pipeline.begin_background();
@@ -262,7 +262,7 @@ impl Pool {
     /// volumes that have none are whole, and their marks say so.
     ///
     /// Volumes may still be held. Whatever they are asked from now on is refused with
-    /// [`Error::Closed`], reads too: the pool is unlocked when this returns, and may be another process's
+    /// [`ErrorKind::Closed`], reads too: the pool is unlocked when this returns, and may be another process's
     /// next. What was under way is done before that, or refused. A backing stays open, and locked if
     /// it is a file, until the last clone of its volume is dropped.
     ///

@@ -8,7 +8,7 @@ use crate::background::Pipeline;
 use crate::engine::Need;
 use crate::engine::change::Outcome;
 use crate::engine::commit::{Block, Source};
-use crate::error::{Result, Slim};
+use crate::error::Result;
 use crate::log::lanes::thread_hint;
 use crate::table::slots::SlotCache;
 
@@ -64,7 +64,7 @@ fn attempt(
     data: &[u8],
     slot_cache: &SlotCache<'_>,
     stripes: &mut Vec<u32>,
-) -> Slim<Option<Need>> {
+) -> Result<Option<Need>> {
     if pipeline.engine().content().is_on() && commit_reduced(pipeline, blocks, data, slot_cache)? {
         return Ok(None);
     }
@@ -79,7 +79,7 @@ fn attempt_whole(
     data: &[u8],
     slot_cache: &SlotCache<'_>,
     stripes: &mut Vec<u32>,
-) -> Slim<Option<Need>> {
+) -> Result<Option<Need>> {
     let give_back = |blocks: &[Block]| {
         let fresh = |block: &&Block| matches!(block.source, Source::Data { .. });
         for block in blocks.iter().filter(fresh) {
@@ -119,7 +119,7 @@ pub(crate) fn commit_gathered<'v>(
     pipeline: &'v Pipeline,
     work: &mut Workspace,
     slot_cache: &mut Option<SlotCache<'v>>,
-) -> Slim<bool> {
+) -> Result<bool> {
     let Workspace {
         operations,
         blocks,

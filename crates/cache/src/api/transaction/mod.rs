@@ -19,7 +19,7 @@ use crate::api::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, b
 use crate::background::Pipeline;
 use crate::engine::change::{Action, Change, Outcome, Patch, record_bound};
 use crate::engine::{EVICT_BATCH_MAX, Need};
-use crate::error::{Error, Result, Slim};
+use crate::error::{ErrorKind, Result};
 use crate::log::lanes::thread_hint;
 use crate::media::encode_partial_len;
 use crate::media::entry::Kind;
@@ -176,13 +176,14 @@ impl<'v> Transaction<'v> {
         let block_bytes = self.pipeline().engine().block_bytes();
         self.volume.check_blocks(block, block_bytes)?;
         if offset.saturating_add(data.len()) > block_bytes {
-            return Err(Error::OutOfRange {
+            return Err(ErrorKind::OutOfRange {
                 volume: self.volume.id(),
                 what: format!(
                     "append of {} bytes at {offset} to a block of {block_bytes}",
                     data.len()
                 ),
-            });
+            }
+            .into());
         }
         let operation = self.operation(block)?;
         let bytes = data.to_vec();
@@ -270,7 +271,7 @@ impl<'v> Transaction<'v> {
     /// One try: prepares what depends on the present, waits for slots if need be, commits. Whole blocks
     /// are probed in the first one only: a slot that is held for one of them may be just what another
     /// one cannot be patched in.
-    fn attempt(&mut self, reduces: bool) -> Slim<Outcome> {
+    fn attempt(&mut self, reduces: bool) -> Result<Outcome> {
         let pipeline = self.pipeline();
         let data_bytes = self.work.data.len();
         self.prepare(true)?;
@@ -310,7 +311,6 @@ impl<'v> Transaction<'v> {
             pipeline
                 .make_space(Need::Slots(wanted))
                 .map(|()| Outcome::Stale)
-                .map_err(Box::new)
         };
         if !matches!(outcome, Ok(Outcome::Done(_))) {
             // What was rebuilt is rebuilt again; what came in meanwhile (`unstage`) stays.

@@ -7,7 +7,7 @@ use crate::engine::change::{Action, Change, Outcome, record_bound};
 use crate::engine::commit::{Block, Source};
 use crate::engine::content::{Finding, Reduced};
 use crate::engine::plan::Scratch;
-use crate::error::Slim;
+use crate::error::Result;
 use crate::table::index::Version;
 use crate::table::slot_ref::SlotRef;
 use crate::table::slots::SlotCache;
@@ -19,7 +19,7 @@ pub(super) fn commit_reduced(
     blocks: &mut [Block],
     data: &[u8],
     slot_cache: &SlotCache<'_>,
-) -> Slim<bool> {
+) -> Result<bool> {
     let mut findings = Vec::new();
     for (number, block) in blocks.iter_mut().enumerate() {
         let Source::Data { at } = block.source else {
@@ -77,7 +77,7 @@ fn commit_findings(
     findings: Vec<(usize, Reduced)>,
     data: &[u8],
     slot_cache: &SlotCache<'_>,
-) -> Slim<bool> {
+) -> Result<bool> {
     let mut changes = changes_of(blocks, findings);
     let mut scratch = Scratch::default();
     let fits = record_bound(&changes) <= pipeline.engine().log().lanes().lane_bytes() / 2;

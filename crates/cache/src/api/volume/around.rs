@@ -137,7 +137,7 @@ mod tests {
     use forebay_pmem::shadow::{FenceFailure, Shadow, ShadowModel};
 
     use super::*;
-    use crate::error::Error;
+    use crate::error::ErrorKind;
     use crate::{Backing, MemoryStore, Pool, PoolOptions, testing};
 
     const BLOCK: usize = 128;
@@ -204,7 +204,10 @@ mod tests {
     fn a_bad_copy_of_a_dirty_block_is_an_error_to_a_read_that_waits_for_writers() {
         let (_, pool, volume) = with_a_bad_copy_of(2);
         let error = read(&volume).expect_err("it is the only copy");
-        assert!(matches!(error, Error::Corrupt { block: 2, .. }), "{error}");
+        assert!(
+            matches!(error.kind(), ErrorKind::Corrupt { block: 2, .. }),
+            "{error}"
+        );
         assert_eq!(pool.stats().totals.corrupt, 1);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::background::Pipeline;
 use crate::background::volume_state::VolumeState;
-use crate::error::{Error, Result};
+use crate::error::{ErrorKind, Result};
 use crate::media::entry::Key;
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
@@ -221,27 +221,29 @@ impl Volume {
         // On every read's and write's way: no division.
         let count = (len >> self.pipeline.media().geometry.block_shift()) as u64;
         if len == 0 || len & (block_bytes - 1) != 0 || block.saturating_add(count) > self.blocks() {
-            return Err(Error::OutOfRange {
+            return Err(ErrorKind::OutOfRange {
                 volume: self.id(),
                 what: format!(
                     "{len} bytes from block {block}; blocks have {block_bytes} bytes, the volume {} \
                      blocks",
                     self.blocks()
                 ),
-            });
+            }
+            .into());
         }
         Ok(())
     }
 
     pub(crate) fn check_bytes(&self, offset: u64, len: usize) -> Result<()> {
         if offset.saturating_add(len as u64) > self.size_bytes() {
-            return Err(Error::OutOfRange {
+            return Err(ErrorKind::OutOfRange {
                 volume: self.id(),
                 what: format!(
                     "{len} bytes at byte {offset}; the volume has {} bytes",
                     self.size_bytes()
                 ),
-            });
+            }
+            .into());
         }
         Ok(())
     }

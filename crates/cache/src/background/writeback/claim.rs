@@ -6,7 +6,7 @@ use crate::background::volume_state::VolumeState;
 use crate::background::writeback::WritebackBatch;
 use crate::background::writeback::merge::InFlightBlock;
 use crate::backing::Backing;
-use crate::error::Error;
+use crate::error::ErrorKind;
 use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
 use crate::table::states::{STATE_DIFFERS, STATE_DIRTY, STATE_WRITING};
@@ -56,10 +56,13 @@ impl Pipeline {
                 Claim::Gone => {}
                 Claim::Corrupt => {
                     round.corrupt += 1;
-                    round.note(Error::Corrupt {
-                        volume: key.volume(),
-                        block: key.block(),
-                    });
+                    round.note(
+                        ErrorKind::Corrupt {
+                            volume: key.volume(),
+                            block: key.block(),
+                        }
+                        .into(),
+                    );
                 }
             }
         }

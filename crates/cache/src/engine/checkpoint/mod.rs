@@ -6,7 +6,7 @@
 mod touched;
 
 use crate::engine::Engine;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::log::read_record;
 use crate::log::record::{RawRecords, SmallRecord};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
@@ -162,12 +162,13 @@ impl Engine {
     /// The log of the running incarnation cannot be read back: nothing may be forgotten any more.
     fn log_damaged(&self, lane: u32, position: u64) -> Error {
         self.poisoned.store(true, Ordering::Relaxed);
-        Error::Damaged {
+        ErrorKind::Damaged {
             path: self.path(),
             found: format!(
                 "lane {lane}: the record at position {position} was changed by the media"
             ),
         }
+        .into()
     }
 }
 

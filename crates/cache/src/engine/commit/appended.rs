@@ -8,7 +8,7 @@
 use super::shape::Shape;
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::error::Slim;
+use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{ElementKind, SmallRecord};
 use crate::media::encode_partial_len;
@@ -69,7 +69,7 @@ impl Engine {
         &self,
         append: &Append<'_>,
         patch: Option<&WordPatch>,
-    ) -> Slim<bool> {
+    ) -> Result<bool> {
         self.writable()?;
         let shape = Appended {
             append,
@@ -83,7 +83,7 @@ impl Engine {
 
     /// Plans the append, if the bytes may be appended in place.
     #[inline]
-    fn plan_growth<'a>(&self, append: &Append<'a>) -> Slim<Option<Growth<'a>>> {
+    fn plan_growth<'a>(&self, append: &Append<'a>) -> Result<Option<Growth<'a>>> {
         let Some((index, raw)) = self.table.find(append.bucket, append.key) else {
             return Ok(None);
         };
@@ -221,7 +221,7 @@ impl Shape for Appended<'_> {
     }
 
     #[inline(always)]
-    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+    fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
         self.growth = engine.plan_growth(self.append)?;
         if self.growth.is_none() {
             return Ok(Some(Outcome::Stale));

@@ -4,7 +4,7 @@ use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
 use crate::engine::change::{Action, Change, Outcome, record_bound};
 use crate::engine::plan::{Plan, Scratch, push_elements};
-use crate::error::Slim;
+use crate::error::Result;
 use crate::log::lanes::{HeldLane, thread_hint};
 use crate::log::record;
 use crate::media::encode_partial_len;
@@ -25,7 +25,7 @@ struct Changes<'a> {
 
 impl Engine {
     /// Commits changes that need no new slot.
-    pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Slim<Outcome> {
+    pub(crate) fn commit_mappings(&self, changes: &[Change]) -> Result<Outcome> {
         let slot_cache = self.table.slots().slot_cache(thread_hint());
         self.commit(changes, &[], &slot_cache, &mut Scratch::default())
     }
@@ -40,7 +40,7 @@ impl Engine {
         data: &[u8],
         slot_cache: &SlotCache<'_>,
         scratch: &mut Scratch,
-    ) -> Slim<Outcome> {
+    ) -> Result<Outcome> {
         self.writable()?;
         if changes.is_empty() {
             return Ok(Outcome::Done(0));
@@ -72,7 +72,7 @@ impl<'a> Shape for Changes<'a> {
     }
 
     #[inline]
-    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+    fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
         if let Some(outcome) = engine.plan(self.changes, self.plan)? {
             return Ok(Some(outcome));
         }

@@ -16,7 +16,7 @@ mod whole;
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
 use crate::engine::plan::Effect;
-use crate::error::{Error, Result, Slim};
+use crate::error::{ErrorKind, Result};
 use crate::log::lanes::HeldLane;
 use crate::media::entry::Entry;
 use crate::mutants::{Mutant, mutated};
@@ -54,7 +54,7 @@ impl Engine {
     /// Steps 2 to 8. Unless it returns `Done`, nothing has changed. If the fence itself fails, it is unknown
     /// whether the batch is durable, and the pool is poisoned.
     #[inline(always)]
-    fn commit_batch<S: Shape>(&self, mut shape: S) -> Slim<Outcome> {
+    fn commit_batch<S: Shape>(&self, mut shape: S) -> Result<Outcome> {
         // Steps 2 and 3. No lock is held while a checkpoint makes room.
         let lane = self.hold_lane(shape.record_bytes())?;
         let locks = Locks::lock(self.table.index(), shape.stripes());
@@ -73,7 +73,7 @@ impl Engine {
 
 impl<'b, 'e, S: Shape> Locked<'b, 'e, S> {
     #[inline(always)]
-    fn plan(self) -> Slim<std::result::Result<Planned<'b, 'e, S>, Outcome>> {
+    fn plan(self) -> Result<std::result::Result<Planned<'b, 'e, S>, Outcome>> {
         let Batch { engine, shape, .. } = &mut *self.0;
         engine.still_writable()?;
         let refused = shape.plan(engine)?;
@@ -108,7 +108,7 @@ impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
     /// poisoned, so that no commit can build on what may be lost, and the lane's `in_flight` mark stays, so
     /// that no watermark and no checkpoint passes the sequence.
     #[inline(always)]
-    fn persist(self) -> Slim<Durable<'b, 'e, S>> {
+    fn persist(self) -> Result<Durable<'b, 'e, S>> {
         let Batch {
             engine,
             lane,
@@ -159,7 +159,7 @@ impl<S: Shape> Durable<'_, '_, S> {
 impl Engine {
     /// Takes a lane with room for a record of `bytes` bytes.
     #[inline(always)]
-    fn hold_lane(&self, bytes: u64) -> Slim<HeldLane<'_>> {
+    fn hold_lane(&self, bytes: u64) -> Result<HeldLane<'_>> {
         let lane = match self.log.lanes().try_hold(bytes) {
             Some(lane) => lane,
             None => self.make_log_room(bytes)?,
@@ -171,10 +171,10 @@ impl Engine {
     }
 
     #[cold]
-    fn make_log_room(&self, bytes: u64) -> Slim<HeldLane<'_>> {
+    fn make_log_room(&self, bytes: u64) -> Result<HeldLane<'_>> {
         loop {
             if self.log.lanes().are_worn_out(bytes) {
-                return Err(Box::new(Error::WornOut { path: self.path() }));
+                return Err(ErrorKind::WornOut { path: self.path() }.into());
             }
             let mut state = forebay_pmem::lock_or_yield(&self.checkpoint);
             // Another thread's checkpoint may have made room meanwhile. Waiting for a lane with this lock

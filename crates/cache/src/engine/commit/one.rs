@@ -7,7 +7,7 @@ use super::shape::Shape;
 use super::whole::{Block, Chosen};
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::error::Slim;
+use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
 use crate::media::entry::Entry;
@@ -30,7 +30,7 @@ impl Engine {
         block: &Block,
         data: &[u8],
         slot_cache: &SlotCache<'_>,
-    ) -> Slim<Outcome> {
+    ) -> Result<Outcome> {
         let shape = One {
             slot_cache,
             block,
@@ -60,7 +60,7 @@ impl Shape for One<'_> {
     }
 
     #[inline(always)]
-    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+    fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
         let Some(chosen) = engine.choose_entry(self.block.key, self.block.bucket)? else {
             return Ok(Some(Outcome::NoEntry));
         };

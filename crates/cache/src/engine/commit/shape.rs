@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::error::Slim;
+use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::table::index::Index;
 
@@ -24,7 +24,7 @@ pub(super) trait Shape {
 
     /// Decides each key's new entry, under the locks. When it returns `Some` or an error, it has given back
     /// what it took, and the commit ends there.
-    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>>;
+    fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>>;
 
     /// Streams the new data and then the record with the drawn sequence; returns the record's length in
     /// bytes.

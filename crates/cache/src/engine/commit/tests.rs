@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::table::index::Bucket;
-use crate::{MemoryStore, Pool, PoolOptions, Region, Volume};
+use crate::{Error, MemoryStore, Pool, PoolOptions, Region, Volume};
 
 const BLOCK: usize = 128;
 
@@ -41,7 +41,7 @@ impl Shape for Panicking {
     fn stripes(&mut self) -> u32 {
         self.stripe
     }
-    fn plan(&mut self, _: &Engine) -> Slim<Option<Outcome>> {
+    fn plan(&mut self, _: &Engine) -> Result<Option<Outcome>> {
         self.step(Step::Plan);
         Ok(None)
     }
@@ -104,7 +104,10 @@ fn a_record_followed_that_of_a_commit_which_panicked() {
             .expect("there is another stripe");
         let refused = volume.write(other, &[2; BLOCK]);
         assert!(
-            matches!(refused, Err(Error::Poisoned { .. })),
+            matches!(
+                refused.as_ref().map_err(Error::kind),
+                Err(ErrorKind::Poisoned { .. })
+            ),
             "{at:?}: {refused:?}"
         );
         assert_eq!(engine.log.lanes().last_sequence(), drawn, "{at:?}");

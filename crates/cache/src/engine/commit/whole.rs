@@ -4,7 +4,7 @@ use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
 use crate::engine::plan::Effect;
-use crate::error::Slim;
+use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
 use crate::media::entry::{Entry, Key};
@@ -72,7 +72,7 @@ impl Engine {
         data: &[u8],
         slot_cache: &SlotCache<'_>,
         stripes: &mut Vec<u32>,
-    ) -> Slim<Outcome> {
+    ) -> Result<Outcome> {
         let shape = Whole {
             slot_cache,
             blocks,
@@ -98,7 +98,7 @@ impl Engine {
     /// Finds the key's entry or takes a free one; `None` if there is none. The caller holds the stripe's
     /// lock.
     #[inline(always)]
-    pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Slim<Option<Chosen>> {
+    pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Result<Option<Chosen>> {
         self.attached(key)?;
         let Some((index, raw)) = self.table.find(bucket, key) else {
             let taken = self.table.pop_free_entry(bucket);
@@ -109,7 +109,7 @@ impl Engine {
             }));
         };
         let Some(old) = self.media().sound(raw) else {
-            return Err(Box::new(self.corrupt(key)));
+            return Err(self.corrupt(key));
         };
         // The publication reads it after the fence.
         self.table.states().prefetch(index);
@@ -137,7 +137,7 @@ impl<'a> Shape for Whole<'a> {
     }
 
     #[inline(always)]
-    fn plan(&mut self, engine: &Engine) -> Slim<Option<Outcome>> {
+    fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
         for number in 0..self.blocks.len() {
             let block = &mut self.blocks[number];
             let chosen = engine.choose_entry(block.key, block.bucket);

@@ -4,7 +4,7 @@
 //! holds the entries of as many slots as fit, 16 bytes each as in Flashcache. The last blocks of the
 //! disk are the journal: its superblock, then the log, which is a ring.
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 
 use crate::engines::{EngineOptions, JournalMode};
 use crate::shared::HEADER_BYTES;
@@ -178,7 +178,7 @@ impl Geometry {
             updates_metadata: options.updates_metadata,
         };
         if let Some(problem) = geometry.problem(region_bytes) {
-            return Err(Error::Options(problem));
+            return Err(ErrorKind::Options(problem).into());
         }
         Ok(geometry)
     }
@@ -296,9 +296,10 @@ pub(super) fn check_block_bytes(block_bytes: usize) -> Result<()> {
     if block_bytes.is_power_of_two() && block_bytes >= BLOCK_BYTES_MIN {
         return Ok(());
     }
-    Err(Error::Options(format!(
+    Err(ErrorKind::Options(format!(
         "blocks of {block_bytes} bytes; it takes a power of two from {BLOCK_BYTES_MIN}"
-    )))
+    ))
+    .into())
 }
 
 /// Where the metadata blocks begin: Flashcache's superblock, here the header, has a block.

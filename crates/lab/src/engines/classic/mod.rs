@@ -25,7 +25,7 @@ mod tests;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::{Engine, EngineStats, EngineTransaction};
-use forebay::{Backing, Error, Region, Result};
+use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions, JournalMode};
@@ -124,9 +124,10 @@ fn check_mode(geometry: &Geometry, options: &EngineOptions) -> Result<()> {
     if mode == JournalMode::None || geometry.journal_blocks > 0 {
         return Ok(());
     }
-    Err(Error::Options(format!(
+    Err(ErrorKind::Options(format!(
         "the journal mode is {mode:?}, and there is no journal"
-    )))
+    ))
+    .into())
 }
 
 impl Classic {

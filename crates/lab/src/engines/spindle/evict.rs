@@ -3,7 +3,7 @@
 //! An entry that is the only way to a block's latest bytes is freed or marked clean only after these
 //! bytes are on the disk and synced.
 
-use forebay::{Error, Result};
+use forebay::{Error, ErrorKind, Result};
 
 use super::Spindle;
 use super::layout::{Cache, Mapping};
@@ -158,8 +158,9 @@ impl Spindle {
 }
 
 fn no_space(state: &State) -> Error {
-    Error::NoSpace {
+    ErrorKind::NoSpace {
         waited_ms: 0,
         dirty_blocks: state.counts().1,
     }
+    .into()
 }

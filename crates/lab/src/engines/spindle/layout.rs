@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
 use crate::engines::{EngineName, EngineOptions};
@@ -180,7 +180,7 @@ impl Layout {
             log_records: 0,
             as_printed: options.as_printed,
         };
-        layout.check_sizes().map_err(Error::Options)?;
+        layout.check_sizes().map_err(ErrorKind::Options)?;
         let metadata_bytes = region_bytes / 8;
         let record_bytes = layout.inode_bytes + ENTRY_BYTES;
         let least_records = 2 * layout.sub_blocks();
@@ -191,10 +191,10 @@ impl Layout {
         layout.metadata_slots = blocks.clamp(2, SLOTS_MAX / layout.sub_blocks() - 1) as u32;
         let needed = layout.end();
         if needed > region_bytes {
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "Spindle needs {needed} bytes for its ring, its log and two blocks each of data and \
                  metadata, and has {region_bytes}; make the region larger or the ring smaller"
-            )));
+            )).into());
         }
         let more = (region_bytes - needed) / cached_bytes;
         layout.data_slots = (2 + more).min(SLOTS_MAX - 1) as u32;

@@ -2,7 +2,7 @@
 //!
 //! No method fences but [`Media::fence`]: what a fence orders is the caller's business.
 
-use forebay::{Error, Region, Result};
+use forebay::{ErrorKind, Region, Result};
 use forebay_pmem::LINE_BYTES;
 
 use crate::shared::fence;
@@ -145,7 +145,7 @@ impl Media {
         let offset = self.layout.slot(cache, slot);
         self.region.read(offset, out);
         if self.region.has_media_error(offset, out.len()) {
-            return Err(Error::Corrupt { volume: 0, block });
+            return Err(ErrorKind::Corrupt { volume: 0, block }.into());
         }
         Ok(())
     }

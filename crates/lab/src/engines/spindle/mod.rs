@@ -25,7 +25,7 @@ mod tests;
 use std::sync::Mutex;
 
 use crate::{Engine, EngineStats, EngineTransaction};
-use forebay::{Backing, Error, Region, Result};
+use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
@@ -139,7 +139,11 @@ impl Spindle {
         for (number, bytes) in (block..).zip(out.chunks_exact(block_bytes)) {
             match self.fill(state, number, bytes) {
                 // The block was read all the same.
-                Err(Error::Backing { .. } | Error::Corrupt { .. }) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::Backing { .. } | ErrorKind::Corrupt { .. }
+                    ) => {}
                 result => result?,
             }
         }

@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use forebay::{Error, Result};
+use forebay::{Error, ErrorKind, Result};
 
 use super::layout::{Cache, LogPlace, Mapping, NON, mapping_of};
 use super::media::Media;
@@ -223,9 +223,10 @@ impl Media {
     }
 
     fn damaged(&self, found: String) -> Error {
-        Error::Damaged {
+        ErrorKind::Damaged {
             path: self.region.path().to_path_buf(),
             found,
         }
+        .into()
     }
 }

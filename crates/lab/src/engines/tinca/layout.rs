@@ -12,7 +12,7 @@
 //! Head and Tail have a line each: the paper does not say, and a line that goes bad then takes one of
 //! them only. It makes no difference to the counts.
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 use forebay_pmem::LINE_BYTES;
 
 use super::Protocol;
@@ -89,10 +89,11 @@ impl Geometry {
     ) -> Result<Geometry> {
         let block_bytes = options.block_bytes;
         if !is_block_size(block_bytes) {
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "blocks of {block_bytes} bytes; a power of two from {BLOCK_BYTES_MIN} to \
                  {BLOCK_BYTES_MAX} is needed"
-            )));
+            ))
+            .into());
         }
         let ring_bytes = RING_BYTES_DEFAULT.min(region_bytes / REGION_PER_RING);
         let ring_elements = options
@@ -105,10 +106,11 @@ impl Geometry {
                 .filter(|geometry| geometry.end() <= region_bytes)
         });
         fitting.ok_or_else(|| {
-            Error::Options(format!(
+            ErrorKind::Options(format!(
                 "{region_bytes} bytes are too few for a ring of {ring_elements} elements and \
                  {SLOTS_MIN} blocks of {block_bytes} bytes"
             ))
+            .into()
         })
     }
 

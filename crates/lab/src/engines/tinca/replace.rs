@@ -5,7 +5,7 @@
 //! leaves of these steps, each entry in use names a slot with the block's newest bytes, and where there
 //! is none the disk has them.
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 
 use super::Tinca;
 use super::layout::Entry;
@@ -21,10 +21,11 @@ impl Tinca {
             let is_any = state.lru.len() > pinned;
             let victim = state.lru.oldest_first().next().filter(|_| is_any);
             let Some(victim) = victim else {
-                return Err(Error::NoSpace {
+                return Err(ErrorKind::NoSpace {
                     waited_ms: 0,
                     dirty_blocks: state.dirty_blocks,
-                });
+                }
+                .into());
             };
             self.evict(state, victim)?;
         }
@@ -109,10 +110,11 @@ impl Tinca {
             return Ok(());
         }
         if entry.is_modified {
-            return Err(Error::Corrupt {
+            return Err(ErrorKind::Corrupt {
                 volume: 0,
                 block: entry.disk_block,
-            });
+            }
+            .into());
         }
         self.disk.read(entry.disk_block, out)
     }

@@ -5,7 +5,7 @@
 //! freed only after the earlier one's is durably free; otherwise recovery would take the earlier
 //! one for the newest.
 
-use forebay::{Error, Result};
+use forebay::{ErrorKind, Result};
 
 use super::Ubj;
 use super::state::{Buffer, State};
@@ -18,10 +18,11 @@ impl Ubj {
     pub(super) fn make_room(&self, state: &mut State, wanted: usize) -> Result<()> {
         while state.free_slots() < wanted {
             let Some(oldest) = state.oldest() else {
-                return Err(Error::NoSpace {
+                return Err(ErrorKind::NoSpace {
                     waited_ms: 0,
                     dirty_blocks: state.frozen_blocks(),
-                });
+                }
+                .into());
             };
             match state.buffer(oldest) {
                 Buffer::Clean { .. } => state.evict(oldest),

@@ -4,7 +4,7 @@
 //! transaction that was. A buffer that is not frozen has a free entry: what it holds is a buffer
 //! cache's business and does not outlive a crash.
 
-use forebay::{Error, Region, Result};
+use forebay::{Error, ErrorKind, Region, Result};
 use forebay_pmem::LINE_BYTES;
 
 use crate::engines::EngineName;
@@ -53,9 +53,10 @@ impl Layout {
         let block = block_bytes as u64;
         if !block.is_power_of_two() || !BLOCK_BYTES.contains(&block) {
             let (least, most) = (BLOCK_BYTES.start(), BLOCK_BYTES.end());
-            return Err(Error::Options(format!(
+            return Err(ErrorKind::Options(format!(
                 "blocks of {block_bytes} bytes; a power of two from {least} to {most} is possible"
-            )));
+            ))
+            .into());
         }
         // The buffers begin at a multiple of their size, which may cost up to one of them.
         let room = region_bytes.saturating_sub(ENTRIES);
@@ -67,9 +68,10 @@ impl Layout {
             }
             slots -= 1;
         }
-        Err(Error::Options(format!(
+        Err(ErrorKind::Options(format!(
             "{region_bytes} bytes leave no room for one block of {block_bytes} bytes"
-        )))
+        ))
+        .into())
     }
 
     fn new(block_bytes: usize, slots: u32) -> Layout {
@@ -191,8 +193,9 @@ impl Layout {
 
 /// The error of a region that holds what no crash leaves.
 pub(super) fn damaged(region: &Region, found: String) -> Error {
-    Error::Damaged {
+    ErrorKind::Damaged {
         path: region.path().to_path_buf(),
         found,
     }
+    .into()
 }

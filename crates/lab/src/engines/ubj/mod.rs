@@ -21,7 +21,7 @@ mod tests;
 use std::sync::Mutex;
 
 use crate::{Engine, EngineStats, EngineTransaction};
-use forebay::{Backing, Error, Region, Result};
+use forebay::{Backing, ErrorKind, Region, Result};
 use forebay_pmem::lock_or_yield;
 
 use super::{EngineName, EngineOptions};
@@ -133,7 +133,7 @@ impl Ubj {
         let offset = self.layout.buffer(slot);
         self.region.read(offset, out);
         if self.region.has_media_error(offset, out.len()) {
-            return Err(Error::Corrupt { volume: 0, block });
+            return Err(ErrorKind::Corrupt { volume: 0, block }.into());
         }
         Ok(())
     }
@@ -141,7 +141,9 @@ impl Ubj {
     /// Copies a clean block out; where the medium lost it, the disk has it.
     fn read_clean(&self, slot: u32, block: u64, out: &mut [u8]) -> Result<()> {
         match self.read_frozen(slot, block, out) {
-            Err(Error::Corrupt { .. }) => self.disk.read(block, out),
+            Err(error) if matches!(error.kind(), ErrorKind::Corrupt { .. }) => {
+                self.disk.read(block, out)
+            }
             read => read,
         }
     }
@@ -151,7 +153,14 @@ impl Ubj {
     fn fill(&self, state: &mut State, block: u64, bytes: &[u8]) -> Result<()> {
         match self.make_room(state, 1) {
             // The block was read all the same.
-            Err(Error::Backing { .. } | Error::NoSpace { .. } | Error::Corrupt { .. }) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Backing { .. }
+                        | ErrorKind::NoSpace { .. }
+                        | ErrorKind::Corrupt { .. }
+                ) =>
+            {
                 return Ok(());
             }
             made => made?,

@@ -175,7 +175,10 @@ fn a_backing_that_fails_leaves_everything_as_it_was() {
     let refused = engine
         .write(9, &rig.bytes_of(1))
         .expect_err("no room can be made");
-    assert!(matches!(refused, Error::Backing { .. }), "{refused}");
+    assert!(
+        matches!(refused.kind(), ErrorKind::Backing { .. }),
+        "{refused}"
+    );
     assert!(engine.flush().is_err());
     assert_eq!(engine.stats().dirty_blocks, 8);
     assert!(rig.content(&*engine) == truth, "reads do without a fill");

@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-use forebay::{Error, Result};
+use forebay::{Error, ErrorKind, Result};
 
 use super::BLOCK_BYTES;
 use extents::Extents;
@@ -346,10 +346,11 @@ fn number(text: &str, what: &str) -> std::result::Result<u64, String> {
 }
 
 fn refused(path: &Path, found: &str) -> Error {
-    Error::Refused {
+    ErrorKind::Refused {
         path: path.to_path_buf(),
         found: found.to_string(),
         todo: "give a trace as blkparse prints it, or CSV with op,offset_bytes,length_bytes"
             .to_string(),
     }
+    .into()
 }

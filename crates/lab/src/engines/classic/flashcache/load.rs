@@ -9,7 +9,7 @@
 //! they had made clean was used again. So all that is believed is made durable before anything is
 //! done about it.
 
-use forebay::{Backing, Error, Result};
+use forebay::{Backing, Error, ErrorKind, Result};
 
 use super::super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::super::nvm_device::NvmDevice;
@@ -88,9 +88,10 @@ impl Flashcache {
     }
 
     fn damaged(&self, slot: u32, what: &str) -> Error {
-        Error::Damaged {
+        ErrorKind::Damaged {
             path: self.device.region().path().to_path_buf(),
             found: format!("the cache entry of slot {slot} {what}"),
         }
+        .into()
     }
 }

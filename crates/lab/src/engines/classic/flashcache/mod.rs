@@ -21,7 +21,7 @@ mod table;
 
 use std::collections::BTreeSet;
 
-use forebay::{Backing, Error, Result};
+use forebay::{Backing, ErrorKind, Result};
 
 use super::layout::{ENTRY_BYTES, Entry, Geometry, State};
 use super::nvm_device::NvmDevice;
@@ -90,9 +90,17 @@ impl Flashcache {
         for (number, bytes) in (number..).zip(out.chunks(self.geometry.block_bytes)) {
             match self.fill(number, bytes) {
                 // Not to be cached is no reason not to be read.
-                Ok(()) => {}
-                Err(Error::Backing { .. } | Error::Poisoned { .. } | Error::Corrupt { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error)
+                    if !matches!(
+                        error.kind(),
+                        ErrorKind::Backing { .. }
+                            | ErrorKind::Poisoned { .. }
+                            | ErrorKind::Corrupt { .. }
+                    ) =>
+                {
+                    return Err(error);
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -110,10 +118,11 @@ impl Flashcache {
         if state == State::Clean {
             return self.disk.read(number, out);
         }
-        Err(Error::Corrupt {
+        Err(ErrorKind::Corrupt {
             volume: 0,
             block: number,
-        })
+        }
+        .into())
     }
 
     fn fill(&mut self, number: u64, bytes: &[u8]) -> Result<()> {
@@ -141,7 +150,14 @@ impl Flashcache {
         self.write_metadata(u64::from(slot) / self.geometry.entries_per_block())?;
         match self.clean_above_threshold(self.geometry.set_of(number)) {
             // Cleaning is not what the writer asked for; the next write of the set tries again.
-            Err(Error::Backing { .. } | Error::Corrupt { .. }) => Ok(()),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Backing { .. } | ErrorKind::Corrupt { .. }
+                ) =>
+            {
+                Ok(())
+            }
             cleaned => cleaned,
         }
     }

@@ -27,7 +27,7 @@ mod replay;
 
 use std::collections::{HashMap, VecDeque};
 
-use forebay::{Backing, Error, Result, WriteRun};
+use forebay::{Backing, ErrorKind, Result, WriteRun};
 
 use super::flashcache::Flashcache;
 use super::layout::{Geometry, JOURNAL_HEADER_BYTES, REVOKE_BYTES, TAG_BYTES, Tail};
@@ -82,7 +82,7 @@ impl Journal {
             sequence: 1,
         };
         let journal = Journal::new(geometry, tail);
-        let failed = |source| Error::Backing {
+        let failed = |source| ErrorKind::Backing {
             path: backing.identity().path,
             source,
         };

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use forebay::{Error, Result};
+use forebay::{Error, ErrorKind, Result};
 
 use super::super::flashcache::Flashcache;
 use super::super::layout::Tail;
@@ -108,8 +108,9 @@ impl Journal {
 }
 
 fn damaged(cache: &Flashcache, found: String) -> Error {
-    Error::Damaged {
+    ErrorKind::Damaged {
         path: cache.device().region().path().to_path_buf(),
         found,
     }
+    .into()
 }

@@ -5,7 +5,7 @@ mod counts;
 mod journal;
 mod kills;
 
-use forebay::{Backing, Error, Region};
+use forebay::{Backing, ErrorKind, Region};
 use forebay_pmem::shadow::FenceFailure;
 
 use crate::engines::{EngineName, EngineOptions, JournalMode, create};
@@ -146,7 +146,7 @@ fn a_backing_that_fails_loses_nothing() {
         }
         match transaction.commit() {
             Ok(()) => truth = changed,
-            Err(Error::Backing { .. }) => failures += 1,
+            Err(error) if matches!(error.kind(), ErrorKind::Backing { .. }) => failures += 1,
             Err(error) => panic!("{error}"),
         }
         assert!(rig.content(&*engine) == truth, "after step {step}");
@@ -209,7 +209,10 @@ fn after_a_failed_fence_nothing_is_written_and_recovery_decides() {
         assert!(rig.content(&*engine) == truth);
         for number in 0..9 {
             let error = write(number, 200).unwrap_err();
-            assert!(matches!(error, Error::Poisoned { .. }), "{error}");
+            assert!(
+                matches!(error.kind(), ErrorKind::Poisoned { .. }),
+                "{error}"
+            );
         }
         assert!(engine.flush().is_err());
         assert_eq!(engine.stats().memory, spent);
