@@ -24,12 +24,14 @@ mod crc;
 mod emulation;
 mod error;
 mod fault_guard;
+mod foreign;
 mod map;
 mod media_errors;
 #[doc(hidden)]
 pub mod mutants;
 mod options;
 mod ownership;
+mod polynomial;
 mod region;
 pub mod shadow;
 pub mod yield_point;
@@ -40,9 +42,10 @@ pub use crc::{crc32c, crc32c_append, crc32c_append_line, crc32c_combine_delta};
 pub use emulation::{EmulationPause, pause_emulation};
 pub use error::{PmemError, PmemErrorKind};
 pub use fault_guard::FaultGuard;
+pub use foreign::Foreign;
 pub use map::extend;
 pub use options::{EmulatedMedia, MediaKind, PersistenceDomain, RegionOptions};
-pub use ownership::{Foreign, Opening, open_own};
+pub use ownership::{Opening, open_own};
 pub use region::{Line, Region};
 pub use yield_point::{
     Pause, lock_or_yield, look_point, recheck_point, set_yield_hook, yield_point,

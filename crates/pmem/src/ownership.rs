@@ -8,7 +8,6 @@
 #![allow(unsafe_code, reason = "std opens nothing relative to a directory")]
 
 use std::ffi::{CString, OsStr};
-use std::fmt;
 use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -16,63 +15,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use crate::{PmemError, PmemErrorKind};
+use crate::error::{PmemError, PmemErrorKind};
+use crate::foreign::Foreign;
 
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_OTHERS: u32 = 0o002;
 const STICKY: u32 = 0o1000;
-
-/// Why a file is not ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Foreign {
-    /// A symbolic link stands there.
-    Link,
-    /// It belongs to this user.
-    Owner(u32),
-    /// Others may write it: its mode.
-    Writable(u32),
-    /// It has so many names, and only one of them is known.
-    Names(u64),
-    /// Others may change names in its directory: owner and mode of that.
-    Directory {
-        /// The directory's user.
-        user: u32,
-        /// Its permissions.
-        mode: u32,
-    },
-}
-
-impl fmt::Display for Foreign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Foreign::Link => write!(
-                f,
-                "a symbolic link stands there, and another user may have planted it; name the file itself"
-            )?,
-            Foreign::Owner(user) => write!(
-                f,
-                "it belongs to user {user}, who may have put anything into it; use a file of your own"
-            )?,
-            Foreign::Writable(mode) => write!(
-                f,
-                "it may be written by others (mode {mode:o}); look at it and take that right away \
-                 (chmod go-w)"
-            )?,
-            Foreign::Names(count) => write!(
-                f,
-                "it has {count} names, and others may have it by another one; remove those that are not \
-                 meant"
-            )?,
-            Foreign::Directory { user, mode } => write!(
-                f,
-                "others may change names in its directory (of user {user}, mode {mode:o}); use a \
-                 directory of your own, like /dev/shm/forebay"
-            )?,
-        }
-        write!(f, ", or say --trust-owner if you know that it is right")
-    }
-}
 
 fn us() -> u32 {
     // SAFETY: a plain system call.

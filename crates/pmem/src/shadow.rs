@@ -26,6 +26,7 @@ mod lost;
 mod pending;
 #[cfg(test)]
 mod tests;
+mod unit;
 
 pub use crash_state::{CrashState, Distribution};
 

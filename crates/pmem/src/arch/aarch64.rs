@@ -2,8 +2,7 @@
 
 use std::arch::asm;
 
-pub(crate) use super::portable::{multiply_by_shift, stream_line};
-use super::{Kernel, Kernels, portable};
+use super::{Kernel, Kernels};
 
 /// Which instruction flushes a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +13,9 @@ pub(crate) enum FlushKind {
     Cvac,
 }
 
-pub(super) fn kernels_of(kernel: Kernel) -> Option<&'static Kernels> {
-    (kernel == Kernel::Portable).then_some(&portable::KERNELS)
+/// No loops are made for this processor.
+pub(super) fn kernels_of(_: Kernel) -> Option<&'static Kernels> {
+    None
 }
 
 pub(crate) fn detect_flush_kind() -> FlushKind {

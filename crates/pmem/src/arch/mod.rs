@@ -1,11 +1,12 @@
 //! What depends on the processor: copies that may race, non-temporal stores, CRC-32C, flushes,
-//! fences and wide atomics. `kernel` says which variant runs.
+//! fences and wide atomics. `choice` says which variant runs.
 
 #![allow(
     unsafe_code,
     reason = "kernels work on raw memory that other threads and the medium may change"
 )]
 
+mod choice;
 mod kernel;
 mod portable;
 #[cfg(target_arch = "x86_64")]
@@ -21,12 +22,19 @@ compile_error!("forebay-pmem knows how to flush cache lines on x86-64 and aarch6
 use x86_64 as native;
 
 pub(crate) use native::{
-    FlushKind, detect_flush_kind, fence, flush_line, has_wide_atomics, load_u128,
-    multiply_by_shift, prefetch_read, prefetch_write, store_u128, stream_line,
+    FlushKind, detect_flush_kind, fence, flush_line, has_wide_atomics, load_u128, prefetch_read,
+    prefetch_write, store_u128,
 };
 
-pub(crate) use kernel::kernels;
-pub use kernel::{KERNEL_VARIABLE, Kernel, KernelError};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use native::{multiply_by_shift, stream_line};
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use {crate::polynomial::multiply_by_shift, portable::stream_line};
+
+pub use choice::KERNEL_VARIABLE;
+pub(crate) use choice::kernels;
+pub use kernel::{Kernel, KernelError};
 
 /// A copy from the second to the first pointer.
 type Copy = unsafe fn(*mut u8, *const u8, usize);

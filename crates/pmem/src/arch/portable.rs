@@ -135,10 +135,3 @@ unsafe fn crc(from: *const u8, len: usize, mut state: u32) -> u32 {
 fn append(state: u32, bytes: &[u8]) -> u32 {
     !crc32c::crc32c_append(!state, bytes)
 }
-
-/// a · b · x^33 modulo the CRC polynomial.
-pub(crate) fn multiply_by_shift(a: u32, b: u32) -> u32 {
-    use crate::crc::polynomial::{multiply, power_of_x};
-    const X_33: u32 = power_of_x(33);
-    multiply(multiply(a, b), X_33)
-}

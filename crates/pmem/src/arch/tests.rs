@@ -1,6 +1,8 @@
 //! Every variant of every loop against plain copies and a bitwise CRC.
 
-use super::{Kernel, Kernels, multiply_by_shift, native, portable};
+use super::choice::kernels_of;
+use super::{Kernel, Kernels, multiply_by_shift, portable};
+use crate::polynomial;
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -31,7 +33,7 @@ fn noise(len: usize) -> Vec<u8> {
 /// Those this processor can run; says which it cannot.
 fn supported_kernels() -> Vec<&'static Kernels> {
     let kernels = Kernel::ORDER.map(|kernel| {
-        let kernels = native::kernels_of(kernel);
+        let kernels = kernels_of(kernel);
         if kernels.is_none() {
             eprintln!("skipped kernel {kernel}: this processor lacks what it needs");
         }
@@ -221,6 +223,6 @@ proptest! {
 
     #[test]
     fn the_fast_product_equals_the_slow_one(a: u32, b: u32) {
-        prop_assert_eq!(multiply_by_shift(a, b), portable::multiply_by_shift(a, b));
+        prop_assert_eq!(multiply_by_shift(a, b), polynomial::multiply_by_shift(a, b));
     }
 }

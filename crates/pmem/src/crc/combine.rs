@@ -1,7 +1,7 @@
 //! The CRC of a changed block from the change alone: the CRC is linear.
 
-use super::polynomial::power_of_x;
 use crate::arch;
+use crate::polynomial::power_of_x;
 
 /// Bytes combined at once: small enough for registers and the first-level cache.
 const CHUNK_BYTES: usize = 256;

@@ -1,7 +1,6 @@
 //! CRC-32C (Castagnoli, RFC 3720): initial value and final exclusive-or all ones.
 
 mod combine;
-pub(crate) mod polynomial;
 
 pub use combine::crc32c_combine_delta;
 

@@ -1,6 +1,6 @@
 //! What a crash at one moment could leave, to enumerate or to sample.
 
-use super::pending::{Store, Unit, unit_slice};
+use super::unit::{Store, Unit, unit_slice};
 use super::{ShadowModel, WORD_BYTES};
 
 /// How [`CrashState::sample_from`] decides what of the pending stores survives.

@@ -8,7 +8,7 @@ use super::super::{Kernel, Kernels};
 use super::avx2::{BATCH, LINE, copy, copy_batch, copy_line};
 use super::sse::{advance, pass_tail};
 use super::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch};
-use crate::crc::polynomial::power_of_x;
+use crate::polynomial::power_of_x;
 use std::arch::asm;
 use std::arch::x86_64::*;
 

@@ -6,8 +6,8 @@ mod avx2_vpclmul;
 mod avx512;
 mod sse;
 
-use super::{Kernel, Kernels, portable};
-use crate::LINE_BYTES;
+use super::{Kernel, Kernels};
+use crate::{LINE_BYTES, polynomial};
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
@@ -60,14 +60,14 @@ fn fetch(from: *const u8, len: usize) {
     }
 }
 
-/// The loops of a kernel, if the processor has what they need.
+/// The loops of a kernel made for this processor, if it has what they need.
 pub(super) fn kernels_of(kernel: Kernel) -> Option<&'static Kernels> {
     let (is_supported, kernels) = match kernel {
         Kernel::Avx512 => (avx512::is_supported(), &avx512::KERNELS),
         Kernel::Avx2Vpclmul => (avx2_vpclmul::is_supported(), &avx2_vpclmul::KERNELS),
         Kernel::Avx2Crc32 => (avx2_crc32::is_supported(), &avx2_crc32::KERNELS),
         Kernel::Sse => (sse::is_supported(), &sse::KERNELS),
-        Kernel::Portable => (true, &portable::KERNELS),
+        Kernel::Portable => return None,
     };
     is_supported.then_some(kernels)
 }
@@ -229,7 +229,7 @@ pub(crate) fn multiply_by_shift(a: u32, b: u32) -> u32 {
         // SAFETY: the instructions are there.
         unsafe { multiply_carry_less(a, b) }
     } else {
-        portable::multiply_by_shift(a, b)
+        polynomial::multiply_by_shift(a, b)
     }
 }
 

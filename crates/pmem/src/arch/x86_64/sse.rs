@@ -3,7 +3,7 @@
 
 use super::super::{Kernel, Kernels};
 use super::{DROPPED, STORED, STREAMED, TAKEN};
-use crate::crc::polynomial::power_of_x;
+use crate::polynomial::power_of_x;
 use std::arch::asm;
 use std::arch::x86_64::*;
 

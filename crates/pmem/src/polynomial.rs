@@ -49,6 +49,12 @@ pub(crate) const fn power_of_x(exponent: i64) -> u32 {
     power
 }
 
+/// a · b · x^33 modulo the CRC polynomial.
+pub(crate) fn multiply_by_shift(a: u32, b: u32) -> u32 {
+    const X_33: u32 = power_of_x(33);
+    multiply(multiply(a, b), X_33)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
