@@ -5,8 +5,10 @@
 //! recovers after a crash; its lines and fences are those that the region counted. What a paper
 //! leaves open, and where its protocol as printed loses data, is in `docs/inside/papers.md`.
 
+mod action;
 pub mod disk;
 mod engine;
+mod engine_name;
 pub mod engines;
 pub mod experiments;
 pub mod figures;

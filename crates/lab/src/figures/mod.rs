@@ -19,11 +19,24 @@ use forebay::{ErrorKind, Result};
 use forebay_harness::Shape;
 
 pub use counts_page::to_text as rows_to_text;
-pub use report::Report;
 pub use result::{FigureResult, SeriesResult};
 
 use crate::engines::EngineName;
 use crate::experiments::{Cell, Metric, Scope};
+use crate::measure::CountsRow;
+
+/// What a run found.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// What it covered.
+    pub scope: &'a Scope,
+    /// The figures, measured.
+    pub results: &'a [FigureResult],
+    /// The rows of every engine and workload; empty where they were not asked for.
+    pub counts: &'a [CountsRow],
+    /// What could not be measured, a line each.
+    pub failures: &'a [String],
+}
 
 /// Which paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,22 +7,7 @@ use forebay_harness::{digits, write_file};
 use serde_json::{Value, json};
 
 use super::compare::{compare, sentences};
-use super::{FigureResult, counts_page, output, page};
-use crate::experiments::Scope;
-use crate::measure::CountsRow;
-
-/// What a run found.
-#[derive(Clone, Copy, Debug)]
-pub struct Report<'a> {
-    /// What it covered.
-    pub scope: &'a Scope,
-    /// The figures, measured.
-    pub results: &'a [FigureResult],
-    /// The rows of every engine and workload; empty where they were not asked for.
-    pub counts: &'a [CountsRow],
-    /// What could not be measured, a line each.
-    pub failures: &'a [String],
-}
+use super::{FigureResult, Report, counts_page, output, page};
 
 impl Report<'_> {
     /// Writes `lab.html`, `lab.json` and `lab.csv` into `folder`, each whole or not at all.

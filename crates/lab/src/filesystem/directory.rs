@@ -2,7 +2,7 @@
 
 use super::layout::Place;
 use super::{FileSystem, inode};
-use crate::workload::BLOCK_BYTES;
+use crate::action::BLOCK_BYTES;
 
 /// Bytes of an entry: inode, lengths, type, and a name of up to 24 bytes.
 const ENTRY_BYTES: usize = 32;

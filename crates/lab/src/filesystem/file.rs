@@ -3,7 +3,7 @@
 use super::directory::DirectoryId;
 use super::layout::{INODE_BYTES, Place};
 use super::{FileSystem, Fill, inode};
-use crate::workload::{Action, BLOCK_BYTES};
+use crate::action::{Action, BLOCK_BYTES};
 use forebay_pmem::crc32c;
 
 /// Blocks that one handle of the journal writes at most; ext4 opens a handle for each run of pages.

@@ -4,7 +4,7 @@
 //! superblock, then group descriptors of 64 bytes, block bitmaps, inode bitmaps, the inode table, and
 //! everything else.
 
-use crate::workload::BLOCK_BYTES;
+use crate::action::BLOCK_BYTES;
 
 /// Bytes of an inode; the papers' and ext4's.
 pub(super) const INODE_BYTES: usize = 256;

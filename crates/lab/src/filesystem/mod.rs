@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use forebay_pmem::crc32c;
 
-use crate::workload::{Action, BLOCK_BYTES};
+use crate::action::{Action, BLOCK_BYTES};
 use bitmap::Bitmap;
 use directory::Directory;
 pub use directory::DirectoryId;

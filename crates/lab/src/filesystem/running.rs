@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use crate::workload::Action;
+use crate::action::Action;
 
 /// Changed ranges nearer than this are reported as one.
 const GAP_BYTES: usize = 16;

@@ -12,7 +12,7 @@ use forebay::{Backing, Region, Result};
 use forebay_pmem::{LINE_BYTES, crc32c};
 
 use super::refused;
-use crate::engines::EngineName;
+use crate::engine_name::EngineName;
 
 /// Bytes that the header has for itself; more than it needs, so that what follows is far away.
 pub(crate) const HEADER_BYTES: u64 = 256;

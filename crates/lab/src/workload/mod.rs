@@ -12,11 +12,11 @@ mod teragen;
 mod tpcc;
 mod trace;
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use forebay::{ErrorKind, Result};
 
+pub use crate::action::{Action, BLOCK_BYTES};
 use crate::filesystem::FileSystem;
 pub use filebench::{FilebenchOptions, Personality};
 pub use fio::FioOptions;
@@ -25,45 +25,12 @@ pub use teragen::TeraGenOptions;
 pub use tpcc::TpccOptions;
 pub use trace::{Trace, TraceEvent, TraceFormat, TraceOptions};
 
-/// Bytes of a block, the unit in which file systems ask.
-pub const BLOCK_BYTES: usize = 4096;
-
 /// DRAM of Tinca's machines (§5.1); what else needs some of it is not taken off.
 pub const TINCA_PAGES_BYTES: u64 = 4 << 30;
 
 /// DRAM of Spindle's machine less what it takes for its NVM: 98 GB less 8 GB (§5.1). It holds all of
 /// every data set (Table 1), so that no read comes to the cache.
 pub const SPINDLE_PAGES_BYTES: u64 = 90 << 30;
-
-/// One request to the cache.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Read whole blocks.
-    Read {
-        /// The first one.
-        block: u64,
-        /// How many.
-        blocks: u32,
-    },
-    /// Give a block of data new bytes, within the transaction.
-    Write {
-        /// Which.
-        block: u64,
-        /// All of them.
-        bytes: Box<[u8]>,
-    },
-    /// Give a block of metadata new bytes, within the transaction.
-    Update {
-        /// Which.
-        block: u64,
-        /// All of them.
-        bytes: Box<[u8]>,
-        /// Where they differ from the old ones: ascending, not overlapping.
-        changed: Vec<Range<usize>>,
-    },
-    /// Make the writes and updates since the last commit durable, all or none.
-    Commit,
-}
 
 /// What an application did in one operation, as the papers count it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
