@@ -3,28 +3,7 @@
 use crate::config::{Config, KEYS};
 use crate::media::{Entry, Kind, Layout, Position, Record, check_of, decode, read_line};
 use crate::rules::{Mutant, Rules};
-use crate::world::{Mapped, Violation, World};
-
-/// What recovery has decided.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Plan {
-    /// The life line it trusts: which, life, salt.
-    pub life: (u8, u8, u8),
-    /// The checkpoint line it trusts.
-    pub checkpoint_line: Option<u8>,
-    /// The final mapping.
-    pub map: [Option<Mapped>; KEYS],
-    /// Positions to clear: named or torn, and unmapped now.
-    pub cleared: Vec<u8>,
-    /// Positions whose entry is to be written.
-    pub written: Vec<u8>,
-    /// Redo bytes to apply: slot, half, value.
-    pub redone: Vec<(u8, u8, u8)>,
-    /// The records it found: lane, place.
-    pub found: Vec<(u8, u8)>,
-    /// Slots whose bytes were believed because they match a check.
-    pub tested: Vec<u8>,
-}
+use crate::world::{Mapped, Plan, Violation, World};
 
 /// Reads the image and decides.
 pub fn plan(world: &World, config: &Config, rules: Rules) -> Result<Plan, Violation> {

@@ -3,9 +3,9 @@
 use crate::config::{Config, KEYS};
 use crate::invariants::table_is_map;
 use crate::media::{Content, Layout, check_of, line_word};
-use crate::recovery::{Plan, plan};
+use crate::recovery::plan;
 use crate::rules::{Mutant, Rules};
-use crate::world::{Phase, Violation, World};
+use crate::world::{Phase, Plan, Violation, World};
 
 /// The one thread that recovers.
 const THREAD: usize = 0;

@@ -3,7 +3,6 @@
 use crate::config::{Change, Config, KEYS, LANES, Operation, SLOTS, THREADS};
 use crate::media::{Content, Entry, Layout, Record, ZERO, line_word};
 use crate::memory::Memory;
-use crate::recovery::Plan;
 use crate::rules::Rules;
 
 /// What went wrong, in words.
@@ -17,6 +16,27 @@ pub struct Mapped {
     pub position: u8,
     /// Its entry.
     pub entry: Entry,
+}
+
+/// What recovery has decided.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Plan {
+    /// The life line it trusts: which, life, salt.
+    pub life: (u8, u8, u8),
+    /// The checkpoint line it trusts.
+    pub checkpoint_line: Option<u8>,
+    /// The final mapping.
+    pub map: [Option<Mapped>; KEYS],
+    /// Positions to clear: named or torn, and unmapped now.
+    pub cleared: Vec<u8>,
+    /// Positions whose entry is to be written.
+    pub written: Vec<u8>,
+    /// Redo bytes to apply: slot, half, value.
+    pub redone: Vec<(u8, u8, u8)>,
+    /// The records it found: lane, place.
+    pub found: Vec<(u8, u8)>,
+    /// Slots whose bytes were believed because they match a check.
+    pub tested: Vec<u8>,
 }
 
 /// A key's part in a transaction under way.
