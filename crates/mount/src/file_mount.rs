@@ -11,37 +11,12 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::filesystem::MountedTree;
+use crate::options::MountOptions;
 use crate::paths;
 use crate::restrictions::Restrictions;
 use crate::scheduler::Scheduler;
 use crate::shares::Shares;
 use crate::tree::Tree;
-
-/// How a directory is served.
-#[derive(Clone, Debug)]
-pub struct MountOptions {
-    /// Threads that serve requests that do not wait; those that wait go to helper threads.
-    pub threads: usize,
-    /// Let the kernel keep what was written until it is synced: buffered writes cost no request then,
-    /// and one `write` is no longer one transaction.
-    pub writeback_cache: bool,
-    /// Keep idle cores from sleeping while requests come close together, where the process may.
-    pub keeps_cores_awake: bool,
-    /// Files and directories that each user may have open, the process's own user apart; by default an eighth of
-    /// the descriptors that the process may have.
-    pub open_files_per_user: Option<usize>,
-}
-
-impl Default for MountOptions {
-    fn default() -> Self {
-        MountOptions {
-            threads: 2,
-            writeback_cache: false,
-            keeps_cores_awake: true,
-            open_files_per_user: None,
-        }
-    }
-}
 
 /// A mounted directory. Dropping it unmounts where that is possible.
 #[derive(Debug)]

@@ -20,9 +20,9 @@ use crate::answers::{
 use crate::attributes;
 use crate::bytes::Writer;
 use crate::credentials::{Assumed, Caller};
-use crate::file_mount::MountOptions;
 use crate::negotiation;
 use crate::opening::Opening;
+use crate::options::MountOptions;
 use crate::scheduler::Scheduler;
 use crate::tree::{Change, Tree};
 

@@ -4,16 +4,15 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use fuser::{FileAttr, FileHandle, FileType, INodeNo};
+use fuser::{FileType, INodeNo};
 use parking_lot::{Mutex, MutexGuard};
-use rustix::fs::{OFlags, RawDir, SeekFrom};
+use rustix::fs::{RawDir, SeekFrom};
 
 use crate::attributes;
 use crate::shares::Share;
-use crate::tree::Tree;
 
 /// What one read of the backing's directory takes.
 const BATCH_BYTES: usize = 32 << 10;
@@ -50,6 +49,23 @@ struct Ahead {
 }
 
 impl OpenDirectory {
+    pub fn new(inode: INodeNo, descriptor: OwnedFd, share: Option<Share>) -> Self {
+        OpenDirectory {
+            inode,
+            descriptor,
+            ahead: Mutex::default(),
+            _share: share,
+        }
+    }
+
+    pub fn inode(&self) -> INodeNo {
+        self.inode
+    }
+
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
     fn ahead(&self) -> MutexGuard<'_, Ahead> {
         self.ahead.lock()
     }
@@ -104,59 +120,5 @@ impl OpenDirectory {
             }
         }
         Ok(names)
-    }
-}
-
-impl Tree {
-    pub fn open_directory(&self, inode: INodeNo, user: u32) -> io::Result<FileHandle> {
-        let share = self.shares.take(user)?;
-        let known = self.inodes.get(inode)?;
-        let path_fd = self.inodes.path_fd(&known)?;
-        let descriptor = self.reopen(path_fd.descriptor(), OFlags::RDONLY | OFlags::DIRECTORY)?;
-        Ok(self.directories.insert(OpenDirectory {
-            inode,
-            descriptor,
-            ahead: Mutex::default(),
-            _share: share,
-        }))
-    }
-
-    /// As [`OpenDirectory::list`], with what a lookup of each name says; names that went meanwhile are
-    /// passed over. A name that `add` does not take does not count as told.
-    pub fn list_with_attributes(
-        &self,
-        handle: FileHandle,
-        offset: u64,
-        mut add: impl FnMut(&Listed, &FileAttr) -> bool,
-    ) -> io::Result<()> {
-        let directory = self.directories.get(handle)?;
-        directory.list(offset, |listed| {
-            if listed.name == "." || listed.name == ".." {
-                return add(listed, &attributes::nothing());
-            }
-            let Ok(found) = self.look_up_in(directory.descriptor.as_fd(), &listed.name) else {
-                return true;
-            };
-            let is_added = add(listed, &found);
-            if !is_added {
-                self.inodes.forget(found.ino, 1);
-            }
-            is_added
-        })
-    }
-
-    pub fn list(
-        &self,
-        handle: FileHandle,
-        offset: u64,
-        add: impl FnMut(&Listed) -> bool,
-    ) -> io::Result<()> {
-        self.directories.get(handle)?.list(offset, add)
-    }
-
-    pub fn sync_directory(&self, handle: FileHandle) -> io::Result<()> {
-        let inode = self.inodes.get(self.directories.get(handle)?.inode)?;
-        let path_fd = self.inodes.path_fd(&inode)?;
-        path_fd.directory(&self.buffer)?.sync()
     }
 }
