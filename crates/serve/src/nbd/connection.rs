@@ -16,17 +16,13 @@ use crate::block_device::Access;
 use crate::job_queue::JobQueue;
 use crate::nbd::execute::{Executor, refusal_of};
 use crate::nbd::handshake::Negotiated;
-use crate::nbd::inbox::{Inbox, Taken};
+use crate::nbd::inbox::{INLINE_BYTES_MAX, Inbox, Taken};
 use crate::nbd::memory::{Memory, Share};
 use crate::nbd::reply::ReplyBuffer;
 use crate::nbd::request::{Operation, Refusal, Request, Rights};
 use crate::nbd::room::Room;
 use crate::nbd::stats::count;
 use crate::nbd::transport::Transport;
-
-/// Longer reads and writes go to a worker, where copying them does not hold up other requests, in
-/// bytes.
-pub(crate) const INLINE_BYTES_MAX: u32 = 128 << 10;
 
 /// Bytes of a connection's jobs that count as its own; more are taken from the server's memory, so
 /// that clients that exhaust that delay long requests, never the usual short ones.

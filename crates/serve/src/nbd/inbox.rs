@@ -3,9 +3,12 @@
 use std::io;
 
 use crate::allocator::zeroed;
-use crate::nbd::connection::INLINE_BYTES_MAX;
 use crate::nbd::request::REQUEST_BYTES;
 use crate::nbd::transport::Transport;
+
+/// Longer reads and writes go to a worker, where copying them does not hold up other requests, in
+/// bytes.
+pub(crate) const INLINE_BYTES_MAX: u32 = 128 << 10;
 
 /// Bytes received at once: holds the longest request that is handled in place, and a deep queue of
 /// short ones.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use libublk::ctrl::UblkCtrl;
 use libublk::sys;
 
-use super::server::driver;
 use super::{REQUEST_BYTES_MAX, UblkError, UblkOptions};
 
 /// How long the driver may take to notice that the process of a device has ended.
@@ -19,6 +18,19 @@ const QUIESCE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The kernel's directory of the devices.
 const CLASS_PATH: &str = "/sys/class/ublk-char";
+
+/// What the driver said when it was asked to do `action`.
+pub(super) fn driver(action: &'static str) -> impl Fn(libublk::UblkError) -> UblkError {
+    move |error| {
+        let reason = match error {
+            libublk::UblkError::UringIOError(code) | libublk::UblkError::OtherError(code) => {
+                std::io::Error::from_raw_os_error(code.abs()).to_string()
+            }
+            other => other.to_string(),
+        };
+        UblkError::Driver { action, reason }
+    }
+}
 
 /// A device that waits for a process to serve it.
 pub(super) struct Waiting {

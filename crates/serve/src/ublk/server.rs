@@ -17,7 +17,7 @@ use libublk::io::{BufDescList, UblkDev, UblkQueue};
 use libublk::{BufDesc, UblkFlags, UblkIORes, sys};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::device::{self, Waiting};
+use super::device::{self, Waiting, driver};
 use super::{
     CONTROL_PATH, IoDescriptor, Parameters, REQUEST_BYTES_MAX, UblkError, UblkOptions, execute,
 };
@@ -136,18 +136,6 @@ impl UblkServer {
 
     fn lock(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         self.owner.lock()
-    }
-}
-
-pub(super) fn driver(action: &'static str) -> impl Fn(libublk::UblkError) -> UblkError {
-    move |error| {
-        let reason = match error {
-            libublk::UblkError::UringIOError(code) | libublk::UblkError::OtherError(code) => {
-                std::io::Error::from_raw_os_error(code.abs()).to_string()
-            }
-            other => other.to_string(),
-        };
-        UblkError::Driver { action, reason }
     }
 }
 

@@ -12,7 +12,7 @@ use virtio_bindings::bindings::virtio_ring::{
 
 use crate::block_device::BlockDevice;
 use crate::vhost::execute::{DISCARD_LIMITS, SECTOR_BYTES, ZERO_LIMITS};
-use crate::vhost::server::VhostUserOptions;
+use crate::vhost::options::VhostUserOptions;
 
 /// Bytes of the configuration space; a client may ask for more, which are zero.
 const CONFIG_BYTES: usize = 96;

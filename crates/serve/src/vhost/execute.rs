@@ -15,8 +15,9 @@ use crate::allocator::{no_memory, zeroed};
 use crate::block_device::{Access, BlockDevice, DeviceError};
 use crate::log_rate_limit::LogRateLimit;
 use crate::vhost::memory::GuestMemory;
+use crate::vhost::options::VhostUserOptions;
 use crate::vhost::request::{Operation, Request, copy_in, copy_out};
-use crate::vhost::serial::SERIAL_BYTES;
+use crate::vhost::serial::{self, SERIAL_BYTES};
 use crate::vhost::stats::{Tallies, count};
 
 /// Bytes of a sector, the unit that requests count in whatever the disk's own is.
@@ -119,6 +120,17 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
+    /// Carries requests for `device` out, which is offered with `options`.
+    pub(crate) fn new(device: Arc<dyn BlockDevice>, options: &VhostUserOptions) -> Executor {
+        Executor {
+            device,
+            read_only: options.read_only,
+            serial: serial::of(&options.serial),
+            tallies: Arc::new(Tallies::default()),
+            log_rate_limit: LogRateLimit::default(),
+        }
+    }
+
     /// Whether the request takes so little time that its queue may wait for it.
     pub(crate) fn is_quick(&self, request: &Request) -> bool {
         let access = match request.operation {

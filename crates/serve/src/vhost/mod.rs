@@ -13,10 +13,12 @@
 //! One guest at a time has the disk, and every request answered is durable; see
 //! `docs/using/vhost-user.md`.
 
+mod broken;
 mod config;
 mod dispatch;
 mod execute;
 mod memory;
+mod options;
 mod order;
 mod request;
 mod ring;
@@ -31,5 +33,6 @@ mod wire;
 mod workers;
 
 pub use memory::know_host;
-pub use server::{VhostUserError, VhostUserOptions, VhostUserServer};
+pub use options::VhostUserOptions;
+pub use server::{VhostUserError, VhostUserServer};
 pub use stats::VhostUserStats;

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use crate::vhost::ring::Broken;
+use crate::vhost::broken::Broken;
 
 /// What is known of one head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ use virtio_bindings::bindings::virtio_ring::VRING_AVAIL_F_NO_INTERRUPT;
 use virtio_queue::{Error as QueueError, Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemory as _, Permissions};
 
+use crate::vhost::broken::Broken;
 use crate::vhost::execute::{Executor, Status};
 use crate::vhost::memory::GuestMemory;
 use crate::vhost::order::AnswerOrder;
@@ -62,29 +63,6 @@ struct Progress {
     order: AnswerOrder,
     /// Answers were published since it was last asked whether the guest wants to know.
     has_untold: bool,
-}
-
-/// Why a queue does not run on.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Broken {
-    #[error("its descriptors or rings are not in the guest's memory, or not aligned")]
-    Outside,
-    #[error("{0}")]
-    Queue(QueueError),
-    #[error("the entries that it says are there cannot be read")]
-    Unreadable,
-    #[error("chain {0} is made available again before its answer")]
-    Repeated(u16),
-    #[error("chain {0} is more than the queue has")]
-    NoSuchHead(u16),
-    #[error("the guest's memory is not there any more: its file was shortened, or has no room")]
-    MemoryLost,
-}
-
-impl From<QueueError> for Broken {
-    fn from(error: QueueError) -> Broken {
-        Broken::Queue(error)
-    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -259,7 +237,8 @@ impl Ring {
             self.tell_guest()?;
             *lock(&self.handed_over) += 1;
             count(&self.executor.tallies.requests_in_flight, 1);
-            workers.hand_over(Arc::clone(self), request);
+            let ring = Arc::clone(self);
+            workers.hand_over(Box::new(move |buffer| ring.finish(&request, buffer)));
             return Ok(());
         }
         let status = self.executor.execute(&request, &self.memory, buffer);

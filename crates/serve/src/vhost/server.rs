@@ -16,53 +16,18 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::block_device::BlockDevice;
-use crate::log_rate_limit::LogRateLimit;
 use crate::unix_socket::UnixListeningSocket;
 use crate::vhost::dispatch;
 use crate::vhost::execute::Executor;
-use crate::vhost::serial;
+use crate::vhost::options::VhostUserOptions;
 use crate::vhost::session::Session;
-use crate::vhost::stats::{Tallies, VhostUserStats, count};
+use crate::vhost::stats::{VhostUserStats, count};
 
 /// Rest after accept failed, which it does for as long as there are no descriptors.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a dropped server waits for requests that a device is still at.
 const DROP_GRACE: Duration = Duration::from_secs(5);
-
-/// How a disk is offered.
-#[derive(Clone, Debug)]
-pub struct VhostUserOptions {
-    /// Queues offered (1 to 256), each with a thread of its own while a guest uses it.
-    pub queues: u16,
-    /// Entries of a queue that a guest can count on (a power of two from 4 to 1024): the segments of
-    /// a request are told two less. Longer queues are served as well.
-    pub queue_size: u16,
-    /// What the guest can ask for as the disk's serial number. Where it is longer than 20 bytes, its
-    /// end is replaced by a hash of it.
-    pub serial: String,
-    /// Refuses everything that would change the disk, and tells the guest so.
-    pub read_only: bool,
-    /// Threads that a client may have for requests that take long; they start as needed. With 0
-    /// such requests hold up the others of their queue.
-    pub workers: usize,
-    /// The user and group that the socket belongs to from the moment it can be seen; without, the
-    /// process's own.
-    pub socket_owner: Option<(u32, u32)>,
-}
-
-impl Default for VhostUserOptions {
-    fn default() -> VhostUserOptions {
-        VhostUserOptions {
-            queues: 1,
-            queue_size: 128,
-            serial: "forebay".into(),
-            read_only: false,
-            workers: 8,
-            socket_owner: None,
-        }
-    }
-}
 
 /// Why a server did not start.
 #[derive(Debug, thiserror::Error)]
@@ -128,7 +93,7 @@ impl VhostUserServer {
         let listening = UnixListeningSocket::bind(socket.to_path_buf(), options.socket_owner)
             .map_err(listen_error)?;
         let shared = Arc::new(Shared {
-            executor: Arc::new(options.executor(device)),
+            executor: Arc::new(Executor::new(device, &options)),
             options,
             listening,
             is_stopping: AtomicBool::new(false),
@@ -215,34 +180,6 @@ impl Drop for VhostUserServer {
             && let Some(thread) = self.acceptor.take()
         {
             let _ = thread.join();
-        }
-    }
-}
-
-impl VhostUserOptions {
-    fn check(&self) -> Result<(), String> {
-        if !(1..=256).contains(&self.queues) {
-            return Err(format!("{} queues; there are 1 to 256", self.queues));
-        }
-        if !self.queue_size.is_power_of_two() || !(4..=1024).contains(&self.queue_size) {
-            return Err(format!(
-                "queues of {} entries; they have a power of two from 4 to 1024",
-                self.queue_size
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl VhostUserOptions {
-    /// Carries requests for `device` out.
-    pub(crate) fn executor(&self, device: Arc<dyn BlockDevice>) -> Executor {
-        Executor {
-            device,
-            read_only: self.read_only,
-            serial: serial::of(&self.serial),
-            tallies: Arc::new(Tallies::default()),
-            log_rate_limit: LogRateLimit::default(),
         }
     }
 }

@@ -15,9 +15,9 @@ use vm_memory::GuestAddress;
 use crate::vhost::config::{self, CONFIG_BYTES_MAX, WRITE_BACK_OFFSET};
 use crate::vhost::execute::Executor;
 use crate::vhost::memory::MemoryTable;
+use crate::vhost::options::VhostUserOptions;
 use crate::vhost::ring::{Layout, QUEUE_SIZE_MAX, Ring};
 use crate::vhost::runner::Runner;
-use crate::vhost::server::VhostUserOptions;
 use crate::vhost::wire::invalid;
 use crate::vhost::workers::Workers;
 

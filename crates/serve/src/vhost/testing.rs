@@ -5,9 +5,10 @@ use std::sync::Arc;
 use vm_memory::{GuestAddress, GuestMemoryMmap};
 
 use crate::block_device::BlockDevice;
+use crate::vhost::execute::Executor;
 use crate::vhost::memory::GuestMemory;
+use crate::vhost::options::VhostUserOptions;
 use crate::vhost::ring::{Layout, Ring};
-use crate::vhost::server::VhostUserOptions;
 use crate::vhost::stats::VhostUserStats;
 use crate::vhost::workers::Workers;
 
@@ -37,7 +38,7 @@ pub fn serve_queue(
     places: QueuePlaces,
     event_index: bool,
 ) -> Result<VhostUserStats, String> {
-    let executor = Arc::new(options.executor(device));
+    let executor = Arc::new(Executor::new(device, options));
     let layout = Layout {
         size: places.size,
         descriptors: GuestAddress(places.descriptors),

@@ -3,13 +3,9 @@
 use std::sync::Arc;
 
 use crate::job_queue::JobQueue;
-use crate::vhost::request::Request;
-use crate::vhost::ring::Ring;
 
-struct Job {
-    ring: Arc<Ring>,
-    request: Request,
-}
+/// A request to carry out; the buffer is the thread's own, for its data.
+pub(crate) type Job = Box<dyn FnOnce(&mut Vec<u8>) + Send>;
 
 /// The threads; they start as needed and end with [`Workers::end`].
 pub(crate) struct Workers(Arc<JobQueue<Job>>);
@@ -25,15 +21,14 @@ impl Workers {
     }
 
     /// Has the request carried out: by a worker, or here where none can be started.
-    pub(crate) fn hand_over(&self, ring: Arc<Ring>, request: Request) {
+    pub(crate) fn hand_over(&self, job: Job) {
         let start = || {
             let jobs = Arc::clone(&self.0);
             let worker = std::thread::Builder::new().name("vhost-work".into());
             worker.spawn(move || work(&jobs))?;
             Ok(())
         };
-        let carry_out = |job: Job| job.ring.finish(&job.request, &mut Vec::new());
-        self.0.push(Job { ring, request }, start, carry_out);
+        self.0.push(job, start, |job: Job| job(&mut Vec::new()));
     }
 
     /// Ends the threads; nothing is to be handed over any more.
@@ -44,5 +39,5 @@ impl Workers {
 
 fn work(jobs: &JobQueue<Job>) {
     let mut buffer = Vec::new();
-    jobs.work(|job| job.ring.finish(&job.request, &mut buffer));
+    jobs.work(|job| job(&mut buffer));
 }
