@@ -19,11 +19,10 @@ use forebay_files::tally::Count;
 use forebay_files::{FileBuffer, FileIdentity};
 use rustix::fs::{OFlags, SeekFrom};
 
-use crate::descriptors;
 use crate::leases::{self, LeaseThread};
 use crate::open_file::{Life, OpenFile};
 use crate::process::Process;
-use crate::tally;
+use crate::{descriptors, inherited, tally};
 
 /// What the kernel's description lacks while a file is buffered.
 const TAKEN_AWAY: OFlags = OFlags::APPEND.union(OFlags::DIRECT);
@@ -153,12 +152,12 @@ fn is_shared_with_child(process: &Process, life: &mut Life) -> bool {
     let Some(fork) = life.shared_with_fork else {
         return false;
     };
-    crate::forks::look(process);
-    if crate::forks::is_pending(process, fork) {
+    inherited::look(&process.forks);
+    if inherited::is_pending(&process.forks, fork) {
         return true;
     }
     if let Some(identity) = life.identity
-        && crate::forks::was_inherited(process, fork, identity)
+        && inherited::was_inherited(&process.forks, fork, identity)
     {
         life.is_escaped = true;
         return true;
@@ -229,7 +228,7 @@ pub fn brought_back() -> u64 {
 }
 
 /// Everything is plain; false if something could not be brought back. The caller holds the barrier.
-pub fn unbuffer_all(process: &'static Process) -> bool {
+fn unbuffer_all(process: &'static Process) -> bool {
     let mut all_back = true;
     for file in process.all_tracked() {
         let mut life = file.write_life();
@@ -250,6 +249,23 @@ pub fn unbuffer_all(process: &'static Process) -> bool {
         }
     }
     all_back
+}
+
+/// Brings everything back and closes the pool.
+pub fn close_buffer(process: &'static Process) {
+    let barrier = process.barrier.write();
+    let _nothing_becomes_buffered = barrier.unwrap_or_else(PoisonError::into_inner);
+    let is_all_back = unbuffer_all(process);
+    process.close_pool(is_all_back);
+}
+
+/// Nothing is buffered from now on.
+pub fn turn_off(process: &'static Process, reason: &'static str) {
+    if process.switch_off() {
+        let log = &process.settings.log;
+        log.line(&format!("nothing is buffered any more: {reason}"));
+        close_buffer(process);
+    }
 }
 
 /// The program closed its last descriptor of the file. It stays buffered while the pool holds data of

@@ -6,29 +6,17 @@
 #![allow(unsafe_code, reason = "handlers of fork are registered with libc")]
 
 use std::cell::RefCell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLockWriteGuard};
 
-use forebay_files::FileIdentity;
 use forebay_files::tally::Count;
-use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::inherited::{self, Fork};
 use crate::inside::Inside;
-use crate::process::{self, Process, lock};
+use crate::locking::lock;
+use crate::process::{self, Process};
 use crate::{buffering, descriptors, table};
-
-/// Bytes of an identity in the pipe.
-const MESSAGE_BYTES: usize = 16;
-
-/// A fork, some of whose children may not have exec'd or ended.
-pub struct Fork {
-    number: u64,
-    /// None once no process has the other end.
-    pipe: Option<OwnedFd>,
-    /// Files that went on into other programs.
-    inherited: Vec<FileIdentity>,
-}
 
 /// What the handlers pass to one another, on the thread that forks.
 #[derive(Default)]
@@ -115,11 +103,7 @@ fn share_with_child(process: &'static Process) -> Option<OwnedFd> {
         }
         return None;
     }
-    lock(&process.forks).push(Fork {
-        number,
-        pipe,
-        inherited: Vec::new(),
-    });
+    lock(&process.forks).push(Fork::new(number, pipe));
     child_end
 }
 
@@ -158,11 +142,7 @@ pub fn tell_parent_of_exec() {
         if let Ok(stat) = rustix::fs::fstat(fd)
             && let Some(identity) = buffering::identity_of(&stat)
         {
-            let mut message = [0; MESSAGE_BYTES];
-            message[..8].copy_from_slice(&identity.device.to_ne_bytes());
-            message[8..].copy_from_slice(&identity.inode.to_ne_bytes());
-            // Writes of this size are whole or not at all; a parent that is gone needs no message.
-            let _ = rustix::io::write(pipe, &message);
+            inherited::tell(pipe, identity);
         }
     }
 }
@@ -173,50 +153,6 @@ fn inherited_descriptors() -> Vec<i32> {
     // SAFETY: it takes numbers and changes nothing; a closed descriptor is an error.
     let stays = |fd: &i32| unsafe { libc::fcntl(*fd, libc::F_GETFD) } & libc::FD_CLOEXEC == 0;
     all.into_iter().filter(stays).collect()
-}
-
-/// Reads what the children of all forks have reported.
-pub fn look(process: &Process) {
-    for fork in lock(&process.forks).iter_mut() {
-        while let Some(pipe) = &fork.pipe {
-            let mut polled = [PollFd::new(pipe, PollFlags::IN)];
-            let now = Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            if !matches!(rustix::event::poll(&mut polled, Some(&now)), Ok(1..)) {
-                break;
-            }
-            let mut message = [0; MESSAGE_BYTES];
-            match rustix::io::read(pipe.as_fd(), &mut message) {
-                Ok(MESSAGE_BYTES) => {
-                    let number =
-                        |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().unwrap_or_default());
-                    fork.inherited.push(FileIdentity {
-                        device: number(&message[..8]),
-                        inode: number(&message[8..]),
-                    });
-                }
-                Ok(_) => fork.pipe = None,
-                Err(_) => break,
-            }
-        }
-    }
-    lock(&process.forks).retain(|fork| fork.pipe.is_some() || !fork.inherited.is_empty());
-}
-
-/// Whether children of this fork may not have exec'd or ended.
-pub fn is_pending(process: &Process, number: u64) -> bool {
-    lock(&process.forks)
-        .iter()
-        .any(|fork| fork.number == number && fork.pipe.is_some())
-}
-
-/// Whether the file went on into another program.
-pub fn was_inherited(process: &Process, number: u64, identity: FileIdentity) -> bool {
-    lock(&process.forks)
-        .iter()
-        .any(|fork| fork.number == number && fork.inherited.contains(&identity))
 }
 
 /// Files with a descriptor that a program started by other means than fork and exec gets too stay plain

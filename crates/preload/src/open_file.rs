@@ -5,7 +5,7 @@
 //! description of its inode anywhere.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
@@ -13,9 +13,6 @@ use std::sync::{
 
 use forebay_files::tally::Count;
 use forebay_files::{BufferedFile, FileIdentity, SyncKind};
-
-use crate::inside::{Inside, is_inside};
-use crate::table;
 
 /// An open file, or room for one.
 pub struct OpenFile {
@@ -62,42 +59,6 @@ impl Life {
         match self.is_buffered {
             true => self.file.as_deref(),
             false => None,
-        }
-    }
-}
-
-/// Calls `operation` with the open file of a covered descriptor; `None` for other descriptors.
-#[inline]
-pub fn with<T>(
-    fd: RawFd,
-    operation: impl FnOnce(&'static OpenFile, &Life) -> io::Result<T>,
-) -> Option<io::Result<T>> {
-    table::get(fd)?;
-    with_covered(fd, operation)
-}
-
-fn with_covered<T>(
-    fd: RawFd,
-    operation: impl FnOnce(&'static OpenFile, &Life) -> io::Result<T>,
-) -> Option<io::Result<T>> {
-    let is_nested = is_inside();
-    let _inside = Inside::enter();
-    loop {
-        let file = table::get(fd)?;
-        let life = if is_nested {
-            // A signal handler: the code that it interrupted may hold the lock, and other locks
-            // further down.
-            match file.life.try_read() {
-                Ok(life) if !life.is_buffered => life,
-                _ => return Some(Err(io::Error::from_raw_os_error(libc::EDEADLK))),
-            }
-        } else {
-            file.read_life()
-        };
-        // A record is only used again after its descriptors are gone from the table and no thread reads
-        // it.
-        if table::get(fd).is_some_and(|now| std::ptr::eq(now, file)) {
-            return Some(operation(file, &life));
         }
     }
 }

@@ -14,19 +14,20 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::{Duration, Instant};
 
 use forebay::{RegionOptions, RuntimeOptions};
 use forebay_files::tally::Count;
 use forebay_files::{FileBuffer, FileBufferOptions, FileIdentity, Marking};
 
-use crate::forks::Fork;
+use crate::inherited::Fork;
 use crate::leases::LeaseThread;
+use crate::locking::lock;
 use crate::open_file::OpenFile;
 use crate::record_locks::RecordLocks;
 use crate::settings::Settings;
-use crate::{buffering, descriptors, owner_mark, protection, table, tally};
+use crate::{descriptors, owner_mark, protection, table, tally};
 
 /// Opening the pool is retried after this time.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -58,6 +59,8 @@ pub struct Process {
     pub barrier: RwLock<()>,
     pub forks: Mutex<Vec<Fork>>,
     pub leases: OnceLock<LeaseThread>,
+    /// What the thread of the leases does.
+    keep_leases: fn(),
     /// The program bypasses us: nothing is buffered any more.
     is_off: AtomicBool,
     /// Syncs made while the process had no pool.
@@ -79,8 +82,8 @@ pub fn get() -> Option<&'static Process> {
     unsafe { PROCESS.load(Ordering::Acquire).as_ref() }
 }
 
-/// Begins anew with these settings.
-pub fn begin(settings: &'static Settings) -> &'static Process {
+/// Begins anew with these settings, and with what the thread of the leases is to do.
+pub fn begin(settings: &'static Settings, keep_leases: fn()) -> &'static Process {
     let process = Box::leak(Box::new(Process {
         settings,
         session: Mutex::default(),
@@ -94,16 +97,12 @@ pub fn begin(settings: &'static Settings) -> &'static Process {
         barrier: RwLock::new(()),
         forks: Mutex::default(),
         leases: OnceLock::new(),
+        keep_leases,
         is_off: AtomicBool::new(false),
         syncs: AtomicU64::new(0),
     }));
     PROCESS.store(process, Ordering::Release);
     process
-}
-
-/// Locks, also after a panic that poisoned the lock: each of these is whole after every statement.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Process {
@@ -162,7 +161,8 @@ impl Process {
                 let log = &self.settings.log;
                 log.once("keys", &format!("the pool is not protected: {error}"));
             }
-            self.leases.get_or_init(LeaseThread::start);
+            self.leases
+                .get_or_init(|| LeaseThread::start(self.keep_leases));
             owner_mark::make(&self.settings.owner_mark())?;
             io::Result::Ok(buffer)
         });
@@ -232,11 +232,8 @@ impl Process {
         rustix::fs::flock(&pool, operation) == Err(rustix::io::Errno::WOULDBLOCK)
     }
 
-    /// Brings everything back and closes the pool.
-    pub fn close_buffer(&'static self) {
-        let _nothing_becomes_buffered =
-            self.barrier.write().unwrap_or_else(PoisonError::into_inner);
-        let all_back = buffering::unbuffer_all(self);
+    /// Closes the pool; `is_all_back` if no file has anything left in it.
+    pub fn close_pool(&self, is_all_back: bool) {
         let mut session = lock(&self.session);
         let Some(buffer) = session.buffer.take() else {
             return;
@@ -249,7 +246,7 @@ impl Process {
             tally::note_use(counters.fences.saturating_sub(fences_before));
         }
         let log = &self.settings.log;
-        let is_empty = all_back && buffer.sync_backing().is_ok();
+        let is_empty = is_all_back && buffer.sync_backing().is_ok();
         if is_empty {
             // Before the pool is closed: afterwards the mark may be the next owner's. If it cannot be
             // removed, other processes recover needlessly.
@@ -265,14 +262,9 @@ impl Process {
         }
     }
 
-    /// Nothing is buffered from now on.
-    pub fn turn_off(&'static self, reason: &'static str) {
-        if !self.is_off.swap(true, Ordering::AcqRel) {
-            self.settings
-                .log
-                .line(&format!("nothing is buffered any more: {reason}"));
-            self.close_buffer();
-        }
+    /// Nothing is buffered from now on; false if that was so before.
+    pub fn switch_off(&self) -> bool {
+        !self.is_off.swap(true, Ordering::AcqRel)
     }
 
     /// Whether no file is buffered.
@@ -398,6 +390,6 @@ pub fn begin_as_child(kept: Option<OwnedFd>) -> Option<OwnedFd> {
         table::set(fd, None);
     }
     descriptors::close_ours(kept.as_ref().map(AsRawFd::as_raw_fd));
-    begin(parent.settings);
+    begin(parent.settings, parent.keep_leases);
     kept
 }

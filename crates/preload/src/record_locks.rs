@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use forebay_files::FileIdentity;
 use rustix::fs::OFlags;
 
-use crate::process::lock;
+use crate::locking::lock;
 
 /// Whether there ever was a lock: most programs have none.
 static USED: AtomicBool = AtomicBool::new(false);

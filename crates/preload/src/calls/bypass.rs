@@ -8,7 +8,7 @@ use forebay_files::tally::Count;
 
 use super::{active, answer, close_buffer, guarded, os_error, real};
 use crate::inside::Inside;
-use crate::{forks, table};
+use crate::{buffering, forks, table};
 
 /// The file of a covered descriptor is plain from now on until it is closed.
 pub fn escape_descriptor(fd: c_int) -> io::Result<()> {
@@ -169,7 +169,7 @@ unsafe fn escape_sent(message: *const libc::msghdr) -> io::Result<()> {
 pub fn turn_off(reason: &'static str) {
     if let Some(process) = active() {
         let _inside = Inside::enter();
-        process.turn_off(reason);
+        buffering::turn_off(process, reason);
     }
 }
 

@@ -6,7 +6,7 @@ use std::io;
 use rustix::io::{IoSlice, IoSliceMut};
 
 use super::{answer, borrowed, guarded, real};
-use crate::open_file::with;
+use crate::table::with;
 use crate::transfer::Call;
 use crate::{buffering, process, table};
 

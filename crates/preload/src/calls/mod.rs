@@ -61,7 +61,7 @@ extern "C" fn begin() {
     if let Some(path) = std::env::var_os(crate::settings::TALLY) {
         crate::tally::begin(path.as_ref());
     }
-    let process = crate::process::begin(Box::leak(Box::new(settings)));
+    let process = crate::process::begin(Box::leak(Box::new(settings)), crate::lease_keeper::keep);
     std::panic::set_hook(Box::new(|panic| {
         process
             .settings
@@ -72,7 +72,7 @@ extern "C" fn begin() {
     // by the next open.
     let _ = guarded(|| {
         process.recover_after_owner()?;
-        process.close_buffer();
+        crate::buffering::close_buffer(process);
         Ok(())
     });
 }
@@ -97,7 +97,7 @@ fn close_buffer(process: &'static Process) {
     let _inside = Inside::enter();
     // After a panic the pool is left to recovery, as after a kill.
     let _ = guarded(|| {
-        process.close_buffer();
+        crate::buffering::close_buffer(process);
         Ok(())
     });
 }

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
+use super::real::Start;
 use super::{active, real};
 use crate::inside::{self, Inside, is_inside};
-
-pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+use crate::lease_keeper;
 
 /// What a thread of ours begins with.
 struct OurThread {
@@ -85,7 +85,7 @@ pub fn before_exit() {
         && let Some(leases) = process.leases.get()
     {
         let _inside = Inside::enter();
-        leases.close_buffer();
+        lease_keeper::close_buffer(leases);
     }
 }
 

@@ -3,6 +3,9 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+/// What a thread begins with.
+pub type Start = extern "C" fn(*mut c_void) -> *mut c_void;
+
 fn find(address: &AtomicPtr<c_void>, name: &'static CStr) -> *mut c_void {
     let known = address.load(Ordering::Relaxed);
     if !known.is_null() {
@@ -139,7 +142,7 @@ real! {
     io_uring_queue_init_params(c_uint, *mut c_void, *mut c_void) -> c_int;
     io_uring_queue_init_mem(c_uint, *mut c_void, *mut c_void, *mut c_void, usize) -> c_int;
     io_uring_setup(c_uint, *mut c_void) -> c_int;
-    pthread_create(*mut libc::pthread_t, *const libc::pthread_attr_t, crate::calls::process::Start, *mut c_void) -> c_int;
+    pthread_create(*mut libc::pthread_t, *const libc::pthread_attr_t, Start, *mut c_void) -> c_int;
     fork() -> c_int;
     _Fork() -> c_int;
     execve(Path, Strings, Strings) -> c_int;
