@@ -1,17 +1,17 @@
 //! What the daemon answers on its control socket; `docs/using/control-socket.md` lists it for clients.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use forebay::{DrainProgress, Pool, ReplacementPolicy, VerifyPolicy};
+use forebay_command::disks;
 use forebay_command::disks::DiskSettings;
-use forebay_command::{Failure, disks, progress};
 use forebay_serve::control::{Handler, Parameters, Progress};
 use forebay_serve::{Refusal, RefusalKind, Request};
 use serde_json::{Value, json};
 
+use super::refusals::{core_refusal, refusal, watch};
 use super::report;
 use super::service::{AttachError, Service};
 use crate::config::{Replacement, Tunables, Verify};
@@ -76,17 +76,6 @@ fn answer(
     }
 }
 
-/// A failure of the daemon's own work, as the client sees it.
-pub(super) fn refusal(failure: Failure) -> Refusal {
-    let kind = match &failure {
-        Failure::InUse(_) => RefusalKind::InUse,
-        Failure::Arguments(_) => RefusalKind::Invalid,
-        Failure::Stale(_) => RefusalKind::Stale,
-        _ => RefusalKind::Failed,
-    };
-    Refusal::new(kind, failure.to_string())
-}
-
 fn attach(service: &Arc<Service>, attach: Attach) -> Result<Value, Refusal> {
     let settings = DiskSettings {
         backing: PathBuf::from(attach.backing),
@@ -137,23 +126,6 @@ fn flush(
         flushed.map_err(core_refusal)?;
     }
     Ok(json!({"flushed": true}))
-}
-
-/// Tells the client how far a drain is, and stops the drain when the client went away.
-pub(super) fn watch(progress: &mut dyn Progress, drain: &DrainProgress) -> ControlFlow<()> {
-    match progress.report(progress::drain_report(drain)) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    }
-}
-
-/// The cache's error, as the client sees it.
-pub(super) fn core_refusal(error: forebay::Error) -> Refusal {
-    let kind = match error.kind() {
-        forebay::ErrorKind::Cancelled { .. } => RefusalKind::Cancelled,
-        _ => RefusalKind::Failed,
-    };
-    Refusal::new(kind, error.to_string())
 }
 
 /// Puts settings in force.

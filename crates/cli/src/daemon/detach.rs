@@ -15,7 +15,7 @@ use forebay_serve::control::Progress;
 use forebay_serve::{Refusal, RefusalKind};
 use serde_json::{Value, json};
 
-use super::answers::{core_refusal, refusal, watch};
+use super::refusals::{core_refusal, refusal, watch};
 use super::service::{Served, Service};
 use crate::requests::Detach;
 

@@ -12,6 +12,7 @@ mod every_thread;
 mod faults;
 pub mod mount;
 mod privileges;
+mod refusals;
 mod report;
 mod sandbox;
 mod service;
