@@ -4,6 +4,7 @@
 //! a commit acknowledged is durable; a commit that failed has changed nothing, unless its fence failed: then the
 //! pool refuses every later one. Calls wait for room here, and hold nothing meanwhile.
 
+mod dry_run;
 pub(crate) mod extents;
 pub(crate) mod faults;
 pub(crate) mod pool;

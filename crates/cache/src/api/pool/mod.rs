@@ -4,7 +4,6 @@ mod attach;
 mod detach;
 mod discard;
 mod drain;
-mod dry_run;
 mod grow;
 mod grow_volume;
 mod marks;
