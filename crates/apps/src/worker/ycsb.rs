@@ -12,9 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Curve, Outcome};
 use crate::worker::choice::{Choice, Law, spread};
-use crate::worker::stores::{Client, Kind, Store};
+use crate::worker::stores::{Client, Kind, Store, VALUE_BYTES};
 
-pub const VALUE_BYTES: usize = 1024;
 const SCAN_MAX: u64 = 100;
 const LATENCIES_MAX: usize = 1 << 20;
 

@@ -5,13 +5,15 @@
 //! Slices are short: what others do on the machine comes and goes between them, and the ratios are
 //! of neighbours.
 
+#![allow(unsafe_code, reason = "the reference copies from a mapping")]
+
 use std::hint::black_box;
 use std::time::Duration;
 
 use forebay::Region;
 use forebay_pmem::Kernel;
 
-use super::{Bench, reads};
+use super::Bench;
 use crate::contest::{Contender, Outcome, Pace};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools;
@@ -65,7 +67,7 @@ pub fn of_all(bench: &Bench) -> Result<Vec<Row>> {
         contenders
     })?;
     let reads = bench.contest_at(pace, "read with CRC", 1, |_| {
-        let mut contenders = vec![reads::copy_out(&region, blocks, 93)];
+        let mut contenders = vec![copy_out(&region, blocks, 93)];
         contenders.extend(supported().map(|kernel| read(&region, kernel)));
         contenders
     })?;
@@ -128,4 +130,21 @@ fn order(outcome: &Outcome) -> Option<f64> {
             later.filter_map(move |later| outcome.ratio(earlier.name(), later.name()))
         });
     pairs.reduce(f64::min)
+}
+
+/// The C library's copies of random blocks.
+pub(super) fn copy_out(raw: &Region, blocks: u64, seed: u64) -> Contender<'_> {
+    let mut blocks = Blocks::new(seed, 0, blocks);
+    let mut out = vec![0_u8; BLOCK_BYTES];
+    Contender::new("memcpy", move || {
+        for _ in 0..BATCH {
+            let offset = blocks.next() * BLOCK_BYTES as u64;
+            assert!(offset + BLOCK_BYTES as u64 <= raw.len());
+            let from = raw.as_ptr().wrapping_add(offset as usize);
+            // SAFETY: inside the mapping, which no thread writes to meanwhile.
+            unsafe { out.as_mut_ptr().copy_from_nonoverlapping(from, BLOCK_BYTES) };
+            black_box(&mut out);
+        }
+        Ok(BATCH)
+    })
 }

@@ -1,11 +1,9 @@
 //! Read hits beside memcpy from as much memory, mapped in the same way and larger than the last
 //! level of cache.
 
-#![allow(unsafe_code, reason = "the reference copies from a mapping")]
-
 use std::hint::black_box;
 
-use forebay::{Region, VerifyPolicy};
+use forebay::VerifyPolicy;
 
 use super::{Bench, kernels};
 use crate::contest::Contender;
@@ -40,7 +38,7 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
             read("verified", VerifyPolicy::Always, 31),
             read("unverified", VerifyPolicy::Never, 32),
             // As many blocks as are resident, so that both reach over the same extent.
-            copy_out(&raw, cached.blocks, 33),
+            kernels::copy_out(&raw, cached.blocks, 33),
         ];
         contenders.extend(
             kernels::forced()
@@ -69,21 +67,4 @@ pub fn hits(bench: &Bench) -> Result<Vec<Row>> {
         Row::new("memcpy_4k_per_second", outcome.rate("memcpy"), "1/s"),
     ]);
     Ok(rows)
-}
-
-/// The C library's copies of random blocks.
-pub(super) fn copy_out(raw: &Region, blocks: u64, seed: u64) -> Contender<'_> {
-    let mut blocks = Blocks::new(seed, 0, blocks);
-    let mut out = vec![0_u8; BLOCK_BYTES];
-    Contender::new("memcpy", move || {
-        for _ in 0..BATCH {
-            let offset = blocks.next() * BLOCK_BYTES as u64;
-            assert!(offset + BLOCK_BYTES as u64 <= raw.len());
-            let from = raw.as_ptr().wrapping_add(offset as usize);
-            // SAFETY: inside the mapping, which no thread writes to meanwhile.
-            unsafe { out.as_mut_ptr().copy_from_nonoverlapping(from, BLOCK_BYTES) };
-            black_box(&mut out);
-        }
-        Ok(BATCH)
-    })
 }

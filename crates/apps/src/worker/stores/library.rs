@@ -9,8 +9,7 @@ use std::ptr::NonNull;
 
 use libloading::Symbol;
 
-use crate::worker::stores::{Client, Store};
-use crate::worker::ycsb::VALUE_BYTES;
+use crate::worker::stores::{Client, Store, VALUE_BYTES};
 use forebay_harness::Result;
 
 type Open = unsafe extern "C" fn(*const c_char) -> *mut c_void;

@@ -8,6 +8,9 @@ use std::path::Path;
 use forebay_harness::Result;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of every value.
+pub const VALUE_BYTES: usize = 1024;
+
 pub trait Store: Sync {
     /// A client of it, for one thread. What it writes survives a crash when the call returns if
     /// `is_durable`, else after [`Client::finish`] at the latest.
