@@ -144,7 +144,8 @@ runtime_options! {
     /// default. More than the high one means as many as that. Both can be changed later:
     /// [`Pool::set_watermarks`](crate::Pool::set_watermarks).
     dirty_low_per_mille: u32 = 500,
-    /// Reclaim keeps at least this many per mille of the slots free; 20 by default, 1000 at most.
+    /// Reclaim begins when fewer than this many per mille of the slots are free, and frees twice as many; 20
+    /// by default, 500 at most.
     free_low_per_mille: u32 = 20,
     /// How long a writer waits for a free slot before it gets an error; 30 s by default.
     throttle_deadline: Duration = Duration::from_secs(30),
@@ -193,15 +194,16 @@ impl RuntimeOptions {
         self.accept_loss
     }
 
-    /// Refuses shares above the whole.
+    /// Refuses shares that cannot be kept to.
     pub(crate) fn check(&self) -> Result<()> {
         let shares = [
-            ("dirty_high_per_mille", self.dirty_high_per_mille),
-            ("free_low_per_mille", self.free_low_per_mille),
+            ("dirty_high_per_mille", self.dirty_high_per_mille, 1000),
+            // Reclaim frees twice as many.
+            ("free_low_per_mille", self.free_low_per_mille, 500),
         ];
-        match shares.into_iter().find(|(_, share)| *share > 1000) {
-            Some((name, share)) => {
-                Err(ErrorKind::Options(format!("{name} is {share}; the most is 1000")).into())
+        match shares.into_iter().find(|(_, share, most)| share > most) {
+            Some((name, share, most)) => {
+                Err(ErrorKind::Options(format!("{name} is {share}; the most is {most}")).into())
             }
             None => Ok(()),
         }

@@ -314,7 +314,8 @@ fn options_that_cannot_be() {
     refused(&|options| options);
     refused(&|options| in_a_file(options).member_bytes(0));
     refused(&|options| in_a_file(options).dirty_high_per_mille(1001));
-    refused(&|options| in_a_file(options).free_low_per_mille(1001));
+    // Reclaim frees twice as many, and could not rest.
+    refused(&|options| in_a_file(options).free_low_per_mille(501));
     for bytes in [0, 1, 127, 129, 1 << 17, u32::MAX] {
         refused(&|options| in_a_file(options).block_bytes(bytes));
         refused(&|options| in_a_file(options).unit_bytes(bytes));
@@ -327,6 +328,25 @@ fn options_that_cannot_be() {
     refused(&|options| in_a_file(options).lane_bytes(0));
     refused(&|options| in_a_file(options).lane_bytes(u64::MAX));
     refused(&|options| options.members(vec![files.path("pool"); 65]));
+}
+
+#[test]
+fn shares_that_an_opening_cannot_keep_to() {
+    let files = Files::new();
+    let path = files.path("pool");
+    let options = tiny().member(&path).member_bytes(MEMBER_BYTES as u64);
+    let pool = Pool::create(&options.free_low_per_mille(500)).expect("create");
+    pool.close().expect("close");
+    for options in [
+        quiet().free_low_per_mille(501),
+        quiet().dirty_high_per_mille(1001),
+    ] {
+        let error = Pool::open_with(&[&path], options).expect_err("refused");
+        assert!(matches!(error.kind(), ErrorKind::Options(_)), "{error}");
+    }
+    let most = quiet().free_low_per_mille(500).dirty_high_per_mille(1000);
+    let pool = Pool::open_with(&[&path], most).expect("open");
+    pool.close().expect("close");
 }
 
 #[test]
