@@ -171,7 +171,7 @@ fn metadata_of_a_failed_sync_is_not_believed_by_the_next_process() {
         drop((volume, pool));
         let pool = disk.open().expect("open");
         let volume = disk.attach(&pool);
-        // More than one life, so that every line was in use.
+        // More than one incarnation, so that every line was in use.
         let is_right = |volume: &Volume| contents(volume) == acknowledged;
         disk.cut_power(&format!("{fences} syncs"), &is_right);
         drop(volume);

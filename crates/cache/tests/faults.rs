@@ -221,11 +221,11 @@ fn logged(options: &PoolOptions, checkpoints: usize) -> Rig {
 
 #[test]
 fn any_flipped_bit_of_life_and_checkpoint_lines_costs_nothing() {
-    for (checkpoints, lives) in [(0, 1), (1, 1), (2, 2), (3, 3), (0, 2)] {
+    for (checkpoints, incarnations) in [(0, 1), (1, 1), (2, 2), (3, 3), (0, 2)] {
         let rig = logged(&tiny(), checkpoints);
         let mut image = rig.images().remove(0);
-        for _ in 1..lives {
-            // A life that wrote something, and was killed.
+        for _ in 1..incarnations {
+            // An incarnation that wrote something, and was killed.
             let shadow = Arc::new(forebay_pmem::shadow::Shadow::from_image(
                 &image,
                 forebay_pmem::shadow::ShadowModel::Lines,
@@ -245,8 +245,9 @@ fn any_flipped_bit_of_life_and_checkpoint_lines_costs_nothing() {
             for bit in (line * 8..(line + LINE) * 8).step_by(5) {
                 let mut flipped = image.clone();
                 flip(&mut flipped, bit);
-                let pool = open(&[flipped], quiet())
-                    .unwrap_or_else(|error| panic!("{checkpoints} {lives} bit {bit}: {error}"));
+                let pool = open(&[flipped], quiet()).unwrap_or_else(|error| {
+                    panic!("{checkpoints} {incarnations} bit {bit}: {error}")
+                });
                 assert_eq!(unreadable(&attach(&pool, &rig.store)), 0, "bit {bit}");
             }
         }

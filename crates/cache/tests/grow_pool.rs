@@ -1,4 +1,4 @@
-//! A pool grows between two lives and keeps its volumes, and everything that was acknowledged.
+//! A pool grows between two incarnations and keeps its volumes, and everything that was acknowledged.
 
 mod fixtures;
 

@@ -201,10 +201,10 @@ fn missing_and_doubled_members() {
 fn stale_members() {
     let files = Files::new();
     let paths = files.pool("pool", 2);
-    for lives in [1, 2, 3] {
+    for incarnations in [1, 2, 3] {
         for stale in [0, 1] {
             let old = std::fs::read(&paths[stale]).expect("read");
-            for _ in 0..lives {
+            for _ in 0..incarnations {
                 Pool::open_with(&paths, quiet())
                     .expect("open")
                     .close()

@@ -1,5 +1,5 @@
 //! A crash in the middle of an incarnation line's store leaves it torn, and the pool goes on without it. When
-//! its place's turn comes again, the torn line must not make the next life begin too early.
+//! its place's turn comes again, the torn line must not make the next incarnation begin too early.
 
 mod fixtures;
 

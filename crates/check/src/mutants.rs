@@ -15,8 +15,8 @@ use std::time::Duration;
 /// A fault.
 #[derive(Clone, Copy)]
 enum Fault {
-    /// Of Forebay's cache.
-    Core(forebay::internals::mutants::Mutant),
+    /// Of the pool.
+    Pool(forebay::internals::mutants::Mutant),
     /// Of how the medium is mapped.
     Medium(forebay_pmem::mutants::Mutant),
     /// Of an engine of the lab.
@@ -27,17 +27,17 @@ enum Fault {
 
 impl Fault {
     fn all() -> impl Iterator<Item = Fault> {
-        let core = forebay::internals::mutants::Mutant::ALL.map(Fault::Core);
+        let pool = forebay::internals::mutants::Mutant::ALL.map(Fault::Pool);
         let medium = forebay_pmem::mutants::Mutant::ALL.map(Fault::Medium);
         let lab = forebay_lab::mutants::Mutant::ALL.map(Fault::Lab);
         let files = forebay_files::mutants::Mutant::ALL.map(Fault::Files);
-        let own = core.into_iter().chain(medium);
+        let own = pool.into_iter().chain(medium);
         own.chain(lab).chain(files)
     }
 
     fn name(self) -> String {
         match self {
-            Fault::Core(mutant) => mutant.name(),
+            Fault::Pool(mutant) => mutant.name(),
             Fault::Medium(mutant) => mutant.name(),
             Fault::Lab(mutant) => mutant.name(),
             Fault::Files(mutant) => mutant.name(),
@@ -47,7 +47,7 @@ impl Fault {
     /// What shows it.
     fn subject(self) -> Subject {
         match self {
-            Fault::Core(_) | Fault::Medium(_) => Subject::Pool,
+            Fault::Pool(_) | Fault::Medium(_) => Subject::Pool,
             Fault::Lab(mutant) => Subject::engine(mutant.engine(), false),
             Fault::Files(_) => Subject::Files,
         }
@@ -63,7 +63,7 @@ impl Fault {
 fn set(fault: Option<Fault>) {
     let is_on = fault.as_ref();
     forebay::internals::mutants::set(is_on.and_then(|fault| match fault {
-        Fault::Core(mutant) => Some(*mutant),
+        Fault::Pool(mutant) => Some(*mutant),
         _ => None,
     }));
     forebay_pmem::mutants::set(is_on.and_then(|fault| match fault {

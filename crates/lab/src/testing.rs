@@ -318,8 +318,8 @@ impl Rig {
         })));
         // A thread of its own: what it has flushed, no fence of another one waits for.
         let is_killed = std::thread::scope(|scope| {
-            let life = scope.spawn(move || self.act(&*engine, step, truth));
-            life.join().is_err()
+            let process = scope.spawn(move || self.act(&*engine, step, truth));
+            process.join().is_err()
         });
         shadow.set_hook(None);
         is_killed
@@ -368,7 +368,7 @@ impl Rig {
         let crashes = std::mem::take(&mut *crashes.lock().expect("no panic"));
         for crash in &crashes {
             let legal = [&truths[crash.step], &truths[crash.step + 1]];
-            self.judge(crash, legal).map_err(|wrong| {
+            self.verify(crash, legal).map_err(|wrong| {
                 format!(
                     "{wrong}: step {} {:?}, {}",
                     crash.step, script[crash.step], crash.event
@@ -379,7 +379,7 @@ impl Rig {
     }
 
     /// Recovers from a crash, twice, and flushes.
-    fn judge(&self, crash: &Crash, legal: [&Content; 2]) -> std::result::Result<(), String> {
+    fn verify(&self, crash: &Crash, legal: [&Content; 2]) -> std::result::Result<(), String> {
         let disk = disk_holding(&crash.disk);
         let (shadow, engine) = self.open(&crash.medium, &disk).map_err(|e| e.to_string())?;
         let mut found = self.content(&*engine);

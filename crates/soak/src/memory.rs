@@ -58,10 +58,12 @@ fn status(pid: u32) -> Option<(f64, u64)> {
     Some(((kib << 10) as f64, number("Threads:")?))
 }
 
-/// The samples of the daemon that lived longest, without its warm-up.
-pub fn of_longest_life(samples: &[Sample]) -> &[Sample] {
-    let lives = samples.chunk_by(|one, next| one.generation == next.generation);
-    let longest = lives.max_by_key(|life| life.len()).unwrap_or(&[]);
+/// The samples of the daemon that ran longest, without its warm-up.
+pub fn of_longest_generation(samples: &[Sample]) -> &[Sample] {
+    let generations = samples.chunk_by(|one, next| one.generation == next.generation);
+    let longest = generations
+        .max_by_key(|samples| samples.len())
+        .unwrap_or(&[]);
     let (Some(first), Some(last)) = (longest.first(), longest.last()) else {
         return longest;
     };
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_life_counts() {
+    fn the_longest_generation_counts() {
         let lengths = [3_usize, 100, 5];
         let mut samples = Vec::new();
         for (generation, length) in lengths.iter().enumerate() {
@@ -120,7 +122,7 @@ mod tests {
                 samples.push(sample(generation as u64, index as f64, 0.0));
             }
         }
-        let longest = of_longest_life(&samples);
+        let longest = of_longest_generation(&samples);
         assert_eq!((longest.len(), longest[0].generation), (55, 1));
     }
 }

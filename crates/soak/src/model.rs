@@ -118,13 +118,13 @@ impl Model {
             let version = self.versions[sector as usize];
             stamp::fill(&mut expected, self.origin(sector), version);
             if expected != found {
-                complain(self.judge(sector, version, stamp::read(found)));
+                complain(self.classify(sector, version, stamp::read(found)));
             }
         }
     }
 
     /// A sector does not hold `version`: what it is instead.
-    fn judge(&self, sector: u64, version: u32, found: Found) -> Complaint {
+    fn classify(&self, sector: u64, version: u32, found: Found) -> Complaint {
         let place = format!(
             "volume {} sector {sector}: version {version} was acknowledged, found",
             self.volume

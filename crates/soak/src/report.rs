@@ -9,11 +9,13 @@ use crate::tally::Tally;
 
 pub fn rows(tally: &Tally, samples: &[Sample], seed: u64) -> Vec<Row> {
     let faults = tally.faults();
-    let life = memory::of_longest_life(samples);
+    let longest = memory::of_longest_generation(samples);
     let largest = |of: fn(&Sample) -> u64| samples.iter().map(of).max().unwrap_or(0) as f64;
     let counted = |counter: &AtomicU64| counter.load(SeqCst) as f64;
-    let growth = memory::growth_bytes_per_hour(life);
-    let watched_s = life.last().map_or(0.0, |last| last.at_s - life[0].at_s);
+    let growth = memory::growth_bytes_per_hour(longest);
+    let watched_s = longest
+        .last()
+        .map_or(0.0, |last| last.at_s - longest[0].at_s);
     let last_rss = samples.last().map_or(0.0, |last| last.rss_bytes);
     let slowest_ms = counted(&tally.slowest_ns) / 1e6;
     let starved_s = counted(&tally.starved_ns) / 1e9;

@@ -51,8 +51,8 @@ fn text_section(heading: &str, paragraphs: Vec<String>) -> Section {
 fn lead(report: &Report<'_>) -> Vec<String> {
     let scope = report.scope;
     let comparisons: Vec<Comparison> = report.results.iter().flat_map(compare).collect();
-    let judged: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
-    let like = judged.iter().filter(|is_like| **is_like).count();
+    let compared: Vec<bool> = comparisons.iter().filter_map(Comparison::is_like).collect();
+    let like = compared.iter().filter(|is_like| **is_like).count();
     let engines: Vec<&str> = scope.engines.iter().map(|engine| engine.as_str()).collect();
     let mut lead = vec![
         format!(
@@ -72,11 +72,11 @@ fn lead(report: &Report<'_>) -> Vec<String> {
          has no numbers shows ours alone."
             .to_owned(),
     ];
-    if !judged.is_empty() {
+    if !compared.is_empty() {
         lead.push(format!(
             "Of the papers' {} numbers that could be compared, {like} are within a factor of 1.25 of ours; \
              what differs is said at each figure.",
-            judged.len()
+            compared.len()
         ));
     }
     if scope.is_quick {

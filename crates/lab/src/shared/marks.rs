@@ -138,8 +138,8 @@ pub(crate) fn begin<'a>(
         Some(side) => side,
         None => new_side(new_pool_id()?),
     };
-    let judged = classify(&side, &found, false, || is_new);
-    let generation = match judged {
+    let classified = classify(&side, &found, false, || is_new);
+    let generation = match classified {
         Ok(generation) => generation,
         Err(_) if accept_stale => forebay::internals::next_generation(&side, &found),
         Err(StaleRefusal { found, todo }) => {

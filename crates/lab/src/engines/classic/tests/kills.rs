@@ -39,8 +39,8 @@ fn kill(rig: &Rig, script: &[TestStep], step: &TestStep, event: usize) -> Option
     rig.follow(step, &mut after);
     // A thread of its own: no fence of another one waits for what it has flushed.
     let is_killed = std::thread::scope(|scope| {
-        let life = scope.spawn(|| rig.act(&*engine, step, &mut before.clone()));
-        life.join().is_err()
+        let process = scope.spawn(|| rig.act(&*engine, step, &mut before.clone()));
+        process.join().is_err()
     });
     shadow.set_hook(None);
     is_killed.then_some(Killed {
@@ -79,7 +79,7 @@ fn watch(killed: &Killed, may_tear: bool, seed: u64) -> Images {
 }
 
 /// What each of the images so far recovers to is one of these; returns how many there were.
-fn judge(rig: &Rig, images: &Images, legal: &[&Content]) -> Result<usize, String> {
+fn verify(rig: &Rig, images: &Images, legal: &[&Content]) -> Result<usize, String> {
     let images = std::mem::take(&mut *images.lock().unwrap());
     let count = images.len();
     for (image, disk) in images {
@@ -101,7 +101,7 @@ fn kills_then_cuts(rig: &Rig, script: &[TestStep], step: &TestStep) -> Result<us
         let backing = Backing::from_store(killed.disk.clone());
         let engine: Box<dyn Engine> = open(rig.name, region, backing, &rig.options).unwrap();
         let [before, after] = &killed.legal;
-        count += judge(rig, &images, &[before, after])?;
+        count += verify(rig, &images, &[before, after])?;
         // From here on it is decided which of the two.
         let mut truth = rig.content(&*engine);
         assert!(killed.legal.contains(&truth));
@@ -114,8 +114,8 @@ fn kills_then_cuts(rig: &Rig, script: &[TestStep], step: &TestStep) -> Result<us
         ] {
             let before = truth.clone();
             rig.act(&*engine, &step, &mut truth);
-            let judged = judge(rig, &images, &[&before, &truth]);
-            count += judged.map_err(|wrong| format!("{wrong}: {event}, {step:?}"))?;
+            let verified = verify(rig, &images, &[&before, &truth]);
+            count += verified.map_err(|wrong| format!("{wrong}: {event}, {step:?}"))?;
         }
         killed.shadow.set_hook(None);
         event += 1;

@@ -347,8 +347,8 @@ fn after_a_kill(rig: &Rig, script: &[TestStep], step: &TestStep, event: usize) -
     let mut truth = scene.truth.clone();
     // A thread of its own: what it has flushed, no fence of another one waits for.
     let killed = std::thread::scope(|scope| {
-        let life = scope.spawn(move || rig.act(&*scene.engine, step, &mut truth));
-        life.join().is_err()
+        let process = scope.spawn(move || rig.act(&*scene.engine, step, &mut truth));
+        process.join().is_err()
     });
     if !killed {
         return None;
