@@ -205,10 +205,10 @@ pub fn tell(world: &World, config: &Config, action: &Action) -> String {
                 return "recovery".into();
             };
             let steps = [
-                "reads, judges, plans",
+                "reads, classifies, plans",
                 "stores entries and deltas",
                 "fence",
-                "stores the new life",
+                "stores the new incarnation",
                 "fence, serves",
             ];
             format!("recovery: {}", steps[step as usize])

@@ -271,7 +271,9 @@ fn store_checkpoint(world: &mut World, layout: Layout, rules: Rules, thread: usi
         world.next_checkpoint_line = 0;
     }
     for unit in layout.checkpoint_line(world.next_checkpoint_line as usize) {
-        world.memory.store(unit, line_word([world.life.1, through]));
+        world
+            .memory
+            .store(unit, line_word([world.incarnation.1, through]));
         world.memory.flush(thread, unit);
     }
     world.next_checkpoint_line ^= 1;

@@ -161,7 +161,7 @@ fn store_commit_word(world: &mut World, layout: Layout, thread: usize, lane: u8)
     let unit = layout.commit_word(lane as usize);
     world.memory.store(
         unit,
-        commit_word(world.life.2, world.lanes[lane as usize].0),
+        commit_word(world.incarnation.2, world.lanes[lane as usize].0),
     );
     world.memory.flush(thread, unit);
 }
@@ -350,7 +350,7 @@ fn write_record(
     world.records.push(Record {
         lane,
         place,
-        salt: world.life.2,
+        salt: world.incarnation.2,
         sequence,
         watermark,
         elements,

@@ -70,7 +70,7 @@ pub struct Config {
     pub strict: bool,
     /// What threads may begin.
     pub menu: Vec<Operation>,
-    /// How many operations may begin, all lives together.
+    /// How many operations may begin, all incarnations together.
     pub operations: u8,
     /// How many power cuts there may be.
     pub power_cuts: u8,

@@ -12,11 +12,11 @@ pub fn may_overwrite(
     lane: u8,
     sequence: u8,
 ) -> Result<(), Violation> {
-    let (_, life, salt) = world.life;
+    let (_, incarnation, salt) = world.incarnation;
     let lines = [0, 1].map(|line| layout.checkpoint_line(line));
     let durable = |units: [usize; 2]| {
         let same = world.memory.durable(units[0]) == world.memory.durable(units[1]);
-        read_line(&world.memory, units).filter(|line| same && line[0] == life)
+        read_line(&world.memory, units).filter(|line| same && line[0] == incarnation)
     };
     let forgotten = lines
         .into_iter()

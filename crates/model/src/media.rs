@@ -1,4 +1,4 @@
-//! What the units of the pool's memory mean: life lines, checkpoint lines, lanes, the entry table, slots.
+//! What the units of the pool's memory mean: incarnation lines, checkpoint lines, lanes, the entry table, slots.
 
 use crate::config::Config;
 use crate::memory::{Memory, Word};
@@ -162,7 +162,7 @@ pub struct Record {
     pub lane: u8,
     /// Its absolute place in the lane, laps included.
     pub place: u8,
-    /// The salt of the life that wrote it.
+    /// The salt of the incarnation that wrote it.
     pub salt: u8,
     /// Its sequence.
     pub sequence: u8,
@@ -197,12 +197,12 @@ impl Layout {
         self.slot(self.slots)[0]
     }
 
-    /// One of the two life lines: life and salt.
-    pub fn life_line(self, line: usize) -> [usize; 2] {
+    /// One of the two incarnation lines: incarnation and salt.
+    pub fn incarnation_line(self, line: usize) -> [usize; 2] {
         [2 * line, 2 * line + 1]
     }
 
-    /// One of the two checkpoint lines: life and S.
+    /// One of the two checkpoint lines: incarnation and S.
     pub fn checkpoint_line(self, line: usize) -> [usize; 2] {
         [4 + 2 * line, 5 + 2 * line]
     }
@@ -231,18 +231,18 @@ impl Layout {
     }
 }
 
-/// A life line's or checkpoint line's content, told whole from torn by both units being equal.
+/// An incarnation line's or checkpoint line's content, told whole from torn by both units being equal.
 pub fn read_line(memory: &Memory, units: [usize; 2]) -> Option<[u8; 2]> {
     let word = memory.view(units[0]);
     (word != 0 && word == memory.view(units[1])).then_some([word as u8, (word >> 8) as u8])
 }
 
-/// The word that [`read_line`] takes apart: life, then salt or S.
+/// The word that [`read_line`] takes apart: incarnation, then salt or S.
 pub fn line_word(fields: [u8; 2]) -> Word {
     Word::from(fields[0]) | Word::from(fields[1]) << 8
 }
 
-/// What a lane's commit word holds: the end of its last fenced record, bound to the life by its salt.
+/// What a lane's commit word holds: the end of its last fenced record, bound to the incarnation by its salt.
 pub fn commit_word(salt: u8, end: u8) -> Word {
     Word::from(salt) << 8 | Word::from(end)
 }

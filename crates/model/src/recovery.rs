@@ -9,31 +9,31 @@ use crate::world::{Mapped, Plan, Violation, World};
 pub fn plan(world: &World, config: &Config, rules: Rules) -> Result<Plan, Violation> {
     let layout = Layout::new(config);
     let lines = [0, 1].map(|line| {
-        read_line(&world.memory, layout.life_line(line)).map(|found| (line as u8, found))
+        read_line(&world.memory, layout.incarnation_line(line)).map(|found| (line as u8, found))
     });
-    let Some((line, [life, salt])) = lines
+    let Some((line, [incarnation, salt])) = lines
         .into_iter()
         .flatten()
         .max_by_key(|(_, found)| found[0])
     else {
         return Err(Violation(
-            "no life line is valid: the pool cannot be opened".into(),
+            "no incarnation line is valid: the pool cannot be opened".into(),
         ));
     };
     let checkpoints = [0, 1].map(|line| {
         read_line(&world.memory, layout.checkpoint_line(line)).map(|found| (line as u8, found))
     });
     let mine = |found: [u8; 2]| {
-        found[0] == life || rules.breaks(Mutant::CheckpointLineOfOtherLifeBelieved)
+        found[0] == incarnation || rules.breaks(Mutant::CheckpointLineOfOtherIncarnationBelieved)
     };
     let newest = checkpoints
         .into_iter()
         .flatten()
         .filter(|(_, found)| mine(*found))
         .max_by_key(|(_, found)| found[1]);
-    if newest.is_none() && life > 1 && rules.breaks(Mutant::CheckpointLineWithLife) {
+    if newest.is_none() && incarnation > 1 && rules.breaks(Mutant::CheckpointLineWithIncarnation) {
         return Err(Violation(format!(
-            "life {life} has no checkpoint line: the pool cannot be opened"
+            "incarnation {incarnation} has no checkpoint line: the pool cannot be opened"
         )));
     }
     let forgotten = newest.map_or(0, |(_, found)| found[1]);
@@ -72,7 +72,7 @@ pub fn plan(world: &World, config: &Config, rules: Rules) -> Result<Plan, Violat
     }
     let checkpoint_line = newest.map(|(line, _)| line);
     Ok(Plan {
-        life: (line, life, salt),
+        incarnation: (line, incarnation, salt),
         checkpoint_line,
         map,
         cleared,
@@ -86,7 +86,7 @@ pub fn plan(world: &World, config: &Config, rules: Rules) -> Result<Plan, Violat
     })
 }
 
-/// Whole records of this life that S has not forgotten.
+/// Whole records of this incarnation that S has not forgotten.
 fn scan<'w>(
     world: &'w World,
     config: &Config,
@@ -146,7 +146,7 @@ fn committed(
         // The lane's word replaces classification.
         let word = world.memory.view(layout.commit_word(record.lane as usize));
         let mine = word >> 8 == u64::from(record.salt)
-            || rules.breaks(Mutant::StrictWordOfOtherLifeBelieved);
+            || rules.breaks(Mutant::StrictWordOfOtherIncarnationBelieved);
         return mine && record.place < word as u8;
     }
     let names = |other: &Record| {

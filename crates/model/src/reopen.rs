@@ -45,7 +45,7 @@ fn settle(world: &mut World, config: &Config, decided: &Plan) {
     let layout = Layout::new(config);
     let mut units = Vec::new();
     for line in 0..2 {
-        units.extend(layout.life_line(line));
+        units.extend(layout.incarnation_line(line));
         units.extend(layout.checkpoint_line(line));
     }
     units.extend((0..config.lanes).map(|lane| layout.commit_word(lane)));
@@ -90,36 +90,36 @@ fn write(world: &mut World, layout: Layout, rules: Rules, decided: &Plan) {
 
 fn switch(world: &mut World, layout: Layout, rules: Rules) {
     let decided = world.plan.as_ref().expect("decided in step 0");
-    let (line, life, salt) = decided.life;
+    let (line, incarnation, salt) = decided.incarnation;
     let salt = if rules.breaks(Mutant::SaltNotChanged) {
         salt
     } else {
-        life + 1
+        incarnation + 1
     };
-    let line = if rules.breaks(Mutant::LifeOverNewestLine) {
+    let line = if rules.breaks(Mutant::IncarnationOverNewestLine) {
         line
     } else {
         line ^ 1
     };
-    if rules.breaks(Mutant::CheckpointLineWithLife) {
+    if rules.breaks(Mutant::CheckpointLineWithIncarnation) {
         let older = decided.checkpoint_line.map_or(0, |line| line ^ 1);
         for unit in layout.checkpoint_line(older as usize) {
-            world.memory.store(unit, line_word([life + 1, 0]));
+            world.memory.store(unit, line_word([incarnation + 1, 0]));
             world.memory.flush(THREAD, unit);
         }
     }
-    for unit in layout.life_line(line as usize) {
-        world.memory.store(unit, line_word([life + 1, salt]));
+    for unit in layout.incarnation_line(line as usize) {
+        world.memory.store(unit, line_word([incarnation + 1, salt]));
         world.memory.flush(THREAD, unit);
     }
-    world.life = (line, life + 1, salt);
+    world.incarnation = (line, incarnation + 1, salt);
 }
 
 /// Rebuilds what DRAM holds and verifies it.
 fn serve(world: &mut World, config: &Config, rules: Rules) -> Result<(), Violation> {
     let decided = world.plan.take().expect("decided in step 0");
     world.map = decided.map;
-    // Sequences begin anew: nothing but the salt tells the lives apart.
+    // Sequences begin anew: nothing but the salt tells the incarnations apart.
     world.next_sequence = 1;
     world.next_checkpoint_line = decided.checkpoint_line.map_or(0, |line| line ^ 1);
     for slot in world

@@ -21,8 +21,8 @@ pub struct Mapped {
 /// What recovery has decided.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Plan {
-    /// The life line it trusts: which, life, salt.
-    pub life: (u8, u8, u8),
+    /// The incarnation line it trusts: which, incarnation, salt.
+    pub incarnation: (u8, u8, u8),
     /// The checkpoint line it trusts.
     pub checkpoint_line: Option<u8>,
     /// The final mapping.
@@ -161,8 +161,8 @@ pub struct World {
     pub phase: Phase,
     /// What recovery has decided to write.
     pub plan: Option<Box<Plan>>,
-    /// The life line in force: which, life, salt.
-    pub life: (u8, u8, u8),
+    /// The incarnation line in force: which, incarnation, salt.
+    pub incarnation: (u8, u8, u8),
     /// The checkpoint line to write next.
     pub next_checkpoint_line: u8,
     /// The index.
@@ -208,7 +208,7 @@ impl World {
     pub fn new(config: &Config) -> Self {
         let layout = Layout::new(config);
         let mut memory = Memory::new(layout.units());
-        for unit in layout.life_line(0) {
+        for unit in layout.incarnation_line(0) {
             memory.format(unit, line_word([1, 1]));
         }
         for slot in 0..config.slots {
@@ -230,7 +230,7 @@ impl World {
             records: Vec::new(),
             phase: Phase::Running,
             plan: None,
-            life: (0, 1, 1),
+            incarnation: (0, 1, 1),
             next_checkpoint_line: 0,
             map: [None; KEYS],
             version: [0; KEYS],
