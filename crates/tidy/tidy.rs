@@ -67,12 +67,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("torture", &["forebay-harness"]),
     (
         "apps",
-        &[
-            "forebay",
-            "forebay-files",
-            "forebay-harness",
-            "forebay-pmem",
-        ],
+        &["forebay-files", "forebay-harness", "forebay-pmem"],
     ),
     (
         "verify",

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
 
-use forebay::RuntimeOptions;
-use forebay_files::{FileBuffer, FileBufferOptions, Marking, SyncKind};
+use forebay_files::{FileBuffer, FileBufferOptions, SyncKind};
 use forebay_harness::{Result, Row, TestEnv, rows};
 
 use crate::context::Context;
@@ -49,12 +48,7 @@ fn append_counts(context: &Context) -> Result<Measured> {
     let env = TestEnv::with_memory(&context.forebay, &context.memory, &context.disk)?;
     let pool = env.path("pool");
     env.create_pool(&pool, POOL_BYTES, &[])?;
-    let buffer = FileBuffer::open(&FileBufferOptions {
-        pool,
-        root: None,
-        runtime: RuntimeOptions::default(),
-        mark: Marking::EachTime,
-    })?;
+    let buffer = FileBuffer::open(&FileBufferOptions::new(pool))?;
     let path = env.disk().join("appended");
     let file = File::options()
         .read(true)

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
-use forebay::RuntimeOptions;
-use forebay_files::{FileBuffer, FileBufferOptions, Marking, NvmFile, NvmMode};
+use forebay_files::{FileBuffer, FileBufferOptions, NvmFile, NvmMode};
 
 /// What `forebay_buffer` is behind its pointer.
 pub struct Buffer(Arc<FileBuffer>);
@@ -90,12 +89,10 @@ pub unsafe extern "C" fn forebay_buffer_open(
         path_at(pool).and_then(|pool| Ok((pool.to_path_buf(), root?)))
     };
     let made = paths.and_then(|(pool, root)| {
-        let runtime = RuntimeOptions::default();
-        let options = FileBufferOptions {
-            pool,
-            root,
-            runtime,
-            mark: Marking::EachTime,
+        let any = FileBufferOptions::new(pool);
+        let options = match root {
+            Some(root) => any.root(root),
+            None => any,
         };
         FileBuffer::open(&options).map(Buffer)
     });

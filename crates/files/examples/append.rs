@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
-use forebay::{Pool, PoolOptions, RuntimeOptions};
-use forebay_files::{BufferedFile, FileBuffer, FileBufferOptions, Marking, SyncKind};
+use forebay::{Pool, PoolOptions};
+use forebay_files::{BufferedFile, FileBuffer, FileBufferOptions, SyncKind};
 use rustix::time::{ClockId, clock_gettime};
 
 const POOL_BYTES: u64 = 512 << 20;
@@ -25,12 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if side.exists() {
         std::fs::remove_file(side)?;
     }
-    let buffer = FileBuffer::open(&FileBufferOptions {
-        pool: pool.into(),
-        root: None,
-        runtime: RuntimeOptions::default(),
-        mark: Marking::EachTime,
-    })?;
+    let buffer = FileBuffer::open(&FileBufferOptions::new(pool))?;
     let files = (0..threads)
         .map(|thread| {
             open(

@@ -42,16 +42,44 @@ const CLOSED_MAX_WITHOUT_ROOT: usize = 64;
 
 /// What a buffer stands on: [`FileBuffer::open`] makes it from the options, checkers bring their own.
 pub struct FileBufferParts {
-    /// The pool's members.
-    pub regions: Vec<Region>,
-    /// Where the metadata goes that the pool has no room for; at least [`SIDE_BYTES`] bytes.
-    pub side: Backing,
-    /// Where the files' mark lies; none: a lost pool goes unnoticed.
-    pub mark: Option<Box<dyn MarkPlace>>,
-    /// As in the options.
-    pub root: Option<PathBuf>,
-    /// As in the options.
-    pub runtime: RuntimeOptions,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) side: Backing,
+    pub(crate) mark: Option<Box<dyn MarkPlace>>,
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) runtime: RuntimeOptions,
+}
+
+impl FileBufferParts {
+    /// The pool's members, and where the metadata goes that the pool has no room for: at least [`SIDE_BYTES`]
+    /// bytes.
+    #[must_use]
+    pub fn new(regions: Vec<Region>, side: Backing) -> FileBufferParts {
+        FileBufferParts {
+            regions,
+            side,
+            mark: None,
+            root: None,
+            runtime: RuntimeOptions::default(),
+        }
+    }
+    /// Where the files' mark lies. Without one a lost pool goes unnoticed.
+    #[must_use]
+    pub fn mark(mut self, mark: Box<dyn MarkPlace>) -> FileBufferParts {
+        self.mark = Some(mark);
+        self
+    }
+    /// As [`FileBufferOptions::root`].
+    #[must_use]
+    pub fn root(mut self, root: impl AsRef<Path>) -> FileBufferParts {
+        self.root = Some(root.as_ref().to_path_buf());
+        self
+    }
+    /// As [`FileBufferOptions::runtime`].
+    #[must_use]
+    pub fn runtime(mut self, runtime: RuntimeOptions) -> FileBufferParts {
+        self.runtime = runtime;
+        self
+    }
 }
 
 /// An open pool with the files that it answers for.

@@ -14,7 +14,7 @@ use crate::options::{FileBufferOptions, Marking};
 
 /// The place that the options ask for.
 pub(crate) fn mark_place(options: &FileBufferOptions) -> io::Result<Box<dyn MarkPlace>> {
-    let place = match (&options.mark, &options.root) {
+    let place = match (&options.marking, &options.root) {
         (Marking::OnceABoot(file), _) => MarkFiles::at(file.clone()).kept_for_a_boot(),
         (Marking::EachTime, Some(root)) => {
             let root = root.canonicalize()?;

@@ -13,6 +13,7 @@ use crate::file::BufferedFile;
 
 /// What a write of an [`NvmFile`] promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum NvmMode {
     /// `O_NVM`: every write is durable when it returns, all or nothing up to the transaction limit.
     EveryWrite,
@@ -126,19 +127,13 @@ impl Seek for NvmFile {
 
 #[cfg(test)]
 mod tests {
-    use forebay::{Pool, PoolOptions, RuntimeOptions};
+    use forebay::{Pool, PoolOptions};
 
     use super::*;
-    use crate::{FileBufferOptions, Marking};
+    use crate::FileBufferOptions;
 
     fn open_buffer(pool: &Path) -> Arc<FileBuffer> {
-        FileBuffer::open(&FileBufferOptions {
-            pool: pool.to_path_buf(),
-            root: None,
-            runtime: RuntimeOptions::default(),
-            mark: Marking::EachTime,
-        })
-        .unwrap()
+        FileBuffer::open(&FileBufferOptions::new(pool)).unwrap()
     }
 
     #[test]

@@ -30,6 +30,7 @@ const FREED_AT_ONCE: usize = 64;
 
 /// What recovery did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FilesRecovery {
     /// Files that had data or a size in the pool.
     pub files: u64,

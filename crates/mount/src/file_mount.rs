@@ -45,7 +45,7 @@ impl FileMount {
     ) -> io::Result<FileMount> {
         let directory = mount_point::resolve(directory)?;
         let data = paths::data_directory(data)?;
-        paths::check_places(&data, &directory, &std::path::absolute(&buffer.pool)?)?;
+        paths::check_places(&data, &directory, &std::path::absolute(buffer.pool())?)?;
         mount_point::check_empty(&directory)?;
         let restrictions = Restrictions::of(&data)?;
         let locks = paths::lock(&data)?;
@@ -53,10 +53,7 @@ impl FileMount {
         // An open file without a name has two.
         let per_user = options.open_files_per_user.unwrap_or(descriptors_max / 8);
         let own = rustix::process::geteuid().as_raw();
-        let buffer = FileBuffer::open(&FileBufferOptions {
-            root: Some(data),
-            ..buffer.clone()
-        })?;
+        let buffer = FileBuffer::open(&buffer.clone().root(data))?;
         let shares = Shares::new(per_user, own);
         let path_fds_max = descriptors_max / 4;
         let tree = Tree::new(

@@ -141,23 +141,21 @@ impl Process {
         if session.not_before.is_some_and(|time| Instant::now() < time) {
             return None;
         }
-        let options = FileBufferOptions {
-            pool: self.settings.pool.clone(),
-            root: None,
-            runtime: RuntimeOptions::default()
-                .region(RegionOptions::default().trust_owner(self.settings.trust_owner))
-                .fill_on_read(false),
+        let runtime = RuntimeOptions::default()
+            .region(RegionOptions::default().trust_owner(self.settings.trust_owner))
+            .fill_on_read(false);
+        let options = FileBufferOptions::new(&self.settings.pool)
+            .runtime(runtime)
             // Processes may be short and many; the command that began them reports when all is
             // written back.
-            mark: Marking::OnceABoot(self.settings.mark.clone()),
-        };
+            .marking(Marking::OnceABoot(self.settings.mark.clone()));
         // The pool's threads are made in there, and take no signal of the program's.
         let opened = with_signals_blocked(|| {
             protection::draw_key();
             let buffer =
                 descriptors::opening_high(&self.paths_of_ours(), || FileBuffer::open(&options))?;
             buffer.keep_descriptors_by(descriptors::move_high)?;
-            if let Err(error) = protection::protect(&options.pool) {
+            if let Err(error) = protection::protect(options.pool()) {
                 let log = &self.settings.log;
                 log.once("keys", &format!("the pool is not protected: {error}"));
             }

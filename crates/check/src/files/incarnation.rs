@@ -185,13 +185,15 @@ impl Machine {
         observe::set_observer(Some(Rc::new(Watcher(Arc::clone(&self.backing)))));
         let watcher = Rc::new(MarkFolder(Arc::clone(&self.marks)));
         forebay::unstable::set_mark_watcher(Some(watcher));
-        let buffer = FileBuffer::open_on(FileBufferParts {
-            mark: Some(mark_place(env)?),
-            regions: vec![Region::on_shadow(Arc::clone(&self.shadow))],
-            side: forebay::Backing::from_store(self.side.clone()),
-            root: Some(env.root.clone()),
-            runtime: options(),
-        })?;
+        let buffer = FileBuffer::open_on(
+            FileBufferParts::new(
+                vec![Region::on_shadow(Arc::clone(&self.shadow))],
+                forebay::Backing::from_store(self.side.clone()),
+            )
+            .mark(mark_place(env)?)
+            .root(&env.root)
+            .runtime(options()),
+        )?;
         self.buffer = Some(Arc::clone(&buffer));
         Ok(buffer)
     }

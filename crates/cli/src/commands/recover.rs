@@ -58,20 +58,17 @@ fn recover_files(options: &RecoverOptions, directory: PathBuf) -> Result<Value, 
         )));
     };
     let is_of_runs = directory.as_os_str().is_empty();
-    let own = FileBufferOptions {
-        pool: pool.clone(),
-        root: (!is_of_runs).then_some(directory),
-        runtime: options
-            .trust
-            .runtime()
-            .background(false)
-            .accept_loss(options.save_lost)
-            .accept_stale(options.accept_stale),
+    let runtime = options
+        .trust
+        .runtime()
+        .background(false)
+        .accept_loss(options.save_lost)
+        .accept_stale(options.accept_stale);
+    let own = FileBufferOptions::new(pool).runtime(runtime);
+    let own = match is_of_runs {
         // As `forebay run` marks it, where mark and pool are never updated together.
-        mark: match is_of_runs {
-            true => Marking::OnceABoot(forebay::internals::file_of_pool(pool)),
-            false => Marking::EachTime,
-        },
+        true => own.marking(Marking::OnceABoot(forebay::internals::file_of_pool(pool))),
+        false => own.root(directory),
     };
     let buffer = FileBuffer::open(&own).map_err(Failure::of_files)?;
     let report = files_report(buffer.recovery());

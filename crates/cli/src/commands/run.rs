@@ -28,16 +28,11 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
     let pool = named(&options.pool)?;
     let library = library(options.library.as_deref())?;
     let mark = forebay::internals::file_of_pool(&pool);
-    let own = FileBufferOptions {
-        pool: pool.clone(),
-        root: None,
-        runtime: options.trust.runtime(),
-        mark: Marking::OnceABoot(mark.clone()),
-    };
-    let mut is_empty = bring_up_to_date(&FileBufferOptions {
-        runtime: options.trust.runtime().accept_stale(options.accept_stale),
-        ..own.clone()
-    })?;
+    let own = FileBufferOptions::new(&pool)
+        .runtime(options.trust.runtime())
+        .marking(Marking::OnceABoot(mark.clone()));
+    let accepting = options.trust.runtime().accept_stale(options.accept_stale);
+    let mut is_empty = bring_up_to_date(&own.clone().runtime(accepting))?;
     let (program, arguments) = options.program.split_first().expect("clap wants one");
     let mut command = Command::new(program);
     command
@@ -93,7 +88,7 @@ pub fn run(options: &RunOptions) -> Result<u8, Failure> {
 
 /// The program has ended: its files are whole, unless a process still has the pool or died with it.
 fn note_whole(own: &FileBufferOptions, mark: &Path) {
-    let is_left = || owner_mark(&own.pool).exists();
+    let is_left = || owner_mark(own.pool()).exists();
     if let Err(error) = forebay_files::say_whole(own, is_left) {
         output::error(&format!(
             "{}: it could not be noted that the files are whole ({error}); without this pool they count \
@@ -121,7 +116,7 @@ fn named(pool: &Path) -> Result<PathBuf, Failure> {
 /// Opens the pool, which recovers it, and closes it. Whether that leaves nothing in it: files that could not
 /// have their data keep it there.
 fn bring_up_to_date(options: &FileBufferOptions) -> Result<bool, Failure> {
-    let pool = &options.pool;
+    let pool = options.pool();
     let opened = FileBuffer::open(options).and_then(|buffer| {
         let is_empty = buffer.recovery().complaints.is_empty();
         remove_owner_mark(pool)?;

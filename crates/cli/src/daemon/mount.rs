@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use forebay_command::end::{self, Event, RETRY_INTERVAL, SHUTDOWN_DEADLINE};
 use forebay_command::notify::Notifier;
 use forebay_command::{Failure, output, start};
-use forebay_files::{FileBufferOptions, Marking};
+use forebay_files::FileBufferOptions;
 use forebay_mount::{FileMount, MountOptions};
 
 use super::{sandbox, watch};
@@ -36,15 +36,12 @@ pub fn run(arguments: &MountArguments) -> Result<(), Failure> {
     let mount = FileMount::new(
         &arguments.data,
         &arguments.directory,
-        &FileBufferOptions {
-            pool: arguments.pool.clone(),
-            root: None,
-            runtime: arguments
+        &FileBufferOptions::new(&arguments.pool).runtime(
+            arguments
                 .trust
                 .runtime()
                 .accept_stale(arguments.accept_stale),
-            mark: Marking::EachTime,
-        },
+        ),
         &MountOptions {
             threads: usize::from(arguments.threads),
             writeback_cache: arguments.writeback_cache,

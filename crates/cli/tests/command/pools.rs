@@ -106,18 +106,13 @@ impl forebay_files::observe::Observer for EarlierMounting {
 #[test]
 fn recover_brings_a_directory_to_what_was_acknowledged() {
     use forebay_files::observe::set_observer;
-    use forebay_files::{FileBuffer, FileBufferOptions, Marking};
+    use forebay_files::{FileBuffer, FileBufferOptions};
     use rustix::fs::{Mode, OFlags};
 
     let env = TestEnv::with_pool();
     let data = env.path("data");
     std::fs::create_dir(&data).unwrap();
-    let options = FileBufferOptions {
-        pool: env.path("pool"),
-        root: Some(data.clone()),
-        runtime: forebay::RuntimeOptions::default(),
-        mark: Marking::EachTime,
-    };
+    let options = FileBufferOptions::new(env.path("pool")).root(&data);
     // What this process sees is not the mounting that recovery finds: a power cut came between.
     set_observer(Some(std::rc::Rc::new(EarlierMounting)));
     let buffer = FileBuffer::open(&options).unwrap();

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forebay::{Pool, PoolOptions, RuntimeOptions};
-use forebay_files::{FileBufferOptions, Marking};
+use forebay::{Pool, PoolOptions};
+use forebay_files::FileBufferOptions;
 use forebay_mount::{FileMount, MountOptions};
 
 const POOL_BYTES: u64 = 64 << 20;
@@ -62,12 +62,7 @@ impl Mounted {
 
     /// Mounts the same directory.
     pub fn mount_with(&self, options: &MountOptions) -> std::io::Result<FileMount> {
-        let buffer = FileBufferOptions {
-            pool: self.scratch.path().join("pool"),
-            root: None,
-            runtime: RuntimeOptions::default(),
-            mark: Marking::EachTime,
-        };
+        let buffer = FileBufferOptions::new(self.scratch.path().join("pool"));
         let has_ended = Arc::clone(&self.has_ended);
         FileMount::new(
             &self.data(""),
