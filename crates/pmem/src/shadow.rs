@@ -23,6 +23,7 @@
 
 mod crash_state;
 mod lost;
+mod model;
 mod pending;
 #[cfg(test)]
 mod tests;
@@ -32,34 +33,11 @@ pub use crash_state::{CrashState, Distribution};
 
 use crate::arch;
 use lost::LostPages;
+use model::{PAGE_BYTES, PAGE_WORDS};
+pub use model::{ShadowModel, WORD_BYTES};
 use pending::Pending;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Bytes of a word: what the media writes whole.
-pub const WORD_BYTES: usize = 8;
-
-const PAGE_WORDS: usize = 512;
-const PAGE_BYTES: usize = PAGE_WORDS * WORD_BYTES;
-
-/// Which stores a crash may lose or tear.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShadowModel {
-    /// Processor caches over persistent memory; units are 64-byte lines.
-    Lines,
-    /// A file in the page cache; units are 512-byte sectors.
-    Pages,
-}
-
-impl ShadowModel {
-    /// Bytes of a unit: what persists independently of everything else.
-    pub const fn unit_bytes(self) -> usize {
-        match self {
-            ShadowModel::Lines => 64,
-            ShadowModel::Pages => 512,
-        }
-    }
-}
 
 /// What a thread is about to do to a shadow region, or has done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::ops::Sub;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::BACKING_BLOCK_BYTES;
+/// Unit in which [`BackingCounters::blocks_written`] counts, in bytes.
+pub const BACKING_BLOCK_BYTES: u64 = 4096;
 
 /// Totals since the backing was opened. Failed requests count too: the device saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

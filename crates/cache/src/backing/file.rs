@@ -15,10 +15,11 @@ use std::sync::{Mutex, PoisonError};
 
 use super::aligned::{AlignedBuffer, DIRECT_ALIGNMENT_BYTES, is_direct_aligned, is_range_aligned};
 use super::counters::LiveCounters;
+use super::store::clipped_len;
 use super::uring::{Ring, RingWrite};
 use super::{
     BackingCounters, BackingError, BackingIdentity, BackingRun, BackingStore, MarkFiles, MarkPlace,
-    WriteRun, clipped_len, holes, page_cache,
+    WriteRun, holes, page_cache,
 };
 use crate::signature::MAGIC;
 

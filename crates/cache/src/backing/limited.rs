@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sync::held_stripes;
 
+use super::store::clipped_len;
 use super::waits::{BackingWait, Waiting, Waits};
 use super::{
     Backing, BackingCounters, BackingIdentity, BackingRun, BackingStore, FailedDomains,
-    FaultDomain, MarkPlace, WriteRun, clipped_len,
+    FaultDomain, MarkPlace, WriteRun,
 };
 
 /// The first bytes of a store.

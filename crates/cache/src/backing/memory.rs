@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::counters::LiveCounters;
-use super::{BackingCounters, BackingIdentity, BackingStore, MarkPlace, WriteRun, clipped_len};
+use super::store::clipped_len;
+use super::{BackingCounters, BackingIdentity, BackingStore, MarkPlace, WriteRun};
 
 /// Bytes under a lock. Everything written is durable at once.
 pub struct MemoryStore {

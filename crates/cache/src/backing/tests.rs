@@ -4,6 +4,9 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use std::io;
+use std::path::PathBuf;
+
 use super::*;
 
 /// Both engines, with and without the page cache; what the machine refuses falls back by itself.

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::error::Result;
 use crate::media::entry::{Entry, Kind};
-use crate::recovery::Notes;
 use crate::recovery::mappings::{Mappings, Stores};
+use crate::recovery::report::Notes;
 
 /// The claims seen so far.
 pub(super) struct Claims {

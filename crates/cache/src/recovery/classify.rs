@@ -19,7 +19,7 @@ use crate::media::Media;
 use crate::media::entry::Key;
 use crate::media::salt::Salt;
 use crate::mutants::{Mutant, mutated};
-use crate::recovery::Notes;
+use crate::recovery::report::Notes;
 
 /// The committed records, in order of sequence.
 pub(super) fn classify(

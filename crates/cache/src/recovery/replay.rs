@@ -12,9 +12,9 @@ use crate::media::entry::{BadEntry, Entry};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
-use crate::recovery::Notes;
 use crate::recovery::claims::Claims;
 use crate::recovery::mappings::{Mappings, Stores};
+use crate::recovery::report::Notes;
 use crate::table::index::HOME_ENTRIES;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.

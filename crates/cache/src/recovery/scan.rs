@@ -9,7 +9,7 @@ use crate::media::Media;
 use crate::media::geometry::Geometry;
 use crate::media::layout::LINE_BYTES;
 use crate::media::salt::Salt;
-use crate::recovery::Notes;
+use crate::recovery::report::Notes;
 
 /// A plain file's records start on fresh pages.
 const PAGE_BYTES: u64 = 4096;

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::now_ms;
+use super::clock::now_ms;
 
 /// Where latencies are asked for, in microseconds, as the bytes of an `i32`.
 const DEVICE: &str = "/dev/cpu_dma_latency";

@@ -7,6 +7,7 @@
 //! When one is answered, [`PollerThrottle`] decides whether its thread waits for another one;
 //! [`CpuLatencyQos`] keeps idle cores awake while requests come close together.
 
+mod clock;
 mod cpu_latency_qos;
 mod poller_throttle;
 
@@ -17,8 +18,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use forebay_serve::job_queue::JobQueue;
-use rustix::time::{ClockId, clock_gettime};
 
+use clock::now_ms;
 use cpu_latency_qos::CpuLatencyQos;
 use poller_throttle::PollerThrottle;
 
@@ -151,12 +152,6 @@ impl Drop for Turn<'_> {
             until.store(now + LASTING_MS, Ordering::Relaxed);
         }
     }
-}
-
-/// A clock that is right to a few milliseconds and never 0.
-fn now_ms() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000 + 1
 }
 
 #[cfg(test)]

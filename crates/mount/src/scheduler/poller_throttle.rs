@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::now_ms;
+use super::clock::now_ms;
 
 /// How often the resting threads look.
 const LOOK_INTERVAL: Duration = Duration::from_millis(25);

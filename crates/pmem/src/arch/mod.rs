@@ -8,6 +8,7 @@
 
 mod choice;
 mod kernel;
+mod kernels;
 mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -35,38 +36,7 @@ pub(crate) use {crate::polynomial::multiply_by_shift, portable::stream_line};
 pub use choice::KERNEL_VARIABLE;
 pub(crate) use choice::kernels;
 pub use kernel::{Kernel, KernelError};
-
-/// A copy from the second to the first pointer.
-type Copy = unsafe fn(*mut u8, *const u8, usize);
-
-/// The same, and the CRC state (neither inverted before nor after) advanced over the bytes.
-type CopyWithCrc = unsafe fn(*mut u8, *const u8, usize, u32) -> u32;
-
-/// The variants of the loops, for one kind of processor.
-///
-/// # Safety
-/// Of every function: the pointers are valid for as many bytes. The region's side (the first
-/// pointer of a store, the second of a load) may be written by others meanwhile; the other side
-/// may not. Streams want the first pointer and the length in whole lines.
-pub(crate) struct Kernels {
-    /// Which of the variants it is.
-    pub(crate) kernel: Kernel,
-    /// Non-temporal stores of whole lines, durable after a fence.
-    pub(crate) stream: Copy,
-    /// The same, and the CRC.
-    pub(crate) stream_with_crc: CopyWithCrc,
-    /// Cached stores in ascending order.
-    pub(crate) store: Copy,
-    /// Loads from the region.
-    pub(crate) read: Copy,
-    /// The same, and the CRC.
-    pub(crate) read_with_crc: CopyWithCrc,
-    /// The CRC of bytes of the region.
-    pub(crate) crc: unsafe fn(*const u8, usize, u32) -> u32,
-    /// The CRC state advanced over a line that stands in words, each looked at on its own: loads
-    /// wider than the stores that made the line would wait until those have left the processor.
-    pub(crate) crc_of_line: fn(&[u64; 8], u32) -> u32,
-}
+pub(crate) use kernels::Kernels;
 
 /// Advances a CRC state over `bytes`.
 #[inline]

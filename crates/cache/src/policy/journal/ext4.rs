@@ -2,8 +2,8 @@
 //! `Documentation/filesystems/ext4/`, `super.rst`, `ifork.rst`, `blockmap.rst`).
 
 use super::jbd2;
+use super::located::{JOURNAL_BYTES_MAX, Journal, JournalKind, JournalRun, Located, RUNS_MAX};
 use super::region::{Region, le16, le32};
-use super::{JOURNAL_BYTES_MAX, Journal, JournalKind, JournalRun, Located, RUNS_MAX};
 
 const SUPERBLOCK_AT: u64 = 1024;
 const SUPERBLOCK_BYTES: usize = 1024;

@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::links::{Links, NONE};
-use super::{Replacement, SCAN_PER_WANTED};
+use super::replacement::{Replacement, SCAN_PER_WANTED};
 use crate::sync::{AtomicU64, Ordering};
 
 /// The list and the hand, under their lock.
