@@ -12,90 +12,60 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A fault.
-#[derive(Clone, Copy)]
-enum Fault {
-    /// Of the pool.
-    Pool(forebay::internals::mutants::Mutant),
-    /// Of how the medium is mapped.
-    Medium(forebay_pmem::mutants::Mutant),
-    /// Of an engine of the lab.
-    Lab(forebay_lab::mutants::Mutant),
-    /// Of the durable file buffer.
-    Files(forebay_files::mutants::Mutant),
+/// A fault: of the pool, of how the medium is mapped, of an engine of the lab, or of the file buffer.
+struct Fault {
+    name: String,
+    /// What shows it.
+    subject: Subject,
+    /// Switches it on or off.
+    set: Box<dyn Fn(bool) + Send + Sync>,
 }
 
 impl Fault {
-    fn all() -> impl Iterator<Item = Fault> {
-        let pool = forebay::internals::mutants::Mutant::ALL.map(Fault::Pool);
-        let medium = forebay_pmem::mutants::Mutant::ALL.map(Fault::Medium);
-        let lab = forebay_lab::mutants::Mutant::ALL.map(Fault::Lab);
-        let files = forebay_files::mutants::Mutant::ALL.map(Fault::Files);
+    fn all() -> Vec<Fault> {
+        macro_rules! faults_of {
+            ($mutants:path, $subject:expr) => {{
+                use $mutants as mutants;
+                mutants::Mutant::ALL.map(|mutant| Fault {
+                    name: mutant.name(),
+                    subject: $subject(mutant),
+                    set: Box::new(move |is_on| mutants::set(is_on.then_some(mutant))),
+                })
+            }};
+        }
+        let pool = faults_of!(forebay::internals::mutants, |_| Subject::Pool);
+        let medium = faults_of!(forebay_pmem::mutants, |_| Subject::Pool);
+        let lab = faults_of!(forebay_lab::mutants, |mutant: mutants::Mutant| {
+            Subject::engine(mutant.engine(), false)
+        });
+        let files = faults_of!(forebay_files::mutants, |_| Subject::Files);
         let own = pool.into_iter().chain(medium);
-        own.chain(lab).chain(files)
-    }
-
-    fn name(self) -> String {
-        match self {
-            Fault::Pool(mutant) => mutant.name(),
-            Fault::Medium(mutant) => mutant.name(),
-            Fault::Lab(mutant) => mutant.name(),
-            Fault::Files(mutant) => mutant.name(),
-        }
-    }
-
-    /// What shows it.
-    fn subject(self) -> Subject {
-        match self {
-            Fault::Pool(_) | Fault::Medium(_) => Subject::Pool,
-            Fault::Lab(mutant) => Subject::engine(mutant.engine(), false),
-            Fault::Files(_) => Subject::Files,
-        }
+        own.chain(lab).chain(files).collect()
     }
 
     fn named(name: &str) -> Result<Fault> {
-        let found = Fault::all().find(|fault| fault.name() == name);
+        let found = Fault::all().into_iter().find(|fault| fault.name == name);
         found.ok_or_else(|| format!("there is no mutant {name}").into())
     }
 }
 
-/// Switches one fault on, or all off.
-fn set(fault: Option<Fault>) {
-    let is_on = fault.as_ref();
-    forebay::internals::mutants::set(is_on.and_then(|fault| match fault {
-        Fault::Pool(mutant) => Some(*mutant),
-        _ => None,
-    }));
-    forebay_pmem::mutants::set(is_on.and_then(|fault| match fault {
-        Fault::Medium(mutant) => Some(*mutant),
-        _ => None,
-    }));
-    forebay_lab::mutants::set(is_on.and_then(|fault| match fault {
-        Fault::Lab(mutant) => Some(*mutant),
-        _ => None,
-    }));
-    forebay_files::mutants::set(is_on.and_then(|fault| match fault {
-        Fault::Files(mutant) => Some(*mutant),
-        _ => None,
-    }));
-}
-
-/// Switches the named fault on and returns what it belongs to, or all off and returns `subject`.
+/// Switches the named fault on and returns what it belongs to; `subject` if none is named.
 pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject> {
-    let fault = name.map(Fault::named).transpose()?;
-    set(fault);
-    Ok(fault.map_or(subject, Fault::subject))
+    let Some(name) = name else {
+        return Ok(subject);
+    };
+    let fault = Fault::named(name)?;
+    (fault.set)(true);
+    Ok(fault.subject)
 }
 
 /// Searches for all of them: true if every fault was noticed from each seed.
 pub fn command(search: &Search, processes: usize, report: Option<&Path>) -> Result<bool> {
     campaign::hush_panics();
-    let faults: Vec<Fault> = Fault::all()
-        .filter(|fault| search.wants(&fault.name()))
-        .collect();
-    let subjects: Vec<Subject> = faults.iter().map(|fault| fault.subject()).collect();
-    for subject in subjects.chunk_by(|one, next| one == next) {
-        check_sound(&search.limits(subject[0], SOUND_SEED))?;
+    let mut faults = Fault::all();
+    faults.retain(|fault| search.wants(&fault.name));
+    for faults in faults.chunk_by(|one, next| one.subject == next.subject) {
+        check_sound(&search.limits(faults[0].subject, SOUND_SEED))?;
     }
     let found = hunt_all(search, processes, &faults)?;
     let caught = found.iter().filter(|(_, is_caught, _)| *is_caught).count();
@@ -129,16 +99,16 @@ fn hunt_all(
                 return Ok(());
             }
             let (number, seed) = (job / search.seeds.len(), job % search.seeds.len());
-            let name = faults[number].name();
-            let hunt = hunt_apart(&name, search.seeds[seed], search.images)?;
+            let name = &faults[number].name;
+            let hunt = hunt_apart(name, search.seeds[seed], search.images)?;
             let mut hunts = hunts[number].lock();
             hunts[seed] = Some(hunt);
             let done: Option<Vec<Hunt>> = hunts.iter().cloned().collect();
             if let Some(done) = done {
-                let is_caught = tell(&name, &search.seeds, &done);
+                let is_caught = tell(name, &search.seeds, &done);
                 let images = done.iter().map(|hunt| hunt.images).max().unwrap_or(0);
                 let mut found = found.lock();
-                found[number] = Some((name, is_caught, images));
+                found[number] = Some((name.clone(), is_caught, images));
             }
         }
     };
@@ -170,14 +140,16 @@ fn hunt_apart(name: &str, seed: u64, images: u64) -> Result<Hunt> {
 static HUNTED: OnceLock<Fault> = OnceLock::new();
 
 fn switch(is_on: bool) {
-    set(HUNTED.get().copied().filter(|_| is_on));
+    if let Some(fault) = HUNTED.get() {
+        (fault.set)(is_on);
+    }
 }
 
 /// Searches for one fault: says how many images it took, and what shows the fault if it was noticed.
 pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool> {
     campaign::hush_panics();
     let fault = Fault::named(name)?;
-    HUNTED.get_or_init(|| fault);
+    let fault = HUNTED.get_or_init(|| fault);
     switch(true);
     let search = Search {
         seeds: vec![seed],
@@ -186,7 +158,7 @@ pub fn hunt_command(name: &str, seed: u64, images: u64) -> Result<bool> {
     };
     let found = hunt(&Limits {
         switch: Some(switch),
-        ..search.limits(fault.subject(), seed)
+        ..search.limits(fault.subject, seed)
     });
     println!("{} {}", found.images, found.scenario.unwrap_or_default());
     Ok(true)

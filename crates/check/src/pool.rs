@@ -5,8 +5,8 @@ use crate::image::{Image, regions};
 use crate::scenario::Shape;
 use crate::world::Refusal;
 use forebay::{Backing, Pool, PoolOptions, ReplacementPolicy, VerifyPolicy, Volume};
+use forebay_pmem::Region;
 use forebay_pmem::shadow::Shadow;
-use forebay_pmem::{PAGE_BYTES, Region};
 use forebay_volatile::VolatileDisk;
 use parking_lot::Mutex;
 use std::ops::ControlFlow;
@@ -20,7 +20,8 @@ const LOST: u64 = 1 << 33;
 
 /// A pool with its volumes attached; nothing happens in it but what is asked for.
 pub struct OpenPool {
-    pool: Pool,
+    /// The pool.
+    pub pool: Pool,
     /// The newest handles; a volume that was detached and attached again is another one.
     volumes: Vec<Mutex<Volume>>,
     has_detached: AtomicBool,
@@ -167,16 +168,6 @@ impl OpenPool {
         self.has_detached.load(Ordering::Relaxed)
     }
 
-    /// Gives a volume all of its backing.
-    pub fn grow_volume(&self, volume: usize) -> forebay::Result<()> {
-        self.pool.grow_volume(&self.volume(volume)).map(drop)
-    }
-
-    /// Takes a block out of the pool, written back or not.
-    pub fn forget(&self, volume: usize, block: u64) -> forebay::Result<()> {
-        self.volume(volume).forget_blocks([block])
-    }
-
     /// Blocks that one transaction can change.
     pub fn transaction_blocks_max(&self) -> usize {
         self.pool.transaction_limit_bytes() as usize / self.volume(0).block_size()
@@ -188,44 +179,6 @@ impl OpenPool {
             ReplacementPolicy::Sieve => ReplacementPolicy::Lru,
             _ => ReplacementPolicy::Sieve,
         });
-    }
-
-    /// An actor meets a page of a member.
-    pub fn meet(&self, member: usize, page: u64) {
-        forebay::unstable::load(&self.pool, member, page * PAGE_BYTES as u64);
-    }
-
-    /// One round of write-back.
-    pub fn write_back(&self) -> forebay::Result<()> {
-        self.pool.write_back_once().map(drop)
-    }
-
-    /// What a background thread does when it is rung for.
-    pub fn background_turn(&self, thread: u8) -> forebay::Result<()> {
-        forebay::unstable::background_turn(&self.pool, thread)
-    }
-
-    /// Evicts up to so many clean blocks.
-    pub fn reclaim(&self, blocks: usize) -> forebay::Result<()> {
-        self.pool.reclaim_once(blocks).map(drop)
-    }
-
-    /// A checkpoint.
-    pub fn checkpoint(&self) -> forebay::Result<()> {
-        self.pool.checkpoint()
-    }
-
-    /// Compares every cached block with its check; the error names those that do not match.
-    pub fn check(&self) -> Result<(), String> {
-        match self.pool.check(|_, _| {}) {
-            (_, bad) if bad.is_empty() => Ok(()),
-            (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
-        }
-    }
-
-    /// Blocks that their backings lack.
-    pub fn dirty_blocks(&self) -> u64 {
-        self.pool.stats().dirty_blocks
     }
 
     /// Closes it in order.

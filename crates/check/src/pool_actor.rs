@@ -7,7 +7,8 @@ use crate::oracle::{Operation, Outcome, Patch};
 use crate::pool::OpenPool;
 use crate::scenario::{Change, Item, Shape, Step};
 use crate::world::World;
-use forebay::Transaction;
+use forebay::{Transaction, unstable};
+use forebay_pmem::PAGE_BYTES;
 use std::collections::BTreeMap;
 
 /// Operations without an outcome after which no more discards are tried: they may fail in parts, and
@@ -35,7 +36,7 @@ impl Cache for OpenPool {
 
     fn evict_clean(&self, blocks: usize) -> Result<(), String> {
         (0..blocks)
-            .try_for_each(|_| self.reclaim(1))
+            .try_for_each(|_| self.pool.reclaim_once(1).map(drop))
             .map_err(|error| format!("reclaim after recovery: {error}"))
     }
 
@@ -56,11 +57,14 @@ impl Cache for OpenPool {
     }
 
     fn check(&self) -> Result<(), String> {
-        OpenPool::check(self)
+        match self.pool.check(|_, _| {}) {
+            (_, bad) if bad.is_empty() => Ok(()),
+            (_, bad) => Err(format!("blocks {bad:?} do not match their checks")),
+        }
     }
 
     fn check_nothing_dirty(&self) -> Result<(), String> {
-        match self.dirty_blocks() {
+        match self.pool.stats().dirty_blocks {
             0 => Ok(()),
             dirty => Err(format!(
                 "the marks say whole, and {dirty} blocks are dirty that may be older than the backings"
@@ -102,13 +106,16 @@ impl Actor for PoolActor<'_> {
                 block,
                 count,
             } => self.discard(*volume, *block, *count),
-            Step::WriteBack => pool.write_back(),
-            Step::Background(thread) => pool.background_turn(*thread),
-            Step::Reclaim(blocks) => pool.reclaim(*blocks),
-            Step::Checkpoint => pool.checkpoint(),
+            Step::WriteBack => pool.pool.write_back_once().map(drop),
+            Step::Background(thread) => unstable::background_turn(&pool.pool, *thread),
+            Step::Reclaim(blocks) => pool.pool.reclaim_once(*blocks).map(drop),
+            Step::Checkpoint => pool.pool.checkpoint(),
             Step::Flush(volume) => pool.volume(*volume).flush(),
             Step::Detach(volume) => pool.detach(*volume, self.world.backing(*volume)),
-            Step::GrowVolume(volume) => pool.grow_volume(*volume),
+            Step::GrowVolume(volume) => {
+                let volume = pool.volume(*volume);
+                pool.pool.grow_volume(&volume).map(drop)
+            }
             Step::Forget { volume, block } => self.forget(*volume, *block),
             Step::AppendWord {
                 volume,
@@ -124,7 +131,7 @@ impl Actor for PoolActor<'_> {
             Step::LosePage { member, page } => {
                 let dirty = lost::dirty_blocks(self.shape, |volume| pool.volume(volume));
                 self.world.lose_page(*member, *page, dirty);
-                pool.meet(*member, *page);
+                unstable::load(&pool.pool, *member, page * PAGE_BYTES as u64);
                 Ok(())
             }
             Step::ReadRange { .. } | Step::FailStore { .. } | Step::FailFence { .. } => {
@@ -335,7 +342,7 @@ impl PoolActor<'_> {
             bytes,
         };
         let call = self.call(vec![patch]);
-        let done = self.pool.forget(volume, block as u64);
+        let done = self.pool.volume(volume).forget_blocks([block as u64]);
         self.world.written(call, done)
     }
 
