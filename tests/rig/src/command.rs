@@ -1,14 +1,12 @@
 //! What the rig is told on the command line.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use forebay_harness::{Row, RunOptions, SubjectOptions, rows};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::measure::grid::{self, Contender, Figure};
-use crate::measure::{ratios, writes};
+use crate::measure::{grid, ratios, writes};
 use crate::{Daemon, Result, Scratch, cuts, failing_disk, guest, torn};
 
 /// What is done under the kernels of guests
@@ -52,18 +50,8 @@ struct RowsArguments {
 struct GridArguments {
     #[command(flatten)]
     subject: SubjectOptions,
-    /// Few points, once, briefly
-    #[arg(long)]
-    quick: bool,
-    /// Only this figure; may be repeated
-    #[arg(long = "figure", value_enum, value_name = "NAME")]
-    figures: Vec<Figure>,
-    /// Only this contender; may be repeated
-    #[arg(long = "contender", value_enum, value_name = "NAME")]
-    contenders: Vec<Contender>,
-    /// Where the files go
-    #[arg(long, value_name = "FOLDER", default_value = "target/rig")]
-    out: PathBuf,
+    #[command(flatten)]
+    options: grid::Options,
     /// Print the rows as JSON
     #[arg(long)]
     json: bool,
@@ -123,14 +111,8 @@ fn daemon(subject: &SubjectOptions, logs: &Scratch) -> Result<Daemon> {
 fn run_grid(arguments: &GridArguments) -> Result<bool> {
     let logs = Scratch::new()?;
     let daemon = daemon(&arguments.subject, &logs)?;
-    let options = grid::Options {
-        is_quick: arguments.quick,
-        figures: arguments.figures.clone(),
-        contenders: arguments.contenders.clone(),
-        folder: arguments.out.clone(),
-    };
-    let list = grid::run(&daemon, &options)?;
+    let list = grid::run(&daemon, &arguments.options)?;
     rows::print(&list, arguments.json)?;
-    println!("{}", options.folder.join("grid.html").display());
+    println!("{}", arguments.options.out.join("grid.html").display());
     Ok(true)
 }

@@ -9,24 +9,26 @@ use indicatif::ProgressBar;
 
 use super::fio::{self, Outcome, Pace};
 use super::grid_page::{self, Measured, shown};
-pub use super::points::Figure;
-use super::points::{FITTING_BYTES, Point};
-pub use super::stage::Contender;
-use super::stage::{DISK, Latency, NONE, Stage};
+use super::points::{FITTING_BYTES, Figure, Point};
+use super::stage::{Contender, DISK, Latency, NONE, Stage};
 use super::{has_tool, in_turn};
 use crate::{Daemon, Result, Scratch};
 
 /// What to run.
-#[derive(Clone, Debug)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Few points, once, briefly: three minutes instead of half an hour.
-    pub is_quick: bool,
-    /// Only these figures; all if there are none.
-    pub figures: Vec<Figure>,
-    /// Only these contenders; all if there are none.
-    pub contenders: Vec<Contender>,
-    /// Where the three files go.
-    pub folder: PathBuf,
+    /// Few points, once, briefly: three minutes instead of half an hour
+    #[arg(long)]
+    quick: bool,
+    /// Only this figure; may be repeated
+    #[arg(long = "figure", value_enum, value_name = "NAME")]
+    figures: Vec<Figure>,
+    /// Only this contender; may be repeated
+    #[arg(long = "contender", value_enum, value_name = "NAME")]
+    contenders: Vec<Contender>,
+    /// Where the three files go
+    #[arg(long, value_name = "FOLDER", default_value = "target/rig")]
+    pub out: PathBuf,
 }
 
 /// How long and how often.
@@ -72,12 +74,12 @@ pub fn run(daemon: &Daemon, options: &Options) -> Result<Vec<Row>> {
     let (overflowing, fitting): (Vec<Figure>, Vec<Figure>) = figures
         .into_iter()
         .partition(|figure| *figure == Figure::BySet);
-    let latencies: &[Latency] = if options.is_quick {
+    let latencies: &[Latency] = if options.quick {
         &[DISK]
     } else {
         &[DISK, NONE]
     };
-    let mut run = Run::new(daemon, &scratch, &contenders, options.is_quick);
+    let mut run = Run::new(daemon, &scratch, &contenders, options.quick);
     let mut scenes = vec![(fitting, DISK)];
     scenes.extend(
         latencies
@@ -90,7 +92,7 @@ pub fn run(daemon: &Daemon, options: &Options) -> Result<Vec<Row>> {
         run.scene(figures, *latency)?;
     }
     run.progress.finish_and_clear();
-    write(&options.folder, &run.results, options.is_quick)
+    write(&options.out, &run.results, options.quick)
 }
 
 struct Run<'a> {

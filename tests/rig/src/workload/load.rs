@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::{Step, Stream, TEMPORARY_NAME, file_name, report_path, thread_folder};
+use super::{Change, Step, Stream, TEMPORARY_NAME, file_name, report_path, thread_folder};
 use crate::{Failure, Result};
 
 /// What to do.
@@ -78,7 +78,7 @@ impl Worker {
         for number in 1u64.. {
             let step = self.stream.next_step();
             let is_data_sync = self.stream.is_data_sync();
-            let what = |error: Failure| format!("step {number}, file {}: {error}", step.file());
+            let what = |error: Failure| format!("step {number}, file {}: {error}", step.file);
             self.act(&step, is_data_sync).map_err(what)?;
             self.stream.apply(&step);
             // One write, which is with the host when it returns.
@@ -88,26 +88,26 @@ impl Worker {
     }
 
     fn act(&self, step: &Step, is_data_sync: bool) -> Result<()> {
-        let path = self.folder.join(file_name(step.file()));
-        match step {
-            Step::Create { bytes, .. } => {
+        let path = self.folder.join(file_name(step.file));
+        match &step.change {
+            Change::Create(bytes) => {
                 let file = File::create_new(&path)?;
                 (&file).write_all(bytes)?;
                 self.sync(&file, is_data_sync)?;
                 self.sync(&self.handle, false)
             }
-            Step::Append { bytes, .. } => {
+            Change::Append(bytes) => {
                 let file = File::options().append(true).open(&path)?;
                 (&file).write_all(bytes)?;
                 self.sync(&file, is_data_sync)
             }
-            Step::Overwrite { offset, bytes, .. } => {
+            Change::Overwrite(offset, bytes) => {
                 let file = File::options().write(true).open(&path)?;
                 file.write_all_at(bytes, *offset as u64)?;
                 self.sync(&file, is_data_sync)
             }
-            Step::Replace { bytes, .. } => self.replace(&path, bytes, is_data_sync),
-            Step::Remove { .. } => {
+            Change::Replace(bytes) => self.replace(&path, bytes, is_data_sync),
+            Change::Remove => {
                 fs::remove_file(&path)?;
                 self.sync(&self.handle, false)
             }

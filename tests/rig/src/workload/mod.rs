@@ -10,7 +10,7 @@ pub mod pool;
 mod steps;
 pub mod verify;
 
-pub use steps::{Step, Stream};
+pub use steps::{Change, Step, Stream};
 
 use std::path::{Path, PathBuf};
 

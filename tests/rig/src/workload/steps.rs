@@ -13,55 +13,26 @@ pub type File = u32;
 
 /// One step; it ends with an fsync of what it changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A new file; its folder is synced, too.
-    Create {
-        /// Which.
-        file: File,
-        /// Its content.
-        bytes: Vec<u8>,
-    },
-    /// Bytes at the end of a file.
-    Append {
-        /// Which.
-        file: File,
-        /// What is added.
-        bytes: Vec<u8>,
-    },
-    /// Other bytes in the middle of a file.
-    Overwrite {
-        /// Which.
-        file: File,
-        /// From where on.
-        offset: usize,
-        /// With what.
-        bytes: Vec<u8>,
-    },
-    /// A new file, synced, then renamed over one; then the folder is synced.
-    Replace {
-        /// Which.
-        file: File,
-        /// The new content.
-        bytes: Vec<u8>,
-    },
-    /// A file goes; its folder is synced.
-    Remove {
-        /// Which.
-        file: File,
-    },
+pub struct Step {
+    /// The file that it changes.
+    pub file: File,
+    /// How.
+    pub change: Change,
 }
 
-impl Step {
-    /// The file that it changes.
-    pub fn file(&self) -> File {
-        match self {
-            Step::Create { file, .. }
-            | Step::Append { file, .. }
-            | Step::Overwrite { file, .. }
-            | Step::Replace { file, .. }
-            | Step::Remove { file } => *file,
-        }
-    }
+/// What a step does to its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is new, with this content; its folder is synced, too.
+    Create(Vec<u8>),
+    /// Bytes at its end.
+    Append(Vec<u8>),
+    /// Other bytes in its middle, from an offset on.
+    Overwrite(usize, Vec<u8>),
+    /// A new file with this content, synced, is renamed over it; then the folder is synced.
+    Replace(Vec<u8>),
+    /// It goes; its folder is synced.
+    Remove,
 }
 
 /// All steps of a thread, one after the other, and what its files hold after those so far.
@@ -97,27 +68,23 @@ impl Stream {
         if count == 0 || (choice < 25 && count < FILES_MAX) {
             let file = self.next_file;
             self.next_file += 1;
-            let bytes = self.bytes();
-            return Step::Create { file, bytes };
+            let change = Change::Create(self.bytes());
+            return Step { file, change };
         }
         let chosen = self.rng.usize(..self.files.len());
         let (&file, content) = self.files.iter().nth(chosen).expect("it is one of them");
         let len = content.len();
         let bytes = self.bytes();
-        match choice {
-            _ if choice < 60 && len + bytes.len() <= FILE_BYTES_MAX => Step::Append { file, bytes },
+        let change = match choice {
+            _ if choice < 60 && len + bytes.len() <= FILE_BYTES_MAX => Change::Append(bytes),
             _ if choice < 75 && len > 0 => {
                 let offset = self.rng.usize(..len);
-                let bytes = bytes[..bytes.len().min(len - offset)].to_vec();
-                Step::Overwrite {
-                    file,
-                    offset,
-                    bytes,
-                }
+                Change::Overwrite(offset, bytes[..bytes.len().min(len - offset)].to_vec())
             }
-            _ if choice < 90 => Step::Replace { file, bytes },
-            _ => Step::Remove { file },
-        }
+            _ if choice < 90 => Change::Replace(bytes),
+            _ => Change::Remove,
+        };
+        Step { file, change }
     }
 
     /// Whether the next sync need only be one of data (`fdatasync`).
@@ -127,29 +94,15 @@ impl Stream {
 
     /// Applies a step to what the files hold.
     pub fn apply(&mut self, step: &Step) {
-        match step {
-            Step::Create { file, bytes } | Step::Replace { file, bytes } => {
-                self.files.insert(*file, bytes.clone());
+        let content = self.files.entry(step.file).or_default();
+        match &step.change {
+            Change::Create(bytes) | Change::Replace(bytes) => content.clone_from(bytes),
+            Change::Append(bytes) => content.extend_from_slice(bytes),
+            Change::Overwrite(offset, bytes) => {
+                content[*offset..offset + bytes.len()].copy_from_slice(bytes);
             }
-            Step::Append { file, bytes } => {
-                self.content(*file).extend_from_slice(bytes);
-            }
-            Step::Overwrite {
-                file,
-                offset,
-                bytes,
-            } => {
-                self.content(*file)[*offset..offset + bytes.len()].copy_from_slice(bytes);
-            }
-            Step::Remove { file } => {
-                self.files.remove(file);
-            }
+            Change::Remove => drop(self.files.remove(&step.file)),
         }
-    }
-
-    fn content(&mut self, file: File) -> &mut Vec<u8> {
-        let content = self.files.get_mut(&file);
-        content.expect("steps change files that are there")
     }
 
     /// Small mostly, as files are; never zero, so that what was never written shows.
@@ -197,12 +150,12 @@ mod tests {
     #[test]
     fn every_kind_of_step_comes() {
         let (steps, stream) = run(1, 0, 300);
-        let count = |is: fn(&Step) -> bool| steps.iter().filter(|step| is(step)).count();
-        assert!(count(|step| matches!(step, Step::Create { .. })) > 10);
-        assert!(count(|step| matches!(step, Step::Append { .. })) > 10);
-        assert!(count(|step| matches!(step, Step::Overwrite { .. })) > 10);
-        assert!(count(|step| matches!(step, Step::Replace { .. })) > 10);
-        assert!(count(|step| matches!(step, Step::Remove { .. })) > 10);
+        let kinds = steps
+            .iter()
+            .map(|step| std::mem::discriminant(&step.change));
+        let mut counts = std::collections::HashMap::new();
+        kinds.for_each(|kind| *counts.entry(kind).or_insert(0) += 1);
+        assert!(counts.len() == 5 && counts.values().all(|count| *count > 10));
         assert!(stream.files().len() <= FILES_MAX as usize);
     }
 }

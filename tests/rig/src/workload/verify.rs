@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::{Step, Stream, TEMPORARY_NAME, file_name, thread_folder};
+use super::{Change, Step, Stream, TEMPORARY_NAME, file_name, thread_folder};
 use crate::Result;
 
 /// What to compare.
@@ -109,16 +109,16 @@ fn verify_thread(
 
 fn compare(stream: &Stream, next: &Step, found: &Files) -> std::result::Result<(), String> {
     for (file, bytes) in stream.files() {
-        if *file != next.file() {
+        if *file != next.file {
             same(*file, bytes, found.get(&file_name(*file)))?;
         }
     }
-    let old = stream.files().get(&next.file());
-    under_way(next, old, found.get(&file_name(next.file())))?;
+    let old = stream.files().get(&next.file);
+    under_way(next, old, found.get(&file_name(next.file)))?;
     let is_known = |name: &String| {
         let mut files = stream.files().keys();
         name == TEMPORARY_NAME
-            || *name == file_name(next.file())
+            || *name == file_name(next.file)
             || files.any(|file| *name == file_name(*file))
     };
     match found.keys().find(|name| !is_known(name)) {
@@ -151,28 +151,27 @@ fn under_way(
     old: Option<&Vec<u8>>,
     found: Option<&Vec<u8>>,
 ) -> std::result::Result<(), String> {
-    let is_old = found == old;
-    let is_possible = match (step, found) {
-        _ if is_old => true,
+    let is_possible = match (&step.change, found) {
+        _ if found == old => true,
         // Every byte new, or not there yet.
-        (Step::Create { bytes, .. }, Some(found)) => is_partly(bytes, found),
-        (Step::Append { bytes, .. }, Some(found)) => {
+        (Change::Create(bytes), Some(found)) => is_partly(bytes, found),
+        (Change::Append(bytes), Some(found)) => {
             let old = old.map_or(&[][..], Vec::as_slice);
             found.starts_with(old) && is_partly(bytes, &found[old.len()..])
         }
-        (Step::Overwrite { offset, bytes, .. }, Some(found)) => {
+        (Change::Overwrite(offset, bytes), Some(found)) => {
             old.is_some_and(|old| is_overwritten(old, *offset, bytes, found))
         }
         // A renamed file was synced: it is all there.
-        (Step::Replace { bytes, .. }, Some(found)) => found == bytes,
-        (Step::Remove { .. }, None) => true,
+        (Change::Replace(bytes), Some(found)) => found == bytes,
+        (Change::Remove, None) => true,
         _ => false,
     };
     if is_possible {
         return Ok(());
     }
     let len = |bytes: Option<&Vec<u8>>| bytes.map_or("no".into(), |bytes| bytes.len().to_string());
-    let file = step.file();
+    let file = step.file;
     let (old, found) = (len(old), len(found));
     Err(format!(
         "file {file}, which was changing and had {old} bytes, has {found} bytes of neither state"
@@ -229,7 +228,7 @@ mod tests {
     #[test]
     fn every_changed_byte_shows() {
         let (files, next) = after(100);
-        let next = file_name(next.file());
+        let next = file_name(next.file);
         for name in files.keys().filter(|name| **name != next) {
             let mut changed = files.clone();
             let bytes = changed.get_mut(name).unwrap();
@@ -243,37 +242,25 @@ mod tests {
 
     #[test]
     fn a_file_under_way_is_old_new_or_partly_new() {
-        let create = Step::Create {
-            file: 1,
-            bytes: vec![1, 2, 3],
-        };
         let some = |bytes: &[u8]| Some(bytes.to_vec());
-        let ok = |step: &Step, old: Option<Vec<u8>>, found: Option<Vec<u8>>| {
-            under_way(step, old.as_ref(), found.as_ref()).is_ok()
+        let ok = |change: &Change, old: Option<Vec<u8>>, found: Option<Vec<u8>>| {
+            let change = change.clone();
+            under_way(&Step { file: 1, change }, old.as_ref(), found.as_ref()).is_ok()
         };
+        let create = Change::Create(vec![1, 2, 3]);
         assert!(ok(&create, None, None) && ok(&create, None, some(&[1, 0])));
         assert!(!ok(&create, None, some(&[1, 9])));
-        let append = Step::Append {
-            file: 1,
-            bytes: vec![3, 4],
-        };
+        let append = Change::Append(vec![3, 4]);
         assert!(ok(&append, some(&[1]), some(&[1, 3])));
         assert!(!ok(&append, some(&[1]), some(&[0, 3])));
         assert!(!ok(&append, some(&[1]), None));
-        let replace = Step::Replace {
-            file: 1,
-            bytes: vec![3, 4],
-        };
+        let replace = Change::Replace(vec![3, 4]);
         assert!(ok(&replace, some(&[1]), some(&[3, 4])) && ok(&replace, some(&[1]), some(&[1])));
         assert!(!ok(&replace, some(&[1]), some(&[3, 0])));
-        let overwrite = Step::Overwrite {
-            file: 1,
-            offset: 1,
-            bytes: vec![8, 9],
-        };
+        let overwrite = Change::Overwrite(1, vec![8, 9]);
         assert!(ok(&overwrite, some(&[1, 2, 3, 4]), some(&[1, 2, 9, 4])));
         assert!(!ok(&overwrite, some(&[1, 2, 3, 4]), some(&[1, 2, 9, 5])));
-        let remove = Step::Remove { file: 1 };
+        let remove = Change::Remove;
         assert!(ok(&remove, some(&[1]), None) && ok(&remove, some(&[1]), some(&[1])));
         assert!(!ok(&remove, some(&[1]), some(&[2])));
     }
