@@ -47,6 +47,28 @@ pub struct Reply {
     pub errno: u32,
 }
 
+impl Reply {
+    /// Bytes of one.
+    pub const BYTES: usize = 16;
+
+    /// Takes it apart.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn parse(bytes: &[u8; Reply::BYTES]) -> io::Result<Reply> {
+        let word =
+            |from: usize| u32::from_be_bytes(bytes[from..from + 4].try_into().expect("four bytes"));
+        if word(0) != REPLY_MAGIC {
+            let magic = word(0);
+            return Err(unexpected(format!("a reply that starts with {magic:#x}")));
+        }
+        Ok(Reply {
+            cookie: u64::from(word(8)) << 32 | u64::from(word(12)),
+            errno: word(4),
+        })
+    }
+}
+
 fn unexpected(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
@@ -137,19 +159,7 @@ impl Client {
     /// # Errors
     /// The connection is gone, or what comes is none.
     pub fn reply(&mut self) -> io::Result<Reply> {
-        let bytes = array::<16>(&mut self.stream)?;
-        let word =
-            |from: usize| u32::from_be_bytes(bytes[from..from + 4].try_into().expect("four bytes"));
-        if word(0) != REPLY_MAGIC {
-            return Err(unexpected(format!(
-                "a reply that starts with {:#x}",
-                word(0)
-            )));
-        }
-        Ok(Reply {
-            cookie: u64::from(word(8)) << 32 | u64::from(word(12)),
-            errno: word(4),
-        })
+        Reply::parse(&array(&mut self.stream)?)
     }
 
     /// Receives the data of a read.

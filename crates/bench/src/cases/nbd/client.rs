@@ -6,12 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use forebay_harness::Result;
-use forebay_harness::nbd::{self, FLUSH, READ, WRITE};
+use forebay_harness::nbd::{self, FLUSH, READ, Reply, WRITE};
 
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
-
-const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-const REPLY_BYTES: usize = 16;
 
 /// What every operation is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,7 +41,7 @@ impl Client {
             stream: client.into_stream()?,
             blocks,
             outgoing: Vec::new(),
-            incoming: vec![0; depth * (REPLY_BYTES + BLOCK_BYTES)],
+            incoming: vec![0; depth * (Reply::BYTES + BLOCK_BYTES)],
             start: 0,
             end: 0,
             slots: vec![0; depth],
@@ -118,24 +115,23 @@ impl Client {
     /// The slot of the next reply, if all of it is here.
     fn next_reply(&mut self) -> Result<Option<usize>> {
         let here = &self.incoming[self.start..self.end];
-        if here.len() < REPLY_BYTES {
+        let Some(reply) = here.first_chunk() else {
             return Ok(None);
-        }
-        let magic = u32::from_be_bytes(here[..4].try_into()?);
-        let errno = u32::from_be_bytes(here[4..8].try_into()?);
-        let slot = u64::from_be_bytes(here[8..16].try_into()?) as usize;
-        if magic != SIMPLE_REPLY_MAGIC || errno != 0 || slot >= self.slots.len() {
-            return Err(format!("a reply with magic {magic:x}, error {errno}, slot {slot}").into());
+        };
+        let reply = Reply::parse(reply)?;
+        let slot = reply.cookie as usize;
+        if reply.errno != 0 || slot >= self.slots.len() {
+            return Err(format!("a reply that no request expects: {reply:?}").into());
         }
         let data = if self.slots[slot] == READ {
             BLOCK_BYTES
         } else {
             0
         };
-        if here.len() < REPLY_BYTES + data {
+        if here.len() < Reply::BYTES + data {
             return Ok(None);
         }
-        self.start += REPLY_BYTES + data;
+        self.start += Reply::BYTES + data;
         Ok(Some(slot))
     }
 }

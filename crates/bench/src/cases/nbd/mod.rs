@@ -34,38 +34,12 @@ const BATCH_SINGLE: u64 = 64;
 /// How long a server may take to listen.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is measured: its row, rates of both sides, the work and the queue depth.
-type Contest = (&'static str, &'static str, &'static str, Work, usize);
-
-const CONTESTS: [Contest; 4] = [
-    (
-        "nbd_read_qd1_vs_qsd",
-        "nbd_read_qd1_per_second",
-        "qsd_read_qd1_per_second",
-        Work::Read,
-        1,
-    ),
-    (
-        "nbd_read_qd32_vs_qsd",
-        "nbd_read_qd32_per_second",
-        "qsd_read_qd32_per_second",
-        Work::Read,
-        32,
-    ),
-    (
-        "nbd_write_qd1_vs_qsd",
-        "nbd_write_qd1_per_second",
-        "qsd_write_qd1_per_second",
-        Work::WriteAndFlush,
-        1,
-    ),
-    (
-        "nbd_write_qd32_vs_qsd",
-        "nbd_write_qd32_per_second",
-        "qsd_write_qd32_per_second",
-        Work::WriteAndFlush,
-        32,
-    ),
+/// What is measured: what it is called, the work and the queue depth.
+const CONTESTS: [(&str, Work, usize); 4] = [
+    ("read_qd1", Work::Read, 1),
+    ("read_qd32", Work::Read, 32),
+    ("write_qd1", Work::WriteAndFlush, 1),
+    ("write_qd32", Work::WriteAndFlush, 32),
 ];
 
 /// Reads and writes at queue depths 1 and 32.
@@ -82,7 +56,7 @@ pub fn against_qemu(bench: &Bench) -> Result<Vec<Row>> {
         }
     };
     let mut rows = Vec::new();
-    for (ratio, our_rate, their_rate, work, depth) in CONTESTS {
+    for (name, work, depth) in CONTESTS {
         let mut sides = vec![(OURS, socket.path())];
         if theirs.is_some() {
             sides.push((THEIRS, raw_socket.path()));
@@ -96,17 +70,18 @@ pub fn against_qemu(bench: &Bench) -> Result<Vec<Row>> {
             clock: Clock::Wall,
             ..bench.pace
         };
-        let what = ratio.trim_end_matches("_vs_qsd");
-        let outcome = bench.contest_at(pace, what, 1, |_| {
+        let outcome = bench.contest_at(pace, &format!("nbd_{name}"), 1, |_| {
             let mut clients = clients.lock().unwrap_or_else(|e| e.into_inner());
             let contenders = clients
                 .drain(..)
                 .map(|(name, client)| contender(name, client, work, depth));
             contenders.collect()
         })?;
-        rows.push(Row::new(ratio, outcome.ratio(OURS, THEIRS), "ratio"));
-        rows.push(Row::new(our_rate, outcome.rate(OURS), "1/s"));
-        rows.push(Row::new(their_rate, outcome.rate(THEIRS), "1/s"));
+        let ratio = outcome.ratio(OURS, THEIRS);
+        rows.push(Row::new(format!("nbd_{name}_vs_qsd"), ratio, "ratio"));
+        for (server, rate) in [("nbd", outcome.rate(OURS)), ("qsd", outcome.rate(THEIRS))] {
+            rows.push(Row::new(format!("{server}_{name}_per_second"), rate, "1/s"));
+        }
     }
     Ok(rows)
 }
