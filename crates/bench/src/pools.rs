@@ -29,6 +29,13 @@ pub fn options(path: &Path, bytes: u64) -> PoolOptions {
         .dirty_low_per_mille(900)
 }
 
+/// The same of a pool from which nothing is written back: it is found full and dirty.
+pub fn dirty_options(path: &Path, bytes: u64) -> PoolOptions {
+    options(path, bytes)
+        .dirty_high_per_mille(1000)
+        .dirty_low_per_mille(1000)
+}
+
 /// A new pool, half full of dirty blocks.
 pub fn half_full(options: &PoolOptions) -> Result<CachedPool> {
     let pool = Pool::create(options)?;

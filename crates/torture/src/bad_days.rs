@@ -26,58 +26,48 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// The exit code of a daemon that was made to end while it was in use.
 const EXIT_FORCED: i32 = 6;
 
-/// What must hold on one of them.
-type Check = fn(&Settings) -> Result<()>;
+/// What must hold on one of them, in a form.
+type Check = fn(&Settings, Form) -> Result<()>;
 
-const CHECKS: &[(&str, Check)] = &[
-    ("a directory is served once", two_mounts),
-    ("a pool belongs to one directory", |settings| {
-        foreign_pool(settings, Form::Mount)
-    }),
+/// The second half by preload.
+const CHECKS: &[(&str, Form, Check)] = &[
+    ("a directory is served once", Form::Mount, two_mounts),
+    ("a pool belongs to one directory", Form::Mount, foreign_pool),
     (
         "a file removed behind the mount does not keep others from being drained",
+        Form::Mount,
         removed_behind_mount,
     ),
-    (
-        "a full disk loses nothing that was acknowledged",
-        |settings| full_disk(settings, Form::Mount),
-    ),
-    (
-        "a disk that stops makes writers wait or fail, and loses nothing",
-        |settings| stopped_disk(settings, Form::Mount),
-    ),
-    (
-        "a disk that is gone loses nothing that was acknowledged",
-        |settings| gone_disk(settings, Form::Mount),
-    ),
+    (FULL, Form::Mount, full_disk),
+    (STOPPED, Form::Mount, stopped_disk),
+    (GONE, Form::Mount, gone_disk),
     (
         "a mount in use at the end is served until it is not",
-        |settings| end_in_use(settings, false),
+        Form::Mount,
+        |settings, _| end_in_use(settings, false),
     ),
     (
         "a mount that must end while in use loses nothing",
-        |settings| end_in_use(settings, true),
-    ),
-    ("by preload: a pool belongs to one directory", |settings| {
-        foreign_pool(settings, Form::Preload)
-    }),
-    (
-        "by preload: a full disk loses nothing that was acknowledged",
-        |settings| full_disk(settings, Form::Preload),
+        Form::Mount,
+        |settings, _| end_in_use(settings, true),
     ),
     (
-        "by preload: a disk that stops makes writers wait or fail, and loses nothing",
-        |settings| stopped_disk(settings, Form::Preload),
+        "a pool belongs to one directory",
+        Form::Preload,
+        foreign_pool,
     ),
+    (FULL, Form::Preload, full_disk),
+    (STOPPED, Form::Preload, stopped_disk),
+    (GONE, Form::Preload, gone_disk),
     (
-        "by preload: a disk that is gone loses nothing that was acknowledged",
-        |settings| gone_disk(settings, Form::Preload),
-    ),
-    (
-        "by preload: of a file that others removed the data is kept",
+        "of a file that others removed the data is kept",
+        Form::Preload,
         removed_behind_preload,
     ),
 ];
+const FULL: &str = "a full disk loses nothing that was acknowledged";
+const STOPPED: &str = "a disk that stops makes writers wait or fail, and loses nothing";
+const GONE: &str = "a disk that is gone loses nothing that was acknowledged";
 
 pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
     if let Some(lack) = Form::Mount.lacks().or(disk::lack()) {
@@ -85,10 +75,11 @@ pub fn run(settings: &Settings, report: &mut Report) -> Result<()> {
         return Ok(());
     }
     let mut failed = 0;
-    for (name, check) in CHECKS {
+    for (name, form, check) in CHECKS {
         forebay_harness::check_interrupt()?;
-        match check(settings) {
-            Ok(()) => report.ok(name),
+        let name = format!("by {}: {name}", form.name());
+        match check(settings, *form) {
+            Ok(()) => report.ok(&name),
             Err(error) => {
                 failed += 1;
                 report.fail(format!("{name}: {error}"));
@@ -128,7 +119,7 @@ fn refused(command: &mut std::process::Command, words: &[&str]) -> Result<()> {
     }
 }
 
-fn two_mounts(settings: &Settings) -> Result<()> {
+fn two_mounts(settings: &Settings, _: Form) -> Result<()> {
     let mut first = serve(settings, Form::Mount, &settings.disk)?;
     let second = Place::new(Form::Mount, &settings.forebay, &settings.disk, POOL_BYTES)?;
     let mut again = second.env.command(&["mount"]);
@@ -158,7 +149,7 @@ fn foreign_pool(settings: &Settings, form: Form) -> Result<()> {
     first.stop()
 }
 
-fn removed_behind_mount(settings: &Settings) -> Result<()> {
+fn removed_behind_mount(settings: &Settings, _: Form) -> Result<()> {
     let mut place = serve(settings, Form::Mount, &settings.disk)?;
     for name in ["gone", "kept"] {
         let file = File::create(place.files().join(name))?;
@@ -254,7 +245,7 @@ fn gone_disk(settings: &Settings, form: Form) -> Result<()> {
     expect_at_the_end(&mut place, count)
 }
 
-fn removed_behind_preload(settings: &Settings) -> Result<()> {
+fn removed_behind_preload(settings: &Settings, _: Form) -> Result<()> {
     let place = serve(settings, Form::Preload, &settings.disk)?;
     let mut program = Paused::start(settings, &place, BEFORE_PAUSE + 1)?;
     program.group.kill()?;

@@ -13,6 +13,14 @@ fn write(disk: &VolatileDisk, offset: u64, bytes: &[u8]) -> io::Result<()> {
     results.into_iter().collect()
 }
 
+/// The sync after the one that fails does not.
+fn write_and_fail_to_sync(disk: &VolatileDisk) {
+    write(disk, 0, &[1; 4]).unwrap();
+    disk.fail_next(0, 1);
+    assert!(disk.sync().is_err());
+    disk.sync().unwrap();
+}
+
 fn read<const LEN: usize>(disk: &VolatileDisk, offset: u64) -> [u8; LEN] {
     let mut out = [9; LEN];
     disk.read_at(offset, &mut out).unwrap();
@@ -65,10 +73,7 @@ fn unsynced_sectors_survive_each_for_itself_and_in_any_order() {
 #[test]
 fn a_failed_sync_is_never_made_good_by_a_later_one() {
     let disk = disk();
-    write(&disk, 0, &[1; 4]).unwrap();
-    disk.fail_next(0, 1);
-    assert!(disk.sync().is_err());
-    disk.sync().unwrap();
+    write_and_fail_to_sync(&disk);
     assert_eq!(outcomes(&disk).len(), 4);
     write(&disk, 0, &[3; 4]).unwrap();
     disk.sync().unwrap();
@@ -79,10 +84,7 @@ fn a_failed_sync_is_never_made_good_by_a_later_one() {
 fn what_a_failed_sync_left_in_memory_is_forgotten_for_what_the_medium_has() {
     for seed in 0..20 {
         let disk = disk().with_seed(seed);
-        write(&disk, 0, &[1; 4]).unwrap();
-        disk.fail_next(0, 1);
-        assert!(disk.sync().is_err());
-        disk.sync().unwrap();
+        write_and_fail_to_sync(&disk);
         assert!(disk.forget_cached().is_empty());
         assert_eq!(outcomes(&disk), all(&[read(&disk, 0)]));
     }
@@ -91,10 +93,7 @@ fn what_a_failed_sync_left_in_memory_is_forgotten_for_what_the_medium_has() {
 #[test]
 fn a_disk_that_pretends_reads_as_written_until_the_power_fails() {
     let disk = disk().with_failed_sync(FailedSync::Pretends);
-    write(&disk, 0, &[1; 4]).unwrap();
-    disk.fail_next(0, 1);
-    assert!(disk.sync().is_err());
-    disk.sync().unwrap();
+    write_and_fail_to_sync(&disk);
     assert_eq!(read(&disk, 0), [1; 4]);
     assert_eq!(outcomes(&disk), all(&[[0; 4]]));
 }

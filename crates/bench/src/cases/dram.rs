@@ -17,10 +17,7 @@ const WARM_UP: u64 = 100_000;
 /// Bytes held with a full pool open, less those held before, for each cached block.
 pub fn per_block(bench: &Bench) -> Result<Vec<Row>> {
     let (file, disk) = (bench.scratch.file("pool"), bench.scratch.file("disk"));
-    let options = pools::options(file.path(), bench.pool_bytes)
-        // Nothing is written back: opening finds the pool full and dirty.
-        .dirty_high_per_mille(1000)
-        .dirty_low_per_mille(1000);
+    let options = pools::dirty_options(file.path(), bench.pool_bytes);
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     std::fs::File::create(disk.path())?.set_len(blocks * BLOCK_BYTES as u64)?;

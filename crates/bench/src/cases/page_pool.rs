@@ -187,9 +187,7 @@ pub fn cold_open(bench: &Bench) -> Result<Vec<Row>> {
         return Ok(unmeasured(bench, &ROWS, why));
     }
     let file = bench.scratch.disk_file("pool");
-    let options = pools::options(file.path(), bench.pool_bytes)
-        .dirty_high_per_mille(1000)
-        .dirty_low_per_mille(1000);
+    let options = pools::dirty_options(file.path(), bench.pool_bytes);
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     let store = Arc::new(MemoryStore::new(blocks * BLOCK_BYTES as u64));

@@ -27,9 +27,7 @@ pub fn after_sigkill(bench: &Bench) -> Result<Vec<Row>> {
         bench.progress.set_position(repeat as u64);
         let file = bench.scratch.file("pool");
         kill_one(bench, file.path(), bytes)?;
-        let options = pools::options(file.path(), bytes)
-            .dirty_high_per_mille(1000)
-            .dirty_low_per_mille(1000);
+        let options = pools::dirty_options(file.path(), bytes);
         let options = options.runtime_options().clone();
         let start = Instant::now();
         let pool = Pool::open_with(&[file.path()], options)?;
@@ -64,9 +62,7 @@ fn kill_one(bench: &Bench, path: &Path, bytes: u64) -> Result<()> {
 pub fn victim(path: &Path, bytes: u64) -> Result<()> {
     // It must not outlive a parent that is killed itself.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    let options = pools::options(path, bytes)
-        .dirty_high_per_mille(1000)
-        .dirty_low_per_mille(1000);
+    let options = pools::dirty_options(path, bytes);
     let pool = Pool::create(&options)?;
     let blocks = pool.stats().slots * FULL_PER_MILLE / 1000;
     let volume = pool.attach(Backing::memory(blocks * BLOCK_BYTES as u64))?;

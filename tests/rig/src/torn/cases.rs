@@ -50,146 +50,122 @@ pub struct Case {
     pub expectation: Expectation,
 }
 
-const DIRECT_LOOP: FrontEnd = FrontEnd::Loop { is_direct: true };
-const CACHED_LOOP: FrontEnd = FrontEnd::Loop { is_direct: false };
+/// Blocks as large as pages of 8 and of 16 KiB.
+const BLOCKS_8K: &[&str] = &["-b", "size=8192"];
+const BLOCKS_16K: &[&str] = &["-b", "size=16384"];
 
-/// Room is given out in clusters, so that an aligned page is never in two pieces.
-const CLUSTERS: &[&str] = &["-O", "bigalloc", "-C", "16384"];
+/// Pages of 16 KiB past the page cache, in ext4 over a loop device, which are never torn.
+const fn looped(name: &'static str) -> Case {
+    Case {
+        name,
+        front_end: FrontEnd::Loop { is_direct: true },
+        file_system: "ext4",
+        features: &[],
+        way: Way::Direct,
+        page_bytes: 16384,
+        scattered_bytes: None,
+        is_plain: false,
+        is_stable: false,
+        expectation: Expectation::Whole,
+    }
+}
 
-const BASE: Case = Case {
-    name: "",
-    front_end: DIRECT_LOOP,
-    file_system: "ext4",
-    features: &[],
-    way: Way::Direct,
-    page_bytes: 16384,
-    scattered_bytes: None,
-    is_plain: false,
-    is_stable: false,
-    expectation: Expectation::Whole,
-};
+/// The same on a vhost-user disk.
+const fn vhost(name: &'static str) -> Case {
+    Case {
+        front_end: FrontEnd::Vhost,
+        ..looped(name)
+    }
+}
 
 /// All of them.
 pub const CASES: &[Case] = &[
+    looped("loop, ext4, direct 16 KiB"),
     Case {
-        name: "loop, ext4, direct 16 KiB",
-        ..BASE
+        front_end: FrontEnd::Loop { is_direct: false },
+        ..looped("loop without direct I/O, ext4, direct 16 KiB")
     },
+    looped("loop, xfs, direct 16 KiB").on_xfs(&[]),
     Case {
-        name: "loop without direct I/O, ext4, direct 16 KiB",
-        front_end: CACHED_LOOP,
-        ..BASE
-    },
-    Case {
-        name: "loop, xfs, direct 16 KiB",
-        file_system: "xfs",
-        ..BASE
-    },
-    Case {
-        name: "loop, ext4, direct 8 KiB",
         page_bytes: 8192,
-        ..BASE
+        ..looped("loop, ext4, direct 8 KiB")
     },
+    looped("loop, ext4 with clusters of 16 KiB, direct 16 KiB, scattered clusters").in_clusters(),
+    looped("loop, ext4, buffered 8 KiB").buffered(8192),
+    looped("loop, ext4, buffered 16 KiB").buffered(16384),
+    looped("loop, xfs, buffered 8 KiB")
+        .on_xfs(&[])
+        .buffered(8192),
+    looped("loop, xfs with blocks of 8 KiB, stable, buffered 8 KiB")
+        .on_xfs(BLOCKS_8K)
+        .stable(8192),
+    looped("loop, xfs with blocks of 16 KiB, stable, buffered 16 KiB")
+        .on_xfs(BLOCKS_16K)
+        .stable(16384),
     Case {
-        name: "loop, ext4 with clusters of 16 KiB, direct 16 KiB, scattered clusters",
-        features: CLUSTERS,
         scattered_bytes: Some(16384),
-        ..BASE
+        ..looped("loop, xfs with blocks of 16 KiB, direct 16 KiB, scattered blocks")
+            .on_xfs(BLOCKS_16K)
     },
+    looped("control: loop, ext4, direct 16 KiB, scattered blocks").scattered_apart(),
     Case {
-        name: "loop, ext4, buffered 8 KiB",
-        way: Way::Buffered,
-        page_bytes: 8192,
-        expectation: Expectation::Open,
-        ..BASE
-    },
-    Case {
-        name: "loop, ext4, buffered 16 KiB",
-        way: Way::Buffered,
-        expectation: Expectation::Open,
-        ..BASE
-    },
-    Case {
-        name: "loop, xfs, buffered 8 KiB",
-        way: Way::Buffered,
-        page_bytes: 8192,
-        file_system: "xfs",
-        expectation: Expectation::Open,
-        ..BASE
-    },
-    Case {
-        name: "loop, xfs with blocks of 8 KiB, stable, buffered 8 KiB",
-        way: Way::Buffered,
-        page_bytes: 8192,
-        file_system: "xfs",
-        features: &["-b", "size=8192"],
-        is_stable: true,
-        ..BASE
-    },
-    Case {
-        name: "loop, xfs with blocks of 16 KiB, stable, buffered 16 KiB",
-        way: Way::Buffered,
-        file_system: "xfs",
-        features: &["-b", "size=16384"],
-        is_stable: true,
-        ..BASE
-    },
-    Case {
-        name: "loop, xfs with blocks of 16 KiB, direct 16 KiB, scattered blocks",
-        file_system: "xfs",
-        features: &["-b", "size=16384"],
-        scattered_bytes: Some(16384),
-        ..BASE
-    },
-    Case {
-        name: "control: loop, ext4, direct 16 KiB, scattered blocks",
-        scattered_bytes: Some(4096),
-        expectation: Expectation::Torn,
-        ..BASE
-    },
-    Case {
-        name: "control: loop, ext4, direct 16 KiB, no pool",
         is_plain: true,
         expectation: Expectation::Torn,
-        ..BASE
+        ..looped("control: loop, ext4, direct 16 KiB, no pool")
     },
-    Case {
-        name: "vhost-user, ext4, direct 16 KiB",
-        front_end: FrontEnd::Vhost,
-        ..BASE
-    },
-    Case {
-        name: "vhost-user, ext4 with clusters of 16 KiB, direct 16 KiB, scattered clusters",
-        front_end: FrontEnd::Vhost,
-        features: CLUSTERS,
-        scattered_bytes: Some(16384),
-        ..BASE
-    },
-    Case {
-        name: "vhost-user, ext4, buffered 8 KiB",
-        front_end: FrontEnd::Vhost,
-        way: Way::Buffered,
-        page_bytes: 8192,
-        expectation: Expectation::Open,
-        ..BASE
-    },
-    Case {
-        name: "vhost-user, ext4, buffered 16 KiB",
-        front_end: FrontEnd::Vhost,
-        way: Way::Buffered,
-        expectation: Expectation::Open,
-        ..BASE
-    },
-    Case {
-        name: "control: vhost-user, ext4, direct 16 KiB, scattered blocks",
-        front_end: FrontEnd::Vhost,
-        scattered_bytes: Some(4096),
-        expectation: Expectation::Torn,
-        ..BASE
-    },
+    vhost("vhost-user, ext4, direct 16 KiB"),
+    vhost("vhost-user, ext4 with clusters of 16 KiB, direct 16 KiB, scattered clusters")
+        .in_clusters(),
+    vhost("vhost-user, ext4, buffered 8 KiB").buffered(8192),
+    vhost("vhost-user, ext4, buffered 16 KiB").buffered(16384),
+    vhost("control: vhost-user, ext4, direct 16 KiB, scattered blocks").scattered_apart(),
 ];
 
 impl Case {
+    const fn on_xfs(self, features: &'static [&'static str]) -> Case {
+        Case {
+            file_system: "xfs",
+            features,
+            ..self
+        }
+    }
+
+    /// Room is given out in clusters, so that an aligned page is never in two pieces.
+    const fn in_clusters(self) -> Case {
+        Case {
+            features: &["-O", "bigalloc", "-C", "16384"],
+            scattered_bytes: Some(16384),
+            ..self
+        }
+    }
+
+    /// Pages are in pieces, and torn.
+    const fn scattered_apart(self) -> Case {
+        Case {
+            scattered_bytes: Some(4096),
+            expectation: Expectation::Torn,
+            ..self
+        }
+    }
+
+    const fn buffered(self, page_bytes: usize) -> Case {
+        Case {
+            way: Way::Buffered,
+            page_bytes,
+            expectation: Expectation::Open,
+            ..self
+        }
+    }
+
+    /// Buffered pages that stay as they are while they are written back, and so are whole.
+    const fn stable(self, page_bytes: usize) -> Case {
+        Case {
+            is_stable: true,
+            expectation: Expectation::Whole,
+            ..self.buffered(page_bytes)
+        }
+    }
+
     /// Bytes of the disk.
     pub fn disk_bytes(&self) -> u64 {
         match self.file_system {

@@ -44,6 +44,12 @@ pub struct PageFile {
     pub pages: u64,
 }
 
+impl PageFile {
+    fn parts(&self) -> (&Path, usize, u64) {
+        (&self.file, self.page_bytes, self.pages)
+    }
+}
+
 /// Makes the file of pages, every page at version 0, and syncs it.
 #[derive(Clone, Debug, Args)]
 pub struct MakePages {
@@ -165,11 +171,7 @@ fn open(path: &Path, way: Way) -> Result<File> {
 impl MakePages {
     /// Makes it.
     pub fn run(&self) -> Result<()> {
-        let PageFile {
-            file: path,
-            page_bytes,
-            pages,
-        } = &self.file;
+        let (path, page_bytes, pages) = self.file.parts();
         if let Some(piece_bytes) = self.scattered {
             let folder = path.parent().ok_or("a file has a folder")?;
             leave_pieces(&folder.join("filler"), piece_bytes as u64)?;
@@ -178,13 +180,13 @@ impl MakePages {
         let pages_at_once = (STRIDE_BYTES / page_bytes).max(1) as u64;
         let mut buffer = Buffer::new(page_bytes * pages_at_once as usize);
         let mut number = 0;
-        while number < *pages {
+        while number < pages {
             let count = pages_at_once.min(pages - number) as usize;
             let stride = &mut buffer.bytes()[..count * page_bytes];
-            for (index, page) in stride.chunks_exact_mut(*page_bytes).enumerate() {
+            for (index, page) in stride.chunks_exact_mut(page_bytes).enumerate() {
                 fill(page, number + index as u64, 0);
             }
-            file.write_all_at(stride, number * *page_bytes as u64)?;
+            file.write_all_at(stride, number * page_bytes as u64)?;
             number += count as u64;
         }
         file.sync_all()?;
@@ -213,11 +215,7 @@ fn leave_pieces(filler: &Path, piece_bytes: u64) -> Result<()> {
 impl WritePages {
     /// Writes; returns when enough is written.
     pub fn run(&self) -> Result<()> {
-        let PageFile {
-            file: path,
-            page_bytes,
-            pages,
-        } = &self.file;
+        let (path, page_bytes, pages) = self.file.parts();
         let file = Arc::new(open(path, self.way)?);
         let is_over = Arc::new(AtomicBool::new(false));
         let syncing = (self.way == Way::Buffered).then(|| {
@@ -230,13 +228,13 @@ impl WritePages {
             })
         });
         let mut rng = fastrand::Rng::with_seed(self.seed);
-        let mut buffer = Buffer::new(*page_bytes);
+        let mut buffer = Buffer::new(page_bytes);
         let mut version = 0;
         while self.count.is_none_or(|count| version < count) {
             version += 1;
-            let number = rng.u64(..*pages);
+            let number = rng.u64(..pages);
             fill(buffer.bytes(), number, version);
-            file.write_all_at(buffer.bytes(), number * *page_bytes as u64)?;
+            file.write_all_at(buffer.bytes(), number * page_bytes as u64)?;
         }
         is_over.store(true, Ordering::SeqCst);
         if let Some(syncing) = syncing {
@@ -251,16 +249,12 @@ impl WritePages {
 impl VerifyPages {
     /// A line for each torn page.
     pub fn run(&self) -> Result<Vec<String>> {
-        let PageFile {
-            file: path,
-            page_bytes,
-            pages,
-        } = &self.file;
+        let (path, page_bytes, pages) = self.file.parts();
         let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        let mut page = vec![0; *page_bytes];
+        let mut page = vec![0; page_bytes];
         let mut torn = Vec::new();
-        for number in 0..*pages {
-            file.read_exact_at(&mut page, number * *page_bytes as u64)?;
+        for number in 0..pages {
+            file.read_exact_at(&mut page, number * page_bytes as u64)?;
             let versions = versions(&page, number)?;
             let is_whole = |version: &Option<u64>| version.is_some() && *version == versions[0];
             if !versions.iter().all(is_whole) {
