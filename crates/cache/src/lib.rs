@@ -26,6 +26,8 @@
 //! `engine` the protocol of `docs/inside/protocol.md`, `background` what works behind the callers' backs,
 //! `api` what programs call.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 /// The README's example must compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -9,6 +9,8 @@
 //! Errors are [`std::io::Error`] with the number that a system call would give, since callers answer
 //! system calls.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 #[cfg(test)]
 mod bad_backing_tests;
 mod block_map;

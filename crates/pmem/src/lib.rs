@@ -13,6 +13,8 @@
 //! yields old and new bytes mixed, never undefined behaviour; the callers' checksums and versions
 //! tell. A bad page of the medium (SIGBUS) becomes an error of the region, not a dead process.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 /// The README's example must compile and run.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

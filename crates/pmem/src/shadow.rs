@@ -165,8 +165,11 @@ impl Shadow {
             .flush(thread_id(), self.range(offset, len));
     }
 
-    /// Makes durable what the model says this thread's fence does. The error is the injected
-    /// one: nothing became durable for certain, and of pages nothing will be by the next fence alone.
+    /// Makes durable what the model says this thread's fence does.
+    ///
+    /// # Errors
+    /// The injected one: nothing became durable for certain, and of pages nothing will be by the next fence
+    /// alone.
     #[expect(
         clippy::result_unit_err,
         reason = "the region knows what a failed fence means"

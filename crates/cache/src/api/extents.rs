@@ -60,7 +60,8 @@ impl Volume {
     /// Confirms that what was acknowledged is durable.
     ///
     /// # Errors
-    /// A fence has failed; the volume was detached.
+    /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned): a fence has failed.
+    /// [`ErrorKind::Volume`](crate::ErrorKind::Volume): the volume was detached.
     pub fn check_durable(&self) -> Result<()> {
         self.pipeline.engine().writable()?;
         self.pipeline.engine().attached(self.key(0))
@@ -70,7 +71,8 @@ impl Volume {
     /// until it returns false. Neighbouring runs may have the same state.
     ///
     /// # Errors
-    /// Outside the volume; the volume has no backing.
+    /// [`ErrorKind::OutOfRange`](crate::ErrorKind::OutOfRange): outside the volume.
+    /// [`ErrorKind::Volume`](crate::ErrorKind::Volume): the volume has no backing.
     pub fn block_states(
         &self,
         blocks: Range<u64>,

@@ -18,7 +18,7 @@ pub struct VolumeStats {
     pub id: u32,
     /// Its backing.
     pub path: PathBuf,
-    /// Its size.
+    /// Its size in bytes.
     pub size_bytes: u64,
     /// Whether a backing is attached now.
     pub attached: bool,
@@ -40,7 +40,8 @@ pub struct VolumeStats {
     pub transport: String,
 }
 
-/// How a pool stands.
+/// How a pool stands. Other threads go on while it is gathered: numbers of one call may differ by what they did
+/// meanwhile.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Stats {

@@ -135,6 +135,9 @@ impl Region {
     }
 
     /// A region over a model that the caller keeps a hand on: to crash it, or to watch it.
+    ///
+    /// # Panics
+    /// The environment names a kernel that the processor lacks.
     pub fn on_shadow(shadow: Arc<Shadow>) -> Region {
         let domain = match shadow.model() {
             ShadowModel::Lines => PersistenceDomain::Adr,

@@ -15,7 +15,10 @@ pub(super) struct LostPages {
 }
 
 impl Shadow {
-    /// The medium loses the page at `offset` for good. The next access by a region finds out.
+    /// The medium loses the page at byte `offset` for good. The next access by a region finds out.
+    ///
+    /// # Panics
+    /// There is no such page.
     pub fn lose_page(&self, offset: u64) {
         let page = to_index(offset) / PAGE_BYTES;
         assert!(page < self.view.len(), "a page of the region is lost");

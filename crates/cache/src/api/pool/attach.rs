@@ -19,8 +19,10 @@ impl Pool {
     /// keeps its volume's size until [`Pool::grow_volume`].
     ///
     /// # Errors
-    /// No room in the volume table; [`ErrorKind::Stale`]: it and this pool are not of the same moment, or
-    /// it shrank or is another file since; a new one is a pool's file.
+    /// [`ErrorKind::Volume`]: it is attached or being detached, or the table of volumes is full.
+    /// [`ErrorKind::Stale`]: it and this pool are not of the same moment, or it shrank or is another file since.
+    /// [`ErrorKind::Refused`]: a new one is a pool's file. [`ErrorKind::Mark`], [`ErrorKind::Backing`],
+    /// [`ErrorKind::Media`]: the mark, the backing or the pool's medium failed.
     pub fn attach(&self, backing: Backing) -> Result<Volume> {
         self.attach_as(backing, self.pipeline.options().accept_stale)
     }

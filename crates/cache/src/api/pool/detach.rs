@@ -23,7 +23,7 @@ impl Pool {
     /// and synced. A clean volume goes at once.
     ///
     /// # Errors
-    /// The backing failed; the volume is still attached then and nothing is lost.
+    /// As [`Pool::close`]; the volume is still attached then and nothing is lost.
     pub fn detach(&self, volume: Volume) -> Result<()> {
         self.detach_watched(volume, &mut |_| ControlFlow::Continue(()))
     }

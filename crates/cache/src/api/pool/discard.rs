@@ -16,7 +16,8 @@ impl Pool {
     /// after a crash or an error it goes on from there.
     ///
     /// # Errors
-    /// The volume has its backing, and can be detached; a fence failed.
+    /// [`ErrorKind::Volume`]: the volume has its backing, and can be detached. [`ErrorKind::Media`],
+    /// [`ErrorKind::Poisoned`]: a fence failed.
     pub fn discard_volume(&self, volume: Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;

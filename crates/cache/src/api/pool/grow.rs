@@ -33,9 +33,9 @@ impl Pool {
     /// on from there; a pool that has this size is left as it is.
     ///
     /// # Errors
-    /// The pool is served or damaged; a smaller size; no space; a backing is missing or fails;
-    /// [`ErrorKind::Cancelled`] where the watcher said so. The pool is as before, less what was written
-    /// back.
+    /// As [`Pool::open`]; [`ErrorKind::Refused`]: a smaller size. [`ErrorKind::Media`]: no space.
+    /// [`ErrorKind::Volume`], [`ErrorKind::Backing`]: a backing is missing or failed.
+    /// [`ErrorKind::Cancelled`]: the watcher said so. The pool is as before, less what was written back.
     pub fn grow<P: AsRef<Path>>(
         paths: &[P],
         member_bytes: u64,
@@ -69,6 +69,9 @@ impl Pool {
 
     /// As `grow`, over regions that are mapped already and large enough; returns the pool, its
     /// volumes without their backings.
+    ///
+    /// # Errors
+    /// As [`Pool::grow`].
     pub fn grow_on(
         regions: Vec<Region>,
         member_bytes: u64,

@@ -21,8 +21,8 @@ impl Pool {
     /// blocks hold what the backing has there.
     ///
     /// # Errors
-    /// The backing shrank (a volume never does), or is not attached, or failed; the volume is as
-    /// before.
+    /// [`ErrorKind::Volume`]: the backing shrank, which a volume never does, or is not attached.
+    /// [`ErrorKind::Backing`], [`ErrorKind::Media`]: the backing or a fence failed. The volume is as before.
     pub fn grow_volume(&self, volume: &Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;

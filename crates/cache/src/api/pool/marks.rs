@@ -38,6 +38,8 @@ impl Pool {
     ///
     /// # Errors
     /// Foreign, truncated, mixed or missing members.
+    // Public for the commands that report on a pool and for the file buffer; hidden, because `PoolSide`
+    // is one of the crate's internals.
     #[doc(hidden)]
     pub fn sides<P: AsRef<Path>>(
         paths: &[P],
@@ -51,6 +53,10 @@ impl Pool {
     }
 
     /// As `sides`, over regions that are mapped already.
+    ///
+    /// # Errors
+    /// As `sides`.
+    // Public and hidden for the same reasons; the checker of crashes maps shadow regions.
     #[doc(hidden)]
     pub fn sides_on(regions: Vec<Region>) -> Result<Vec<(BackingIdentity, PoolSide)>> {
         let Assembly {
@@ -121,6 +127,8 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::attach`] has them of marks.
+    // Public for the file buffer, which asks before it makes a volume of its own; hidden, as it follows that
+    // crate's needs.
     #[doc(hidden)]
     pub fn check_mark(&self, path: &Path, place: &dyn MarkPlace) -> Result<()> {
         let known = volumes::read_attached(self.pipeline.media());

@@ -34,6 +34,9 @@ use members::{clear, member_region};
 
 /// An open pool. One process owns it; dropping it ends its threads and leaves everything dirty
 /// safely in the pool.
+///
+/// Any threads may call its methods at once. What a method does to the pool's volumes or size is durable when
+/// it returns `Ok`; settings last until the pool is closed.
 pub struct Pool {
     pipeline: Arc<Pipeline>,
     pool_uuid: [u8; 16],
@@ -56,10 +59,12 @@ impl std::fmt::Debug for Pool {
 }
 
 impl Pool {
-    /// Makes a new, empty pool and opens it. Files that exist are refused without `force`.
+    /// Makes a new, empty pool, durably, and opens it. Files that exist are refused without `force`.
     ///
     /// # Errors
-    /// Options that do not fit, no space, a file in the way, a locked file.
+    /// [`ErrorKind::Options`]: no such pool can be. [`ErrorKind::Refused`]: a member is there already, or
+    /// in use. [`ErrorKind::Media`]: a member cannot be made or mapped, or has no space. [`ErrorKind::Thread`]: a
+    /// background thread cannot be started. Files that were made for it are removed again.
     pub fn create(options: &PoolOptions) -> Result<Pool> {
         let members = u32::try_from(options.paths.len()).unwrap_or(u32::MAX);
         if members == 0 {
@@ -87,7 +92,10 @@ impl Pool {
         pool
     }
 
-    /// As `create`, over regions that are mapped already (tests use shadow regions).
+    /// As `create`, over regions that are mapped already (tests use shadow regions), whatever they hold.
+    ///
+    /// # Errors
+    /// As [`Pool::create`]; the regions keep what was written to them.
     pub fn create_on(regions: Vec<Region>, options: &PoolOptions) -> Result<Pool> {
         options.runtime.check()?;
         let member_bytes = regions.iter().map(Region::len).min().unwrap_or(0);
@@ -115,12 +123,17 @@ impl Pool {
     /// Opens a pool by the paths of all its members, in any order, and recovers it.
     ///
     /// # Errors
-    /// Foreign, truncated, newer, mixed or missing members; damage; a pool in use.
+    /// [`ErrorKind::Refused`]: foreign, truncated, newer, mixed or missing members. [`ErrorKind::Damaged`]: what
+    /// was acknowledged may be lost. [`ErrorKind::Media`]: a member cannot be mapped, is in use, or failed.
+    /// [`ErrorKind::Thread`]: a background thread cannot be started.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Pool> {
         Pool::open_with(paths, RuntimeOptions::default())
     }
 
     /// As `open`, with options.
+    ///
+    /// # Errors
+    /// As [`Pool::open`]; [`ErrorKind::Options`].
     pub fn open_with<P: AsRef<Path>>(paths: &[P], options: RuntimeOptions) -> Result<Pool> {
         options.check()?;
         let regions = paths
@@ -130,7 +143,10 @@ impl Pool {
         Pool::open_on(regions, options)
     }
 
-    /// As `open`, over regions that are mapped already.
+    /// As `open_with`, over regions that are mapped already.
+    ///
+    /// # Errors
+    /// As [`Pool::open_with`].
     pub fn open_on(regions: Vec<Region>, options: RuntimeOptions) -> Result<Pool> {
         options.check()?;
         let Assembly {
@@ -226,28 +242,31 @@ impl Pool {
     pub fn survives(&self) -> &'static str {
         self.pipeline.media().main().kind().survives()
     }
-    /// The most bytes one transaction can hold: 4 MiB or an eighth of the pool.
+    /// The most bytes one transaction can hold: the smaller of 4 MiB and an eighth of the pool.
     pub fn transaction_limit_bytes(&self) -> u64 {
         self.pipeline.media().geometry.transaction_limit_bytes()
     }
-    /// Makes everything acknowledged durable in place and empties the log.
+    /// Makes everything acknowledged durable in place and empties the log. Not needed for durability: it
+    /// shortens the next recovery.
     ///
     /// # Errors
-    /// A fence failed.
+    /// [`ErrorKind::Media`]: a fence failed, and the pool takes no more writes. [`ErrorKind::Poisoned`]: one
+    /// failed earlier. [`ErrorKind::Closed`].
     pub fn checkpoint(&self) -> Result<()> {
         self.pipeline.engine().checkpoint()
     }
     /// Evicts up to `wanted` clean blocks; returns how many. Background threads do this unasked.
     ///
     /// # Errors
-    /// A fence failed.
+    /// As [`Pool::checkpoint`].
     pub fn reclaim_once(&self, wanted: usize) -> Result<usize> {
         self.pipeline.engine().reclaim_once(wanted)
     }
     /// Writes one batch of dirty blocks back; returns how many. Background threads do this unasked.
     ///
     /// # Errors
-    /// A backing failed or a block is corrupt; nothing is lost, the rest was written.
+    /// [`ErrorKind::Backing`]: a backing failed. [`ErrorKind::Corrupt`]: a block's only copy is bad. All other
+    /// blocks of the batch were written; nothing is lost that was not lost before.
     pub fn write_back_once(&self) -> Result<usize> {
         self.pipeline.write_back_once()
     }
@@ -269,8 +288,9 @@ impl Pool {
     /// they are dropped too.
     ///
     /// # Errors
-    /// A fence failed; the next open recovers. A backing or a mark failed; then its pool alone may go
-    /// on with it. Volumes are refused all the same.
+    /// [`ErrorKind::Media`], [`ErrorKind::Poisoned`]: a fence failed; the next open recovers.
+    /// [`ErrorKind::Backing`], [`ErrorKind::Mark`]: a backing or its mark failed; then this pool alone may go on with
+    /// it. Volumes are refused all the same.
     pub fn close(mut self) -> Result<()> {
         self.background = None;
         self.pipeline.close(|| self.end_marks())

@@ -38,8 +38,9 @@ const BUFFERED_BLOCKS: usize = 2;
 const REDUCED_BLOCKS: usize = 32;
 /// A set of changes to one volume that becomes durable as a whole or not at all.
 ///
-/// It belongs to the thread that made it: its data is ordered by that thread's fence. Dropping it
-/// is the same as [`Transaction::abort`].
+/// It belongs to the thread that made it: its data is ordered by that thread's fence. Nothing of it is visible to
+/// others, or durable, before [`Transaction::commit`] returns `Ok`; then all of it is. Dropping it is the same
+/// as [`Transaction::abort`]. Blocks are counted from 0 and have [`Volume::block_size`] bytes; offsets are bytes.
 pub struct Transaction<'v> {
     volume: &'v Volume,
     work: Work,
@@ -83,7 +84,9 @@ impl<'v> Transaction<'v> {
     /// Writes `data`, whole blocks, from `block` on.
     ///
     /// # Errors
-    /// Outside the volume, `data` not a multiple of the block size, transaction too large.
+    /// [`ErrorKind::OutOfRange`]: outside the volume, or `data` is not a whole number of blocks.
+    /// [`ErrorKind::TransactionTooLarge`]. [`ErrorKind::Poisoned`]: the pool takes no writes.
+    /// [`ErrorKind::Closed`]: it was closed.
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
         self.pipeline().engine().writable()?;
         self.volume.check_blocks(block, data.len())?;
@@ -170,7 +173,7 @@ impl<'v> Transaction<'v> {
     /// lines and one record.
     ///
     /// # Errors
-    /// As [`Transaction::write`]; `offset + data.len()` beyond the block.
+    /// As [`Transaction::write`]; [`ErrorKind::OutOfRange`] also where the bytes reach beyond the block.
     pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
         self.pipeline().engine().writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
@@ -225,8 +228,11 @@ impl<'v> Transaction<'v> {
     /// Makes the transaction durable; when this returns `Ok` it survives every crash.
     ///
     /// # Errors
-    /// No space before the deadline, the backing failed under a partial write, or the pool is poisoned.
-    /// Nothing is visible then, and nothing is durable unless a fence itself failed.
+    /// [`ErrorKind::NoSpace`], [`ErrorKind::Stalled`]: no space before the deadline. [`ErrorKind::Backing`],
+    /// [`ErrorKind::Corrupt`]: the rest of a block that is written in part cannot be read.
+    /// [`ErrorKind::Poisoned`], [`ErrorKind::WornOut`], [`ErrorKind::Closed`]: the pool takes no writes.
+    /// [`ErrorKind::Media`]: a fence failed. Nothing is visible after an error, and nothing is durable unless it is
+    /// [`ErrorKind::Media`]: then the next recovery decides.
     pub fn commit(mut self) -> Result<()> {
         if self.work.operations.is_empty() {
             return self.pipeline().engine().writable();

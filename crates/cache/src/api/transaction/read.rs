@@ -9,7 +9,7 @@ impl Transaction<'_> {
     /// Reads whole blocks from `block` on as they will be after this transaction.
     ///
     /// # Errors
-    /// Outside the volume, the backing or the media failed.
+    /// As [`Volume::read`](crate::Volume::read).
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.volume.check_blocks(block, out.len())?;
         for (number, bytes) in

@@ -20,7 +20,8 @@ impl Volume {
     /// cache. Not atomic as a whole: a crash may leave part of it done.
     ///
     /// # Errors
-    /// Outside the volume; the backing cannot zero.
+    /// As [`Volume::read`], where the range is outside the volume or the backing cannot zero; as
+    /// [`Transaction::commit`](crate::Transaction::commit).
     pub fn discard(&self, blocks: Range<u64>) -> Result<()> {
         let count = blocks.end.saturating_sub(blocks.start);
         let len = count.saturating_mul(self.block_size() as u64);

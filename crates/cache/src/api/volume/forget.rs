@@ -27,7 +27,7 @@ impl Volume {
     /// Writes back those of the blocks that are dirty, and syncs the backing if there were any.
     ///
     /// # Errors
-    /// The backing failed; everything is still in the pool.
+    /// As [`Volume::flush`].
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         pipeline.engine().is_open()?;
@@ -50,7 +50,7 @@ impl Volume {
     /// leave part of it done.
     ///
     /// # Errors
-    /// A fence failed.
+    /// As [`Pool::checkpoint`](crate::Pool::checkpoint).
     pub fn forget_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
         let at_once = pipeline

@@ -21,6 +21,11 @@ pub(crate) use bytes::read_bytes;
 /// Optimistic reads before a reader takes the lock: enough that only a burst of writes gets there.
 const READ_ATTEMPTS_MAX: u32 = 64;
 /// A disk or file that is cached. Cheap to clone; all clones are the same volume.
+///
+/// Any threads may call its methods at once, for the same blocks too. Blocks are counted from 0 and have
+/// [`Volume::block_size`] bytes; offsets are bytes. What [`Volume::write`] and [`Volume::discard`] did is durable when
+/// they return `Ok`. Once the pool is closed, every method that can fail does, with [`ErrorKind::Closed`]; where the
+/// medium failed, or a fence, it may with [`ErrorKind::Media`].
 #[derive(Clone)]
 pub struct Volume {
     pub(crate) pipeline: Arc<Pipeline>,
@@ -56,7 +61,7 @@ impl Volume {
         let geometry = &self.pipeline.media().geometry;
         (self.size_bytes() + u64::from(geometry.block_bytes) - 1) >> geometry.block_shift()
     }
-    /// The most bytes one transaction can hold.
+    /// The most bytes one transaction can hold: the smaller of 4 MiB and an eighth of the pool.
     pub fn transaction_limit_bytes(&self) -> u64 {
         self.pipeline.media().geometry.transaction_limit_bytes()
     }
@@ -76,7 +81,9 @@ impl Volume {
     /// blocks may be seen in part. [`Volume::read_atomic`] never sees half of one.
     ///
     /// # Errors
-    /// Outside the volume; the backing failed; the only copy is bad.
+    /// [`ErrorKind::OutOfRange`]: outside the volume, or `out` is not a whole number of blocks.
+    /// [`ErrorKind::Backing`]: the backing failed. [`ErrorKind::Corrupt`]: the only copy is bad.
+    /// [`ErrorKind::Volume`]: no backing is attached, or it was detached.
     pub fn read(&self, block: u64, out: &mut [u8]) -> Result<()> {
         self.check_blocks(block, out.len())?;
         let block_bytes = self.block_size();
@@ -211,7 +218,8 @@ impl Volume {
     /// as nothing is written.
     ///
     /// # Errors
-    /// The backing failed; everything is still in the pool.
+    /// [`ErrorKind::Backing`]: the backing failed; everything is still in the pool. [`ErrorKind::Corrupt`]: the only
+    /// copy of a block is bad; all others were written.
     pub fn flush(&self) -> Result<()> {
         self.pipeline.flush_volume(&self.state)
     }
