@@ -33,7 +33,8 @@ impl Pool {
     /// on from there; a pool that has this size is left as it is.
     ///
     /// # Errors
-    /// As [`Pool::open`]; [`ErrorKind::Refused`]: a smaller size. [`ErrorKind::Media`]: no space.
+    /// As [`Pool::open`]; [`ErrorKind::Options`]: a smaller size. [`ErrorKind::Refused`]: a device has fewer bytes.
+    /// [`ErrorKind::Media`]: no space.
     /// [`ErrorKind::Volume`], [`ErrorKind::Backing`]: a backing is missing or failed.
     /// [`ErrorKind::Cancelled`]: the watcher said so. The pool is as before, less what was written back.
     pub fn grow<P: AsRef<Path>>(
