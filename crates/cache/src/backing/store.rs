@@ -35,7 +35,8 @@ pub struct FaultDomain(pub u64);
 /// What of a store failed: each domain once, with its first error.
 pub type FailedDomains = BTreeMap<FaultDomain, io::Error>;
 
-/// Slow, durable storage of a fixed size.
+/// Slow, durable storage of a fixed size. Threads call its methods at once, for different ranges. The pool takes
+/// nothing for durable before [`BackingStore::sync`] or [`BackingStore::sync_domains`] returned.
 pub trait BackingStore: Send + Sync {
     /// Size in bytes; it need not be a multiple of anything.
     fn size_bytes(&self) -> u64;
@@ -92,7 +93,7 @@ pub trait BackingStore: Send + Sync {
     }
 
     /// What to call a domain in reports, where it has a name of its own.
-    fn domain_name(&self, _part: FaultDomain) -> Option<String> {
+    fn domain_name(&self, _domain: FaultDomain) -> Option<String> {
         None
     }
 
@@ -163,6 +164,7 @@ pub trait MarkPlace: Send + Sync {
 /// Why a backing could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("backing {}: {found}; {advice}", path.display())]
+#[non_exhaustive]
 pub struct BackingError {
     /// The file or device.
     pub path: PathBuf,

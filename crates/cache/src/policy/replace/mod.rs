@@ -18,8 +18,10 @@ pub use replacement::Replacement;
 pub use sieve::Sieve;
 pub(crate) use switchable::Switchable;
 
+#[cfg(any(test, feature = "unstable-internals"))]
 use crate::options::ReplacementPolicy;
 
+#[cfg(any(test, feature = "unstable-internals"))]
 impl ReplacementPolicy {
     /// An empty policy for entries `0..capacity`.
     #[must_use]

@@ -30,6 +30,7 @@ pub trait Replacement: Send + Sync {
     fn len(&self) -> usize;
 
     /// Whether no entry is present.
+    #[cfg(any(test, feature = "unstable-internals"))]
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
