@@ -97,7 +97,7 @@ mod tests {
     use crate::outcome::Outcome;
 
     #[test]
-    fn numbers_are_judged_by_their_bars() {
+    fn numbers_are_compared_with_their_bars() {
         let mut results = Results::default();
         for (place, rate) in [(Place::Preload, 950.0), (Place::DiskUnsynced, 1000.0)] {
             results.add(place, 0, Outcome::rate("append_past_pool", rate, "MiB/s"));

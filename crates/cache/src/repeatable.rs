@@ -47,7 +47,7 @@ pub fn set_random_seed(seed: Option<u64>) {
     SEED.set(seed);
 }
 
-/// Pools that this thread creates or opens from now on look for equal blocks by so many bits of their
+/// Pools that this thread creates or opens from now on look for equal blocks by `bits` bits of their
 /// CRCs, so that blocks which differ are taken for equal until their bytes are compared.
 #[cfg(any(test, feature = "unstable-internals"))]
 pub fn set_duplicate_bits(bits: u32) {

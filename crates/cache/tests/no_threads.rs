@@ -72,7 +72,7 @@ fn address_space_bytes() -> u64 {
     pages.parse::<u64>().expect("a number") * rustix::param::page_size() as u64
 }
 
-/// Runs `open` in an address space with room for so many more threads.
+/// Runs `open` in an address space with room for `threads` more threads.
 fn with_room_for<T>(threads: usize, open: impl FnOnce() -> T) -> T {
     let before = getrlimit(Resource::As);
     let room = LARGE_STACK_BYTES * threads as u64 + LARGE_STACK_BYTES / 2;

@@ -28,7 +28,7 @@ impl Files {
         std::fs::write(&path, bytes).expect("write the file");
         path
     }
-    /// A closed pool of so many members.
+    /// A closed pool of `members` members.
     fn pool(&self, name: &str, members: usize) -> Vec<PathBuf> {
         let paths: Vec<PathBuf> = (0..members)
             .map(|member| self.path(&format!("{name}{member}")))

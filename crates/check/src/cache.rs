@@ -40,7 +40,7 @@ pub trait Cache: Sync {
         Ok(())
     }
 
-    /// Evicts clean blocks, if it can be asked to; at most so many.
+    /// Evicts clean blocks, if it can be asked to; at most `_blocks`.
     fn evict_clean(&self, _blocks: usize) -> Result<(), String> {
         Ok(())
     }

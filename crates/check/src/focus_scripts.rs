@@ -2,7 +2,7 @@
 
 use crate::scenario::{Change, Script, Shape, Step, read, write, write_all, zero};
 
-/// So many actors of so many steps each.
+/// `count` actors with `steps` steps each.
 pub fn actors(
     rng: &mut fastrand::Rng,
     count: std::ops::RangeInclusive<usize>,

@@ -210,7 +210,7 @@ impl Shape {
         self.first_blocks * self.block_bytes - odd_bytes
     }
 
-    /// How many bytes of a block lie within a volume of so many bytes, or within the backing.
+    /// How many bytes of a block lie within a volume of `size_bytes` bytes, or within the backing.
     pub fn bytes_of(&self, size_bytes: u64, block: usize) -> usize {
         let size_bytes = (size_bytes as usize).min(self.volume_bytes());
         let start = (block * self.block_bytes).min(size_bytes);
@@ -313,7 +313,7 @@ pub enum Step {
     },
     /// What one of the background threads does.
     Background(u8),
-    /// Evict so many clean blocks.
+    /// Evict this many clean blocks.
     Reclaim(usize),
     /// A checkpoint.
     Checkpoint,
@@ -331,7 +331,7 @@ pub enum Step {
         writes: u32,
         syncs: u32,
     },
-    /// After so many fences that succeed, one fails, and the pool refuses writes.
+    /// After `after` fences that succeed, one fails, and the pool refuses writes.
     FailFence { after: u32 },
     /// A page of a member goes bad, and is met.
     LosePage { member: usize, page: u64 },

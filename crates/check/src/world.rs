@@ -181,7 +181,7 @@ impl World {
         &self.stores[volume]
     }
 
-    /// Makes a fence of some member fail after so many that succeed.
+    /// Makes a fence of some member fail after `after` that succeed.
     pub fn fail_fence(&self, after: u32) {
         self.has_failed_fences.store(true, Ordering::Relaxed);
         let member = after as usize % self.shadows.len();

@@ -388,7 +388,7 @@ fn attach(
         ));
     }
     if let Some(mark) = &mark
-        && !mutated(Mutant::FilesSideTakenUnjudged)
+        && !mutated(Mutant::FilesSideTakenUnchecked)
     {
         // Before the file beside is made this pool's: a lost pool may come back to it.
         pool.check_mark(&name, &**mark).map_err(told)?;

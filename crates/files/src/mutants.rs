@@ -36,7 +36,7 @@ forebay_pmem::define_mutants! {
         /// DATA has a mark that the store of its files does not tell of.
         FilesMarkUnknown,
         /// The file beside a pool is made this pool's before DATA's mark is classified.
-        FilesSideTakenUnjudged,
+        FilesSideTakenUnchecked,
         /// DATA's mark says whole while names are durable in the log only.
         FilesWholeBeforeNames,
         /// A failed sync of the file beside is told to the caller alone that asked for it.

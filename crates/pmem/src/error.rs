@@ -14,7 +14,7 @@ pub enum PmemErrorKind {
     Io(&'static str),
     /// The file to create is there already.
     AlreadyExists,
-    /// The file system cannot hold a region of so many bytes.
+    /// The file system cannot hold a region of `len` bytes.
     NoSpace {
         /// Bytes asked for.
         len: u64,

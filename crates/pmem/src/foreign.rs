@@ -12,7 +12,7 @@ pub enum Foreign {
     Owner(u32),
     /// Others may write it: its mode.
     Writable(u32),
-    /// It has so many names, and only one of them is known.
+    /// It has this many names, and only one of them is known.
     Names(u64),
     /// Others may change names in its directory: owner and mode of that.
     Directory {

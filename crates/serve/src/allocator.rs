@@ -23,7 +23,7 @@ pub fn zeroed(bytes: usize) -> Option<Vec<u8>> {
     }
     // SAFETY: the layout has a size that is not zero.
     let start = unsafe { std::alloc::alloc_zeroed(layout) };
-    // SAFETY: the global allocator gave it with the layout of so many bytes, all of them set.
+    // SAFETY: the global allocator gave it with the layout of `bytes` bytes, all of them set.
     (!start.is_null()).then(|| unsafe { Vec::from_raw_parts(start, bytes, bytes) })
 }
 

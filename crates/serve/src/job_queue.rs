@@ -36,7 +36,7 @@ struct State<J> {
 struct Gone<'q, J>(&'q JobQueue<J>);
 
 impl<J> JobQueue<J> {
-    /// For so many threads. One that has been idle for `idle_max` ends; without it, none does before
+    /// A queue of at most `threads_max` threads. One that has been idle for `idle_max` ends; without it, none does before
     /// the queue is closed.
     pub fn new(threads_max: usize, idle_max: Option<Duration>) -> JobQueue<J> {
         JobQueue {

@@ -156,7 +156,7 @@ pub struct VolatileDisk {
 }
 
 impl VolatileDisk {
-    /// A disk of so many bytes that holds `content`, all durable, in sectors of 512 bytes, most of it never
+    /// A disk of `size_bytes` bytes that holds `content`, all durable, in sectors of 512 bytes, most of it never
     /// written.
     #[must_use]
     pub fn sparse(name: &str, size_bytes: u64, content: Content) -> VolatileDisk {
@@ -273,7 +273,7 @@ impl VolatileDisk {
         })
     }
 
-    /// Makes the next writes and the next syncs fail, so many of each.
+    /// Makes the next writes and the next syncs fail: `writes` and `syncs` of them.
     pub fn fail_next(&self, writes: u32, syncs: u32) {
         let mut state = self.lock();
         (state.writes_to_fail, state.syncs_to_fail) = (writes, syncs);

@@ -47,7 +47,7 @@ impl Volume {
             })
     }
 
-    /// Whether a write of so many blocks would wait for nothing slow: there are free slots now, so
+    /// Whether a write of `blocks` blocks would wait for nothing slow: there are free slots now, so
     /// that it needs no reclaim or write-back, a fence is no sync of a file, and no writer is being
     /// slowed. Others may take the slots right after.
     pub fn is_ready_for_write(&self, blocks: u64) -> bool {

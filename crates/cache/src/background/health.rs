@@ -195,7 +195,7 @@ impl Health {
     }
 }
 
-/// The pause after so many failures in a row.
+/// The pause after `failures` failures in a row.
 fn pause(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(16);
     PAUSE_FIRST.saturating_mul(1 << doublings).min(PAUSE_MAX)

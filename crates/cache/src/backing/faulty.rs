@@ -58,7 +58,7 @@ impl FaultyStore {
         self.errno.store(errno, Ordering::SeqCst);
     }
 
-    /// Takes no more than so many bytes a second from now on; 0 means as fast as it can.
+    /// Takes no more than `bytes_per_s` bytes a second from now on; 0 means as fast as it can.
     pub fn limit_write_rate(&self, bytes_per_s: u64) {
         self.write_bytes_per_s.store(bytes_per_s, Ordering::SeqCst);
     }

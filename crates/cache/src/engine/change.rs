@@ -29,7 +29,7 @@ pub(crate) enum Action {
     /// The block stands in this private slot, streamed by this thread but not fenced.
     Block { slot: u32, crc: u32 },
     /// The block is to be streamed into this private slot from `data[at..]`. With `valid_bytes`
-    /// only so many of its bytes count, and the trailer says so already.
+    /// only that many of its bytes count, and the trailer says so already.
     Fresh {
         slot: u32,
         at: usize,

@@ -25,7 +25,7 @@ pub(crate) struct Wakeup {
 }
 
 impl Wakeup {
-    /// The wakeup of a pool of so many slots.
+    /// The wakeup of a pool of `slots` slots.
     pub(crate) fn new(slots: u64, block_bytes: u64, options: &RuntimeOptions) -> Wakeup {
         let kept_free = slots * u64::from(options.free_low_per_mille) / 1000;
         Wakeup {

@@ -18,7 +18,7 @@ use record::RecordHeader;
 
 pub(crate) use read::read_record;
 
-/// Every so many sequences the acknowledged watermark that rides in records is refreshed. Counted by
+/// After this many sequences the acknowledged watermark that rides in records is refreshed. Counted by
 /// the sequence: a counter of its own would be one more line that all threads write to.
 const REFRESH_PERIOD: u64 = 16;
 /// The log is checkpointed in the background beyond this share. What is left has to last committers
@@ -96,8 +96,8 @@ impl Log {
         media.geometry.lane_offset(lane.number) + lane.offset
     }
 
-    /// Stores and flushes the word that says that all of the lane, up to the end of a record of so many
-    /// bytes, is committed.
+    /// Stores and flushes the word that says that all of the lane, up to the end of a record of
+    /// `record_bytes` bytes, is committed.
     pub(crate) fn store_commit_word(&self, media: &Media, lane: &HeldLane<'_>, record_bytes: u64) {
         let end = lane.position + record_bytes;
         let word = self.salt.commit_word(lane.number, end);

@@ -272,7 +272,7 @@ impl RawEntry {
     pub(crate) fn parity_holds(self) -> bool {
         fold(self.key_half()) | fold(self.slot_half()) == 0
     }
-    /// The entry, if it may be followed on a medium of so many slots: a flipped bit is seen by its parity,
+    /// The entry, if it may be followed on a medium of `slots` slots: a flipped bit is seen by its parity,
     /// several could name a slot beyond the end.
     #[inline]
     pub(crate) fn sound(self, slots: u32) -> Option<Entry> {
@@ -280,7 +280,7 @@ impl RawEntry {
         let is_sound = self.parity_holds() && entry.slot().is_none_or(|slot| slot < slots);
         is_sound.then_some(entry)
     }
-    /// The slot that it names on a medium of so many, sound or not.
+    /// The slot that it names, if a medium of `slots` slots has it, sound or not.
     #[inline]
     pub(crate) fn named_slot(self, slots: u32) -> Option<u32> {
         Entry(self.0).slot().filter(|slot| *slot < slots)

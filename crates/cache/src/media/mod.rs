@@ -24,7 +24,7 @@ use crate::media::geometry::Geometry;
 use crate::media::layout::PARTIAL_TRAILER_BYTES;
 use crate::mutants::{Mutant, mutated};
 
-/// Bytes between two slots that are read along with them: a disk reads so many in less time than
+/// Bytes between two slots that are read along with them: a disk reads this many in less time than
 /// another request takes.
 const READ_ALONG_BYTES: u64 = 64 << 10;
 

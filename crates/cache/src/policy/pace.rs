@@ -207,7 +207,7 @@ impl Pace {
         (level / room).powi(2) / self.blocks_per_s() as f64
     }
 
-    /// A round of write-back wrote so many blocks in so much time.
+    /// A round of write-back wrote `blocks` blocks and took `took`.
     pub(crate) fn measure(&self, blocks: u64, took: Duration) {
         let mut meter = self.meter.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = took.as_secs_f64().max(1e-6);

@@ -10,7 +10,7 @@ use crate::sync::{AtomicU32, Ordering};
 
 /// Probes that a find pays for.
 const CREDIT: u32 = 256;
-/// Without credit every so many blocks one is probed.
+/// Without credit, one block in this many is probed.
 const SAMPLE_PERIOD: u32 = 256;
 
 /// What may be found.

@@ -23,7 +23,7 @@ pub enum Step {
     Write(Id, usize, Vec<u8>, bool),
     Append(Id, Vec<u8>, bool),
     Truncate(Id, usize),
-    /// Room from an offset on, so many bytes.
+    /// Room: the offset in bytes, and how many bytes.
     Allocate(Id, Space, usize, usize),
     /// Another mode, not by way of the buffer.
     SetMode(PathBuf, u32),

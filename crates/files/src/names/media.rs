@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_judged() {
+    fn headers_are_validated() {
         let header = HalfHeader::new(12);
         let mut bytes = header.encode();
         assert_eq!(HalfHeader::decode(&bytes), Ok(Some(header)));

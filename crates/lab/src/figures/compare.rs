@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_not_judged() {
+    fn what_was_not_measured_is_not_compared() {
         let result = figure("tinca-7a", &MIXES, &[("classic", &[100.0, 100.0, 100.0])]);
         let comparisons = compare(&result);
         assert!(

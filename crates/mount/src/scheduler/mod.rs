@@ -66,7 +66,7 @@ struct Turn<'s> {
 }
 
 impl Scheduler {
-    /// For a session of so many threads.
+    /// For a session of `threads` threads.
     pub fn new(threads: usize, keeps_cores_awake: bool) -> Scheduler {
         Scheduler {
             began_ms: (0..threads.max(1)).map(|_| AtomicU64::new(NONE)).collect(),

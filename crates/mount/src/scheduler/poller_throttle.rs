@@ -43,7 +43,7 @@ pub struct PollerThrottle {
 }
 
 impl PollerThrottle {
-    /// For a session of so many threads, all polling.
+    /// For a session of `threads` threads, all polling.
     pub fn new(threads: usize) -> PollerThrottle {
         PollerThrottle {
             device: OnceLock::new(),

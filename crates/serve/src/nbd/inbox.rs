@@ -63,7 +63,7 @@ impl<'t> Inbox<'t> {
         &self.buffer[self.start + REQUEST_BYTES..self.start + REQUEST_BYTES + bytes]
     }
 
-    /// The next request and so many bytes of data are done with.
+    /// The next request and `payload_bytes` bytes of data are done with.
     pub(crate) fn consume_request(&mut self, payload_bytes: usize) {
         self.start += REQUEST_BYTES + payload_bytes;
         assert!(self.start <= self.end, "only what is here is consumed");

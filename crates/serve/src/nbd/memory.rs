@@ -75,7 +75,7 @@ impl Memory {
         self.state.lock()
     }
 
-    /// Waits until there are so many bytes, or all of them where that is less, and takes them for a
+    /// Waits until `bytes` bytes are free, or all of them where that is less, and takes them for a
     /// request of `link`'s; `None` once that is cut.
     pub(crate) fn take(self: &Arc<Memory>, bytes: u64, link: &Arc<Link>) -> Option<Share> {
         let bytes = bytes.min(self.bytes_max);

@@ -46,7 +46,7 @@ impl ReplyBuffer {
         }
     }
 
-    /// Grows it to hold so many bytes; false where there is no memory, and then it is as it was, or
+    /// Grows it to hold `end` bytes; false where there is no memory, and then it is as it was, or
     /// empty if it was.
     fn grow(&mut self, end: usize) -> bool {
         if self.bytes.len() >= end {

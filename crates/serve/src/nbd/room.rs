@@ -29,7 +29,7 @@ impl Room {
         self.taken.lock()
     }
 
-    /// Waits until there is room for a request of so many bytes, and takes it; the bytes of all
+    /// Waits until there is room for a request of `bytes` bytes, and takes it; the bytes of all
     /// requests then.
     pub(crate) fn reserve(&self, bytes: u32, in_flight: &AtomicU64) -> u64 {
         let bytes = u64::from(bytes);

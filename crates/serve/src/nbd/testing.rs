@@ -14,7 +14,7 @@ use crate::nbd::transport::Transport;
 /// For requests; more than one connection ever takes.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// Serves one client as a server without TLS would, its slow requests on so many workers. False
+/// Serves one client as a server without TLS would, its slow requests on `workers` workers. False
 /// where it opened no export.
 ///
 /// # Errors

@@ -63,7 +63,7 @@ impl GuestMemory {
     }
 }
 
-/// Regions that one client may have; QEMU has at most so many places for memory.
+/// Regions that one client may have; QEMU has at most this many places for memory.
 pub(crate) const REGIONS_MAX: usize = 256;
 
 /// The file system of huge pages.

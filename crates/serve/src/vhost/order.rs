@@ -18,7 +18,7 @@ enum Head {
     Free,
     /// Its request is being worked at.
     Taken,
-    /// Done, with so many bytes written; others before it are not.
+    /// Done, with this many bytes written; others before it are not.
     Answered(u32),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct AnswerOrder {
 }
 
 impl AnswerOrder {
-    /// Of a queue of so many entries, nothing taken.
+    /// The order of a queue of `size` entries, nothing taken.
     pub(crate) fn new(size: u16) -> AnswerOrder {
         AnswerOrder {
             heads: vec![Head::Free; size.into()],

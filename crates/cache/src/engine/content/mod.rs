@@ -17,7 +17,7 @@ use crate::policy::predictor::{Predictor, Sought};
 
 pub(crate) use reduce::{Finding, Reduced};
 
-/// Where probes do not pay, one block in so many is remembered: a store to a random line is not free.
+/// Where probes do not pay, one block in this many is remembered: a store to a random line is not free.
 const NOTED_PERIOD: u32 = 8;
 
 /// What the pool knows of its blocks' content, in DRAM.

@@ -17,7 +17,7 @@ use crate::table::states::STATE_DIFFERS;
 
 /// Bytes of a slot that are compared at once; a difference within the first few ends most comparisons.
 const COMPARE_BYTES: usize = 512;
-/// A block that differed last time is compared again every so many times.
+/// A block that differed last time is compared again once in this many writes.
 const DIFFERED_PERIOD: u64 = 8;
 
 /// What to look for in a block.

@@ -114,8 +114,8 @@ impl RawElement {
             _ => 0,
         }
     }
-    /// The element, if a commit writes such a one on a medium of so many entries and slots, with blocks of
-    /// `block_bytes`; `redo_len` bytes are there for it. Else what is wrong with it.
+    /// The element, if a commit writes such a one on a medium of this geometry; `redo_len` bytes of redo data are there
+    /// for it. Else what is wrong with it.
     pub(crate) fn validate(&self, geometry: &Geometry, redo_len: usize) -> Result<Element, String> {
         if self.index >= geometry.entries {
             return Err(format!(
@@ -176,8 +176,8 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// The header of a record of so many elements and lines, in words, the CRC left out; the rest
-    /// of its first line is zero.
+    /// The words of the header of a record with `elements` elements and `lines` lines, the CRC left out; the
+    /// rest of its first line is zero.
     #[inline]
     fn words(&self, elements: usize, lines: u64) -> [u64; 8] {
         let distance = u32::try_from(self.sequence - self.acknowledged).unwrap_or(u32::MAX);
@@ -346,7 +346,7 @@ impl RawRecords {
         self.payload.clear();
     }
 
-    /// Makes room for so many records with an element each.
+    /// Makes room for `records` records with an element each.
     pub(crate) fn reserve(&mut self, records: usize) {
         self.records.reserve(records);
         self.elements.reserve(records);
