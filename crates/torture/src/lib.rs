@@ -113,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     report.finish(&arguments.run)
 }
 
-/// Does what [`Task::program`] starts this program for.
+/// Does what `Task::program` starts this program for.
 ///
 /// # Errors
 /// A call fails, or something else than what was written is found.

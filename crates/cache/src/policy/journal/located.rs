@@ -45,7 +45,7 @@ pub struct Journal {
     pub live_from: Option<u64>,
 }
 
-/// What [`locate`] found.
+/// What `locate` found.
 #[derive(Clone, Debug, Default)]
 pub struct Located {
     /// The journals.
