@@ -16,13 +16,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use forebay::Volume;
-use forebay_pmem::Kernel;
 use serde_json::{Value, json};
 
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::{self, commit_one};
 use crate::scratch::Scratch;
-use callgrind::Loop;
+use callgrind::{FEW, KERNEL, Loop};
 use forebay_harness::Result;
 
 /// How far a count may be from the table's, as a share of it. Within one compiler the counts do not
@@ -32,8 +31,7 @@ const TOLERANCE: f64 = 0.03;
 /// A pool that valgrind fills in a moment, and that still checkpoints while it is counted.
 const POOL_BYTES: u64 = 8 << 20;
 
-/// Numbers of operations of the two runs.
-const FEW: u64 = 100;
+/// Operations of the longer of the two runs.
 const MANY: u64 = 1100;
 
 const OPERATIONS: [&str; 4] = ["commit_1x4k", "commit_16x4k", "delta_256b", "read_hit_4k"];
@@ -41,9 +39,6 @@ const OPERATIONS: [&str; 4] = ["commit_1x4k", "commit_16x4k", "delta_256b", "rea
 /// The compiler that built this: counts of another compiler or profile are other numbers.
 const COMPILER: &str = env!("FOREBAY_COMPILER");
 const PROFILE: &str = env!("FOREBAY_PROFILE");
-
-/// The kernel that is counted.
-const KERNEL: Kernel = Kernel::Avx2Crc32;
 
 /// Counts everything and compares with the table, or writes it.
 pub fn run(update: bool) -> Result<()> {

@@ -10,8 +10,8 @@ use std::process::Command;
 use forebay_harness::{Daemon, Result};
 use rustix::process::Signal;
 
-use crate::cases::copy;
 use crate::cases::postgres::Account;
+use crate::cases::tools::copy;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;

@@ -5,9 +5,8 @@ mod own;
 mod postgres;
 mod redis;
 mod rocksdb;
+mod tools;
 mod ycsb;
-
-use std::path::Path;
 
 use forebay_harness::Result;
 
@@ -81,36 +80,9 @@ pub const CASES: &[Case] = &[
     },
 ];
 
-/// The number that follows `key` in a line of `text`.
-fn number_after(text: &str, key: &str) -> Result<f64> {
-    let rest = text.split_once(key).map(|(_, rest)| rest.trim_start());
-    let end = |rest: &str| {
-        rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-            .unwrap_or(rest.len())
-    };
-    let number = rest.map(|rest| &rest[..end(rest)]);
-    number
-        .and_then(|number| number.parse().ok())
-        .ok_or_else(|| format!("no number after {key:?} in:\n{text}").into())
-}
-
-/// Copies a directory as it is, owners and all.
-fn copy(session: &Session<'_>, from: &Path, to: &Path) -> Result<()> {
-    let mut command = std::process::Command::new("cp");
-    command.arg("-a").args([from, to]);
-    session.output(command).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_found_in_what_programs_print() {
-        let printed = "number of clients: 4\ntps = 1234.5 (without initial connection time)\n";
-        assert_eq!(number_after(printed, "tps =").expect("there"), 1234.5);
-        assert!(number_after(printed, "latency").is_err());
-    }
 
     #[test]
     fn every_case_has_a_name_of_its_own() {

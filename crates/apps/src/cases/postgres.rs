@@ -10,7 +10,7 @@ use std::process::Command;
 use forebay_harness::{Daemon, Result};
 use rustix::process::Signal;
 
-use crate::cases::{copy, number_after};
+use crate::cases::tools::{copy, number_after};
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;

@@ -1,6 +1,6 @@
 //! RocksDB's own `db_bench`: each write synced before it returns.
 
-use crate::cases::number_after;
+use crate::cases::tools::number_after;
 use crate::context::program;
 use crate::outcome::Outcome;
 use crate::place::Session;

@@ -17,6 +17,13 @@ pub const PLACES: [Place; 7] = [
     Place::Passthrough,
 ];
 
+/// Names of rows, and titles.
+pub const STORES: [(&str, &str); 3] = [
+    ("redis", "Redis"),
+    ("rocksdb", "RocksDB"),
+    ("wiredtiger", "WiredTiger"),
+];
+
 /// Above this share of all operations nothing more is seen in a chart of shares.
 const SHARE_MAX: f64 = 99.9;
 

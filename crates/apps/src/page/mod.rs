@@ -8,7 +8,7 @@ use forebay_harness::{Page, Row, Section, Table};
 
 use crate::context::Context;
 use crate::headline;
-use crate::page::draw::{PLACES, by_place, chart};
+use crate::page::draw::{PLACES, STORES, by_place, chart};
 use crate::place::Place;
 use crate::results::Results;
 
@@ -21,12 +21,6 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("wiredtiger_put", "WiredTiger"),
     ("postgres_pgbench", "PostgreSQL"),
     ("mariadb_sysbench", "MariaDB"),
-];
-
-const STORES: [(&str, &str); 3] = [
-    ("redis", "Redis"),
-    ("rocksdb", "RocksDB"),
-    ("wiredtiger", "WiredTiger"),
 ];
 
 pub fn page(results: &Results, rows: &[Row], complaints: &[String], context: &Context) -> Page {

@@ -4,8 +4,7 @@
 use forebay_harness::{Chart, Section, Series, Shape};
 
 use crate::context::Context;
-use crate::page::STORES;
-use crate::page::draw::{PLACES, by_place, chart, latencies, shares};
+use crate::page::draw::{PLACES, STORES, by_place, chart, latencies, shares};
 use crate::place::Place;
 use crate::results::Results;
 

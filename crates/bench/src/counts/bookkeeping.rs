@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use forebay::Volume;
 use forebay_harness::Result;
 
-use super::FEW;
-use super::callgrind::{self, Loop};
+use super::callgrind::{self, FEW, Loop};
 use crate::payload::{BLOCK_BYTES, Blocks, Payload};
 use crate::pools::commit_one;
 use crate::scratch::Scratch;

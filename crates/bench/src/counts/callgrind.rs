@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 use forebay_harness::Result;
-use forebay_pmem::KERNEL_VARIABLE;
+use forebay_pmem::{KERNEL_VARIABLE, Kernel};
 
-use super::KERNEL;
 use crate::scratch::Scratch;
+
+/// The kernel that is counted.
+pub(super) const KERNEL: Kernel = Kernel::Avx2Crc32;
+
+/// Operations of the shorter of two runs.
+pub(super) const FEW: u64 = 100;
 
 /// What is run.
 pub(super) struct Loop<'a> {
