@@ -38,7 +38,7 @@ mod region;
 pub mod shadow;
 pub mod yield_point;
 
-pub use arch::{KERNEL_VARIABLE, Kernel, KernelError};
+pub use arch::{KERNEL_VARIABLE, Kernel, KernelError, prefetch};
 pub use counters::{Counters, THREAD_SHARDS, thread_counters, thread_shard};
 pub use crc::{crc32c, crc32c_append, crc32c_append_line, crc32c_combine_delta};
 pub use emulation::{EmulationPause, pause_emulation};
@@ -63,9 +63,3 @@ pub const PAGE_BYTES: usize = 4096;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// The largest pages that a fault is contained in.
 const GIANT_PAGE_BYTES: usize = 1 << 30;
-
-/// Asks the CPU to bring the line of an ordinary variable near, to be written.
-#[inline]
-pub fn prefetch<T>(place: &T) {
-    arch::prefetch_write(std::ptr::from_ref(place).cast());
-}

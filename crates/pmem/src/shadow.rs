@@ -23,6 +23,7 @@
 
 mod crash_state;
 mod lost;
+mod lost_pages;
 mod model;
 mod pending;
 #[cfg(test)]
@@ -32,7 +33,7 @@ mod unit;
 pub use crash_state::{CrashState, Distribution};
 
 use crate::arch;
-use lost::LostPages;
+use lost_pages::LostPages;
 use model::{PAGE_BYTES, PAGE_WORDS};
 pub use model::{ShadowModel, WORD_BYTES};
 use pending::Pending;

@@ -38,6 +38,12 @@ pub(crate) use choice::kernels;
 pub use kernel::{Kernel, KernelError};
 pub(crate) use kernels::Kernels;
 
+/// Asks the CPU to bring the line of an ordinary variable near, to be written.
+#[inline]
+pub fn prefetch<T>(place: &T) {
+    prefetch_write(std::ptr::from_ref(place).cast());
+}
+
 /// Advances a CRC state over `bytes`.
 #[inline]
 pub(crate) fn crc_state_of_slice(state: u32, bytes: &[u8]) -> u32 {

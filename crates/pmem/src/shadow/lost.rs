@@ -2,17 +2,7 @@
 
 use super::{PAGE_BYTES, PAGE_WORDS, Shadow, lock, to_index};
 use crate::media_errors::MediaErrors;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// See the [module](self).
-#[derive(Default)]
-pub(super) struct LostPages {
-    /// By number; whether zeroes were put over it since the medium was mapped last.
-    pages: Mutex<BTreeMap<usize, bool>>,
-    is_any: AtomicBool,
-}
+use std::sync::atomic::Ordering;
 
 impl Shadow {
     /// The medium loses the page at byte `offset` for good. The next access by a region finds out.

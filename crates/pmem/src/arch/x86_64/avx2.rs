@@ -1,6 +1,7 @@
 //! What the loops for processors with AVX2 share: half a line a register, and copies without a sum.
 
-use super::{AHEAD, STORED, STREAMED, TAKEN, fetch, is_fetched, sse};
+use super::fetch::{AHEAD, STORED, STREAMED, TAKEN, fetch, is_fetched};
+use super::sse;
 use std::arch::asm;
 use std::arch::x86_64::__m256i;
 

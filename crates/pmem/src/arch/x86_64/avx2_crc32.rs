@@ -6,8 +6,8 @@
 
 use super::super::{Kernel, Kernels};
 use super::avx2::{BATCH, LINE, copy, copy_batch, copy_line};
+use super::fetch::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch};
 use super::sse::{advance, pass_tail};
-use super::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch};
 use crate::polynomial::power_of_x;
 use std::arch::asm;
 use std::arch::x86_64::*;

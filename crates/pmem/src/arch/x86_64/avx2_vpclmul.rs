@@ -3,8 +3,8 @@
 
 use super::super::{Kernel, Kernels};
 use super::avx2::{HALF, LINE, copy, load, put};
+use super::fetch::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use super::sse::{advance, fold_constants, pass_tail};
-use super::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use std::arch::asm;
 use std::arch::x86_64::*;
 

@@ -5,8 +5,8 @@
 //! forward by a fixed distance: both its halves are multiplied by a power of x.
 
 use super::super::{Kernel, Kernels};
+use super::fetch::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use super::sse::{advance, fold_constants};
-use super::{AHEAD, DROPPED, STORED, STREAMED, TAKEN, fetch, is_fetched};
 use std::arch::asm;
 use std::arch::x86_64::*;
 

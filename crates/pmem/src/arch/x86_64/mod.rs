@@ -4,10 +4,11 @@ mod avx2;
 mod avx2_crc32;
 mod avx2_vpclmul;
 mod avx512;
+mod fetch;
 mod sse;
 
 use super::{Kernel, Kernels};
-use crate::{LINE_BYTES, polynomial};
+use crate::polynomial;
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_cvtsi64_si128, _mm_cvtsi128_si64,
@@ -24,40 +25,6 @@ pub(crate) enum FlushKind {
     ClflushOpt,
     /// CLFLUSH: the same, one after the other.
     Clflush,
-}
-
-/// What becomes of the bytes that a loop loads.
-const DROPPED: u8 = 0;
-/// Put elsewhere by cached stores.
-const STORED: u8 = 1;
-/// The same, out of the region, which the caches seldom hold: [`AHEAD`] of them.
-const TAKEN: u8 = 2;
-/// Put into the region past the caches, in whole lines.
-const STREAMED: u8 = 3;
-
-/// How far ahead of the loads the region's lines are brought into the second-level cache. The
-/// processor's own prefetcher knows no more of a block at a random place than the loads have told
-/// it, and where sums are made meanwhile those are late: verified reads rose from 0.86 to 0.97 ×
-/// memcpy with AVX-512 (Zen 4), from 0.76 to 0.83 with 32-byte registers. Into the first level,
-/// or from half as far, they were slower than without.
-const AHEAD: usize = 2048;
-
-/// Whether a loop's loads are from the region.
-const fn is_fetched(sink: u8) -> bool {
-    matches!(sink, DROPPED | TAKEN)
-}
-
-/// Has lines brought into the second-level cache: those of `len` bytes from `from`. A hint, which
-/// may reach beyond the region.
-#[inline]
-fn fetch(from: *const u8, len: usize) {
-    for offset in (0..len).step_by(LINE_BYTES) {
-        // SAFETY: a prefetch faults nowhere.
-        unsafe {
-            asm!("prefetcht1 [{}]", in(reg) from.wrapping_add(offset),
-                options(nostack, preserves_flags, readonly));
-        }
-    }
 }
 
 /// The loops of a kernel made for this processor, if it has what they need.

@@ -2,7 +2,7 @@
 //! explained in the AVX-512 module.
 
 use super::super::{Kernel, Kernels};
-use super::{DROPPED, STORED, STREAMED, TAKEN};
+use super::fetch::{DROPPED, STORED, STREAMED, TAKEN};
 use crate::polynomial::power_of_x;
 use std::arch::asm;
 use std::arch::x86_64::*;
