@@ -2,6 +2,7 @@
 
 mod classic;
 mod forebay_engine;
+mod options;
 mod spindle;
 #[cfg(test)]
 mod tests;
@@ -14,65 +15,7 @@ use forebay::{Backing, Region, Result};
 
 pub use crate::engine_name::EngineName;
 use crate::shared::{Header, marks};
-
-/// What the journaling client above Classic journals; JBD2 calls them modes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum JournalMode {
-    /// Data and metadata: the papers' "data consistency".
-    #[default]
-    Data,
-    /// Metadata; data goes to its place before the transaction commits.
-    Ordered,
-    /// Nothing: the block cache alone, as under a file system that brings its own journal.
-    None,
-}
-
-/// What an engine is made with. An engine ignores what its design does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EngineOptions {
-    /// Bytes of a block: a power of two, from 128 for tests, 4096 otherwise.
-    pub block_bytes: usize,
-    /// Elements of Tinca's and Spindle's ring; none for the papers' 1 MiB, or 1/64 of a region that
-    /// is smaller than 64 MiB.
-    pub ring_elements: Option<u64>,
-    /// Bytes of an inode, Spindle's sub-block.
-    pub inode_bytes: usize,
-    /// Blocks of Classic's journal on the disk; none for 1/64 of the disk.
-    pub journal_blocks: Option<u64>,
-    /// What Classic journals.
-    pub journal_mode: JournalMode,
-    /// Blocks of one of Classic's sets.
-    pub set_blocks: usize,
-    /// Classic writes the metadata block of every cached write; off for Tinca's Figure 4 only, and
-    /// then nothing survives a crash.
-    pub updates_metadata: bool,
-    /// The paper's protocol exactly as printed, with what that loses under some crash images.
-    pub as_printed: bool,
-    /// A read that misses brings the block into the cache.
-    pub fill_on_read: bool,
-    /// Take a disk although its mark says that its newest data is elsewhere (`docs/inside/marks.md`).
-    pub accept_stale: bool,
-    /// Forebay's own threads for write-back; without, its caller drives it.
-    pub background: bool,
-}
-
-impl Default for EngineOptions {
-    fn default() -> EngineOptions {
-        EngineOptions {
-            block_bytes: 4096,
-            ring_elements: None,
-            inode_bytes: 256,
-            journal_blocks: None,
-            journal_mode: JournalMode::Data,
-            set_blocks: 512,
-            updates_metadata: true,
-            as_printed: false,
-            fill_on_read: true,
-            background: true,
-            accept_stale: false,
-        }
-    }
-}
+pub use options::{EngineOptions, JournalMode};
 
 /// Which paper's engine a region holds, by its header; none for anything else, a pool of Forebay's own
 /// among it.

@@ -50,6 +50,15 @@ pub enum Metric {
 }
 
 impl Metric {
+    /// What a table shows of an outcome.
+    #[must_use]
+    pub fn all_of(outcome: &Outcome) -> &'static [Metric] {
+        match outcome {
+            Outcome::Work(_) => Metric::OF_WORK,
+            Outcome::Blocks(_) => Metric::OF_BLOCKS,
+        }
+    }
+
     /// What a table of exact counts and of times has of a workload.
     pub const OF_WORK: &'static [Metric] = &[
         Metric::LinesPerWrite,

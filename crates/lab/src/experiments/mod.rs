@@ -5,6 +5,8 @@ mod blocks;
 mod counts;
 pub(crate) mod loads;
 mod metric;
+mod outcome;
+mod scope;
 mod stand;
 mod traces;
 mod work;
@@ -13,77 +15,18 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use forebay::{EmulatedMedia, Result};
+use forebay::Result;
 
 pub use blocks::{BlockJob, BlockOutcome, Pattern};
 pub use counts::{counts_cells, counts_rows};
 pub use metric::Metric;
+pub use outcome::Outcome;
+pub use scope::{Contender, Scope};
 pub use traces::TraceRun;
 pub use work::{Extent, WorkCell, WorkOutcome};
 
-use crate::engines::EngineName;
-use crate::workload::Scale;
 use stand::Stand;
-
-/// The study's NVDIMM (Study §4).
-const STUDY_CACHE_BYTES: u64 = 16 << 30;
-
-/// What a run covers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scope {
-    /// The papers' sizes are divided by this.
-    pub scale: Scale,
-    /// Fewer places and shorter runs.
-    pub is_quick: bool,
-    /// Whose series figures have, in this order.
-    pub engines: Vec<EngineName>,
-    /// The same seed gives the same work.
-    pub seed: u64,
-    /// How long one of the study's jobs runs.
-    pub job_duration: Duration,
-}
-
-impl Scope {
-    /// Everything at the scale of figures.
-    #[must_use]
-    pub fn full(seed: u64) -> Scope {
-        Scope {
-            scale: Scale::FULL,
-            is_quick: false,
-            engines: EngineName::ALL.to_vec(),
-            seed,
-            job_duration: Duration::from_millis(1000),
-        }
-    }
-
-    /// Everything in a few minutes.
-    #[must_use]
-    pub fn quick(seed: u64) -> Scope {
-        Scope {
-            scale: Scale::QUICK,
-            is_quick: true,
-            job_duration: Duration::from_millis(150),
-            ..Scope::full(seed)
-        }
-    }
-
-    /// Bytes of the cache under the study's jobs.
-    #[must_use]
-    pub fn study_cache_bytes(&self) -> u64 {
-        self.scale.bytes(STUDY_CACHE_BYTES)
-    }
-}
-
-/// What one of the study's jobs runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Contender {
-    /// The memory alone.
-    Raw,
-    /// An engine over it.
-    Engine(EngineName),
-}
 
 /// One of the study's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -121,26 +64,6 @@ impl Cell {
                     job.write_percent
                 )
             }
-        }
-    }
-}
-
-/// What was measured.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// Of an engine under a workload.
-    Work(Box<WorkOutcome>),
-    /// Of one of the study's jobs.
-    Blocks(BlockOutcome),
-}
-
-impl Outcome {
-    /// What a table shows of it.
-    #[must_use]
-    pub fn metrics(&self) -> &'static [Metric] {
-        match self {
-            Outcome::Work(_) => Metric::OF_WORK,
-            Outcome::Blocks(_) => Metric::OF_BLOCKS,
         }
     }
 }
@@ -260,6 +183,3 @@ pub fn in_order(cells: Vec<Cell>) -> Vec<Cell> {
     work.extend(jobs.into_iter().map(Cell::Blocks));
     work
 }
-
-/// The medium of the study: memory as it is.
-const STUDY_MEDIA: EmulatedMedia = EmulatedMedia::Nvdimm;

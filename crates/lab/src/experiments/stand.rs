@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forebay::{Backing, MemoryStore, PersistenceDomain, RegionOptions, Result};
 
 use super::blocks::{EngineTarget, RawTarget, Target, fill, read_all};
-use super::{Contender, STUDY_MEDIA, Scope};
+use super::scope::{Contender, STUDY_MEDIA, Scope};
 use crate::disk::{DiskKind, EmulatedDisk};
 use crate::engines::{self, EngineOptions};
 use crate::scratch;

@@ -154,9 +154,7 @@ fn counts(result: &FigureResult) -> Table {
         .iter()
         .flat_map(|series| &series.outcomes)
         .flatten();
-    let metrics = outcomes
-        .next()
-        .map_or(Metric::OF_WORK, |outcome| outcome.metrics());
+    let metrics = outcomes.next().map_or(Metric::OF_WORK, Metric::all_of);
     numbers(result, metrics)
 }
 

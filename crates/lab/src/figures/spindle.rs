@@ -3,7 +3,8 @@
 
 use forebay_harness::Shape;
 
-use super::{Figure, Paper, Plan, by_engine};
+use super::figure::by_engine;
+use super::{Figure, Paper, Plan};
 use crate::disk::DiskKind;
 use crate::engines::EngineName;
 use crate::experiments::{Cell, Metric, Scope, WorkCell, loads};

@@ -4,7 +4,7 @@
 use forebay::EmulatedMedia;
 use forebay_harness::Shape;
 
-use super::{Figure, Paper, Plan, PlannedSeries};
+use super::{Figure, Paper, Plan, PlannedSeries, figure};
 use crate::disk::DiskKind;
 use crate::engines::{EngineName, JournalMode};
 use crate::experiments::{Cell, Metric, Scope, WorkCell, loads};
@@ -236,7 +236,7 @@ fn by_engine<Place: Copy>(
     places: &[(&str, Place)],
     cell: impl Fn(EngineName, Place) -> WorkCell,
 ) -> Plan {
-    super::by_engine(scope, places, |engine, place| {
+    figure::by_engine(scope, places, |engine, place| {
         Cell::Work(cell(engine, place))
     })
 }

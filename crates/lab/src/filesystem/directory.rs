@@ -1,6 +1,7 @@
 //! Directories: blocks of names, found by the name's hash.
 
 use super::layout::Place;
+use super::nodes::{Directory, DirectoryId};
 use super::{FileSystem, inode};
 use crate::action::BLOCK_BYTES;
 
@@ -10,17 +11,6 @@ const ENTRY_BYTES: usize = 32;
 const ENTRIES: usize = BLOCK_BYTES / ENTRY_BYTES - 1;
 /// Where the checksum's four bytes are.
 const CHECKSUM_AT: usize = BLOCK_BYTES - 4;
-
-/// Which directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DirectoryId(pub(super) usize);
-
-/// Its blocks and which of their entries are taken.
-pub(super) struct Directory {
-    inode: u64,
-    blocks: Vec<u64>,
-    taken: Vec<u128>,
-}
 
 impl FileSystem {
     /// Makes a directory that holds `names` names. Only while the disk is being prepared.

@@ -1,7 +1,7 @@
 //! Files: create, write, append, read, delete.
 
-use super::directory::DirectoryId;
 use super::layout::{INODE_BYTES, Place};
+use super::nodes::{DirectoryId, Extent, File, FileId};
 use super::{FileSystem, Fill, inode};
 use crate::action::{Action, BLOCK_BYTES};
 use forebay_pmem::crc32c;
@@ -15,29 +15,6 @@ const HANDLE_METADATA: u64 = 8;
 const EXTENT_BLOCKS_MAX: u64 = 32_768;
 /// Extents that a leaf block holds.
 const LEAF_EXTENTS_MAX: usize = 340;
-
-/// Which file: its inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FileId(u64);
-
-/// A run of a file's blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Extent {
-    logical: u64,
-    block: u64,
-    len: u64,
-}
-
-/// What is known of a file besides its inode's bytes.
-pub(super) struct File {
-    directory: DirectoryId,
-    entry: Place,
-    extents: Vec<Extent>,
-    blocks: u64,
-    version: u32,
-    /// The block of further extents, where the inode has no room for all.
-    leaf: Option<u64>,
-}
 
 impl FileSystem {
     /// Makes an empty file with a name.

@@ -15,6 +15,7 @@ mod directory;
 mod file;
 mod inode;
 mod layout;
+mod nodes;
 mod page_cache;
 mod running;
 
@@ -24,11 +25,9 @@ use forebay_pmem::crc32c;
 
 use crate::action::{Action, BLOCK_BYTES};
 use bitmap::Bitmap;
-use directory::Directory;
-pub use directory::DirectoryId;
-use file::File;
-pub use file::FileId;
 use layout::{Layout, Place};
+use nodes::{Directory, File};
+pub use nodes::{DirectoryId, FileId};
 use page_cache::PageCache;
 use running::Running;
 

@@ -15,6 +15,7 @@
 mod commit;
 mod layout;
 mod media;
+mod protocol;
 mod recover;
 mod replace;
 mod state;
@@ -34,17 +35,8 @@ use crate::shared::{
 };
 use layout::{Entry, Geometry};
 use media::Media;
+use protocol::Protocol;
 use state::State;
-
-/// Which protocol the media holds. They differ in what an entry's words say, in how an entry is stored
-/// and in what recovery looks at; docs/inside/papers.md says why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Protocol {
-    /// Ours: the same lines and fences, and nothing is lost.
-    Hardened = 0,
-    /// The paper's, with what it loses.
-    Printed = 1,
-}
 
 /// The engine.
 struct Tinca {

@@ -1,7 +1,7 @@
 //! The lines that blkparse prints: device, processor, sequence, time, process, action, kind, and what
 //! the action has to tell.
 
-use super::{Line, Parsed, TraceEvent, number};
+use super::line::{Line, Parsed, TraceEvent, number};
 
 /// Bytes of the sectors that the kernel counts in, whatever the device's are.
 const SECTOR_BYTES: u64 = 512;

@@ -1,6 +1,6 @@
 //! Comma-separated lines, with a header or as MSR Cambridge's traces.
 
-use super::{Line, Parsed, TraceEvent, number};
+use super::line::{Line, Parsed, TraceEvent, number};
 
 /// What the device is called where a trace names none.
 const ONLY_DEVICE: &str = "the disk";

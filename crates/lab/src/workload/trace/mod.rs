@@ -10,6 +10,7 @@
 mod blkparse;
 mod csv;
 mod extents;
+mod line;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -22,23 +23,14 @@ use forebay::{Error, ErrorKind, Result};
 
 use super::BLOCK_BYTES;
 use extents::Extents;
+pub use line::TraceEvent;
+use line::{Line, Parsed};
 pub(super) use replay::Replay;
 
 /// Bytes of a line at most; the longest that blkparse prints are a few hundred.
 const LINE_BYTES_MAX: u64 = 4096;
 /// Bytes of a request at most: no kernel gives a device more at once.
 const REQUEST_BYTES_MAX: u64 = 256 << 20;
-
-/// Which of a request's events in a blkparse trace stands for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TraceEvent {
-    /// Q: it was queued, as the file system asked.
-    Queued,
-    /// D: it was issued to the device, merged with others.
-    Issued,
-    /// C: it was completed.
-    Completed,
-}
 
 /// How a trace is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,25 +86,6 @@ pub struct Trace {
     name: String,
     requests: Vec<Request>,
     disk_blocks: u64,
-}
-
-/// A request as a line tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Parsed<'l> {
-    device: &'l str,
-    event: TraceEvent,
-    is_write: bool,
-    offset_bytes: u64,
-    length_bytes: u64,
-}
-
-/// What a line turned out to be.
-enum Line<'l> {
-    Request(Parsed<'l>),
-    /// Nothing that moves data, or nothing at all.
-    Other,
-    /// The summary after the trace.
-    End,
 }
 
 /// What is taken from the lines, in bytes of the traced disk.
@@ -337,12 +310,6 @@ impl<R: BufRead> Lines<'_, R> {
     fn text(&self) -> std::result::Result<&str, String> {
         std::str::from_utf8(&self.text).map_err(|_| "bytes that are no text".to_string())
     }
-}
-
-/// A number of a line.
-fn number(text: &str, what: &str) -> std::result::Result<u64, String> {
-    text.parse()
-        .map_err(|_| format!("{what} is {text:?}, which is no number of 64 bits"))
 }
 
 fn refused(path: &Path, found: &str) -> Error {

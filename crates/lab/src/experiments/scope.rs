@@ -1,0 +1,69 @@
+//! What a run covers, and what it runs on.
+
+use std::time::Duration;
+
+use forebay::EmulatedMedia;
+
+use crate::engines::EngineName;
+use crate::workload::Scale;
+
+/// The study's NVDIMM (Study §4).
+const STUDY_CACHE_BYTES: u64 = 16 << 30;
+
+/// What a run covers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scope {
+    /// The papers' sizes are divided by this.
+    pub scale: Scale,
+    /// Fewer places and shorter runs.
+    pub is_quick: bool,
+    /// Whose series figures have, in this order.
+    pub engines: Vec<EngineName>,
+    /// The same seed gives the same work.
+    pub seed: u64,
+    /// How long one of the study's jobs runs.
+    pub job_duration: Duration,
+}
+
+impl Scope {
+    /// Everything at the scale of figures.
+    #[must_use]
+    pub fn full(seed: u64) -> Scope {
+        Scope {
+            scale: Scale::FULL,
+            is_quick: false,
+            engines: EngineName::ALL.to_vec(),
+            seed,
+            job_duration: Duration::from_millis(1000),
+        }
+    }
+
+    /// Everything in a few minutes.
+    #[must_use]
+    pub fn quick(seed: u64) -> Scope {
+        Scope {
+            scale: Scale::QUICK,
+            is_quick: true,
+            job_duration: Duration::from_millis(150),
+            ..Scope::full(seed)
+        }
+    }
+
+    /// Bytes of the cache under the study's jobs.
+    #[must_use]
+    pub fn study_cache_bytes(&self) -> u64 {
+        self.scale.bytes(STUDY_CACHE_BYTES)
+    }
+}
+
+/// What one of the study's jobs runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Contender {
+    /// The memory alone.
+    Raw,
+    /// An engine over it.
+    Engine(EngineName),
+}
+
+/// The medium of the study: memory as it is.
+pub(super) const STUDY_MEDIA: EmulatedMedia = EmulatedMedia::Nvdimm;

@@ -1,0 +1,131 @@
+//! What a figure is: series over places, each crossing a cell.
+
+use forebay_harness::Shape;
+
+use crate::engines::EngineName;
+use crate::experiments::{Cell, Metric, Scope};
+
+/// Which paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paper {
+    /// Wei et al., SC 2017.
+    Tinca,
+    /// Yan et al., NPC 2019.
+    Spindle,
+    /// Lee et al., APSys 2018.
+    Study,
+}
+
+impl Paper {
+    /// How reports call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Paper::Tinca => "Tinca",
+            Paper::Spindle => "Spindle",
+            Paper::Study => "block cache study",
+        }
+    }
+}
+
+/// One figure of a paper, or one panel of it.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What it is asked for by, like `tinca-7a`.
+    pub name: &'static str,
+    /// Whose.
+    pub paper: Paper,
+    /// Its number there.
+    pub number: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// What is run and what varies.
+    pub about: &'static str,
+    /// What the places along the axis are.
+    pub places_are: &'static str,
+    /// What is shown.
+    pub metric: Metric,
+    /// The key of the series that the others are divided by.
+    pub baseline: &'static str,
+    /// How it is drawn.
+    pub shape: Shape,
+    /// Why ours may have another shape than the paper's; empty where there is nothing to say.
+    pub caveat: &'static str,
+    /// Its places and series within a scope.
+    pub plan: fn(&Scope) -> Plan,
+}
+
+/// Series over places.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The places, in order.
+    pub places: Vec<String>,
+    /// The series.
+    pub series: Vec<PlannedSeries>,
+}
+
+/// One series: a cell for each place.
+#[derive(Clone, Debug)]
+pub struct PlannedSeries {
+    /// What the table of the papers' numbers calls it.
+    pub key: &'static str,
+    /// What readers see.
+    pub name: String,
+    /// As many as there are places; none where the series has none.
+    pub cells: Vec<Option<Cell>>,
+}
+
+impl Plan {
+    /// Every cell of every series.
+    pub fn cells(&self) -> impl Iterator<Item = Cell> + '_ {
+        let cells = self.series.iter().flat_map(|series| &series.cells);
+        cells.flatten().cloned()
+    }
+}
+
+impl Figure {
+    /// How reports head it.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        format!(
+            "{}, Figure {}: {}",
+            self.paper.name(),
+            self.number,
+            self.title
+        )
+    }
+
+    /// Whether `asked` names it: by its whole name, or by a beginning that ends where a word or a
+    /// number does. `tinca-7` is 7a to 7c, `tinca` all of Tinca's, `all` every figure.
+    pub(super) fn is_asked(&self, asked: &str) -> bool {
+        let Some(rest) = self.name.strip_prefix(asked) else {
+            return asked == "all";
+        };
+        let continues_number = asked.ends_with(|letter: char| letter.is_ascii_digit())
+            && rest.starts_with(|letter: char| letter.is_ascii_digit());
+        let is_boundary = asked.ends_with(|letter: char| letter.is_ascii_digit())
+            || rest.is_empty()
+            || rest.starts_with('-');
+        !asked.is_empty() && is_boundary && !continues_number
+    }
+}
+
+/// A series for each engine of the scope; at each place the cell that `cell` gives.
+pub(super) fn by_engine<Place: Copy>(
+    scope: &Scope,
+    places: &[(&str, Place)],
+    cell: impl Fn(EngineName, Place) -> Cell,
+) -> Plan {
+    let series = scope.engines.iter().map(|engine| PlannedSeries {
+        key: engine.as_str(),
+        name: engine.to_string(),
+        cells: places
+            .iter()
+            .map(|(_, place)| Some(cell(*engine, *place)))
+            .collect(),
+    });
+    Plan {
+        series: series.collect(),
+        places: places.iter().map(|(name, _)| (*name).to_owned()).collect(),
+    }
+}
