@@ -1,14 +1,14 @@
 //! The disks that a daemon serves, and their front ends: FUSE, NBD, vhost-user and ublk.
 
 pub mod report;
+mod served;
 mod settings;
 mod shutdown;
 mod ublk;
 mod ublk_number;
 mod vhost;
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -16,15 +16,15 @@ use std::time::Instant;
 
 use forebay_serve::mount_point::MountIdentity;
 use forebay_serve::nbd::{Exports, NbdAddress, NbdOptions, NbdServer};
-use forebay_serve::{
-    BlockDevice, DeviceMeters, DiskMount, DiskOptions, MeteredDevice, Refusal, RefusalKind,
-};
+use forebay_serve::{BlockDevice, DiskMount, DiskOptions, Refusal, RefusalKind};
 use parking_lot::Mutex;
 
 use crate::end::Event;
 use crate::plain::plain_path;
 use crate::{Failure, output};
 
+use served::Mounted;
+pub use served::Served;
 pub use settings::{DiskSettings, FrontEnds};
 pub use shutdown::serve_until_end;
 pub use ublk::UblkFrontEnds;
@@ -33,74 +33,6 @@ pub use vhost::VhostFrontEnds;
 
 /// The longest name of a disk.
 const NAME_BYTES_MAX: usize = 255;
-
-/// A mount with a number of its own, so that an event of an earlier one is not taken for this
-/// one's.
-struct Mounted {
-    number: u64,
-    mount: DiskMount,
-}
-
-/// A disk that is served. `T` is what its daemon has behind it.
-pub struct Served<T> {
-    /// What clients and commands call it.
-    pub name: String,
-    /// Its backing.
-    pub backing: PathBuf,
-    /// The disk, whose requests are timed.
-    pub disk: Arc<dyn BlockDevice>,
-    /// How long they took.
-    pub meters: Arc<DeviceMeters>,
-    /// What is behind the disk.
-    pub behind: T,
-    /// By which the next daemon knows a ublk device of this disk again; 0 where none does.
-    pub ublk_identity: u64,
-    /// Where it is mounted, if it is.
-    mount: Mutex<Option<Mounted>>,
-}
-
-impl<T> Served<T> {
-    /// A disk without front ends.
-    pub fn new<D: BlockDevice>(
-        name: String,
-        backing: PathBuf,
-        disk: MeteredDevice<D>,
-        behind: T,
-        ublk_identity: u64,
-    ) -> Served<T> {
-        Served {
-            name,
-            backing,
-            meters: disk.meters(),
-            disk: Arc::new(disk),
-            behind,
-            ublk_identity,
-            mount: Mutex::new(None),
-        }
-    }
-
-    /// Where it is mounted.
-    pub fn mounted_on(&self) -> Option<PathBuf> {
-        let mount = self.mount.lock();
-        mount
-            .as_ref()
-            .map(|mounted| mounted.mount.directory().to_path_buf())
-    }
-
-    /// What tells its mount from others, if it is mounted.
-    pub fn mount_identity(&self) -> Option<MountIdentity> {
-        let mount = self.mount.lock();
-        mount
-            .as_ref()
-            .map(|mounted| mounted.mount.identity().clone())
-    }
-}
-
-impl<T> fmt::Debug for Served<T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} ({})", self.name, self.backing.display())
-    }
-}
 
 /// Unmounts for a daemon that may not do so itself.
 pub trait Unmount: Send + Sync {
