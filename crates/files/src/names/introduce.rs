@@ -9,19 +9,6 @@ use super::{Inner, Names};
 use crate::metadata::FileId;
 use crate::mutants::{Mutant, mutated};
 
-/// What introduces the root.
-pub(super) fn root_record(seen: &Seen) -> Record {
-    Record::Introduce {
-        id: FileId::ROOT,
-        mode: seen.mode,
-        identity: seen.identity,
-        place: Place {
-            parent: FileId(0),
-            name: Default::default(),
-        },
-    }
-}
-
 /// Whether an inode is to be found after a crash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {

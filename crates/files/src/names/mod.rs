@@ -18,6 +18,7 @@ mod pool;
 mod proof;
 mod real;
 mod reconcile;
+mod root;
 mod search;
 mod space;
 mod table;
@@ -155,7 +156,7 @@ impl<S: NameSpace> Names<S> {
         let mut inner = self.lock();
         let device = seen.identity.device;
         let file_system = self.describe(&self.space.root(), device)?;
-        let mut records = vec![introduce::root_record(&seen)];
+        let mut records = vec![root::root_record(&seen)];
         records.extend_from_slice(&file_system);
         if !inner.log.begin(&records)? {
             return Err(no_room());
