@@ -493,5 +493,38 @@ impl BackingStore for VolatileDisk {
     }
 }
 
+impl VolatileDisk {
+    fn marked(&self) -> io::Result<&VolatileMark> {
+        let mark = self.mark.as_ref();
+        mark.ok_or_else(|| io::Error::other("this disk has no place for a mark"))
+    }
+}
+
+impl MarkPlace for VolatileDisk {
+    fn read(&self) -> io::Result<Vec<Vec<u8>>> {
+        let MarkState { durable, pending } = self.marked()?.lock().clone();
+        let visible = Some(pending.unwrap_or(durable));
+        Ok(visible
+            .into_iter()
+            .filter(|mark| !mark.is_empty())
+            .collect())
+    }
+
+    fn write(&self, mark: &[u8]) -> io::Result<()> {
+        let place = self.marked()?;
+        self.call_hook(DiskEvent::Mark);
+        place.lock().pending = Some(mark.to_vec());
+        self.call_hook(DiskEvent::Mark);
+        {
+            let mut state = place.lock();
+            if let Some(pending) = state.pending.take() {
+                state.durable = pending;
+            }
+        }
+        self.call_hook(DiskEvent::Synced);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests;
