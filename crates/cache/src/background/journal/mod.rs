@@ -4,8 +4,9 @@
 
 mod content;
 mod defer;
+mod deferred;
 mod state;
 mod watch;
 
-pub(crate) use defer::DeferredBlocks;
+pub(crate) use deferred::DeferredBlocks;
 pub(crate) use state::DeferredJournal;

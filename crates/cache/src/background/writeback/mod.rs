@@ -11,27 +11,32 @@
 //! queue when that is due (`fault_domains`). One round runs at a time, so a backing never has two writes of one
 //! block in flight, and a failed sync concerns exactly the blocks of its round in the domains that failed.
 
+mod batch;
 mod claim;
 mod fault_domains;
 mod merge;
 mod pick;
+mod state;
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 use std::time::Instant;
 
 use crate::background::Pipeline;
-use crate::background::journal::{DeferredBlocks, DeferredJournal};
+use crate::background::journal::DeferredBlocks;
 use crate::background::volume_state::VolumeState;
 use crate::backing::{AlignedBuffer, Backing, FailedDomains, FaultDomain, WriteRun};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::media::entry::{Entry, Key};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::Ordering;
 use crate::table::states::{STATE_DIRTY, STATE_REDIRTIED, STATE_WRITING};
 use crate::table::word_set_queue::numbers;
+pub(crate) use batch::WritebackBatch;
 use fault_domains::RoundScope;
 use merge::{Extent, InFlightBlock, extents};
+use state::RoundState;
+pub(crate) use state::WriteBack;
 
 /// Bytes of a round: several long runs in flight, and small enough to stay in the cache.
 const ROUND_BYTES_MAX: usize = 4 << 20;
@@ -49,91 +54,6 @@ const ROUNDS_OF_A_POOL: usize = 128;
 const BACKLOG_BLOCKS: usize = 64 << 10;
 /// Longest merged run: beyond it devices split the request anyway.
 const RUN_BYTES_MAX: usize = 1 << 20;
-
-/// What one round did.
-#[derive(Debug, Default)]
-pub(crate) struct WritebackBatch {
-    /// Blocks that are clean now.
-    pub(crate) cleaned: u64,
-    /// Blocks that changed during the round, and are dirty still.
-    pub(crate) redirtied: u64,
-    /// Blocks whose fault domain failed.
-    pub(crate) failed: u64,
-    /// These domains, of the last volume that had any.
-    failed_domains: BTreeSet<FaultDomain>,
-    /// Dirty blocks whose only copy does not match its check.
-    pub(crate) corrupt: u64,
-    /// Whether the next round has other blocks than this one had, or would treat them otherwise.
-    pub(crate) more: bool,
-    /// The first failure, in full.
-    pub(crate) error: Option<Error>,
-}
-
-impl WritebackBatch {
-    /// Whether blocks became clean, or would have if no thread had changed them.
-    pub(crate) fn progressed(&self) -> bool {
-        self.cleaned + self.redirtied > 0
-    }
-
-    fn note(&mut self, error: Error) {
-        self.error.get_or_insert(error);
-    }
-}
-
-/// What the pipeline keeps between rounds.
-pub(crate) struct WriteBack {
-    /// Held throughout a round.
-    round_state: Mutex<RoundState>,
-    /// Writers that wait for space.
-    pub(in crate::background) throttled_writers: AtomicUsize,
-    /// Blocks that a backing is being given just now, for reports.
-    writing_blocks: AtomicUsize,
-    /// State of the journals.
-    pub(in crate::background) journal: DeferredJournal,
-    /// Whether a backing prefers long rounds.
-    has_long_rounds: AtomicBool,
-}
-
-impl WriteBack {
-    /// Nothing was written back yet.
-    pub(crate) fn new(defer_journal: bool) -> WriteBack {
-        WriteBack {
-            round_state: Mutex::default(),
-            throttled_writers: AtomicUsize::new(0),
-            writing_blocks: AtomicUsize::new(0),
-            journal: DeferredJournal::new(defer_journal),
-            has_long_rounds: AtomicBool::new(false),
-        }
-    }
-
-    /// A backing prefers long rounds.
-    pub(crate) fn prefer_long_rounds(&self) {
-        self.has_long_rounds.store(true, Ordering::Relaxed);
-    }
-    /// Writers that wait for space.
-    pub(crate) fn throttled_writers(&self) -> u64 {
-        self.throttled_writers.load(Ordering::Relaxed) as u64
-    }
-    /// Blocks that a backing is being given just now.
-    pub(crate) fn writing_blocks(&self) -> u64 {
-        self.writing_blocks.load(Ordering::Relaxed) as u64
-    }
-    /// The journals of the volumes.
-    pub(crate) fn journal(&self) -> &DeferredJournal {
-        &self.journal
-    }
-}
-
-/// What rounds work with.
-#[derive(Default)]
-pub(crate) struct RoundState {
-    /// Where blocks are copied to; made by the first round.
-    buffer: Option<AlignedBuffer>,
-    /// Dirty entries off the queue, those of the next round last.
-    backlog: Vec<u32>,
-    /// Journal blocks that are left for last.
-    deferred: DeferredBlocks,
-}
 
 impl Pipeline {
     /// One round; returns how many blocks are clean now.
