@@ -57,6 +57,22 @@ macro_rules! tallies {
     };
 }
 
+impl Tally<'_> {
+    /// A transaction of whole blocks.
+    #[inline]
+    pub(crate) fn whole_blocks_committed(&self, blocks: u64, payload_bytes: u64) {
+        let shard = self.shard;
+        let cells = [&shard.commits, &shard.blocks_written, &shard.payload_bytes];
+        for (cell, n) in cells.into_iter().zip([1, blocks, payload_bytes]) {
+            if self.is_own {
+                cell.store(cell.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+            } else {
+                cell.fetch_add(n, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
 tallies!(
     /// Transactions committed.
     commits,

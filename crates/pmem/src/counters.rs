@@ -9,6 +9,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread::LocalKey;
 
 use crate::LINE_BYTES;
 
@@ -103,7 +104,19 @@ pub const THREAD_SHARDS: usize = EXCLUSIVE_SHARDS + 1;
 /// that plain loads and stores do. The last shard is shared.
 #[inline(always)]
 pub fn thread_shard() -> (usize, bool) {
-    let shard = THREAD.with(Thread::shard);
+    let shard = SHARD.get();
+    if shard < EXCLUSIVE_SHARDS {
+        return (shard, true);
+    }
+    first_or_shared_shard()
+}
+
+#[cold]
+fn first_or_shared_shard() -> (usize, bool) {
+    let shard = match SHARD.get() {
+        UNASSIGNED => assign_shard(),
+        shard => shard,
+    };
     (shard, shard < EXCLUSIVE_SHARDS)
 }
 
@@ -122,17 +135,20 @@ impl ShardedCounters {
 
     #[inline(always)]
     pub(crate) fn add(&self, event: Event, count: u64) {
-        THREAD.with(|thread| {
-            let total = &thread.totals[event as usize];
-            total.set(total.get() + count);
-            let shard = thread.shard();
+        event.total().with(|total| total.set(total.get() + count));
+        let shard = SHARD.get();
+        if shard < EXCLUSIVE_SHARDS {
             let cell = &self.shards[shard].0[event as usize];
-            if shard < EXCLUSIVE_SHARDS {
-                cell.store(cell.load(Ordering::Relaxed) + count, Ordering::Relaxed);
-            } else {
-                cell.fetch_add(count, Ordering::Relaxed);
-            }
-        });
+            cell.store(cell.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+        } else {
+            self.add_to_first_or_shared(event, count);
+        }
+    }
+
+    #[cold]
+    fn add_to_first_or_shared(&self, event: Event, count: u64) {
+        let (shard, _) = first_or_shared_shard();
+        self.shards[shard].0[event as usize].fetch_add(count, Ordering::Relaxed);
     }
 
     pub(crate) fn sum(&self) -> Counters {
@@ -152,42 +168,30 @@ impl ShardedCounters {
 
 /// What this thread has persisted so far, in all regions together.
 pub fn thread_counters() -> Counters {
-    THREAD.with(|thread| {
-        let total = |event: Event| thread.totals[event as usize].get();
-        Counters::new(
-            total(Event::LinesFlushed),
-            total(Event::LinesStreamed),
-            total(Event::Fences),
-        )
-    })
+    Counters::new(FLUSHED.get(), STREAMED.get(), FENCES.get())
 }
 
 const UNASSIGNED: usize = usize::MAX;
 
-struct Thread {
-    shard: Cell<usize>,
-    totals: [Cell<u64>; 3],
+thread_local! {
+    // Nothing to drop, hence no registration on the way to them, and usable until the thread's end. One
+    // each: what is read of them needs no closure.
+    static SHARD: Cell<usize> = const { Cell::new(UNASSIGNED) };
+    static FLUSHED: Cell<u64> = const { Cell::new(0) };
+    static STREAMED: Cell<u64> = const { Cell::new(0) };
+    static FENCES: Cell<u64> = const { Cell::new(0) };
+    static SHARD_GUARD: ShardGuard = const { ShardGuard };
 }
 
-impl Thread {
-    #[inline]
-    fn shard(&self) -> usize {
-        match self.shard.get() {
-            UNASSIGNED => assign_shard(self),
-            shard => shard,
+impl Event {
+    #[inline(always)]
+    fn total(self) -> &'static LocalKey<Cell<u64>> {
+        match self {
+            Event::LinesFlushed => &FLUSHED,
+            Event::LinesStreamed => &STREAMED,
+            Event::Fences => &FENCES,
         }
     }
-}
-
-thread_local! {
-    // Nothing to drop, hence no registration on the way to it, and usable until the thread's end.
-    static THREAD: Thread = const {
-        Thread {
-            shard: Cell::new(UNASSIGNED),
-            totals: [Cell::new(0), Cell::new(0), Cell::new(0)],
-        }
-    };
-    static SHARD_GUARD: ShardGuard = const { ShardGuard };
 }
 
 /// Shard numbers given back by threads that ended, and the first never given out.
@@ -201,8 +205,7 @@ static FREE_SHARDS: Mutex<FreeShards> = Mutex::new(FreeShards {
     next: 0,
 });
 
-#[cold]
-fn assign_shard(thread: &Thread) -> usize {
+fn assign_shard() -> usize {
     // A thread whose destructors have run cannot give a number back: it counts in the shared shard.
     let is_alive = SHARD_GUARD.try_with(|_| ()).is_ok();
     let mut shard = EXCLUSIVE_SHARDS;
@@ -215,7 +218,7 @@ fn assign_shard(thread: &Thread) -> usize {
             free.next += 1;
         }
     }
-    thread.shard.set(shard);
+    SHARD.set(shard);
     shard
 }
 
@@ -225,12 +228,10 @@ struct ShardGuard;
 
 impl Drop for ShardGuard {
     fn drop(&mut self) {
-        THREAD.with(|thread| {
-            let shard = thread.shard.replace(EXCLUSIVE_SHARDS);
-            if shard < EXCLUSIVE_SHARDS {
-                let mut free = FREE_SHARDS.lock().unwrap_or_else(PoisonError::into_inner);
-                free.returned.push(shard);
-            }
-        });
+        let shard = SHARD.replace(EXCLUSIVE_SHARDS);
+        if shard < EXCLUSIVE_SHARDS {
+            let mut free = FREE_SHARDS.lock().unwrap_or_else(PoisonError::into_inner);
+            free.returned.push(shard);
+        }
     }
 }

@@ -54,8 +54,8 @@ pub(crate) struct Operations {
 
 impl Operations {
     /// Adds the operation of a block; returns its number.
-    #[inline]
-    pub(crate) fn add(&mut self, key: Key, bucket: Bucket) -> usize {
+    #[inline(always)]
+    pub(crate) fn add(&mut self, key: Key, bucket: Bucket, base: Base) -> usize {
         let number = self.used;
         if number == self.all.len() {
             self.grow(key, bucket);
@@ -63,7 +63,7 @@ impl Operations {
         let operation = &mut self.all[number];
         operation.key = key;
         operation.bucket = bucket;
-        operation.base = Base::Current;
+        operation.base = base;
         self.used = number + 1;
         number
     }
@@ -79,13 +79,10 @@ impl Operations {
     pub(crate) fn clear(&mut self) {
         for operation in &mut self.all[..self.used] {
             if !operation.edits.is_empty() {
-                operation.edits = Vec::new();
+                operation.drop_edits();
             }
         }
         self.used = 0;
-        if self.all.len() > SPARE_BLOCKS_MAX {
-            self.trim();
-        }
     }
 
     #[cold]
@@ -118,6 +115,12 @@ impl Operation {
             base: Base::Current,
             edits: Vec::new(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_edits(&mut self) {
+        self.edits = Vec::new();
     }
 }
 
@@ -168,30 +171,37 @@ impl DerefMut for Work {
 }
 
 impl Workspace {
+    /// The first block of a transaction, which is mostly its only one, waits in memory.
+    #[inline(always)]
+    pub(crate) fn buffer_first(&mut self, key: Key, bucket: Bucket, bytes: &[u8]) {
+        let base = buffer(&mut self.data, bytes);
+        self.seen = bucket.seen_bit();
+        self.operations.add(key, bucket, base);
+    }
+
     /// Forgets everything, and gives back what a large transaction needed.
-    #[inline]
+    #[inline(always)]
     fn clear(&mut self) {
+        let is_large =
+            self.operations.all.len() > SPARE_BLOCKS_MAX || self.data.capacity() > SPARE_BYTES_MAX;
         self.operations.clear();
-        if !self.changes.is_empty() {
-            self.forget_changes();
-        }
-        self.blocks.clear();
-        self.slots.clear();
         self.data.clear();
         self.seen = 0;
-        if self.blocks.capacity() > SPARE_BLOCKS_MAX || self.data.capacity() > SPARE_BYTES_MAX {
-            self.trim();
+        if is_large || !self.changes.is_empty() || !self.blocks.is_empty() {
+            self.clear_the_rest();
         }
     }
 
     #[cold]
-    fn forget_changes(&mut self) {
+    #[inline(never)]
+    fn clear_the_rest(&mut self) {
         self.changes.clear();
-    }
-
-    #[cold]
-    fn trim(&mut self) {
+        self.slots.clear();
+        self.blocks.clear();
+        self.operations.trim();
         self.blocks.shrink_to(SPARE_BLOCKS_MAX);
+        self.scratch.effects.clear();
+        self.scratch.effects.shrink_to(SPARE_BLOCKS_MAX);
         self.data.shrink_to(SPARE_BYTES_MAX);
     }
 }

@@ -24,17 +24,6 @@ pub(crate) struct Effect {
     pub(crate) freed: Option<SlotRef>,
 }
 
-impl Default for Effect {
-    fn default() -> Effect {
-        Effect {
-            entry: Entry::FREE,
-            index: 0,
-            fresh: false,
-            freed: None,
-        }
-    }
-}
-
 /// The effect of one change of many kinds.
 pub(crate) struct Step {
     pub(crate) effect: Effect,
@@ -45,6 +34,7 @@ pub(crate) struct Step {
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) stripes: Vec<u32>,
+    pub(crate) effects: Vec<Effect>,
     pub(crate) plan: Plan,
 }
 

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::change::Outcome;
 use crate::error::Result;
-use crate::media::entry::{Entry, Key, RawEntry};
+use crate::media::entry::{Entry, Key, RawEntry, check_of};
 use crate::mutants::{Mutant, mutated};
 
 impl Engine {
@@ -13,29 +13,25 @@ impl Engine {
     #[inline]
     pub(crate) fn read_hit(&self, key: Key, out: &mut [u8], verify: bool) -> bool {
         let bucket = self.table.bucket(key);
-        let stripe = bucket.stripe;
-        let Some(version) = self.table.index().try_read_begin(stripe) else {
+        let stripe = self.table.index().stripe(bucket.stripe);
+        let Some(version) = stripe.try_read_begin() else {
             return false;
         };
         let Some((index, raw)) = self.media().find_in_line(bucket.home, key) else {
             return false;
         };
-        let Some(entry) = self.media().sound(raw).filter(|entry| entry.is_plain()) else {
-            return false;
-        };
-        let Some(slot) = entry.slot() else {
+        let Some((slot, check)) = self.media().sound_plain(raw) else {
             return false;
         };
         let slot = self.media().slot_at(slot);
         if verify {
-            if slot.read_crc(out) != entry.crc() {
+            if check_of(bucket.hash_bits, slot.read_crc(out)) != check {
                 return false;
             }
         } else {
             slot.read(out);
         }
-        let stands = self.table.index().read_valid(stripe, version)
-            || mutated(Mutant::ReadHitVersionIgnored);
+        let stands = stripe.read_valid(version) || mutated(Mutant::ReadHitVersionIgnored);
         if slot.is_lost() || !stands {
             return false;
         }

@@ -5,9 +5,10 @@
 //! since only the thread that holds it draws them.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 
 use crate::media::layout::LINE_BYTES;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// `in_flight` of a lane in which nothing is being committed.
 const IDLE: u64 = u64::MAX;
@@ -15,11 +16,12 @@ const IDLE: u64 = u64::MAX;
 #[repr(align(128))]
 struct Lane {
     busy: AtomicBool,
-    /// Absolute position of the next record; changed by the holder.
-    head: AtomicU64,
+    /// The lap of the last published record; changed by the holder.
+    lap: AtomicU32,
     /// Absolute position below which bytes may be reused.
     tail: AtomicU64,
-    /// End of the last published record.
+    /// Absolute position where the last published record ends and the next one begins; changed by the
+    /// holder.
     published: AtomicU64,
     /// A lower bound of the drawn, unpublished sequence.
     in_flight: AtomicU64,
@@ -30,6 +32,8 @@ struct Lane {
 /// All lanes of a pool.
 pub(crate) struct Lanes {
     lanes: Box<[Lane]>,
+    /// How many, for a short division without a check.
+    count: NonZeroU32,
     lane_bytes: u64,
     /// Records start at multiples of this: a line, or a page where the medium is a plain file.
     align: u64,
@@ -83,11 +87,9 @@ enum Refused {
 /// The lane a thread holds; released on drop.
 pub(crate) struct HeldLane<'a> {
     lanes: &'a Lanes,
-    /// Another one had no room: the log fills up.
-    pub(crate) follows_full_one: bool,
+    lane: &'a Lane,
     pub(crate) number: u32,
-    /// Where the record goes: absolute, and as lap and offset.
-    pub(crate) position: u64,
+    /// Where the record goes.
     pub(crate) lap: u32,
     pub(crate) offset: u64,
 }
@@ -98,6 +100,7 @@ impl Lanes {
         assert!(align.is_power_of_two());
         Lanes {
             lanes: (0..lanes).map(|_| Lane::new(last_sequence + 1)).collect(),
+            count: NonZeroU32::new(lanes).expect("a pool has a lane"),
             lane_bytes,
             align,
             next_sequence: Padded(AtomicU64::new(last_sequence + 1)),
@@ -107,33 +110,35 @@ impl Lanes {
 
     /// Takes a lane with room for `bytes`; `None`, for a checkpoint to make room, if one was full and no other
     /// was to be had. Spins only while other threads hold all of them, which never wait for this one.
-    #[inline(always)]
+    #[cfg(any(test, loom))]
     pub(crate) fn try_hold(&self, bytes: u64) -> Option<HeldLane<'_>> {
+        self.try_hold_preferred(bytes)
+            .or_else(|| self.try_hold_any(bytes).map(|(lane, _)| lane))
+    }
+
+    /// Takes the lane that this thread prefers, if that is free and has room for `bytes`.
+    #[inline(always)]
+    pub(crate) fn try_hold_preferred(&self, bytes: u64) -> Option<HeldLane<'_>> {
         let bytes = self.aligned(bytes);
         debug_assert!(
             bytes <= (self.lane_bytes / 2).next_multiple_of(self.align),
             "a record fits half a lane"
         );
-        let start = thread_hint();
-        match self.hold(start % self.lanes.len(), bytes) {
-            Ok(lane) => Some(lane),
-            Err(refused) => self.hold_another(start, bytes, refused),
-        }
+        let number = thread_hint() as u32 % self.count;
+        self.hold(number as usize, bytes).ok()
     }
 
-    /// The same once the lane that this thread prefers, its `start`, was refused.
+    /// As `try_hold`; also whether a lane before it had no room: the log fills up.
     #[cold]
-    fn hold_another(&self, start: usize, bytes: u64, refused: Refused) -> Option<HeldLane<'_>> {
-        let count = self.lanes.len();
-        let mut is_any_full = matches!(refused, Refused::Full);
-        let mut turns = 1..count;
+    pub(crate) fn try_hold_any(&self, bytes: u64) -> Option<(HeldLane<'_>, bool)> {
+        let (bytes, start, count) = (self.aligned(bytes), thread_hint(), self.lanes.len());
+        let mut is_any_full = false;
         loop {
-            for turn in turns {
+            for turn in 0..count {
                 match self.hold((start + turn) % count, bytes) {
-                    Ok(mut lane) => {
+                    Ok(lane) => {
                         set_thread_hint(start + turn);
-                        lane.follows_full_one = is_any_full;
-                        return Some(lane);
+                        return Some((lane, is_any_full));
                     }
                     Err(Refused::Full) => is_any_full = true,
                     Err(Refused::Busy) => {}
@@ -143,7 +148,6 @@ impl Lanes {
                 return None;
             }
             crate::sync::spin_hint();
-            turns = 0..count;
         }
     }
 
@@ -160,9 +164,8 @@ impl Lanes {
         };
         Ok(HeldLane {
             lanes: self,
-            follows_full_one: false,
+            lane,
             number: number as u32,
-            position: u64::from(lap) * self.lane_bytes + offset,
             lap,
             offset,
         })
@@ -171,16 +174,24 @@ impl Lanes {
     /// Lap and offset where a record of `bytes` would go. It does not cross the end of the ring.
     #[inline(always)]
     fn room(&self, lane: &Lane, bytes: u64) -> Option<(u32, u64)> {
-        let head = lane.head.load(Ordering::Relaxed);
-        let (mut lap, mut offset) = (head / self.lane_bytes, head % self.lane_bytes);
+        let head = lane.published.load(Ordering::Relaxed);
+        // No division: the lap's number is kept.
+        let lap = lane.lap.load(Ordering::Relaxed);
+        let offset = head - u64::from(lap) * self.lane_bytes;
         if offset + bytes > self.lane_bytes {
-            (lap, offset) = (lap + 1, 0);
+            return self.room_in_next_lap(lane, bytes);
         }
-        let end = lap * self.lane_bytes + offset + bytes;
-        let used = end - lane.tail.load(Ordering::Acquire);
-        // A lap that no header can tell would make the record look older than it is.
-        let lap = u32::try_from(lap).ok()?;
+        let used = head + bytes - lane.tail.load(Ordering::Acquire);
         (used <= self.lane_bytes).then_some((lap, offset))
+    }
+
+    #[cold]
+    fn room_in_next_lap(&self, lane: &Lane, bytes: u64) -> Option<(u32, u64)> {
+        // A lap that no header can tell would make the record look older than it is.
+        let lap = lane.lap.load(Ordering::Relaxed).checked_add(1)?;
+        let end = u64::from(lap) * self.lane_bytes + bytes;
+        let used = end - lane.tail.load(Ordering::Acquire);
+        (used <= self.lane_bytes).then_some((lap, 0))
     }
 
     /// Whether no checkpoint makes room any more: all lanes are in the last lap of this incarnation, which
@@ -188,7 +199,7 @@ impl Lanes {
     pub(crate) fn are_worn_out(&self, bytes: u64) -> bool {
         let end = self.lane_bytes << u32::BITS;
         let bytes = bytes.next_multiple_of(self.align);
-        let is_worn_out = |lane: &Lane| lane.head.load(Ordering::Relaxed) + bytes > end;
+        let is_worn_out = |lane: &Lane| lane.published.load(Ordering::Relaxed) + bytes > end;
         self.lanes.iter().all(is_worn_out)
     }
 
@@ -279,15 +290,16 @@ impl Lanes {
 }
 
 impl HeldLane<'_> {
+    /// Where the record goes: laps × lane bytes + offset.
     #[inline]
-    fn lane(&self) -> &Lane {
-        &self.lanes.lanes[self.number as usize]
+    pub(crate) fn position(&self) -> u64 {
+        u64::from(self.lap) * self.lanes.lane_bytes + self.offset
     }
     /// Draws the transaction's sequence; the caller holds all its locks. Until `publish` no
     /// checkpoint passes it (I4).
     #[inline]
     pub(crate) fn draw(&self) -> u64 {
-        let lane = self.lane();
+        let lane = self.lane;
         // Not `next_sequence`: a look at it first would fetch its line twice where others draw too. Low as
         // this bound may be, a thread that waits for it waits for one commit of the lane, no more.
         let bound = lane.next_bound.load(Ordering::Relaxed);
@@ -299,21 +311,23 @@ impl HeldLane<'_> {
         lane.next_bound.store(sequence + 1, Ordering::Relaxed);
         sequence
     }
-    /// The record of `bytes` at `position` is published.
+    /// The record of `bytes` at the lane's position is published.
     #[inline]
     pub(crate) fn publish(&self, bytes: u64) {
-        let lane = self.lane();
-        let end = self.position + self.lanes.aligned(bytes);
-        lane.head.store(end, Ordering::Relaxed);
+        let lane = self.lane;
+        let end = self.position() + self.lanes.aligned(bytes);
+        if lane.lap.load(Ordering::Relaxed) != self.lap {
+            lane.lap.store(self.lap, Ordering::Relaxed);
+        }
         lane.published.store(end, Ordering::Release);
         lane.in_flight.store(IDLE, Ordering::Release);
     }
 }
 
 impl Drop for HeldLane<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.lane().busy.store(false, Ordering::Release);
+        self.lane.busy.store(false, Ordering::Release);
     }
 }
 
@@ -321,7 +335,7 @@ impl Lane {
     fn new(next_bound: u64) -> Lane {
         Lane {
             busy: AtomicBool::new(false),
-            head: AtomicU64::new(0),
+            lap: AtomicU32::new(0),
             tail: AtomicU64::new(0),
             published: AtomicU64::new(0),
             in_flight: AtomicU64::new(IDLE),
@@ -329,7 +343,7 @@ impl Lane {
         }
     }
     fn used(&self) -> u64 {
-        self.head
+        self.published
             .load(Ordering::Relaxed)
             .saturating_sub(self.tail.load(Ordering::Relaxed))
     }
@@ -346,7 +360,7 @@ mod tests {
         let lanes = Lanes::new(1, 512, 64, 10);
         for n in 0..4 {
             let lane = lanes.try_hold(128).expect("room");
-            assert_eq!(lane.position, n * 128);
+            assert_eq!(lane.position(), n * 128);
             assert_eq!(lane.draw(), 11 + n);
             lane.publish(128);
         }
@@ -355,7 +369,7 @@ mod tests {
         assert_eq!(lanes.settle(false, || false), Some(14));
         lanes.advance_tails(&positions);
         let lane = lanes.try_hold(192).expect("room again");
-        assert_eq!((lane.position, lane.offset), (512, 0));
+        assert_eq!((lane.position(), lane.offset), (512, 0));
     }
 
     #[test]
@@ -390,14 +404,18 @@ mod tests {
         let last = (u64::from(u32::MAX) << 9) + 384;
         let wear_out = |number: usize| {
             let lane = &lanes.lanes[number];
-            for position in [&lane.head, &lane.tail, &lane.published] {
+            lane.lap.store(u32::MAX, Ordering::Relaxed);
+            for position in [&lane.tail, &lane.published] {
                 position.store(last, Ordering::Relaxed);
             }
         };
         set_thread_hint(0);
         wear_out(0);
         let lane = lanes.try_hold(128).expect("it just fits");
-        assert_eq!((lane.number, lane.position, lane.lap), (0, last, u32::MAX));
+        assert_eq!(
+            (lane.number, lane.position(), lane.lap),
+            (0, last, u32::MAX)
+        );
         drop(lane);
         assert_eq!(lanes.try_hold(192).expect("the other").number, 1);
         assert!(!lanes.are_worn_out(192));
@@ -431,6 +449,6 @@ mod tests {
         drop(lane);
         lanes.advance_tails(&lanes.published_positions());
         let lane = lanes.try_hold(256).expect("room");
-        assert_eq!(lane.position, 512);
+        assert_eq!(lane.position(), 512);
     }
 }

@@ -83,7 +83,7 @@ impl Log {
         RecordHeader {
             salt: self.salt,
             lane: lane.number,
-            position: lane.position,
+            position: lane.position(),
             lap: lane.lap,
             sequence,
             acknowledged: self.lanes.acknowledged(),
@@ -96,12 +96,10 @@ impl Log {
         media.geometry.lane_offset(lane.number) + lane.offset
     }
 
-    /// Stores and flushes the word that says that all of the lane, up to the end of a record of
-    /// `record_bytes` bytes, is committed.
-    pub(crate) fn store_commit_word(&self, media: &Media, lane: &HeldLane<'_>, record_bytes: u64) {
-        let end = lane.position + record_bytes;
-        let word = self.salt.commit_word(lane.number, end);
-        let offset = media.geometry.commit_word(lane.number);
+    /// Stores and flushes the word that says that all of the lane, up to `end`, is committed.
+    pub(crate) fn store_commit_word(&self, media: &Media, lane: u32, end: u64) {
+        let word = self.salt.commit_word(lane, end);
+        let offset = media.geometry.commit_word(lane);
         media.main().store_u64(offset, word);
         media.main().flush(offset, 8);
     }

@@ -62,8 +62,22 @@ impl Key {
     /// What the data's CRC32C is mixed with, so that a block that strays never validates.
     #[inline]
     pub(crate) fn check_mask(self) -> u32 {
-        (self.hash() >> 7) as u32 | 1
+        mask_of_bits((self.hash() >> CHECK_MASK_SHIFT) as u32)
     }
+}
+
+/// Which bits of a key's hash the mask of its check is made of.
+pub(crate) const CHECK_MASK_SHIFT: u32 = 7;
+
+#[inline]
+fn mask_of_bits(hash_bits: u32) -> u32 {
+    hash_bits | 1
+}
+
+/// The check of a block with this CRC32C, given the bits of its key's hash from [`CHECK_MASK_SHIFT`] on.
+#[inline]
+pub(crate) fn check_of(hash_bits: u32, crc: u32) -> u32 {
+    crc ^ mask_of_bits(hash_bits)
 }
 
 /// What an entry says about its block.
@@ -131,15 +145,24 @@ impl Entry {
 
     #[inline]
     fn with_parity(key_half: u64, slot_half: u64) -> Entry {
-        let key_half = key_half | fold(key_half) << KEY_PARITY_SHIFT;
-        let slot_half = slot_half | fold(slot_half) << SLOT_PARITY_SHIFT;
+        let parity = fold(key_half, slot_half);
+        let key_half = key_half | (parity & 0xF) << KEY_PARITY_SHIFT;
+        let slot_half = slot_half | parity & 0xF << SLOT_PARITY_SHIFT;
         Entry(u128::from(key_half) | u128::from(slot_half) << 64)
     }
     /// A dirty block in `slot`, `crc` being the CRC32C of its bytes.
     #[inline]
     pub(crate) fn data(key: Key, slot: u32, crc: u32) -> Entry {
+        Entry::masked(key, slot, crc ^ key.check_mask())
+    }
+    /// The same, given the bits of the key's hash from [`CHECK_MASK_SHIFT`] on.
+    #[inline]
+    pub(crate) fn hashed_data(key: Key, hash_bits: u32, slot: u32, crc: u32) -> Entry {
+        Entry::masked(key, slot, check_of(hash_bits, crc))
+    }
+    #[inline]
+    fn masked(key: Key, slot: u32, check: u32) -> Entry {
         debug_assert!(u64::from(slot) < SLOTS_MAX);
-        let check = crc ^ key.check_mask();
         Entry::with_parity(
             key.0 | KIND_DATA,
             (u64::from(slot) + 1) << SLOT_SHIFT | u64::from(check),
@@ -176,7 +199,7 @@ impl Entry {
     #[inline]
     fn with_flag(self, flag: u64) -> Entry {
         let key_half = self.key_half() & !(0xF << KEY_PARITY_SHIFT) | flag;
-        let key_half = key_half | fold(key_half) << KEY_PARITY_SHIFT;
+        let key_half = key_half | (fold(key_half, 0) & 0xF) << KEY_PARITY_SHIFT;
         Entry(self.0 >> 64 << 64 | u128::from(key_half))
     }
     #[inline]
@@ -270,7 +293,7 @@ impl RawEntry {
     /// Whether both parity nibbles fit; true for the free entry.
     #[inline]
     pub(crate) fn parity_holds(self) -> bool {
-        fold(self.key_half()) | fold(self.slot_half()) == 0
+        fold(self.key_half(), self.slot_half()) & (0xF | 0xF << SLOT_PARITY_SHIFT) == 0
     }
     /// The entry, if it may be followed on a medium of `slots` slots: a flipped bit is seen by its parity,
     /// several could name a slot beyond the end.
@@ -280,7 +303,17 @@ impl RawEntry {
         let is_sound = self.parity_holds() && entry.slot().is_none_or(|slot| slot < slots);
         is_sound.then_some(entry)
     }
-    /// The slot that it names, if a medium of `slots` slots has it, sound or not.
+    /// Slot and check, if it may be followed on a medium of so many slots to a block that its slot holds as
+    /// it is.
+    #[inline(always)]
+    pub(crate) fn sound_plain(self, slots: u32) -> Option<(u32, u32)> {
+        let entry = Entry(self.0);
+        // Without a slot it wraps to a number beyond the end.
+        let slot = ((self.slot_half() >> SLOT_SHIFT) as u32).wrapping_sub(1);
+        let is_sound = self.parity_holds() && slot < slots && entry.is_plain();
+        is_sound.then_some((slot, entry.check()))
+    }
+    /// The slot that it names on a medium of so many, sound or not.
     #[inline]
     pub(crate) fn named_slot(self, slots: u32) -> Option<u32> {
         Entry(self.0).slot().filter(|slot| *slot < slots)
@@ -318,13 +351,17 @@ impl From<Entry> for RawEntry {
     }
 }
 
-/// XOR of the sixteen nibbles.
-#[inline]
-fn fold(mut x: u64) -> u64 {
-    x ^= x >> 32;
+/// XOR of the sixteen nibbles of each half: the key half's in the lowest nibble, the slot half's where its
+/// parity stands. What else is in the word means nothing.
+#[inline(always)]
+fn fold(key_half: u64, slot_half: u64) -> u64 {
+    const _: () = assert!(SLOT_PARITY_SHIFT == 32);
+    let low = (key_half ^ key_half >> 32) & 0xFFFF_FFFF;
+    let high = (slot_half ^ slot_half << 32) >> 32 << 32;
+    let mut x = low | high;
     x ^= x >> 16;
     x ^= x >> 8;
-    (x ^ x >> 4) & 0xF
+    x ^ x >> 4
 }
 
 #[cfg(test)]

@@ -92,6 +92,11 @@ impl Media {
     pub(crate) fn sound(&self, raw: RawEntry) -> Option<Entry> {
         raw.sound(self.slots())
     }
+    /// Slot and check of an entry that may be followed to a block that its slot holds as it is.
+    #[inline(always)]
+    pub(crate) fn sound_plain(&self, raw: RawEntry) -> Option<(u32, u32)> {
+        raw.sound_plain(self.slots())
+    }
     /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
     /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
     #[inline(always)]
@@ -107,7 +112,7 @@ impl Media {
         let entry = RawEntry::from_halves(word(2 * at), word(2 * at + 1));
         Some((first + at as u32, entry))
     }
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store_entry(&self, index: u32, entry: Entry) {
         self.main()
             .store_u128(self.geometry.entry_offset(index), entry.bits());
@@ -186,13 +191,13 @@ impl Media {
             offset,
         }
     }
-    #[inline]
+    #[inline(always)]
     fn slot(&self, slot: u32) -> (&Region, u64) {
         let (member, offset) = self.geometry.slot_place(slot);
         (&self.members[member], offset)
     }
     /// Streams a whole block into a private slot; returns its CRC32C. Durable after a fence.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn stream_slot(&self, slot: u32, block: &[u8]) -> u32 {
         debug_assert_eq!(block.len(), self.geometry.block_bytes as usize);
         let (region, offset) = self.slot(slot);

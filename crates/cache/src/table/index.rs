@@ -16,6 +16,8 @@ pub(crate) const HEADS: usize = 14;
 const LOCKED: u64 = 1;
 const CHANGING: u64 = 2;
 const VERSION: u64 = 4;
+/// Which bits of a key's hash its bucket keeps.
+pub(crate) const HASH_BITS_SHIFT: u32 = 7;
 /// Entries of one line of the table: a key's home.
 pub(crate) const HOME_ENTRIES: u32 = 4;
 /// End of a chain; entry numbers are stored plus one, so that zeroed memory is empty.
@@ -37,6 +39,8 @@ pub(crate) struct Bucket {
     /// A reader looks there first: both that line and the stripe follow from the key alone, so
     /// neither waits for the other to arrive from memory.
     pub(crate) home: u32,
+    /// Some bits of the key's hash, from which the mask of its check is made.
+    pub(crate) hash_bits: u32,
 }
 
 impl Bucket {
@@ -108,6 +112,7 @@ impl Index {
             stripe: stripe as u32,
             head: head as u8,
             home: self.home(hash),
+            hash_bits: (hash >> HASH_BITS_SHIFT) as u32,
         }
     }
 
@@ -130,45 +135,32 @@ impl Index {
     /// As `read_begin`; `None` instead of a wait.
     #[inline]
     pub(crate) fn try_read_begin(&self, stripe: u32) -> Option<Version> {
-        let word = self.word(stripe).load(Ordering::Acquire);
-        (word & CHANGING == 0).then_some(Version(word & !LOCKED))
+        self.stripe(stripe).try_read_begin()
     }
     /// Ends a read: whether nothing of the stripe changed since `begin`.
     #[inline]
     pub(crate) fn read_valid(&self, stripe: u32, begin: Version) -> bool {
-        // Orders the reader's loads before the second look at the word.
-        fence(Ordering::Acquire);
-        self.word(stripe).load(Ordering::Relaxed) & !LOCKED == begin.0
+        self.stripe(stripe).read_valid(begin)
     }
 
+    /// A stripe's lock.
+    #[inline(always)]
+    pub(crate) fn stripe(&self, stripe: u32) -> StripeLock<'_> {
+        StripeLock(self.word(stripe))
+    }
     /// Takes the stripe's lock. Locks are taken in ascending order of stripes.
     #[inline]
     pub(crate) fn lock(&self, stripe: u32) {
-        while !self.try_lock(stripe) {
-            spin_hint();
-        }
+        self.stripe(stripe).lock();
     }
     #[inline]
     pub(crate) fn try_lock(&self, stripe: u32) -> bool {
-        let word = self.word(stripe);
-        let seen = word.load(Ordering::Relaxed);
-        let is_ours = seen & LOCKED == 0
-            && word
-                .compare_exchange(seen, seen | LOCKED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if is_ours {
-            held_stripes::lock();
-        }
-        is_ours
+        self.stripe(stripe).try_lock()
     }
     /// Releases the lock without a change.
     #[inline]
     pub(crate) fn unlock(&self, stripe: u32) {
-        let word = self.word(stripe);
-        let seen = word.load(Ordering::Relaxed);
-        debug_assert!(seen & LOCKED != 0 && seen & CHANGING == 0);
-        held_stripes::unlock();
-        word.store(seen & !LOCKED, Ordering::Release);
+        self.stripe(stripe).unlock();
     }
     /// Returns when every thread that holds a stripe's lock now has released it.
     pub(crate) fn wait_for_holders(&self) {
@@ -185,23 +177,12 @@ impl Index {
     /// Readers keep away from here on. The caller holds the lock. Idempotent.
     #[inline]
     pub(crate) fn begin_change(&self, stripe: u32) {
-        let word = self.word(stripe);
-        let seen = word.load(Ordering::Relaxed);
-        debug_assert!(seen & LOCKED != 0);
-        word.store(seen | CHANGING, Ordering::Relaxed);
-        // Orders the mark before the stores of the change.
-        fence(Ordering::Release);
+        self.stripe(stripe).begin_change();
     }
     /// The change is complete: a new version, which is returned, and the lock is released.
     #[inline]
     pub(crate) fn end_change_and_unlock(&self, stripe: u32) -> Version {
-        let word = self.word(stripe);
-        let seen = word.load(Ordering::Relaxed);
-        debug_assert!(seen & LOCKED != 0 && seen & CHANGING != 0);
-        let version = (seen & !(LOCKED | CHANGING)).wrapping_add(VERSION);
-        held_stripes::unlock();
-        word.store(version, Ordering::Release);
-        Version(version)
+        self.stripe(stripe).end_change_and_unlock()
     }
 
     /// Prefetches the key's stripe.
@@ -301,6 +282,79 @@ impl Index {
     pub(crate) fn dram_bytes(&self) -> u64 {
         (self.stripes.len() * size_of::<Stripe>() + self.links.len() * 4 + self.free.len() * 8)
             as u64
+    }
+}
+
+/// A stripe's word, found once for all that a change does to it.
+#[derive(Clone, Copy)]
+pub(crate) struct StripeLock<'i>(&'i AtomicU64);
+
+impl StripeLock<'_> {
+    /// As the index's.
+    #[inline(always)]
+    pub(crate) fn try_read_begin(self) -> Option<Version> {
+        let word = self.0.load(Ordering::Acquire);
+        (word & CHANGING == 0).then_some(Version(word & !LOCKED))
+    }
+    /// As the index's.
+    #[inline(always)]
+    pub(crate) fn read_valid(self, begin: Version) -> bool {
+        // Orders the reader's loads before the second look at the word.
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) & !LOCKED == begin.0
+    }
+    #[inline(always)]
+    pub(crate) fn lock(self) {
+        if !self.try_lock() {
+            self.lock_contended();
+        }
+    }
+    #[cold]
+    fn lock_contended(self) {
+        loop {
+            spin_hint();
+            if self.try_lock() {
+                return;
+            }
+        }
+    }
+    #[inline(always)]
+    fn try_lock(self) -> bool {
+        let seen = self.0.load(Ordering::Relaxed);
+        let locked = seen | LOCKED;
+        let is_ours = seen & LOCKED == 0
+            && self
+                .0
+                .compare_exchange(seen, locked, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if is_ours {
+            held_stripes::lock();
+        }
+        is_ours
+    }
+    #[inline(always)]
+    pub(crate) fn unlock(self) {
+        let seen = self.0.load(Ordering::Relaxed);
+        debug_assert!(seen & LOCKED != 0 && seen & CHANGING == 0);
+        held_stripes::unlock();
+        self.0.store(seen & !LOCKED, Ordering::Release);
+    }
+    #[inline(always)]
+    pub(crate) fn begin_change(self) {
+        let seen = self.0.load(Ordering::Relaxed);
+        debug_assert!(seen & LOCKED != 0);
+        self.0.store(seen | CHANGING, Ordering::Relaxed);
+        // Orders the mark before the stores of the change.
+        fence(Ordering::Release);
+    }
+    #[inline(always)]
+    pub(crate) fn end_change_and_unlock(self) -> Version {
+        let seen = self.0.load(Ordering::Relaxed);
+        debug_assert!(seen & LOCKED != 0 && seen & CHANGING != 0);
+        let version = (seen & !(LOCKED | CHANGING)).wrapping_add(VERSION);
+        held_stripes::unlock();
+        self.0.store(version, Ordering::Release);
+        Version(version)
     }
 }
 

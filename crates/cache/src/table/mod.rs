@@ -15,10 +15,10 @@ pub(crate) mod states;
 pub(crate) mod word_set_queue;
 
 use crate::media::Media;
-use crate::media::entry::{Entry, Key, Kind, RawEntry};
+use crate::media::entry::{CHECK_MASK_SHIFT, Entry, Key, Kind, RawEntry};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
-use index::{Bucket, HOME_ENTRIES, Index, Version};
+use index::{Bucket, HASH_BITS_SHIFT, HOME_ENTRIES, Index, Version};
 use live::LiveVolumes;
 use pins::Pins;
 use references::References;
@@ -77,6 +77,10 @@ impl Table {
 
     #[inline]
     pub(crate) fn bucket(&self, key: Key) -> Bucket {
+        const _: () = assert!(
+            HASH_BITS_SHIFT == CHECK_MASK_SHIFT,
+            "for `Entry::hashed_data`"
+        );
         self.index.bucket(key.hash())
     }
 
@@ -143,7 +147,7 @@ impl Table {
     }
 
     /// Stores a key's entry; `fresh` if it had none. The caller holds the stripe's lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn install(&self, bucket: Bucket, index: u32, entry: Entry, fresh: bool) -> Dirtied {
         self.media.store_entry(index, entry);
         if fresh {
@@ -262,12 +266,12 @@ impl Table {
     }
 
     /// A holder releases the slot; whether others still hold it.
-    #[inline]
+    #[inline(always)]
     fn release_leaves_holders(&self, slot: u32) -> bool {
         !self.references.release(slot) && !mutated(Mutant::SharedSlotFreed)
     }
 
-    #[inline]
+    #[inline(always)]
     fn free_slot(&self, slot: u32, slot_cache: &SlotCache<'_>) {
         self.references.clear_patched(slot);
         slot_cache.give(slot);

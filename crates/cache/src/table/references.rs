@@ -56,11 +56,12 @@ impl References {
 
     /// One holder less; whether that was the last one, so that the slot is free. AcqRel: whatever
     /// the others did with the slot is over.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&self, slot: u32) -> bool {
-        if self.total.0.load(Ordering::Acquire) == 0 {
-            return true;
-        }
+        self.total.0.load(Ordering::Acquire) == 0 || self.release_counted(slot)
+    }
+
+    fn release_counted(&self, slot: u32) -> bool {
         let less = |extra: u8| {
             extra
                 .checked_sub(u8::from(extra != STUCK))
@@ -98,10 +99,11 @@ impl References {
     }
 
     /// Forgets that, when the slot becomes free.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn clear_patched(&self, slot: u32) {
-        if self.is_patched(slot) {
-            self.patched[slot as usize / 64].fetch_and(!(1 << (slot % 64)), Ordering::Relaxed);
+        let (word, bit) = (&self.patched[slot as usize / 64], 1 << (slot % 64));
+        if word.load(Ordering::Relaxed) & bit != 0 {
+            word.fetch_and(!bit, Ordering::Relaxed);
         }
     }
 

@@ -7,6 +7,8 @@
 //! A transaction holds a magazine while it streams: locked operations between non-temporal stores
 //! would make each of them wait for the memory.
 
+use std::num::NonZeroU32;
+
 use super::word_set_queue::{WordSetQueue, numbers};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -28,6 +30,8 @@ pub(crate) struct Slots {
     shared: WordSetQueue,
     shared_count: AtomicU64,
     magazines: Box<[Magazine]>,
+    /// How many, for a short division without a check.
+    magazine_count: NonZeroU32,
     slots: u32,
 }
 
@@ -41,6 +45,7 @@ impl Slots {
     /// The slots that `used` does not name are free.
     pub(crate) fn new(slots: u32, lanes: u32, used: impl Fn(u32) -> bool) -> Slots {
         let magazines = lanes.clamp(1, MAGAZINES_MAX);
+        let magazine_count = NonZeroU32::new(magazines).expect("at least one");
         let magazine_slots = (slots / magazines / 8).clamp(1, MAGAZINE_SLOTS_MAX);
         let all = Slots {
             shared: WordSetQueue::new(slots),
@@ -48,6 +53,7 @@ impl Slots {
             magazines: (0..magazines)
                 .map(|_| Magazine::new(magazine_slots))
                 .collect(),
+            magazine_count,
             slots,
         };
         for word in 0..slots.div_ceil(64) {
@@ -63,14 +69,22 @@ impl Slots {
     /// A slot cache for a thread, preferring the magazine that `hint` names. Never waits.
     #[inline]
     pub(crate) fn slot_cache(&self, hint: usize) -> SlotCache<'_> {
-        let count = self.magazines.len();
-        let magazine = (0..count)
-            .map(|turn| &self.magazines[(hint + turn) % count])
-            .find(|magazine| magazine.try_hold());
+        let preferred = &self.magazines[(hint as u32 % self.magazine_count) as usize];
+        let magazine = match preferred.try_hold() {
+            true => Some(preferred),
+            false => self.hold_another(hint),
+        };
         SlotCache {
             slots: self,
             magazine,
         }
+    }
+
+    #[cold]
+    fn hold_another(&self, hint: usize) -> Option<&Magazine> {
+        let count = self.magazines.len();
+        let mut others = (1..count).map(|turn| &self.magazines[(hint + turn) % count]);
+        others.find(|magazine| magazine.try_hold())
     }
 
     #[cold]
@@ -142,10 +156,16 @@ impl SlotCache<'_> {
     /// Takes a slot. Never waits for space.
     #[inline(always)]
     pub(crate) fn take(&self) -> Option<u32> {
-        self.magazine
-            .and_then(Magazine::pop)
-            .or_else(|| self.slots.refill(self.magazine))
-            .or_else(|| self.slots.steal())
+        match self.magazine.and_then(Magazine::pop) {
+            Some(slot) => Some(slot),
+            None => self.take_elsewhere(),
+        }
+    }
+
+    #[cold]
+    fn take_elsewhere(&self) -> Option<u32> {
+        let refilled = self.slots.refill(self.magazine);
+        refilled.or_else(|| self.slots.steal())
     }
 
     /// Takes `wanted` slots or none.
@@ -172,7 +192,7 @@ impl SlotCache<'_> {
     }
 
     /// Gives a slot back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(&self, slot: u32) {
         debug_assert!(slot < self.slots.slots);
         if !self.magazine.is_some_and(|magazine| magazine.push(slot)) {

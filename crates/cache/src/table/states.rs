@@ -70,9 +70,14 @@ impl States {
 
     /// The entry's block differs from the backing; `was_cached` if it was there before. The caller
     /// holds the stripe's lock.
-    #[inline]
+    #[inline(always)]
     pub(super) fn mark_dirty(&self, index: u32, was_cached: bool) -> Dirtied {
         let state = self.get(index);
+        // What is written again and again, and not being written back, stays as it is.
+        const SETTLED: u8 = STATE_DIRTY | STATE_SECOND_CHANCE;
+        if was_cached && state & (SETTLED | STATE_WRITING | STATE_DEFERRED) == SETTLED {
+            return Dirtied::Again;
+        }
         let redirtied = if state & STATE_WRITING != 0 {
             STATE_REDIRTIED
         } else {

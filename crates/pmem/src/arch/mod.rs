@@ -6,6 +6,8 @@
     reason = "kernels work on raw memory that other threads and the medium may change"
 )]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 mod choice;
 mod kernel;
 mod kernels;
@@ -49,6 +51,28 @@ pub fn prefetch<T>(place: &T) {
 pub(crate) fn crc_state_of_slice(state: u32, bytes: &[u8]) -> u32 {
     // SAFETY: a slice is valid for its length, and a shared borrow keeps writers off.
     unsafe { (kernels().crc)(bytes.as_ptr(), bytes.len(), state) }
+}
+
+/// Streams a line that carries its own check; see `Region::stream_checked_line`.
+///
+/// # Safety
+/// `to` is the start of a mapped, writable line.
+#[inline(never)]
+pub(crate) unsafe fn stream_checked_line(to: *mut u8, line: &mut [u64; 8], at: usize, crc: u32) {
+    line[at] |= u64::from(!(kernels().crc_of_line)(line, !crc));
+    // SAFETY: the caller's line.
+    unsafe { stream_line(to, line) };
+}
+
+/// Whether a line of a region has the check that it carries; see `Line::is_checked`.
+#[inline(never)]
+pub(crate) fn is_checked_line(line: &[AtomicU64; 8], at: usize, crc: u32) -> bool {
+    let mut words = line
+        .each_ref()
+        .map(|word| u64::from_le(word.load(Ordering::Acquire)));
+    let found = words[at] as u32;
+    words[at] ^= u64::from(found);
+    !(kernels().crc_of_line)(&words, !crc) == found
 }
 
 #[cfg(test)]

@@ -21,6 +21,12 @@ fn lines_of(offset: u64, len: usize) -> u64 {
     (offset + len as u64 - 1) / line - offset / line + 1
 }
 
+#[cold]
+#[inline(never)]
+fn panic_not_lines(offset: u64, len: usize) -> ! {
+    panic!("a stream is whole lines, not {len} bytes at {offset}");
+}
+
 /// A line of a region, looked at where it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'r>(&'r [AtomicU64; 8]);
@@ -30,6 +36,13 @@ impl Line<'_> {
     #[inline]
     pub fn word(self, number: usize) -> u64 {
         u64::from_le(self.0[number].load(Ordering::Acquire))
+    }
+
+    /// Whether the low half of word `at` is the CRC-32C of what has the CRC-32C `crc`, followed by the line
+    /// without that half.
+    #[inline]
+    pub fn is_checked(self, at: usize, crc: u32) -> bool {
+        arch::is_checked_line(self.0, at, crc)
     }
 }
 
@@ -54,13 +67,27 @@ impl Region {
         );
     }
 
-    #[inline]
+    /// The address of so many bytes, a power of two, at a multiple of that.
+    #[inline(always)]
     fn aligned_address(&self, offset: u64, len: usize) -> *mut u8 {
+        // One comparison for both: turned round, an offset with bits below the alignment is larger than
+        // any number of pieces.
+        let shift = len.trailing_zeros();
+        if offset.rotate_right(shift) >= self.len >> shift {
+            self.panic_misplaced(offset, len);
+        }
+        // SAFETY: a whole piece before the end of the mapping, as just checked.
+        unsafe { self.base.add(offset as usize) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn panic_misplaced(&self, offset: u64, len: usize) -> ! {
         assert!(
             offset.is_multiple_of(len as u64),
             "an atomic access of {len} bytes is aligned, not at {offset}"
         );
-        self.address(offset, len)
+        self.panic_outside(offset, len);
     }
 
     /// Loads 8 bytes at once, with Acquire ordering. The offset is a multiple of 8.
@@ -145,7 +172,8 @@ impl Region {
     #[inline]
     pub fn prefetch_read(&self, offset: u64) {
         if offset < self.len {
-            arch::prefetch_read(self.address(offset, 1));
+            // SAFETY: inside the mapping, as just checked.
+            arch::prefetch_read(unsafe { self.base.add(offset as usize) });
         }
     }
 
@@ -153,7 +181,8 @@ impl Region {
     #[inline]
     pub fn prefetch_write(&self, offset: u64) {
         if offset < self.len {
-            arch::prefetch_write(self.address(offset, 1));
+            // SAFETY: inside the mapping, as just checked.
+            arch::prefetch_write(unsafe { self.base.add(offset as usize) });
         }
     }
 
@@ -190,11 +219,24 @@ impl Region {
     #[inline(always)]
     pub fn stream_crc32c(&self, offset: u64, bytes: &[u8]) -> u32 {
         let address = self.stream_address(offset, bytes);
+        if self.is_special {
+            return self.stream_special_crc32c(offset, bytes, address);
+        }
+        // SAFETY: both sides are valid for the length, which is in whole lines.
+        let state =
+            unsafe { (arch::kernels().stream_with_crc)(address, bytes.as_ptr(), bytes.len(), !0) };
+        let lines = (bytes.len() / LINE_BYTES) as u64;
+        self.counters.add(Event::LinesStreamed, lines);
+        !state
+    }
+
+    #[cold]
+    fn stream_special_crc32c(&self, offset: u64, bytes: &[u8], address: *mut u8) -> u32 {
         let state = if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
             shadow.stream(offset, bytes);
             arch::crc_state_of_slice(!0, bytes)
         } else {
-            // SAFETY: both sides are valid for the length, which is in whole lines.
+            // SAFETY: both sides are valid for the length, which is in whole lines: the caller checked.
             unsafe { (arch::kernels().stream_with_crc)(address, bytes.as_ptr(), bytes.len(), !0) }
         };
         self.note_stream(bytes.len());
@@ -206,6 +248,16 @@ impl Region {
     #[inline(always)]
     pub fn stream_line(&self, offset: u64, line: &[u64; 8]) {
         let address = self.aligned_address(offset, LINE_BYTES);
+        if self.is_special {
+            return self.stream_special_line(offset, line, address);
+        }
+        // SAFETY: a whole line inside the mapping.
+        unsafe { arch::stream_line(address, line) };
+        self.counters.add(Event::LinesStreamed, 1);
+    }
+
+    #[cold]
+    fn stream_special_line(&self, offset: u64, line: &[u64; 8], address: *mut u8) {
         if let Some(shadow) = self.special_shadow(offset, LINE_BYTES) {
             let mut bytes = [0; LINE_BYTES];
             for (to, word) in bytes.chunks_exact_mut(8).zip(line) {
@@ -213,19 +265,31 @@ impl Region {
             }
             shadow.stream(offset, &bytes);
         } else {
-            // SAFETY: a whole line inside the mapping.
+            // SAFETY: a whole line inside the mapping: the caller checked.
             unsafe { arch::stream_line(address, line) };
         }
         self.note_stream(LINE_BYTES);
     }
 
-    #[inline]
+    /// The same of a line that carries its own check: into the low half of its word `at`, which is zero, goes
+    /// first the CRC-32C of what has the CRC-32C `crc`, followed by the line.
+    #[inline(always)]
+    pub fn stream_checked_line(&self, offset: u64, line: &mut [u64; 8], at: usize, crc: u32) {
+        let address = self.aligned_address(offset, LINE_BYTES);
+        if self.is_special {
+            line[at] |= u64::from(crate::crc32c_append_line(crc, line));
+            return self.stream_special_line(offset, line, address);
+        }
+        // SAFETY: a whole line inside the mapping.
+        unsafe { arch::stream_checked_line(address, line, at, crc) };
+        self.counters.add(Event::LinesStreamed, 1);
+    }
+
+    #[inline(always)]
     fn stream_address(&self, offset: u64, bytes: &[u8]) -> *mut u8 {
-        assert!(
-            offset.is_multiple_of(LINE_BYTES as u64) && bytes.len().is_multiple_of(LINE_BYTES),
-            "a stream is whole lines, not {} bytes at {offset}",
-            bytes.len()
-        );
+        if !(offset | bytes.len() as u64).is_multiple_of(LINE_BYTES as u64) {
+            panic_not_lines(offset, bytes.len());
+        }
         self.address(offset, bytes.len())
     }
 
@@ -271,10 +335,10 @@ impl Region {
 
     /// Stores 16 bytes at once, little-endian, ordered after all earlier accesses. The offset is
     /// a multiple of 16. At once for other threads, that is: a power cut may keep either word.
-    #[inline]
+    #[inline(always)]
     pub fn store_u128(&self, offset: u64, value: u128) {
         let address = self.aligned_address(offset, 16);
-        if self.has_plain_loads && !self.is_special {
+        if self.has_plain_stores {
             // SAFETY: aligned and inside the mapping; the flag is from the detection.
             unsafe { arch::store_u128(true, address, value.to_le()) };
             return;

@@ -44,6 +44,8 @@ pub struct Region {
     has_wide_atomics: bool,
     /// Loads of 16 bytes are one instruction and nothing else: no shadow.
     has_plain_loads: bool,
+    /// So are stores: nothing special either.
+    has_plain_stores: bool,
     domain: PersistenceDomain,
     flush_kind: FlushKind,
     is_poisoned: AtomicBool,
@@ -196,10 +198,12 @@ impl Region {
         };
         let delays = Delays::new(options.media);
         let is_shadow = matches!(backing, Backing::Shadow(_));
+        let is_special = is_shadow || domain == PersistenceDomain::Page || delays.is_some();
         Ok(Region {
             base,
             len,
-            is_special: is_shadow || domain == PersistenceDomain::Page || delays.is_some(),
+            is_special,
+            has_plain_stores: arch::has_wide_atomics() && !is_special,
             has_wide_atomics: arch::has_wide_atomics(),
             has_plain_loads: arch::has_wide_atomics() && !is_shadow,
             domain,

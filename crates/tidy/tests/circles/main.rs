@@ -10,10 +10,6 @@ use std::path::{Path, PathBuf};
 
 use sources::{Crate, Segments};
 
-/// Modules whose own file and the files below it still name each other, with their crate: the engine holds the state
-/// of its checkpoints and of its content, and they are written as parts of it.
-const ENTANGLED: [(&str, &str); 1] = [("crates/cache/src/lib.rs", "engine")];
-
 /// The roots of every crate below `folder`: libraries, commands and programs of tests.
 fn roots(folder: &Path, found: &mut Vec<PathBuf>) {
     let is_root_folder = ["bin", "tests", "examples", "benches", "fuzz_targets"]
@@ -57,26 +53,16 @@ fn leads(named: &BTreeSet<(Segments, Segments)>, start: &Segments, end: &Segment
     reached.contains(end)
 }
 
-/// Every name of another module that is part of a circle, of modules or of files, in words. The files of
-/// `entangled` are one.
-fn circles(root: &Path, entangled: Option<&str>) -> Vec<String> {
+/// Every name of another module that is part of a circle, of modules or of files, in words.
+fn circles(root: &Path) -> Vec<String> {
     let named = Crate::read(root).names();
-    let file_of = |file: &Segments| match entangled {
-        Some(module) if file.first().is_some_and(|first| first == module) => file[..1].to_vec(),
-        _ => file.clone(),
-    };
-    let files = named
-        .keys()
-        .map(|(file, other)| (file_of(file), file_of(other)))
-        .filter(|(file, other)| file != other)
-        .collect();
+    let files = named.keys().cloned().collect();
     let modules = named
         .keys()
         .filter_map(|(file, other)| beside(file, other))
         .collect();
     let is_in_circle = |file: &Segments, other: &Segments| {
-        let step = (file_of(file), file_of(other));
-        step.0 != step.1 && leads(&files, &step.1, &step.0)
+        leads(&files, other, file)
             || beside(file, other).is_some_and(|(from, to)| leads(&modules, &to, &from))
     };
     named
@@ -105,11 +91,8 @@ fn no_files_name_each_other_in_a_circle() {
         .iter()
         .flat_map(|root| {
             let shown = root.strip_prefix(tree).unwrap().display();
-            let entangled = ENTANGLED
-                .iter()
-                .find(|(root, _)| shown.to_string() == *root);
-            let steps = circles(root, entangled.map(|(_, module)| *module)).into_iter();
-            steps
+            circles(root)
+                .into_iter()
                 .map(|step| format!("{shown}: {step}"))
                 .collect::<Vec<_>>()
         })
@@ -121,7 +104,7 @@ fn no_files_name_each_other_in_a_circle() {
     );
 }
 
-/// A crate of these files, and its circles; the files of `tangle` are one.
+/// A crate of these files, and its circles.
 fn circles_of(test: &str, files: &[(&str, &str)]) -> Vec<String> {
     let name = format!("forebay-circles-{test}-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
@@ -130,7 +113,7 @@ fn circles_of(test: &str, files: &[(&str, &str)]) -> Vec<String> {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let found = circles(&folder.join("lib.rs"), Some("tangle"));
+    let found = circles(&folder.join("lib.rs"));
     fs::remove_dir_all(folder).unwrap();
     found
 }
@@ -197,7 +180,6 @@ fn a_circle_of_a_module_and_a_file_below_it_is_found() {
     };
     let steps = ["a names a::one: one::g", "a::one names a: A, super::A"];
     assert_eq!(below("a"), steps);
-    assert_eq!(below("tangle"), Vec::<String>::new());
 }
 
 #[test]

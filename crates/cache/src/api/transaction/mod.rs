@@ -7,6 +7,7 @@
 
 mod appends;
 mod direct;
+mod prepare;
 mod private_slots;
 mod read;
 mod reduced;
@@ -15,18 +16,15 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use crate::api::volume::Volume;
-use crate::api::workspace::{Base, Edit, NO_SLOT, Operation, Work, apply_edits, buffer};
+use crate::api::workspace::{Base, Edit, Work, Workspace, apply_edits, buffer};
 use crate::background::Pipeline;
-use crate::engine::change::{Action, Change, Outcome, Patch, record_bound};
+use crate::engine::change::{Action, Outcome, record_bound};
 use crate::engine::{EVICT_BATCH_MAX, Need};
 use crate::error::{ErrorKind, Result};
-use crate::log::lanes::thread_hint;
-use crate::media::encode_partial_len;
-use crate::media::entry::Kind;
-use crate::media::layout::PARTIAL_TRAILER_BYTES;
+use crate::media::entry::Key;
 use crate::table::slots::SlotCache;
 
-use direct::{commit_gathered, write_blocks};
+use direct::{commit_gathered, held, write_blocks};
 use private_slots::give_slots;
 use reduced::{reduce_changes, undo};
 
@@ -46,6 +44,8 @@ pub struct Transaction<'v> {
     work: Work,
     /// Held from the first streamed block on.
     slot_cache: Option<SlotCache<'v>>,
+    /// The slots belong to the pool now.
+    is_done: bool,
     not_send: PhantomData<*const ()>,
 }
 
@@ -73,6 +73,7 @@ impl<'v> Transaction<'v> {
             volume,
             work: Work::borrow(),
             slot_cache: None,
+            is_done: false,
             not_send: PhantomData,
         }
     }
@@ -88,25 +89,41 @@ impl<'v> Transaction<'v> {
     /// [`ErrorKind::TransactionTooLarge`]. [`ErrorKind::Poisoned`]: the pool takes no writes.
     /// [`ErrorKind::Closed`]: it was closed.
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
-        self.pipeline().engine().writable()?;
-        self.volume.check_blocks(block, data.len())?;
-        let block_bytes = self.pipeline().engine().block_bytes();
-        let (mut number, mut rest) = (block, data);
-        loop {
-            let (bytes, tail) = rest.split_at(block_bytes);
-            let operation = self.operation(number)?;
-            self.write_block(operation, bytes);
-            if tail.is_empty() {
-                return Ok(());
-            }
-            (number, rest) = (number + 1, tail);
+        let pipeline = self.pipeline();
+        pipeline.engine().writable()?;
+        if data.len() != pipeline.engine().block_bytes() || block >= self.volume.blocks() {
+            self.volume.check_blocks(block, data.len())?;
+            return self.write_more(block, data);
         }
+        let work = &mut *self.work;
+        if work.operations.is_empty() {
+            let key = self.volume.key(block);
+            let bucket = pipeline.table().bucket(key);
+            pipeline.table().prefetch(bucket);
+            work.buffer_first(key, bucket, data);
+            return Ok(());
+        }
+        self.write_block(block, data)
     }
 
-    #[inline(always)]
-    fn write_block(&mut self, number: usize, bytes: &[u8]) {
+    fn write_more(&mut self, block: u64, data: &[u8]) -> Result<()> {
+        let block_bytes = self.pipeline().engine().block_bytes();
+        let (mut number, mut rest) = (block, data);
+        while !rest.is_empty() {
+            let (bytes, tail) = rest.split_at(block_bytes);
+            self.write_block(number, bytes)?;
+            (number, rest) = (number + 1, tail);
+        }
+        Ok(())
+    }
+
+    /// Apart, so that the first block's way saves few registers.
+    #[inline(never)]
+    fn write_block(&mut self, block: u64, bytes: &[u8]) -> Result<()> {
         let pipeline = self.pipeline();
+        let key = self.volume.key(block);
         let work = &mut *self.work;
+        let number = operation_of(pipeline, work, key)?;
         let buffered = work.data.len() >> pipeline.media().geometry.block_shift();
         let operation = &mut work.operations[number];
         if !operation.edits.is_empty() {
@@ -122,10 +139,7 @@ impl<'v> Transaction<'v> {
                 *base = buffer(&mut work.data, bytes);
             }
             base => {
-                let slot_cache = self
-                    .slot_cache
-                    .get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
-                *base = match slot_cache.take() {
+                *base = match held(&mut self.slot_cache, pipeline).take() {
                     Some(slot) => Base::Staged {
                         slot,
                         crc: pipeline.media().stream_slot(slot, bytes),
@@ -134,6 +148,7 @@ impl<'v> Transaction<'v> {
                 };
             }
         }
+        Ok(())
     }
 
     /// Writes `data` at any byte offset; parts of blocks keep their other bytes.
@@ -149,10 +164,11 @@ impl<'v> Transaction<'v> {
             let offset = (at % block_bytes as u64) as usize;
             let len = rest.len().min(block_bytes - offset);
             let (bytes, tail) = rest.split_at(len);
-            let operation = self.operation(at / block_bytes as u64)?;
+            let block = at / block_bytes as u64;
             if len == block_bytes {
-                self.write_block(operation, bytes);
+                self.write_block(block, bytes)?;
             } else {
+                let operation = self.operation(block)?;
                 let bytes = bytes.to_vec();
                 self.edit(
                     operation,
@@ -238,8 +254,7 @@ impl<'v> Transaction<'v> {
             return self.pipeline().engine().writable();
         }
         if commit_gathered(self.pipeline(), &mut self.work, &mut self.slot_cache)? {
-            // The slots belong to the pool now.
-            self.work.operations.clear();
+            self.is_done = true;
             return Ok(());
         }
         self.commit_rest()
@@ -249,7 +264,7 @@ impl<'v> Transaction<'v> {
     #[cold]
     fn commit_rest(&mut self) -> Result<()> {
         if self.commit_small_append()? {
-            self.work.operations.clear();
+            self.is_done = true;
             return Ok(());
         }
         let mut reduces = self.pipeline().engine().content().is_on();
@@ -264,8 +279,7 @@ impl<'v> Transaction<'v> {
             }
         }
         self.tally();
-        // The slots belong to the pool now.
-        self.work.operations.clear();
+        self.is_done = true;
         Ok(())
     }
 
@@ -292,9 +306,7 @@ impl<'v> Transaction<'v> {
             self.prepare(false)?;
         }
         let work = &mut *self.work;
-        let slot_cache = self
-            .slot_cache
-            .get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
+        let slot_cache = held(&mut self.slot_cache, pipeline);
         let mut has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
         // Before blocks that are in their slots already are given up: a thread that waits must hold nothing,
         // but reclaim waits for no thread's slots.
@@ -328,142 +340,8 @@ impl<'v> Transaction<'v> {
     /// Gives back what the changes hold, which are not made.
     fn give_up_changes(&mut self) {
         let pipeline = self.pipeline();
-        let slot_cache = self
-            .slot_cache
-            .get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()));
+        let slot_cache = held(&mut self.slot_cache, pipeline);
         undo(pipeline, &mut self.work.changes, slot_cache);
-    }
-
-    /// Turns operations into changes; fresh blocks have no slots yet.
-    fn prepare(&mut self, deltas: bool) -> Result<()> {
-        self.work.changes.clear();
-        for number in 0..self.work.operations.len() {
-            let change = self.change_of(number, deltas)?;
-            self.work.changes.push(change);
-        }
-        Ok(())
-    }
-
-    fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
-        let operation = &self.work.operations[number];
-        let (key, bucket) = (operation.key, operation.bucket);
-        let action = match operation.base {
-            Base::Staged { slot, crc } => Action::Block { slot, crc },
-            Base::Buffered { at } => Action::Fresh {
-                slot: NO_SLOT,
-                at,
-                valid_bytes: None,
-            },
-            Base::Zero => Action::Zero,
-            Base::Current => match deltas.then(|| self.in_place(operation)).flatten() {
-                Some(action) => action,
-                None => return self.rebuilt(number),
-            },
-        };
-        Ok(Change {
-            key,
-            bucket,
-            action,
-            based_on: None,
-        })
-    }
-
-    /// The edits as a change of the cached block in place, if that is possible and pays.
-    fn in_place(&self, operation: &Operation) -> Option<Action> {
-        let pipeline = self.pipeline();
-        let (_, found) = pipeline.table().peek(operation.bucket, operation.key);
-        let entry = pipeline.media().sound(found?.1)?;
-        if entry.kind() != Kind::Data {
-            return None;
-        }
-        if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {
-            return None;
-        }
-        let edits = &operation.edits;
-        if entry.is_partial() {
-            let at = pipeline.table().valid_bytes(entry)?;
-            let mut end = at;
-            let mut bytes = Vec::new();
-            for edit in edits {
-                if !edit.truncate || edit.offset != end {
-                    return None;
-                }
-                bytes.extend_from_slice(&edit.bytes);
-                end += edit.bytes.len();
-            }
-            let fits = end <= pipeline.media().trailer_offset();
-            return fits.then_some(Action::Append { at, bytes });
-        }
-        let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
-        if edits.iter().any(|edit| edit.truncate) || changed * 2 > pipeline.engine().block_bytes() {
-            return None;
-        }
-        let patch = |edit: &Edit| Patch {
-            offset: edit.offset,
-            bytes: edit.bytes.clone(),
-        };
-        Some(Action::Delta {
-            patches: edits.iter().map(patch).collect(),
-            crc: None,
-        })
-    }
-
-    /// The edits over the present block, as a whole new block that is valid only if the present
-    /// one does not change before the commit.
-    fn rebuilt(&mut self, number: usize) -> Result<Change> {
-        let block_bytes = self.pipeline().engine().block_bytes();
-        let work = &mut *self.work;
-        let operation = &work.operations[number];
-        let at = work.data.len();
-        work.data.resize(at + block_bytes, 0);
-        let bytes = &mut work.data[at..];
-        let is_new = |edit: &Edit| edit.truncate && edit.offset == 0;
-        let is_independent = operation.edits.first().is_some_and(is_new);
-        let (based_on, mut valid) = if is_independent {
-            // Nothing that is there now is left.
-            (None, 0)
-        } else {
-            // Whatever the policy: a check computed over bad bytes would make them look good for ever.
-            let read = self
-                .volume
-                .read_versioned(operation.key.block(), bytes, true)?;
-            (Some(read.0), read.1)
-        };
-        apply_edits(&operation.edits, bytes);
-        for edit in &operation.edits {
-            let end = edit.offset + edit.bytes.len();
-            valid = if edit.truncate { end } else { valid.max(end) };
-        }
-        let trailer = block_bytes - PARTIAL_TRAILER_BYTES;
-        let valid_bytes = (valid <= trailer).then_some(valid);
-        if let Some(valid) = valid_bytes {
-            bytes[trailer..].copy_from_slice(&encode_partial_len(valid));
-        }
-        Ok(Change {
-            key: operation.key,
-            bucket: operation.bucket,
-            action: Action::Fresh {
-                slot: NO_SLOT,
-                at,
-                valid_bytes,
-            },
-            based_on,
-        })
-    }
-
-    /// Cuts the rebuilt blocks off the transaction's memory.
-    fn forget_rebuilt(&mut self) {
-        let block_bytes = self.pipeline().engine().block_bytes();
-        let ends = self
-            .work
-            .operations
-            .iter()
-            .filter_map(|operation| match operation.base {
-                Base::Buffered { at } => Some(at + block_bytes),
-                _ => None,
-            });
-        let end = ends.max().unwrap_or(0);
-        self.work.data.truncate(end);
     }
 
     /// Before a wait: a waiting thread holds nothing that another one could wait for.
@@ -515,29 +393,8 @@ impl<'v> Transaction<'v> {
     }
 
     /// The operation of a block, made if it is new.
-    #[inline(always)]
     fn operation(&mut self, block: u64) -> Result<usize> {
-        let key = self.volume.key(block);
-        let pipeline = self.pipeline();
-        let bucket = pipeline.table().bucket(key);
-        let work = &mut *self.work;
-        let bit = bucket.seen_bit();
-        if work.seen & bit != 0 {
-            // Writers mostly go on where they were.
-            let known = work
-                .operations
-                .iter()
-                .rposition(|operation| operation.key == key);
-            if let Some(number) = known {
-                return Ok(number);
-            }
-        }
-        let number = work.operations.len();
-        pipeline.engine().check_transaction_bytes(
-            (number as u64 + 1) << pipeline.media().geometry.block_shift(),
-        )?;
-        work.seen |= bit;
-        Ok(work.operations.add(key, bucket))
+        operation_of(self.pipeline(), &mut self.work, self.volume.key(block))
     }
 
     fn tally(&self) {
@@ -569,10 +426,31 @@ impl<'v> Transaction<'v> {
     }
 }
 
+/// The operation of a key, made if it is new.
+#[inline(always)]
+fn operation_of(pipeline: &Pipeline, work: &mut Workspace, key: Key) -> Result<usize> {
+    let bucket = pipeline.table().bucket(key);
+    let bit = bucket.seen_bit();
+    if work.seen & bit != 0 {
+        // Writers mostly go on where they were.
+        let known = work
+            .operations
+            .iter()
+            .rposition(|operation| operation.key == key);
+        if let Some(number) = known {
+            return Ok(number);
+        }
+    }
+    let bytes = (work.operations.len() as u64 + 1) << pipeline.media().geometry.block_shift();
+    pipeline.engine().check_transaction_bytes(bytes)?;
+    work.seen |= bit;
+    Ok(work.operations.add(key, bucket, Base::Current))
+}
+
 impl Drop for Transaction<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.work.operations.is_empty() {
+        if !self.is_done && !self.work.operations.is_empty() {
             self.give_staged();
         }
     }

@@ -4,10 +4,11 @@ use super::private_slots::{give_slots, return_slots};
 use crate::api::workspace::NO_SLOT;
 use crate::background::Pipeline;
 use crate::engine::change::{Action, Change, Outcome, record_bound};
-use crate::engine::commit::{Block, Source};
-use crate::engine::content::{Finding, Reduced};
+use crate::engine::commit::{Block, OneBlock, Source};
+use crate::engine::content::{Finding, ProbeResult, Reduced};
 use crate::engine::plan::Scratch;
 use crate::error::Result;
+use crate::policy::candidates::Sketch;
 use crate::table::index::Version;
 use crate::table::slot_ref::SlotRef;
 use crate::table::slots::SlotCache;
@@ -26,14 +27,11 @@ pub(super) fn commit_reduced(
             continue;
         };
         let bytes = &data[at..at + pipeline.engine().block_bytes()];
-        let Some(probed) = pipeline.engine().probe(bytes) else {
-            continue;
-        };
-        let reduced = pipeline
-            .engine()
-            .reduce(block.key, block.bucket, bytes, probed);
-        block.sketch = reduced.sketch;
-        if !matches!(reduced.finding, Finding::Whole) {
+        let probed = pipeline.engine().probe(bytes);
+        block.finds_duplicates = probed.finds_duplicates();
+        if probed.is_worth_it()
+            && let Some(reduced) = reduce(pipeline, block, bytes, probed)
+        {
             findings.push((number, reduced));
         }
     }
@@ -41,6 +39,38 @@ pub(super) fn commit_reduced(
         return Ok(false);
     }
     commit_findings(pipeline, blocks, findings, data, slot_cache)
+}
+
+/// The same of one block that is worth probing; returns what it looks like, too.
+#[cold]
+pub(super) fn commit_reduced_one(
+    pipeline: &Pipeline,
+    block: OneBlock<'_>,
+    probed: ProbeResult,
+    slot_cache: &SlotCache<'_>,
+) -> Result<(bool, Option<Sketch>)> {
+    let bytes = block.bytes;
+    let mut block = Block::new(block.key, block.bucket, Source::Data { at: 0 }, NO_SLOT);
+    let is_done = match reduce(pipeline, &mut block, bytes, probed) {
+        Some(reduced) => {
+            commit_findings(pipeline, &[block], vec![(0, reduced)], bytes, slot_cache)?
+        }
+        None => false,
+    };
+    Ok((is_done, block.sketch))
+}
+
+/// What less than all of a block may be stored; the block knows what it looks like afterwards.
+fn reduce(
+    pipeline: &Pipeline,
+    block: &mut Block,
+    bytes: &[u8],
+    probed: ProbeResult,
+) -> Option<Reduced> {
+    let engine = pipeline.engine();
+    let reduced = engine.reduce(block.key, block.bucket, bytes, probed);
+    block.sketch = reduced.sketch;
+    (!matches!(reduced.finding, Finding::Whole)).then_some(reduced)
 }
 
 /// Probes the blocks that a transaction writes whole beside parts of others, and makes less of those
@@ -61,7 +91,8 @@ pub(super) fn reduce_changes(pipeline: &Pipeline, changes: &mut [Change], data: 
         };
         let at = *at;
         let bytes = &data[at..at + pipeline.engine().block_bytes()];
-        if let Some(probed) = pipeline.engine().probe(bytes) {
+        let probed = pipeline.engine().probe(bytes);
+        if probed.is_worth_it() {
             let reduced = pipeline
                 .engine()
                 .reduce(change.key, change.bucket, bytes, probed);
@@ -92,15 +123,16 @@ fn commit_findings(
         undo(pipeline, &mut changes, slot_cache);
         return outcome.map(|_| false);
     }
+    let engine = pipeline.engine();
     for step in &scratch.plan.steps {
         if matches!(changes[step.change].action, Action::Delta { .. }) {
             // A slot that was changed in place is not shared.
             continue;
         }
         let sketch = blocks[step.change].sketch;
-        pipeline
-            .engine()
-            .note_block(step.effect.entry.crc(), step.effect.index, sketch);
+        let (crc, index) = (step.effect.entry.crc(), step.effect.index);
+        let finds_duplicates = engine.content().finds_duplicates();
+        engine.note_block(crc, index, sketch, finds_duplicates);
     }
     tally(pipeline, &changes);
     Ok(true)

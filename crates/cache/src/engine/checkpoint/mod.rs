@@ -3,29 +3,23 @@
 //! One S for all lanes: a lane that forgot earlier than another would let replay of an old record
 //! undo newer ones. The steps carry the numbers of `docs/inside/protocol.md`.
 
+mod state;
 mod touched;
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::read_record;
-use crate::log::record::{RawRecords, SmallRecord};
+use crate::log::record::{SmallRecord, elements_of, read_back_one};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::Ordering;
 use crate::table::word_set_queue::numbers;
 use touched::Touched;
 
+pub(crate) use state::CheckpointState;
+
 /// The log is prefetched so far ahead of what is read.
 const READ_AHEAD_BYTES: u64 = 1024;
-
-/// What the last checkpoint wrote.
-pub(crate) struct CheckpointState {
-    /// Which of the two lines is written next.
-    pub(crate) next_line: usize,
-    /// S.
-    pub(crate) sequence: u64,
-    pub(crate) count: u64,
-}
 
 impl Engine {
     /// Makes everything published so far durable in place, then frees its log space.
@@ -127,12 +121,17 @@ impl Engine {
         let region = self.media().main();
         let mut position = self.log.lanes().tail(lane);
         let mut small = SmallRecord::new();
-        let (mut log, mut raw) = (RawRecords::default(), Vec::new());
+        let mut raw = Vec::new();
         while position < end {
             let offset = position % lane_bytes;
             region.prefetch_read(base + offset + READ_AHEAD_BYTES);
             // Nearly all are short, and a writer has the processor that this takes no longer than it must.
             let tag = self.log.salt().tag(lane, position);
+            if let Some(index) = read_back_one(region, base + offset, tag, self.log.salt()) {
+                touched.note_entry(index);
+                position += self.log.lanes().aligned(LINE_BYTES);
+                continue;
+            }
             let room_bytes = lane_bytes - offset;
             if small.read_back(region, base + offset, room_bytes, tag, self.log.salt())
                 && small.elements().all(|element| touched.note(element))
@@ -141,7 +140,9 @@ impl Engine {
                 continue;
             }
             let found = read_record(self.media(), self.log.salt(), lane, offset, &mut raw);
-            if found != Some(position) || !log.add(lane, position, &raw) {
+            let mut elements = elements_of(&raw).filter(|_| found == Some(position));
+            let is_noted = |elements: &mut _| Iterator::all(elements, |e| touched.note(e));
+            if !elements.as_mut().is_some_and(is_noted) {
                 // A record that did not fit left the end of the lap alone.
                 let next_lap = position - offset + lane_bytes;
                 if offset == 0 || next_lap >= end {
@@ -151,10 +152,6 @@ impl Engine {
                 continue;
             }
             position += self.log.lanes().aligned(raw.len() as u64);
-            for element in log.records.iter().flat_map(|record| log.elements(record)) {
-                touched.note(Some(*element));
-            }
-            log.clear();
         }
         Ok(())
     }

@@ -36,14 +36,20 @@ impl Touched {
         }
     }
 
+    /// Adds the entry that a record of one whole block changed.
+    #[inline]
+    pub(super) fn note_entry(&mut self, index: u32) {
+        let line = index / HOME_ENTRIES;
+        self.table_lines[line as usize / 64] |= 1 << (line % 64);
+    }
+
     /// Adds what a record's element changed in place; false if there is none.
     #[inline]
     pub(super) fn note(&mut self, element: Option<RawElement>) -> bool {
         let Some(element) = element else {
             return false;
         };
-        let line = element.index / HOME_ENTRIES;
-        self.table_lines[line as usize / 64] |= 1 << (line % 64);
+        self.note_entry(element.index);
         let (offset, len) = match element.kind {
             ElementKind::Whole => return true,
             ElementKind::Delta { offset, len } => (usize::from(offset), usize::from(len)),

@@ -22,71 +22,103 @@ use crate::media::entry::Entry;
 use crate::mutants::{Mutant, mutated};
 use crate::table::index::Bucket;
 use crate::table::states::Dirtied;
-use shape::{Locks, Shape, Unfinished};
+use shape::{Shape, StripeSet, Unfinished};
 
 pub(crate) use appended::{Append, WordPatch};
+pub(crate) use one::OneBlock;
 pub(crate) use whole::{Block, Source};
 
-/// A batch, a lane with room for its record, and the locks of its stripes. Dropping it releases the locks
-/// and then the lane. If the thread panics, the pool is poisoned first, before another thread can take the
-/// lane. The order of the fields matters, because they are dropped in it.
-struct Batch<'e, S: Shape> {
-    engine: Unfinished<'e>,
-    locks: Locks<'e, S::Stripes>,
-    lane: HeldLane<'e>,
+/// A batch, a lane with room for its record, and its stripes, which are locked.
+struct Batch<'b, 'e, S: Shape> {
+    engine: &'e Engine,
+    lane: &'b HeldLane<'e>,
+    stripes: S::Stripes,
     shape: S,
 }
 
-// The states hold the batch by reference: moving it would write it to the stack and read it back, and a read
-// behind a block's stores waits for all of them.
+// The states hold the batch by reference, and no field of it has a destructor: moving it, or keeping it for
+// a destructor, would write it to the stack and read it back, and a read behind a block's stores waits for
+// all of them.
 
 /// Steps 2 and 3 are done: the lane is held and the keys are locked.
-struct Locked<'b, 'e, S: Shape>(&'b mut Batch<'e, S>);
+struct Locked<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>);
 /// Each key's new entry is chosen.
-struct Planned<'b, 'e, S: Shape>(&'b mut Batch<'e, S>);
+struct Planned<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>);
 /// Steps 4 and 5 are done: the sequence is drawn and everything is streamed, the record last; the number is
 /// its length in bytes. A crash from here on leaves the batch whole or absent.
-struct Sequenced<'b, 'e, S: Shape>(&'b mut Batch<'e, S>, u64);
+struct Sequenced<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>, u64);
 /// Step 6 is done: the batch survives every crash.
-struct Durable<'b, 'e, S: Shape>(&'b mut Batch<'e, S>, u64);
+struct Durable<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>, u64);
 
 impl Engine {
     /// Steps 2 to 8. Unless it returns `Done`, nothing has changed. If the fence itself fails, it is unknown
     /// whether the batch is durable, and the pool is poisoned.
     #[inline(always)]
     fn commit_batch<S: Shape>(&self, mut shape: S) -> Result<Outcome> {
-        // Steps 2 and 3. No lock is held while a checkpoint makes room.
+        // Steps 2 and 3. No lock is held while a checkpoint makes room. The lane is released last.
         let lane = self.hold_lane(shape.record_bytes())?;
-        let locks = Locks::lock(self.table.index(), shape.stripes());
+        let unfinished = Unfinished::new(self);
         let mut batch = Batch {
-            engine: Unfinished::new(self),
-            locks,
-            lane,
+            engine: self,
+            lane: &lane,
+            stripes: shape.stripes(),
             shape,
         };
-        match Locked(&mut batch).plan()? {
-            Err(refused) => Ok(refused),
-            Ok(planned) => Ok(planned.stream().persist()?.publish()),
+        let outcome = batch.lock().commit();
+        unfinished.finish();
+        outcome
+    }
+}
+
+impl<'l, 'e, S: Shape> Batch<'l, 'e, S> {
+    #[inline(always)]
+    fn lock<'b>(&'b mut self) -> Locked<'b, 'l, 'e, S> {
+        let index = self.engine.table.index();
+        for stripe in self.stripes.locks(index) {
+            stripe.lock();
+        }
+        Locked(self)
+    }
+
+    /// Releases the locks without a change.
+    #[inline(always)]
+    fn unlock(&self) {
+        let index = self.engine.table.index();
+        for stripe in self.stripes.locks(index) {
+            stripe.unlock();
         }
     }
 }
 
-impl<'b, 'e, S: Shape> Locked<'b, 'e, S> {
+impl<'b, 'l, 'e, S: Shape> Locked<'b, 'l, 'e, S> {
     #[inline(always)]
-    fn plan(self) -> Result<std::result::Result<Planned<'b, 'e, S>, Outcome>> {
+    fn commit(self) -> Result<Outcome> {
+        match self.plan()? {
+            Err(refused) => Ok(refused),
+            Ok(planned) => Ok(planned.stream().persist()?.publish()),
+        }
+    }
+
+    #[inline(always)]
+    fn plan(self) -> Result<std::result::Result<Planned<'b, 'l, 'e, S>, Outcome>> {
         let Batch { engine, shape, .. } = &mut *self.0;
-        engine.still_writable()?;
-        let refused = shape.plan(engine)?;
-        Ok(refused.map_or(Ok(Planned(self.0)), Err))
+        let refused = match engine.still_writable() {
+            Ok(()) => shape.plan(engine),
+            Err(error) => Err(error),
+        };
+        if !matches!(refused, Ok(None)) {
+            self.0.unlock();
+        }
+        Ok(refused?.map_or(Ok(Planned(self.0)), Err))
     }
 }
 
-impl<'b, 'e, S: Shape> Planned<'b, 'e, S> {
+impl<'b, 'l, 'e, S: Shape> Planned<'b, 'l, 'e, S> {
     /// Step 4 needs all locks and all chosen entries, so that the sequences of one key, and of one position
     /// of the table, rise in the log in the order of the changes. It comes before the first non-temporal
     /// store of step 5, because its locked operations would wait for that store.
     #[inline(always)]
-    fn stream(self) -> Sequenced<'b, 'e, S> {
+    fn stream(self) -> Sequenced<'b, 'l, 'e, S> {
         let Batch {
             engine,
             lane,
@@ -102,13 +134,13 @@ impl<'b, 'e, S: Shape> Planned<'b, 'e, S> {
     }
 }
 
-impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
+impl<'b, 'l, 'e, S: Shape> Sequenced<'b, 'l, 'e, S> {
     /// Step 6: **the fence**. It orders everything streamed, including the record, before the publication,
     /// the reuse of the old slots, and the acknowledgement. If it fails, nothing is published. The pool is
     /// poisoned, so that no commit can build on what may be lost, and the lane's `in_flight` mark stays, so
     /// that no watermark and no checkpoint passes the sequence.
     #[inline(always)]
-    fn persist(self) -> Result<Durable<'b, 'e, S>> {
+    fn persist(self) -> Result<Durable<'b, 'l, 'e, S>> {
         let Batch {
             engine,
             lane,
@@ -119,13 +151,16 @@ impl<'b, 'e, S: Shape> Sequenced<'b, 'e, S> {
             if mutated(Mutant::SlotFreedBeforeFence) {
                 shape.release_freed(engine);
             }
-            engine.fence_record(lane, self.1)?;
+            if let Err(failed) = engine.fence_record(lane, self.1) {
+                self.0.unlock();
+                return Err(failed);
+            }
         }
         Ok(Durable(self.0, self.1))
     }
 }
 
-impl<S: Shape> Durable<'_, '_, S> {
+impl<S: Shape> Durable<'_, '_, '_, S> {
     /// Steps 7 and 8: stores the entries and the bytes in place, then releases the locks, and last the slots
     /// that the keys no longer use: the removal of their last mapping is fenced (I2), and readers see the
     /// new version.
@@ -134,11 +169,15 @@ impl<S: Shape> Durable<'_, '_, S> {
         let Durable(batch, record_bytes) = self;
         let Batch {
             engine,
-            locks,
             lane,
+            stripes,
             shape,
         } = batch;
-        locks.begin_change();
+        let index = engine.table.index();
+        // From here until the unlock, readers of these stripes wait.
+        for stripe in stripes.locks(index) {
+            stripe.begin_change();
+        }
         shape.publish(engine);
         if !mutated(Mutant::DeltaBeforeFence) {
             shape.apply_in_place(engine);
@@ -147,7 +186,9 @@ impl<S: Shape> Durable<'_, '_, S> {
         // For a block that was dirty before, nothing above is a locked operation. Such an operation would
         // wait for the fence; without one, the thread's next steps overlap with the fence.
         lane.publish(record_bytes);
-        locks.end_change_and_unlock();
+        for stripe in stripes.locks(index) {
+            stripe.end_change_and_unlock();
+        }
         shape.note(engine);
         if !mutated(Mutant::SlotFreedBeforeFence) {
             shape.release_freed(engine);
@@ -160,18 +201,25 @@ impl Engine {
     /// Takes a lane with room for a record of `bytes` bytes.
     #[inline(always)]
     fn hold_lane(&self, bytes: u64) -> Result<HeldLane<'_>> {
-        let lane = match self.log.lanes().try_hold(bytes) {
-            Some(lane) => lane,
+        match self.log.lanes().try_hold_preferred(bytes) {
+            Some(lane) => Ok(lane),
+            None => self.hold_any_lane(bytes),
+        }
+    }
+
+    #[cold]
+    fn hold_any_lane(&self, bytes: u64) -> Result<HeldLane<'_>> {
+        let (lane, follows_full_one) = match self.log.lanes().try_hold_any(bytes) {
+            Some(held) => held,
             None => self.make_log_room(bytes)?,
         };
-        if lane.follows_full_one {
+        if follows_full_one {
             self.lane_filled();
         }
         Ok(lane)
     }
 
-    #[cold]
-    fn make_log_room(&self, bytes: u64) -> Result<HeldLane<'_>> {
+    fn make_log_room(&self, bytes: u64) -> Result<(HeldLane<'_>, bool)> {
         loop {
             if self.log.lanes().are_worn_out(bytes) {
                 return Err(ErrorKind::WornOut { path: self.path() }.into());
@@ -180,8 +228,8 @@ impl Engine {
             // Another thread's checkpoint may have made room meanwhile. Waiting for a lane with this lock
             // held is safe: a thread that holds a lane, or a stripe that such a thread waits for, never
             // waits for a checkpoint.
-            if let Some(lane) = self.log.lanes().try_hold(bytes) {
-                return Ok(lane);
+            if let Some(held) = self.log.lanes().try_hold_any(bytes) {
+                return Ok(held);
             }
             self.checkpoint_as(&mut state)?;
         }
@@ -201,8 +249,9 @@ impl Engine {
     /// crash.
     #[inline(always)]
     fn fence_record(&self, lane: &HeldLane<'_>, record_bytes: u64) -> Result<()> {
+        let (number, end) = (lane.number, lane.position() + record_bytes);
         if mutated(Mutant::StrictWordBeforeFence) && self.log.is_strict() {
-            self.log.store_commit_word(self.media(), lane, record_bytes);
+            self.log.store_commit_word(self.media(), number, end);
             return self.fence();
         }
         if !mutated(Mutant::CommitFenceRemoved) {
@@ -211,7 +260,7 @@ impl Engine {
             self.fence()?;
         }
         if self.log.is_strict() {
-            self.log.store_commit_word(self.media(), lane, record_bytes);
+            self.log.store_commit_word(self.media(), number, end);
             // Orders the commit word before the acknowledgement.
             self.fence()?;
         }
@@ -226,7 +275,7 @@ impl Engine {
         self.publish_block(bucket, effect.index, effect.entry, effect.fresh);
     }
 
-    #[inline]
+    #[inline(always)]
     fn publish_block(&self, bucket: Bucket, index: u32, entry: Entry, fresh: bool) {
         let dirtied = self.table.install(bucket, index, entry, fresh);
         if fresh {

@@ -4,50 +4,67 @@
 //! stores, and the first non-temporal store.
 
 use super::shape::Shape;
-use super::whole::{Block, Chosen};
+use super::whole::Chosen;
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
 use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
-use crate::media::entry::Entry;
+use crate::media::entry::{Entry, Key};
+use crate::policy::candidates::Sketch;
+use crate::table::index::{Bucket, StripeLock};
 use crate::table::slots::SlotCache;
+
+/// A whole block to commit alone.
+#[derive(Clone, Copy)]
+pub(crate) struct OneBlock<'a> {
+    pub(crate) key: Key,
+    pub(crate) bucket: Bucket,
+    pub(crate) bytes: &'a [u8],
+    /// The private slot that it is streamed into.
+    pub(crate) slot: u32,
+    /// The block's sketch, if similar blocks may be looked for.
+    pub(crate) sketch: Option<Sketch>,
+    /// Probes for duplicates pay, so the block is remembered whatever its CRC.
+    pub(crate) finds_duplicates: bool,
+}
 
 /// A block, and the entry chosen for it.
 struct One<'a> {
     slot_cache: &'a SlotCache<'a>,
-    block: &'a Block,
-    data: &'a [u8],
+    block: OneBlock<'a>,
+    stripe: StripeLock<'a>,
     chosen: Chosen,
     entry: Entry,
+    crc: u32,
 }
 
 impl Engine {
     /// Commits a block under the rules of [`Engine::commit`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit_one(
         &self,
-        block: &Block,
-        data: &[u8],
+        block: OneBlock<'_>,
         slot_cache: &SlotCache<'_>,
     ) -> Result<Outcome> {
         let shape = One {
             slot_cache,
             block,
-            data,
+            stripe: self.table.index().stripe(block.bucket.stripe),
             chosen: Chosen {
                 index: 0,
                 fresh: false,
                 freed: None,
             },
             entry: Entry::FREE,
+            crc: 0,
         };
         self.commit_batch(shape)
     }
 }
 
-impl Shape for One<'_> {
-    type Stripes = u32;
+impl<'a> Shape for One<'a> {
+    type Stripes = StripeLock<'a>;
 
     #[inline(always)]
     fn record_bytes(&self) -> u64 {
@@ -55,8 +72,8 @@ impl Shape for One<'_> {
     }
 
     #[inline(always)]
-    fn stripes(&mut self) -> u32 {
-        self.block.bucket.stripe
+    fn stripes(&mut self) -> StripeLock<'a> {
+        self.stripe
     }
 
     #[inline(always)]
@@ -71,9 +88,16 @@ impl Shape for One<'_> {
     #[inline(always)]
     fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
         let header = engine.log.header(lane, sequence);
-        let block = self.block;
-        self.entry = engine.stream_block(block.key, block.slot, block.source, self.data);
-        engine.content.prefetch(self.entry.crc());
+        let OneBlock {
+            key,
+            bucket,
+            bytes,
+            slot,
+            ..
+        } = self.block;
+        self.crc = engine.media().stream_slot(slot, bytes);
+        self.entry = Entry::hashed_data(key, bucket.hash_bits, slot, self.crc);
+        engine.content.prefetch(self.crc);
         let offset = engine.log.record_offset(engine.media(), lane);
         let main = engine.media().main();
         record::stream_one(main, offset, &header, self.entry, self.chosen.index);
@@ -88,7 +112,12 @@ impl Shape for One<'_> {
 
     #[inline(always)]
     fn note(&self, engine: &Engine) {
-        engine.note_block(self.entry.crc(), self.chosen.index, self.block.sketch);
+        let OneBlock {
+            sketch,
+            finds_duplicates,
+            ..
+        } = self.block;
+        engine.note_block(self.crc, self.chosen.index, sketch, finds_duplicates);
     }
 
     #[inline(always)]

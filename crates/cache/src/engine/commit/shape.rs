@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::engine::change::Outcome;
 use crate::error::Result;
 use crate::log::lanes::HeldLane;
-use crate::table::index::Index;
+use crate::table::index::{Index, StripeLock};
 
 /// A batch of changes: one block, several, changes of all kinds, or an append with a word elsewhere. The
 /// shape says what each step does; the states of `commit` say in which order, and what orders the steps.
@@ -53,24 +53,31 @@ pub(super) trait Shape {
 
 /// Stripes in ascending order without duplicates, so that no two commits wait for each other in a circle.
 pub(super) trait StripeSet {
-    fn each(&self, visit: impl FnMut(u32));
+    fn locks<'i>(&self, index: &'i Index) -> impl Iterator<Item = StripeLock<'i>>
+    where
+        Self: 'i;
 }
 
-impl StripeSet for u32 {
+/// One stripe, found already.
+impl StripeSet for StripeLock<'_> {
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(u32)) {
-        visit(*self);
+    fn locks<'i>(&self, _: &'i Index) -> impl Iterator<Item = StripeLock<'i>>
+    where
+        Self: 'i,
+    {
+        std::iter::once(*self)
     }
 }
 
 /// One stripe or two.
 impl StripeSet for (u32, Option<u32>) {
     #[inline(always)]
-    fn each(&self, mut visit: impl FnMut(u32)) {
-        visit(self.0);
-        if let Some(second) = self.1 {
-            visit(second);
-        }
+    fn locks<'i>(&self, index: &'i Index) -> impl Iterator<Item = StripeLock<'i>>
+    where
+        Self: 'i,
+    {
+        let stripes = std::iter::once(self.0).chain(self.1);
+        stripes.map(|stripe| index.stripe(stripe))
     }
 }
 
@@ -93,94 +100,38 @@ impl<'a> Ascending<'a> {
 
 impl StripeSet for Ascending<'_> {
     #[inline(always)]
-    fn each(&self, visit: impl FnMut(u32)) {
-        self.0.iter().copied().for_each(visit);
+    fn locks<'i>(&self, index: &'i Index) -> impl Iterator<Item = StripeLock<'i>>
+    where
+        Self: 'i,
+    {
+        self.0.iter().map(|stripe| index.stripe(*stripe))
     }
 }
 
 /// The engine, held by an unfinished commit. If the thread panics meanwhile, it is unknown how far the commit
 /// came: its record may be durable or not, its entries may be published in part. So the pool takes no more
-/// writes, as after a failed fence: until recovery has decided, no record may follow in the lane, no
-/// checkpoint may pass the sequence, and nothing else may use the slots that it streamed into.
-///
-/// A thread that is panicking already may still commit, in a destructor; only a panic that began since then
-/// counts.
-pub(super) struct Unfinished<'e> {
-    engine: &'e Engine,
-    was_panicking: bool,
-}
+/// writes, as after a failed fence, and that before the lane is released: until recovery has decided, no
+/// record may follow in the lane, no checkpoint may pass the sequence, and nothing else may use the slots that
+/// it streamed into. The stripes stay locked, so that no reader sees a change made in part.
+pub(super) struct Unfinished<'e>(&'e Engine);
 
 impl<'e> Unfinished<'e> {
     #[inline(always)]
     pub(super) fn new(engine: &'e Engine) -> Self {
-        let was_panicking = std::thread::panicking();
-        Unfinished {
-            engine,
-            was_panicking,
-        }
+        Unfinished(engine)
     }
-}
 
-impl std::ops::Deref for Unfinished<'_> {
-    type Target = Engine;
-
+    /// The commit has ended, done or refused.
     #[inline(always)]
-    fn deref(&self) -> &Engine {
-        self.engine
+    pub(super) fn finish(self) {
+        std::mem::forget(self);
     }
 }
 
+/// Dropped by unwinding only: a commit that ends calls `finish`.
 impl Drop for Unfinished<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.was_panicking && std::thread::panicking() {
-            self.engine.poison();
-        }
-    }
-}
-
-/// Locked stripes, unlocked when this is dropped. A thread that panics leaves them locked, so that no reader
-/// sees a change made in part.
-pub(super) struct Locks<'e, T: StripeSet> {
-    index: &'e Index,
-    stripes: T,
-    is_held: bool,
-    was_panicking: bool,
-}
-
-impl<'e, T: StripeSet> Locks<'e, T> {
-    #[inline(always)]
-    pub(super) fn lock(index: &'e Index, stripes: T) -> Self {
-        stripes.each(|stripe| index.lock(stripe));
-        Locks {
-            index,
-            stripes,
-            is_held: true,
-            was_panicking: std::thread::panicking(),
-        }
-    }
-
-    /// From here until the unlock, readers of these stripes wait.
-    #[inline(always)]
-    pub(super) fn begin_change(&self) {
-        self.stripes.each(|stripe| self.index.begin_change(stripe));
-    }
-
-    /// Gives each stripe a new version and unlocks it.
-    #[inline(always)]
-    pub(super) fn end_change_and_unlock(&mut self) {
-        self.stripes.each(|stripe| {
-            self.index.end_change_and_unlock(stripe);
-        });
-        self.is_held = false;
-    }
-}
-
-impl<T: StripeSet> Drop for Locks<'_, T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.is_held && (self.was_panicking || !std::thread::panicking()) {
-            self.stripes.each(|stripe| self.index.unlock(stripe));
-        }
+        self.0.poison();
     }
 }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::*;
-use crate::table::index::Bucket;
+use crate::table::index::{Bucket, StripeLock};
 use crate::{Error, MemoryStore, Pool, PoolOptions, Region, Volume};
 
 const BLOCK: usize = 128;
@@ -18,12 +18,12 @@ enum Step {
 }
 
 /// A batch that changes nothing, of which one step panics.
-struct Panicking {
-    stripe: u32,
+struct Panicking<'e> {
+    stripe: StripeLock<'e>,
     at: Step,
 }
 
-impl Panicking {
+impl Panicking<'_> {
     fn step(&self, step: Step) {
         if step == self.at {
             // As an assertion, but without the text.
@@ -32,13 +32,13 @@ impl Panicking {
     }
 }
 
-impl Shape for Panicking {
-    type Stripes = u32;
+impl<'e> Shape for Panicking<'e> {
+    type Stripes = StripeLock<'e>;
 
     fn record_bytes(&self) -> u64 {
         64
     }
-    fn stripes(&mut self) -> u32 {
+    fn stripes(&mut self) -> StripeLock<'e> {
         self.stripe
     }
     fn plan(&mut self, _: &Engine) -> Result<Option<Outcome>> {
@@ -79,7 +79,7 @@ fn volume() -> (Pool, Volume) {
 fn panic_at(volume: &Volume, block: u64, at: Step) -> Bucket {
     let engine = volume.pipeline.engine();
     let bucket = engine.table.bucket(volume.key(block));
-    let stripe = bucket.stripe;
+    let stripe = engine.table.index().stripe(bucket.stripe);
     // On a thread of its own: this one counts the stripes that it has locked.
     let commit = || engine.commit_batch(Panicking { stripe, at }).map(drop);
     let run = || catch_unwind(AssertUnwindSafe(commit)).is_err();

@@ -3,7 +3,7 @@
 use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::engine::plan::Effect;
+use crate::engine::plan::{Effect, Scratch};
 use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
@@ -23,27 +23,29 @@ pub(crate) enum Source {
 }
 
 /// A whole block to commit.
+#[derive(Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) key: Key,
     pub(crate) bucket: Bucket,
     pub(crate) source: Source,
     /// The private slot that it goes into.
     pub(crate) slot: u32,
-    /// What is decided under the lock.
-    pub(crate) effect: Effect,
     /// The block's sketch, if similar blocks may be looked for.
     pub(crate) sketch: Option<Sketch>,
+    /// Probes for duplicates pay, so the block is remembered whatever its CRC.
+    pub(crate) finds_duplicates: bool,
 }
 
 impl Block {
+    #[inline]
     pub(crate) fn new(key: Key, bucket: Bucket, source: Source, slot: u32) -> Block {
         Block {
             key,
             bucket,
             source,
             slot,
-            effect: Effect::default(),
             sketch: None,
+            finds_duplicates: false,
         }
     }
 }
@@ -58,8 +60,10 @@ pub(super) struct Chosen {
 /// Whole blocks of different keys.
 struct Whole<'a> {
     slot_cache: &'a SlotCache<'a>,
-    blocks: &'a mut [Block],
+    blocks: &'a [Block],
     data: &'a [u8],
+    /// Each block's effect, decided under the locks.
+    effects: &'a mut Vec<Effect>,
     /// Memory for the stripes; taken by `stripes`.
     stripes: Option<&'a mut Vec<u32>>,
 }
@@ -68,31 +72,25 @@ impl Engine {
     /// Commits blocks of different keys, all or none, under the rules of [`Engine::commit`].
     pub(crate) fn commit_whole(
         &self,
-        blocks: &mut [Block],
+        blocks: &[Block],
         data: &[u8],
         slot_cache: &SlotCache<'_>,
-        stripes: &mut Vec<u32>,
+        scratch: &mut Scratch,
     ) -> Result<Outcome> {
+        let Scratch {
+            stripes, effects, ..
+        } = scratch;
+        effects.clear();
+        // Not under the locks.
+        effects.reserve(blocks.len());
         let shape = Whole {
             slot_cache,
             blocks,
             data,
+            effects,
             stripes: Some(stripes),
         };
         self.commit_batch(shape)
-    }
-
-    /// Streams a block into its slot unless it is there already; returns its entry.
-    #[inline(always)]
-    pub(super) fn stream_block(&self, key: Key, slot: u32, source: Source, data: &[u8]) -> Entry {
-        let crc = match source {
-            Source::Slot { crc } => crc,
-            Source::Data { at } => {
-                let media = self.media();
-                media.stream_slot(slot, &data[at..at + media.block_bytes()])
-            }
-        };
-        Entry::data(key, slot, crc)
     }
 
     /// Finds the key's entry or takes a free one; `None` if there is none. The caller holds the stripe's
@@ -138,32 +136,40 @@ impl<'a> Shape for Whole<'a> {
 
     #[inline(always)]
     fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
-        for number in 0..self.blocks.len() {
-            let block = &mut self.blocks[number];
+        for block in self.blocks {
             let chosen = engine.choose_entry(block.key, block.bucket);
             let Ok(Some(chosen)) = chosen else {
-                let taken = self.blocks[..number].iter();
-                for block in taken.filter(|block| block.effect.fresh) {
-                    engine.table.index().push_free(block.effect.index);
+                for effect in self.effects.iter().filter(|effect| effect.fresh) {
+                    engine.table.index().push_free(effect.index);
                 }
                 return chosen.map(|_| Some(Outcome::NoEntry));
             };
-            let effect = &mut block.effect;
-            (effect.index, effect.fresh, effect.freed) = (chosen.index, chosen.fresh, chosen.freed);
+            self.effects.push(Effect {
+                entry: Entry::FREE,
+                index: chosen.index,
+                fresh: chosen.fresh,
+                freed: chosen.freed,
+            });
         }
         Ok(None)
     }
 
     #[inline(always)]
     fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
-        for block in &mut *self.blocks {
-            let entry = engine.stream_block(block.key, block.slot, block.source, self.data);
-            block.effect.entry = entry;
-            engine.content.prefetch(entry.crc());
+        for (block, effect) in self.blocks.iter().zip(&mut *self.effects) {
+            let crc = match block.source {
+                Source::Slot { crc } => crc,
+                Source::Data { at } => {
+                    let bytes = &self.data[at..at + engine.block_bytes()];
+                    engine.media().stream_slot(block.slot, bytes)
+                }
+            };
+            effect.entry = Entry::hashed_data(block.key, block.bucket.hash_bits, block.slot, crc);
+            engine.content.prefetch(crc);
         }
         let header = engine.log.header(lane, sequence);
         let offset = engine.log.record_offset(engine.media(), lane);
-        let elements = self.blocks.iter().map(|block| &block.effect);
+        let elements = self.effects.iter();
         let elements = elements.map(|effect| (effect.entry, effect.index));
         let count = self.blocks.len();
         record::stream_whole(engine.media().main(), offset, &header, count, elements);
@@ -172,22 +178,22 @@ impl<'a> Shape for Whole<'a> {
 
     #[inline(always)]
     fn publish(&self, engine: &Engine) {
-        for block in &*self.blocks {
-            engine.publish_entry(block.bucket, &block.effect);
+        for (block, effect) in self.blocks.iter().zip(&*self.effects) {
+            engine.publish_block(block.bucket, effect.index, effect.entry, effect.fresh);
         }
     }
 
     #[inline(always)]
     fn note(&self, engine: &Engine) {
-        for block in &*self.blocks {
-            let effect = &block.effect;
-            engine.note_block(effect.entry.crc(), effect.index, block.sketch);
+        for (block, effect) in self.blocks.iter().zip(&*self.effects) {
+            let crc = effect.entry.crc();
+            engine.note_block(crc, effect.index, block.sketch, block.finds_duplicates);
         }
     }
 
     #[inline(always)]
     fn release_freed(&self, engine: &Engine) {
-        let freed = self.blocks.iter().filter_map(|block| block.effect.freed);
+        let freed = self.effects.iter().filter_map(|effect| effect.freed);
         freed.for_each(|slot_ref| engine.table.release_slot(slot_ref, self.slot_cache));
     }
 

@@ -7,93 +7,30 @@
 //! to look.
 
 mod reduce;
+mod tables;
 
 use crate::engine::Engine;
-use crate::options::RuntimeOptions;
-use crate::sync::{AtomicBool, Ordering};
+use crate::policy::candidates::Sketch;
+use tables::NOTED_PERIOD;
 
-use crate::policy::candidates::{Candidates, Sketch};
-use crate::policy::predictor::{Predictor, Sought};
-
-pub(crate) use reduce::{Finding, Reduced};
-
-/// Where probes do not pay, one block in this many is remembered: a store to a random line is not free.
-const NOTED_PERIOD: u32 = 8;
-
-/// What the pool knows of its blocks' content, in DRAM.
-pub(crate) struct Content {
-    candidates: Candidates,
-    predictor: Predictor,
-    /// The bits of a CRC that count when equal blocks are looked for: all, but for tests.
-    duplicate_mask: u32,
-    share_duplicates: AtomicBool,
-    compare_writes: AtomicBool,
-}
-
-impl Content {
-    pub(crate) fn new(slots: u32, options: &RuntimeOptions) -> Content {
-        Content {
-            candidates: Candidates::new(slots),
-            predictor: Predictor::new(options.always_compare),
-            duplicate_mask: crate::repeatable::duplicate_mask(),
-            share_duplicates: AtomicBool::new(options.share_duplicates),
-            compare_writes: AtomicBool::new(options.compare_writes),
-        }
-    }
-
-    /// Prefetches the tables that will note a block with this CRC.
-    #[inline]
-    pub(crate) fn prefetch(&self, crc: u32) {
-        if crc.is_multiple_of(NOTED_PERIOD) && self.is_on() {
-            self.candidates.prefetch_duplicate(crc);
-        }
-    }
-
-    /// Whether a block with this CRC is remembered: each while probes pay, otherwise a few. Which ones
-    /// depends on their content, so that a probe of any of those finds its duplicate.
-    #[inline]
-    fn is_noted(&self, crc: u32) -> bool {
-        self.is_on()
-            && (crc.is_multiple_of(NOTED_PERIOD) || self.predictor.has_credit(Sought::Duplicates))
-    }
-
-    /// Whether whole blocks are probed before they are written.
-    #[inline]
-    pub(crate) fn is_on(&self) -> bool {
-        self.shares_duplicates() || self.compares_writes()
-    }
-    #[inline]
-    pub(crate) fn shares_duplicates(&self) -> bool {
-        self.share_duplicates.load(Ordering::Relaxed)
-    }
-    #[inline]
-    pub(crate) fn compares_writes(&self) -> bool {
-        self.compare_writes.load(Ordering::Relaxed)
-    }
-    /// Whether blocks lately differed little from what was cached of them.
-    #[inline]
-    pub(crate) fn expects_changes(&self) -> bool {
-        self.compares_writes() && self.predictor.has_credit(Sought::Changes)
-    }
-    pub(crate) fn set_share_duplicates(&self, on: bool) {
-        self.share_duplicates.store(on, Ordering::Relaxed);
-    }
-    pub(crate) fn set_compare_writes(&self, on: bool) {
-        self.compare_writes.store(on, Ordering::Relaxed);
-    }
-
-    /// Bytes of DRAM.
-    pub(crate) fn dram_bytes(&self) -> u64 {
-        self.candidates.dram_bytes()
-    }
-}
+pub(crate) use reduce::{Finding, ProbeResult, Reduced};
+pub(crate) use tables::Content;
 
 impl Engine {
-    /// Remembers where a block is that was just published, for others like it.
-    #[inline]
-    pub(crate) fn note_block(&self, crc: u32, index: u32, sketch: Option<Sketch>) {
-        if self.media().has_checksums() && self.content.is_noted(crc) {
-            let content = &self.content;
+    /// Remembers where a block is that was just published, for others like it: each while probes for
+    /// duplicates pay, otherwise a few. Which ones depends on their content, so that a probe of any of those
+    /// finds its duplicate.
+    #[inline(always)]
+    pub(crate) fn note_block(
+        &self,
+        crc: u32,
+        index: u32,
+        sketch: Option<Sketch>,
+        finds_duplicates: bool,
+    ) {
+        let content = &self.content;
+        let is_noted = finds_duplicates || crc.is_multiple_of(NOTED_PERIOD);
+        if is_noted && self.media().has_checksums() && content.is_on() {
             content
                 .candidates
                 .note_duplicate(crc & content.duplicate_mask, index);

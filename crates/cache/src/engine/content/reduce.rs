@@ -31,6 +31,19 @@ pub(crate) struct ProbeResult {
     sparse: bool,
 }
 
+impl ProbeResult {
+    /// Whether there is anything to look for.
+    #[inline(always)]
+    pub(crate) fn is_worth_it(self) -> bool {
+        self.duplicates | self.changes | self.sparse
+    }
+    /// Whether duplicates are looked for.
+    #[inline]
+    pub(crate) fn finds_duplicates(self) -> bool {
+        self.duplicates
+    }
+}
+
 /// What a probed block may be stored as. Slots named here are held for it.
 pub(crate) enum Finding {
     /// Whole.
@@ -53,18 +66,17 @@ pub(crate) struct Reduced {
 }
 
 impl Engine {
-    /// Whether a block is worth probing, and for what.
+    /// What to look for in a block.
     #[inline(always)]
-    pub(crate) fn probe(&self, block: &[u8]) -> Option<ProbeResult> {
+    pub(crate) fn probe(&self, block: &[u8]) -> ProbeResult {
         let content = &self.content;
         let compares = content.compares_writes();
         let luck = content.predictor.probe();
-        let probed = ProbeResult {
+        ProbeResult {
             duplicates: luck.duplicates,
             changes: compares && luck.changes,
             sparse: compares && may_be_sparse(block),
-        };
-        (probed.duplicates || probed.changes || probed.sparse).then_some(probed)
+        }
     }
 
     /// Looks at a block that the key is to have.

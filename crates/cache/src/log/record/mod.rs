@@ -14,7 +14,7 @@ use crate::media::layout::{
 use crate::media::salt::Salt;
 
 pub(crate) use small::SmallRecord;
-pub(crate) use whole::{stream_one, stream_whole};
+pub(crate) use whole::{read_back_one, stream_one, stream_whole};
 
 const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
 const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
@@ -78,7 +78,8 @@ impl Element {
 }
 
 impl RawElement {
-    fn decode(raw: &[u8]) -> Option<RawElement> {
+    #[inline]
+    fn decode(raw: &[u8; ELEMENT_BYTES]) -> Option<RawElement> {
         let (words, _) = raw.as_chunks::<8>();
         RawElement::from_words(&[0, 1, 2].map(|at| u64::from_le_bytes(words[at])))
     }
@@ -176,9 +177,9 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// The words of the header of a record with `elements` elements and `lines` lines, the CRC left out; the
-    /// rest of its first line is zero.
-    #[inline]
+    /// The header of a record of so many elements and lines, in words, the CRC left out; the rest
+    /// of its first line is zero.
+    #[inline(always)]
     fn words(&self, elements: usize, lines: u64) -> [u64; 8] {
         let distance = u32::try_from(self.sequence - self.acknowledged).unwrap_or(u32::MAX);
         let count = u16::try_from(elements).expect("the transaction limit bounds the elements");
@@ -277,6 +278,16 @@ pub(crate) fn is_whole(salt: Salt, raw: &mut [u8]) -> bool {
     forebay_pmem::crc32c_append(salt.crc_seed(), raw).to_le_bytes() == crc
 }
 
+/// The elements of a record in `raw`, each nothing where it makes no sense; nothing at all if they cannot be
+/// as many as it says.
+pub(crate) fn elements_of(raw: &[u8]) -> Option<impl ExactSizeIterator<Item = Option<RawElement>>> {
+    let (words, _) = raw.get(CRC_AT..RECORD_HEADER_BYTES)?.as_chunks::<8>();
+    let count = usize::from((u64::from_le_bytes(words[0]) >> 32) as u16);
+    let bytes = raw.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + count * ELEMENT_BYTES)?;
+    let (elements, _) = bytes.as_chunks::<ELEMENT_BYTES>();
+    Some(elements.iter().map(RawElement::decode))
+}
+
 impl RawRecords {
     /// Adds the record in `raw` if its shape makes sense; returns whether it did.
     pub(crate) fn add(&mut self, lane: u32, position: u64, raw: &[u8]) -> bool {
@@ -288,13 +299,13 @@ impl RawRecords {
         if sequence >= SEQUENCE_MAX {
             return false;
         }
-        let count = usize::from((word(CRC_AT) >> 32) as u16);
-        let payload_at = RECORD_HEADER_BYTES + count * ELEMENT_BYTES;
-        let Some(elements) = raw.get(RECORD_HEADER_BYTES..payload_at) else {
+        let Some(elements) = elements_of(raw) else {
             return false;
         };
-        for element in elements.chunks_exact(ELEMENT_BYTES) {
-            let Some(element) = RawElement::decode(element) else {
+        let payload_at = RECORD_HEADER_BYTES + elements.len() * ELEMENT_BYTES;
+        let count = elements.len();
+        for element in elements {
+            let Some(element) = element else {
                 self.elements.truncate(first_element);
                 return false;
             };
@@ -339,14 +350,7 @@ impl RawRecords {
             .collect();
     }
 
-    /// Forgets all records, keeps the room.
-    pub(crate) fn clear(&mut self) {
-        self.records.clear();
-        self.elements.clear();
-        self.payload.clear();
-    }
-
-    /// Makes room for `records` records with an element each.
+    /// Makes room for so many records with an element each.
     pub(crate) fn reserve(&mut self, records: usize) {
         self.records.reserve(records);
         self.elements.reserve(records);

@@ -5,14 +5,14 @@
 
 use forebay_pmem::Region;
 
-use super::{CRC_AT, INDEX_MASK, RecordHeader, padded, record_bytes};
+use super::{CRC_AT, INDEX_MASK, RecordHeader, Salt, padded, record_bytes};
 use crate::media::entry::Entry;
 use crate::media::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
 
 const HEADER_WORDS: usize = RECORD_HEADER_BYTES / 8;
 
 /// Streams the record of one whole block.
-#[inline]
+#[inline(always)]
 pub(crate) fn stream_one(
     region: &Region,
     offset: u64,
@@ -23,9 +23,22 @@ pub(crate) fn stream_one(
     let mut line = header.words(1, padded(record_bytes(1, 0)) / LINE_BYTES);
     let words = words_of(entry, index);
     line[HEADER_WORDS..HEADER_WORDS + words.len()].copy_from_slice(&words);
-    let crc = forebay_pmem::crc32c_append_line(header.salt.crc_seed(), &line);
-    line[CRC_AT / 8] |= u64::from(crc);
-    region.stream_line(offset, &line);
+    region.stream_checked_line(offset, &mut line, CRC_AT / 8, header.salt.crc_seed());
+}
+
+/// Where the entry goes that the record with this tag at `offset` of the region holds, if such a record of
+/// one whole block is there: nearly all of them are, and this looks at the line where it is.
+#[inline]
+pub(crate) fn read_back_one(region: &Region, offset: u64, tag: u64, salt: Salt) -> Option<u32> {
+    /// One element, one line.
+    const COUNTS: u64 = 1 | 1 << 16;
+    let line = region.line(offset);
+    // Kind and argument of a whole block are zero.
+    let index = line.word(HEADER_WORDS + 2);
+    let is_one = line.word(0) == tag
+        && line.word(CRC_AT / 8) >> 32 == COUNTS
+        && index <= u64::from(INDEX_MASK);
+    (is_one && line.is_checked(CRC_AT / 8, salt.crc_seed())).then_some(index as u32)
 }
 
 /// Streams the record of `count` whole blocks, given by their entries and where these go.
@@ -89,7 +102,6 @@ mod tests {
     use super::*;
     use crate::log::record::{Element, ElementKind, encode};
     use crate::media::entry::Key;
-    use crate::media::salt::Salt;
 
     fn random_effects(rng: &mut fastrand::Rng, count: usize) -> Vec<(Entry, u32)> {
         let mut effect = || {
@@ -143,6 +155,22 @@ mod tests {
             if count == 1 {
                 stream_one(&region, 8192, &header, entry, index);
                 assert!(durable(&region)[8192..8192 + raw.len()] == raw[..]);
+                let tag = header.salt.tag(header.lane, header.position);
+                let read = |tag, salt| read_back_one(&region, 8192, tag, salt);
+                assert_eq!(read(tag, header.salt), Some(index));
+                assert_eq!(
+                    (read(tag + 1, header.salt), read(tag, Salt(1))),
+                    (None, None)
+                );
+                for bit in 0..raw.len() * 8 {
+                    let mut flipped = raw.clone();
+                    flipped[bit / 8] ^= 1 << (bit % 8);
+                    region.store(8192, &flipped);
+                    assert_eq!(read(tag, header.salt), None, "bit {bit}");
+                }
+            } else {
+                let tag = header.salt.tag(header.lane, header.position);
+                assert_eq!(read_back_one(&region, 4096, tag, header.salt), None);
             }
         }
     }

@@ -42,6 +42,15 @@ impl Sieve {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A hit. A mark set on an entry that was just removed is cleared when it is inserted again.
+    #[inline(always)]
+    pub(super) fn mark(&self, entry: u32) {
+        let (word, bit) = (&self.marks[entry as usize / 64], mark_bit(entry));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
     fn is_marked(&self, entry: u32) -> bool {
         self.marks[entry as usize / 64].load(Ordering::Relaxed) & mark_bit(entry) != 0
     }
@@ -54,6 +63,7 @@ impl Sieve {
     }
 }
 
+#[inline]
 fn mark_bit(entry: u32) -> u64 {
     1 << (entry % 64)
 }
@@ -79,10 +89,7 @@ impl Replacement for Sieve {
     }
 
     fn on_hit(&self, entry: u32) {
-        // A mark set on an entry that was just removed is cleared when it is inserted again.
-        if !self.is_marked(entry) {
-            self.marks[entry as usize / 64].fetch_or(mark_bit(entry), Ordering::Relaxed);
-        }
+        self.mark(entry);
     }
 
     fn on_remove(&self, entry: u32) {

@@ -114,10 +114,10 @@ impl Switchable {
     }
 
     /// See [`Replacement::on_hit`].
-    #[inline]
+    #[inline(always)]
     pub(crate) fn on_hit(&self, entry: u32) {
-        match self.current.load(Ordering::Relaxed) {
-            SIEVE => self.sieve().on_hit(entry),
+        match (self.current.load(Ordering::Relaxed), self.sieve.get()) {
+            (SIEVE, Some(sieve)) => sieve.mark(entry),
             _ => self.lru().on_hit(entry),
         }
     }

@@ -74,19 +74,29 @@ pub(crate) unsafe fn flush_line(kind: FlushKind, line: *const u8) {
     }
 }
 
-/// Non-temporal stores of a line's words: from registers, or from stores just made.
+/// Non-temporal stores of a line's words, from stores just made.
 ///
 /// # Safety
 /// `to` is the start of a mapped, writable line.
 #[inline]
 pub(crate) unsafe fn stream_line(to: *mut u8, line: &[u64; 8]) {
-    for (number, word) in line.iter().enumerate() {
-        // SAFETY: inside the line. In assembly, since others may read it meanwhile.
-        unsafe {
-            asm!("movnti [{}], {}", in(reg) to.add(8 * number), in(reg) *word,
-                options(nostack, preserves_flags));
-        }
+    macro_rules! stream_word {
+        ($number:expr) => {
+            // SAFETY: inside the line. In assembly, since others may read it meanwhile.
+            unsafe {
+                asm!("movnti [{} + {}], {}", in(reg) to, const 8 * $number, in(reg) line[$number],
+                    options(nostack, preserves_flags));
+            }
+        };
     }
+    stream_word!(0);
+    stream_word!(1);
+    stream_word!(2);
+    stream_word!(3);
+    stream_word!(4);
+    stream_word!(5);
+    stream_word!(6);
+    stream_word!(7);
 }
 
 /// Orders all flushes and stores of this thread before all that follows.

@@ -1,0 +1,144 @@
+//! What a transaction's operations become: changes in place where these are possible and pay, otherwise
+//! whole blocks, of which some are rebuilt from what the pool or the backing holds now.
+
+use super::Transaction;
+use crate::api::workspace::{Base, Edit, NO_SLOT, Operation, apply_edits};
+use crate::engine::change::{Action, Change, Patch};
+use crate::error::Result;
+use crate::media::encode_partial_len;
+use crate::media::entry::Kind;
+use crate::media::layout::PARTIAL_TRAILER_BYTES;
+
+impl Transaction<'_> {
+    /// Turns operations into changes; fresh blocks have no slots yet.
+    pub(super) fn prepare(&mut self, deltas: bool) -> Result<()> {
+        self.work.changes.clear();
+        for number in 0..self.work.operations.len() {
+            let change = self.change_of(number, deltas)?;
+            self.work.changes.push(change);
+        }
+        Ok(())
+    }
+
+    fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
+        let operation = &self.work.operations[number];
+        let (key, bucket) = (operation.key, operation.bucket);
+        let action = match operation.base {
+            Base::Staged { slot, crc } => Action::Block { slot, crc },
+            Base::Buffered { at } => Action::Fresh {
+                slot: NO_SLOT,
+                at,
+                valid_bytes: None,
+            },
+            Base::Zero => Action::Zero,
+            Base::Current => match deltas.then(|| self.in_place(operation)).flatten() {
+                Some(action) => action,
+                None => return self.rebuilt(number),
+            },
+        };
+        Ok(Change {
+            key,
+            bucket,
+            action,
+            based_on: None,
+        })
+    }
+
+    /// The edits as a change of the cached block in place, if that is possible and pays.
+    fn in_place(&self, operation: &Operation) -> Option<Action> {
+        let pipeline = self.pipeline();
+        let (_, found) = pipeline.table().peek(operation.bucket, operation.key);
+        let entry = pipeline.media().sound(found?.1)?;
+        if entry.kind() != Kind::Data {
+            return None;
+        }
+        if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {
+            return None;
+        }
+        let edits = &operation.edits;
+        if entry.is_partial() {
+            let at = pipeline.table().valid_bytes(entry)?;
+            let mut end = at;
+            let mut bytes = Vec::new();
+            for edit in edits {
+                if !edit.truncate || edit.offset != end {
+                    return None;
+                }
+                bytes.extend_from_slice(&edit.bytes);
+                end += edit.bytes.len();
+            }
+            let fits = end <= pipeline.media().trailer_offset();
+            return fits.then_some(Action::Append { at, bytes });
+        }
+        let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
+        if edits.iter().any(|edit| edit.truncate) || changed * 2 > pipeline.engine().block_bytes() {
+            return None;
+        }
+        let patch = |edit: &Edit| Patch {
+            offset: edit.offset,
+            bytes: edit.bytes.clone(),
+        };
+        Some(Action::Delta {
+            patches: edits.iter().map(patch).collect(),
+            crc: None,
+        })
+    }
+
+    /// The edits over the present block, as a whole new block that is valid only if the present
+    /// one does not change before the commit.
+    fn rebuilt(&mut self, number: usize) -> Result<Change> {
+        let block_bytes = self.pipeline().engine().block_bytes();
+        let work = &mut *self.work;
+        let operation = &work.operations[number];
+        let at = work.data.len();
+        work.data.resize(at + block_bytes, 0);
+        let bytes = &mut work.data[at..];
+        let is_new = |edit: &Edit| edit.truncate && edit.offset == 0;
+        let is_independent = operation.edits.first().is_some_and(is_new);
+        let (based_on, mut valid) = if is_independent {
+            // Nothing that is there now is left.
+            (None, 0)
+        } else {
+            // Whatever the policy: a check computed over bad bytes would make them look good for ever.
+            let read = self
+                .volume
+                .read_versioned(operation.key.block(), bytes, true)?;
+            (Some(read.0), read.1)
+        };
+        apply_edits(&operation.edits, bytes);
+        for edit in &operation.edits {
+            let end = edit.offset + edit.bytes.len();
+            valid = if edit.truncate { end } else { valid.max(end) };
+        }
+        let trailer = block_bytes - PARTIAL_TRAILER_BYTES;
+        let valid_bytes = (valid <= trailer).then_some(valid);
+        if let Some(valid) = valid_bytes {
+            bytes[trailer..].copy_from_slice(&encode_partial_len(valid));
+        }
+        Ok(Change {
+            key: operation.key,
+            bucket: operation.bucket,
+            action: Action::Fresh {
+                slot: NO_SLOT,
+                at,
+                valid_bytes,
+            },
+            based_on,
+        })
+    }
+
+    /// Cuts the rebuilt blocks off the transaction's memory.
+    pub(super) fn forget_rebuilt(&mut self) {
+        let block_bytes = self.pipeline().engine().block_bytes();
+        let ends = self
+            .work
+            .operations
+            .iter()
+            .filter_map(|operation| match operation.base {
+                Base::Buffered { at } => Some(at + block_bytes),
+                _ => None,
+            });
+        let end = ends.max().unwrap_or(0);
+        self.work.data.truncate(end);
+    }
+}
