@@ -116,7 +116,7 @@ impl FileMount {
     /// # Errors
     /// The session's, or the backing's: then what it lacks is still in the pool.
     pub fn join(self) -> io::Result<()> {
-        let ended = self.session.join();
+        let ended = mount_point::session_end(self.session.join());
         self.buffer.close()?;
         ended
     }

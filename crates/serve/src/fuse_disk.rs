@@ -132,7 +132,7 @@ impl DiskMount {
 
     /// Waits until the mount has ended, and returns the session's error if it had one.
     pub fn join(self) -> io::Result<()> {
-        self.session.join()
+        mount_point::session_end(self.session.join())
     }
 }
 

@@ -256,6 +256,19 @@ fn unescape(field: &str) -> String {
     })
 }
 
+/// How a FUSE session ended, `ended` being what it returned. A read of the device that had taken a request
+/// when the mount went fails with `ECONNABORTED` instead of `ENODEV`: the request is answered by the kernel,
+/// and the session is over as orderly as otherwise.
+///
+/// # Errors
+/// The session's.
+pub fn session_end(ended: io::Result<()>) -> io::Result<()> {
+    match ended {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => Ok(()),
+        ended => ended,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,5 +327,12 @@ mod tests {
         let message = prepare(&missing).unwrap_err().to_string();
         assert!(message.contains("not-there"), "{message}");
         assert!(message.contains("mkdir"), "{message}");
+    }
+
+    #[test]
+    fn an_unmount_beside_a_request_was_an_error_of_the_session() {
+        let error = |code| Err(io::Error::from_raw_os_error(code));
+        assert!(session_end(error(libc::ECONNABORTED)).is_ok());
+        assert!(session_end(error(libc::EIO)).is_err() && session_end(Ok(())).is_ok());
     }
 }
