@@ -162,6 +162,11 @@ runtime_options! {
     /// Looks for both at every write, not only where it has paid lately: for tests.
     #[doc(hidden)]
     always_compare: bool = false,
+    /// Keeps the entry table in DRAM while the pool is open, 18 bytes a slot, and has checkpoints write the
+    /// medium's. What reads brought in since the last of them does not survive a kill then. For tests, and for
+    /// the redundancy that is to come.
+    #[doc(hidden)]
+    entries_in_dram: bool = false,
     /// Writes the blocks of file systems' journals back last, since they are overwritten soon, as is the
     /// default. Can be changed later: [`Pool::set_defer_journal`](crate::Pool::set_defer_journal).
     defer_journal: bool = true,

@@ -61,3 +61,9 @@ pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
     pool.pipeline().media().members()[member].read(offset, &mut byte);
     byte[0]
 }
+
+/// Where the entry table lies in the first member.
+pub fn table_bytes(pool: &crate::Pool) -> std::ops::Range<u64> {
+    let geometry = pool.pipeline().media().geometry;
+    geometry.entry_offset(0)..geometry.lane_area
+}

@@ -155,7 +155,7 @@ static PLACES_LOCK: Mutex<()> = Mutex::new(());
 /// Keeps a mapping known to the handler. Dropped before the mapping goes away.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    /// None of a model, which raises no signals.
+    /// None of memory whose accesses raise no signals.
     place: Option<usize>,
     errors: Box<MediaErrors>,
 }
@@ -177,8 +177,8 @@ impl Guard {
         Some(Guard { place, errors })
     }
 
-    /// For a model, which plays the handler itself.
-    pub(crate) fn of_model() -> Guard {
+    /// For a model, which plays the handler itself, and for memory that is on no medium.
+    pub(crate) fn without_signals() -> Guard {
         Guard {
             place: None,
             errors: Box::new(MediaErrors::new()),

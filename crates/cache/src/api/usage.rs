@@ -19,7 +19,7 @@ impl Volume {
     pub fn usage(&self) -> VolumeUsage {
         let mut usage = VolumeUsage::default();
         for index in 0..self.pipeline.media().geometry.entries {
-            let entry = self.pipeline.media().load_entry(index);
+            let entry = self.pipeline.table().entries().load(index);
             if !entry.is_free() && entry.key().volume() == self.id() {
                 usage.cached_blocks += 1;
                 usage.dirty_blocks +=

@@ -40,7 +40,7 @@ impl Engine {
             .into_iter()
             .filter_map(|index| {
                 // A racy look; the commit decides under the lock whether it still holds.
-                let entry = self.media().sound(self.media().load_entry(index))?;
+                let entry = self.media().sound(self.table.entries().load(index))?;
                 entry.is_clean().then(|| self.eviction(entry))
             })
             .collect();

@@ -17,7 +17,7 @@ impl Engine {
         let Some(version) = stripe.try_read_begin() else {
             return false;
         };
-        let Some((index, raw)) = self.media().find_in_line(bucket.home, key) else {
+        let Some((index, raw)) = self.table.entries().find_in_line(bucket.home, key) else {
             return false;
         };
         let Some((slot, check)) = self.media().sound_plain(raw) else {

@@ -8,6 +8,7 @@ use super::Engine;
 use super::checkpoint::CheckpointState;
 use super::content::Content;
 use super::wakeup::Wakeup;
+use crate::error::Result;
 use crate::log::Log;
 use crate::log::lanes::Lanes;
 use crate::media::Media;
@@ -37,13 +38,16 @@ fn record_align(media: &Media) -> u64 {
 
 impl Engine {
     /// The engine of a medium with these mappings, in an incarnation that has just begun.
+    ///
+    /// # Errors
+    /// There is no memory for the entries, which were to be in DRAM.
     pub(crate) fn start(
         media: Media,
         strict: bool,
         incarnation: NewIncarnation,
         mappings: &[(u32, Entry)],
         options: &RuntimeOptions,
-    ) -> Engine {
+    ) -> Result<Engine> {
         let geometry = media.geometry;
         let slots = u64::from(geometry.slots());
         let lanes = Lanes::new(
@@ -53,7 +57,7 @@ impl Engine {
             incarnation.sequence,
         );
         let engine = Engine {
-            table: Table::start(media, mappings),
+            table: Table::start(media, mappings, options.entries_in_dram)?,
             log: Log::new(lanes, incarnation.salt, incarnation.incarnation, strict),
             content: Content::new(geometry.slots(), options),
             replacement: Switchable::new(options.replacement, geometry.entries as usize),
@@ -71,6 +75,6 @@ impl Engine {
         };
         let found = &mut mappings.iter().map(|(index, _)| *index);
         engine.replacement.insert_all(found);
-        engine
+        Ok(engine)
     }
 }

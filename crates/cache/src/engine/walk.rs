@@ -21,14 +21,14 @@ impl Engine {
             if index % PROGRESS_STEP == 0 {
                 progress(u64::from(index), u64::from(entries));
                 let next = (index..entries.min(index + PROGRESS_STEP))
-                    .filter_map(|index| self.media().sound(self.media().load_entry(index)));
+                    .filter_map(|index| self.media().sound(self.table.entries().load(index)));
                 self.media()
                     .read_slots_ahead(next.filter_map(|entry| entry.slot()));
             }
             match self.check_entry(index, &mut buffer) {
                 Some(true) => good += 1,
                 Some(false) => {
-                    let key = self.media().load_entry(index).key();
+                    let key = self.table.entries().load(index).key();
                     bad.push((key.volume(), key.block()));
                 }
                 None => {}
@@ -41,7 +41,7 @@ impl Engine {
     /// Whether the entry's block is sound; `None` if there is none.
     fn check_entry(&self, index: u32, buffer: &mut [u8]) -> Option<bool> {
         loop {
-            let raw = self.media().load_entry(index);
+            let raw = self.table.entries().load(index);
             if raw.is_free() {
                 return None;
             }
@@ -50,7 +50,7 @@ impl Engine {
             };
             let bucket = self.table.bucket(entry.key());
             let version = self.table.index().read_begin(bucket.stripe);
-            let unchanged = self.media().load_entry(index) == entry;
+            let unchanged = self.table.entries().load(index) == entry;
             let good = unchanged && self.table.copy_out(entry, true, buffer);
             if unchanged && self.table.index().read_valid(bucket.stripe, version) {
                 return Some(good);
@@ -62,7 +62,7 @@ impl Engine {
     pub(crate) fn drop_volume_blocks(&self, id: u32, path: &Path) -> Result<()> {
         let mut batch = Vec::new();
         for index in 0..self.media().geometry.entries {
-            let raw = self.media().load_entry(index);
+            let raw = self.table.entries().load(index);
             if !raw.is_free() && raw.key().volume() == id {
                 batch.push(self.sound_or_corrupt(raw)?);
             }
@@ -71,7 +71,7 @@ impl Engine {
             }
         }
         let left = (0..self.media().geometry.entries)
-            .map(|index| self.media().load_entry(index))
+            .map(|index| self.table.entries().load(index))
             .filter(|entry| !entry.is_free() && entry.key().volume() == id)
             .count();
         if left > 0 {
@@ -88,7 +88,7 @@ impl Engine {
     pub(crate) fn drop_clean_blocks(&self, volume: u32) -> Result<()> {
         let mut batch = Vec::new();
         for index in 0..self.media().geometry.entries {
-            let raw = self.media().load_entry(index);
+            let raw = self.table.entries().load(index);
             let is_clean = !self.table.states().is_dirty(index);
             if !raw.is_free() && raw.key().volume() == volume && is_clean {
                 batch.push(self.sound_or_corrupt(raw)?);
@@ -103,7 +103,7 @@ impl Engine {
     /// Whether the pool has a block of the volume.
     pub(crate) fn holds_block_of(&self, volume: u32) -> bool {
         (0..self.media().geometry.entries).any(|index| {
-            let entry = self.media().load_entry(index);
+            let entry = self.table.entries().load(index);
             !entry.is_free() && entry.key().volume() == volume
         })
     }

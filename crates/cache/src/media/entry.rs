@@ -270,6 +270,10 @@ impl RawEntry {
         RawEntry(bits)
     }
     #[inline]
+    pub(crate) fn bits(self) -> u128 {
+        self.0
+    }
+    #[inline]
     pub(crate) fn from_halves(key_half: u64, slot_half: u64) -> RawEntry {
         RawEntry(u128::from(key_half) | u128::from(slot_half) << 64)
     }

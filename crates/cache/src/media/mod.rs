@@ -15,11 +15,12 @@ pub(crate) mod volumes;
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use forebay_pmem::{Counters, MediaKind, Region};
 
 use crate::error::Result;
-use crate::media::entry::{Entry, Key, RawEntry};
+use crate::media::entry::{Entry, RawEntry};
 use crate::media::geometry::Geometry;
 use crate::media::layout::PARTIAL_TRAILER_BYTES;
 use crate::mutants::{Mutant, mutated};
@@ -30,7 +31,7 @@ const READ_ALONG_BYTES: u64 = 64 << 10;
 
 /// The members, mapped, with the plan of what lies where.
 pub(crate) struct Media {
-    members: Box<[Region]>,
+    members: Arc<[Region]>,
     pub(crate) geometry: Geometry,
     slots: u32,
     transaction_limit_bytes: u64,
@@ -39,10 +40,15 @@ pub(crate) struct Media {
 }
 
 impl Media {
-    pub(crate) fn new(members: Vec<Region>, geometry: Geometry, checksums: bool) -> Media {
+    pub(crate) fn new(
+        members: impl Into<Arc<[Region]>>,
+        geometry: Geometry,
+        checksums: bool,
+    ) -> Media {
+        let members = members.into();
         assert_eq!(members.len(), geometry.members as usize);
         Media {
-            members: members.into_boxed_slice(),
+            members,
             slots: geometry.slots(),
             transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
@@ -51,7 +57,7 @@ impl Media {
     }
     /// The same members under another plan.
     pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
-        Media::new(self.members.into_vec(), geometry, self.checksums)
+        Media::new(self.members, geometry, self.checksums)
     }
     /// The member that holds the metadata.
     #[inline]
@@ -60,6 +66,10 @@ impl Media {
     }
     pub(crate) fn members(&self) -> &[Region] {
         &self.members
+    }
+    /// For a layer above that keeps a part of them as it is.
+    pub(crate) fn shared_members(&self) -> Arc<[Region]> {
+        Arc::clone(&self.members)
     }
     pub(crate) fn path(&self) -> PathBuf {
         self.main().path().to_path_buf()
@@ -77,16 +87,12 @@ impl Media {
         if self.members.len() == 1 {
             return Ok(self.main().fence()?);
         }
-        for member in &self.members {
+        for member in self.members() {
             member.fence()?;
         }
         Ok(())
     }
 
-    #[inline]
-    pub(crate) fn load_entry(&self, index: u32) -> RawEntry {
-        RawEntry::from_bits(self.main().load_u128(self.geometry.entry_offset(index)))
-    }
     /// The entry, if it may be followed.
     #[inline]
     pub(crate) fn sound(&self, raw: RawEntry) -> Option<Entry> {
@@ -97,32 +103,6 @@ impl Media {
     pub(crate) fn sound_plain(&self, raw: RawEntry) -> Option<(u32, u32)> {
         raw.sound_plain(self.slots())
     }
-    /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
-    /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
-    #[inline(always)]
-    pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, RawEntry)> {
-        let line = self.main().line(self.geometry.entry_offset(first));
-        let word = |at: usize| line.word(at);
-        let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
-        let found = is_here(0) | is_here(1) | is_here(2) | is_here(3);
-        if found == 0 {
-            return None;
-        }
-        let at = found.trailing_zeros() as usize & 3;
-        let entry = RawEntry::from_halves(word(2 * at), word(2 * at + 1));
-        Some((first + at as u32, entry))
-    }
-    #[inline(always)]
-    pub(crate) fn store_entry(&self, index: u32, entry: Entry) {
-        self.main()
-            .store_u128(self.geometry.entry_offset(index), entry.bits());
-    }
-    /// Stores the key half alone: flags change, the mapping does not.
-    pub(crate) fn store_key_half(&self, index: u32, entry: Entry) {
-        self.main()
-            .store_u64(self.geometry.entry_offset(index), entry.key_half());
-    }
-
     /// Sends bytes that recovery found, and will rely on, towards the medium: a killed process may have
     /// left them in a cache, and a failed sync in one that takes them for written.
     pub(crate) fn flush_found(&self, region: &Region, offset: u64, len: usize) {
@@ -274,10 +254,6 @@ impl Media {
         let bytes = self.geometry.entry_offset(0)..self.geometry.lane_area;
         self.main()
             .has_media_error(bytes.start, (bytes.end - bytes.start) as usize)
-    }
-    pub(crate) fn prefetch_entry(&self, index: u32) {
-        self.main()
-            .prefetch_write(self.geometry.entry_offset(index));
     }
     /// Whether a media error hit part of this slot.
     pub(crate) fn slot_lost(&self, slot: u32) -> bool {

@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::log::record::{Element, ElementKind, Record, Records};
 use crate::media::entry::{BadEntry, Entry};
-use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
+use crate::media::layout::ENTRY_BYTES;
 use crate::media::{Media, encode_partial_len};
 use crate::mutants::{Mutant, mutated};
 use crate::recovery::claims::Claims;
 use crate::recovery::mappings::{Mappings, Stores};
 use crate::recovery::report::Notes;
+use crate::table::entries::Entries;
 use crate::table::index::HOME_ENTRIES;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
@@ -118,6 +119,7 @@ pub(super) fn replay(
     let mut mappings = Vec::with_capacity(media.geometry.slots() as usize);
     // Buffer stores, so that a refused open changes nothing.
     let mut stores = Stores::with_capacity(positions.named.len());
+    let entries = Entries::on_medium(media);
     for index in 0..media.geometry.entries {
         positions.prefetch(index + PREFETCH_DISTANCE);
         let entry = match positions.get(index) {
@@ -126,7 +128,7 @@ pub(super) fn replay(
                 if !is_kept {
                     stores.push((index, named));
                 }
-                let kept = is_kept.then(|| media.sound(media.load_entry(index)));
+                let kept = is_kept.then(|| media.sound(entries.load(index)));
                 let entry = kept.flatten().unwrap_or(named);
                 let entry = (!entry.is_free()).then_some(entry);
                 entry
@@ -134,7 +136,7 @@ pub(super) fn replay(
                     .transpose()?
                     .flatten()
             }
-            None => base_entry(media, index, volumes, &mut stores, notes)?,
+            None => base_entry(media, &entries, index, volumes, &mut stores, notes)?,
         };
         let Some(entry) = entry else { continue };
         claims.add(entry);
@@ -142,8 +144,8 @@ pub(super) fn replay(
         mappings.push((index, entry));
     }
     let losers = claims.settle(&mut mappings, &mut stores, notes)?;
-    tear_unnamed(media, &stores, &positions)?;
-    store_all(media, &stores);
+    tear_unnamed(media, &entries, &stores, &positions)?;
+    store_all(media, &entries, &stores);
     let kept = |index: &u32| losers.binary_search(index).is_err();
     for (_, redo) in positions.redo.iter().filter(|(index, _)| kept(index)) {
         apply(media, redo, notes);
@@ -195,12 +197,13 @@ fn final_positions<'r>(
 /// An entry that no record since S names: it holds since the checkpoint, or it was a fill.
 fn base_entry(
     media: &Media,
+    entries: &Entries,
     index: u32,
     volumes: &[u32],
     stores: &mut Stores,
     notes: &mut Notes,
 ) -> Result<Option<Entry>> {
-    let raw = media.load_entry(index);
+    let raw = entries.load(index);
     let found = match raw.validate(media.geometry.slots()) {
         Ok(None) => return Ok(None),
         Ok(Some(entry)) => return of_known_volume(index, entry, volumes, stores, notes),
@@ -241,12 +244,17 @@ fn of_known_volume(
 /// stored here and has no reason to store it again; a power cut would then bring back what damage left,
 /// beside newer blocks. Half an entry says all that is needed: the process that finds it clears it, in
 /// memory or on the medium.
-fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Result<()> {
+fn tear_unnamed(
+    media: &Media,
+    entries: &Entries,
+    stores: &Stores,
+    positions: &Positions<'_>,
+) -> Result<()> {
     let is_unnamed = |(index, _): &&(u32, Entry)| positions.get(*index).is_none();
     let mut is_any_torn = false;
     for (index, entry) in stores.iter().filter(is_unnamed) {
         assert!(entry.is_free(), "without a record an entry can only go");
-        media.store_key_half(*index, Entry::FREE);
+        entries.store_key_half(*index, Entry::FREE);
         media.flush_found(
             media.main(),
             media.geometry.entry_offset(*index),
@@ -264,25 +272,22 @@ fn tear_unnamed(media: &Media, stores: &Stores, positions: &Positions<'_>) -> Re
 /// Stores the entries, which come in ascending order, and flushes each line of the table once: also
 /// what was equal may so far have been in a cache only. Lines that no record names need none of this:
 /// of what the medium lacks there nothing but fills and clean marks would be lost.
-fn store_all(media: &Media, stores: &Stores) {
+fn store_all(media: &Media, entries: &Entries, stores: &Stores) {
     if stores.len() >= media.geometry.entries as usize / 2 {
         media.store_table_ahead();
     }
     for in_line in stores.chunk_by(|one, next| one.0 / HOME_ENTRIES == next.0 / HOME_ENTRIES) {
         let mut is_changed = false;
         for (index, entry) in in_line {
-            if media.load_entry(*index) != *entry {
-                media.store_entry(*index, *entry);
+            if entries.load(*index) != *entry {
+                entries.store(*index, *entry);
                 is_changed = true;
             }
         }
         if !is_changed && mutated(Mutant::EqualEntriesNotFlushed) {
             continue;
         }
-        let offset = media
-            .geometry
-            .entry_offset(in_line[0].0 / HOME_ENTRIES * HOME_ENTRIES);
-        media.flush_found(media.main(), offset, LINE_BYTES as usize);
+        entries.send_found(media, in_line[0].0 / HOME_ENTRIES);
     }
 }
 

@@ -1,9 +1,10 @@
 //! The table: which blocks are cached, where they lie, and how they stand.
 //!
-//! The truth is the entries on the medium; everything else here is DRAM that finds them (the index), tells
+//! The truth is the entries, on the medium or in DRAM; everything else here finds them (the index), tells
 //! which slots are free or shared (slots, references), and what is to be written back (states). An entry is
 //! changed under the lock of its key's stripe, and readers that hold none compare the stripe's version.
 
+pub(crate) mod entries;
 pub(crate) mod index;
 pub(crate) mod live;
 pub(crate) mod pins;
@@ -18,6 +19,7 @@ use crate::media::Media;
 use crate::media::entry::{CHECK_MASK_SHIFT, Entry, Key, Kind, RawEntry};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
+use entries::Entries;
 use index::{Bucket, HASH_BITS_SHIFT, HOME_ENTRIES, Index, Version};
 use live::LiveVolumes;
 use pins::Pins;
@@ -29,6 +31,7 @@ use states::{Dirtied, States};
 /// What is cached. See the module.
 pub(crate) struct Table {
     media: Media,
+    entries: Entries,
     index: Index,
     slots: Slots,
     references: References,
@@ -46,6 +49,10 @@ impl Table {
     #[inline]
     pub(crate) fn media(&self) -> &Media {
         &self.media
+    }
+    #[inline]
+    pub(crate) fn entries(&self) -> &Entries {
+        &self.entries
     }
     #[inline]
     pub(crate) fn index(&self) -> &Index {
@@ -87,7 +94,7 @@ impl Table {
     /// The key's entry number and what stands there. Exact under the stripe's lock; else to be validated.
     #[inline]
     pub(crate) fn find(&self, bucket: Bucket, key: Key) -> Option<(u32, RawEntry)> {
-        self.media
+        self.entries
             .find_in_line(bucket.home, key)
             .or_else(|| self.find_in_chain(bucket, key))
     }
@@ -95,7 +102,7 @@ impl Table {
     fn find_in_chain(&self, bucket: Bucket, key: Key) -> Option<(u32, RawEntry)> {
         let mut found = RawEntry::from(Entry::FREE);
         let index = self.index.find(bucket, |candidate| {
-            found = self.media.load_entry(candidate);
+            found = self.entries.load(candidate);
             // A damaged entry may be the one that is looked for: better an error than a miss.
             !found.is_free() && (found.key() == key || !found.parity_holds())
         })?;
@@ -112,7 +119,7 @@ impl Table {
     #[inline]
     pub(crate) fn prefetch(&self, bucket: Bucket) {
         self.index.prefetch(bucket);
-        self.media.prefetch_entry(bucket.home);
+        self.entries.prefetch(bucket.home);
     }
 
     /// A consistent look at one key without a lock.
@@ -149,7 +156,7 @@ impl Table {
     /// Stores a key's entry; `fresh` if it had none. The caller holds the stripe's lock.
     #[inline(always)]
     pub(crate) fn install(&self, bucket: Bucket, index: u32, entry: Entry, fresh: bool) -> Dirtied {
-        self.media.store_entry(index, entry);
+        self.entries.store(index, entry);
         if fresh {
             self.index.link(bucket, index);
         }
@@ -158,9 +165,20 @@ impl Table {
 
     /// Stores the entry of a clean block that had none, without a record. The caller holds the stripe's lock.
     pub(crate) fn install_clean(&self, bucket: Bucket, index: u32, entry: Entry) {
-        self.media.store_entry(index, entry);
+        self.entries.store(index, entry);
         self.mark_unlogged(index);
         self.index.link(bucket, index);
+    }
+
+    /// Stores that the backing has the block: the key half alone, which cannot tear. Without a record: lost in a
+    /// crash, or undone by the replay of an older record, it leaves the block merely dirty. The caller holds the
+    /// stripe's lock.
+    pub(crate) fn mark_clean(&self, index: u32, entry: Entry) {
+        self.entries.store_key_half(index, entry.as_clean());
+        if self.entries.are_in_dram() {
+            self.mark_unlogged(index);
+        }
+        self.states.unmark_dirty(index);
     }
 
     /// Takes a key's entry away. The caller holds the stripe's lock.
@@ -168,9 +186,9 @@ impl Table {
     pub(crate) fn unmap(&self, bucket: Bucket, index: u32) {
         self.index.unlink(bucket, index);
         if mutated(Mutant::EvictClearsOneHalf) {
-            self.media.store_key_half(index, Entry::FREE);
+            self.entries.store_key_half(index, Entry::FREE);
         } else {
-            self.media.store_entry(index, Entry::FREE);
+            self.entries.store(index, Entry::FREE);
         }
     }
 
@@ -295,13 +313,14 @@ impl Table {
     /// The entries of a volume that are dirty.
     pub(crate) fn dirty_entries(&self, id: u32) -> impl Iterator<Item = u32> {
         (0..self.media.geometry.entries).filter(move |index| {
-            self.states.is_dirty(*index) && self.media.load_entry(*index).key().volume() == id
+            self.states.is_dirty(*index) && self.entries.load(*index).key().volume() == id
         })
     }
 
     /// Bytes of DRAM in the structures that grow with the pool.
     pub(crate) fn dram_bytes(&self) -> u64 {
-        self.index.dram_bytes()
+        self.entries.dram_bytes()
+            + self.index.dram_bytes()
             + self.slots.dram_bytes()
             + self.references.dram_bytes()
             + self.states.dram_bytes()

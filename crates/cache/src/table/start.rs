@@ -1,5 +1,6 @@
 //! A table from the mappings that recovery found: everything in DRAM is made anew.
 
+use super::entries::Entries;
 use super::index::Index;
 use super::live::LiveVolumes;
 use super::pins::Pins;
@@ -7,6 +8,7 @@ use super::references::References;
 use super::slots::Slots;
 use super::states::States;
 use super::{HOME_ENTRIES, Table};
+use crate::error::Result;
 use crate::media::Media;
 use crate::media::entry::Entry;
 use crate::mutants::{Mutant, mutated};
@@ -66,8 +68,19 @@ fn used_slots(media: &Media, mappings: &[(u32, Entry)], references: &References)
 }
 
 impl Table {
-    /// The table of a pool whose medium holds these mappings.
-    pub(crate) fn start(media: Media, mappings: &[(u32, Entry)]) -> Table {
+    /// The table of a pool whose medium holds these mappings, with its entries there or in DRAM.
+    ///
+    /// # Errors
+    /// There is no memory for the entries.
+    pub(crate) fn start(
+        media: Media,
+        mappings: &[(u32, Entry)],
+        entries_in_dram: bool,
+    ) -> Result<Table> {
+        let entries = match entries_in_dram {
+            true => Entries::in_dram(&media, mappings)?,
+            false => Entries::on_medium(&media),
+        };
         let geometry = media.geometry;
         let references = References::new(geometry.slots());
         let used_slots = used_slots(&media, mappings, &references);
@@ -77,6 +90,7 @@ impl Table {
             .for_each(|(index, _)| used_entries.set(*index));
         let lines = geometry.entries.div_ceil(HOME_ENTRIES * 64);
         let table = Table {
+            entries,
             index: Index::with_used(geometry.entries, |entry| used_entries.contains(entry)),
             slots: Slots::new(geometry.slots(), geometry.lanes, |slot| {
                 used_slots.contains(slot)
@@ -94,6 +108,6 @@ impl Table {
                 table.states.mark_found_dirty(*index);
             }
         }
-        table
+        Ok(table)
     }
 }

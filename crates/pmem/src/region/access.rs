@@ -461,7 +461,7 @@ impl Region {
                     PmemError::io("sync it to the disk", &self.path, error)
                 })
             }
-            Backing::Shared(_) | Backing::Private(_) => Ok(()),
+            Backing::Shared(_) | Backing::Private(_) | Backing::Dram(_) => Ok(()),
         }
     }
 }

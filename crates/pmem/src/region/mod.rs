@@ -1,9 +1,10 @@
 //! A region: persistent memory with the operations that make bytes durable.
 
 mod access;
+mod dram;
+mod page_sync;
 
 pub use access::Line;
-mod page_sync;
 
 use std::fmt;
 use std::io;
@@ -19,6 +20,7 @@ use crate::map::{self, Mapping};
 use crate::media_errors::Guard;
 use crate::shadow::{Shadow, ShadowModel};
 use crate::{Counters, MediaKind, PersistenceDomain, PmemError, PmemErrorKind, RegionOptions};
+use dram::Dram;
 use page_sync::PageSync;
 
 /// Where the bytes are.
@@ -29,6 +31,8 @@ enum Backing {
     Private(Mapping),
     /// A model of a medium, and its bytes.
     Shadow(Arc<Shadow>),
+    /// Memory that nothing makes durable.
+    Dram(Dram),
 }
 
 /// A stretch of persistent memory. Offsets are in bytes from its start; an access beyond its end
@@ -154,6 +158,24 @@ impl Region {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// Memory of this process alone, all zero, of which nothing is left when the process ends: for what it
+    /// keeps of the medium `beside` while it runs. Beside a model this is a model as well, so that a checker's
+    /// threads stop before its loads and stores, too. Flushes and fences have nothing to do.
+    ///
+    /// # Errors
+    /// There is no memory for so many bytes.
+    pub fn in_dram(len: u64, beside: &Region) -> Result<Region, PmemError> {
+        let path = beside.path();
+        let backing = match beside.shadow_state() {
+            Some(_) => Backing::Shadow(Arc::new(Shadow::new(len, ShadowModel::Lines))),
+            None => Backing::Dram(
+                Dram::new(len).map_err(|error| PmemError::io("keep a table of it", path, error))?,
+            ),
+        };
+        let domain = PersistenceDomain::Eadr;
+        Region::new(path, backing, domain, &RegionOptions::default())
+    }
+
     fn shared(path: &Path, mapping: Mapping, options: &RegionOptions) -> Result<Region, PmemError> {
         let detected = match mapping.kind() {
             MediaKind::PlainFile => PersistenceDomain::Page,
@@ -192,8 +214,12 @@ impl Region {
             }
             Backing::Shadow(shadow) => {
                 shadow.map_anew();
-                let guard = Guard::of_model();
+                let guard = Guard::without_signals();
                 (shadow.view_ptr(), shadow.len(), MediaKind::Shadow, guard)
+            }
+            Backing::Dram(dram) => {
+                let guard = Guard::without_signals();
+                (dram.start(), dram.len(), MediaKind::Shm, guard)
             }
         };
         let delays = Delays::new(options.media);
@@ -272,7 +298,7 @@ impl Region {
     pub fn shadow_state(&self) -> Option<&Shadow> {
         match &self.backing {
             Backing::Shadow(shadow) => Some(shadow),
-            Backing::Shared(_) | Backing::Private(_) => None,
+            Backing::Shared(_) | Backing::Private(_) | Backing::Dram(_) => None,
         }
     }
 
@@ -281,7 +307,7 @@ impl Region {
     pub fn read_ahead(&self, bytes: Range<u64>) {
         match &self.backing {
             Backing::Shared(mapping) | Backing::Private(mapping) => mapping.read_ahead(bytes),
-            Backing::Shadow(_) => {}
+            Backing::Shadow(_) | Backing::Dram(_) => {}
         }
     }
 
@@ -292,7 +318,7 @@ impl Region {
             Backing::Shared(mapping) | Backing::Private(mapping) => {
                 mapping.populate(bytes, for_stores);
             }
-            Backing::Shadow(_) => {}
+            Backing::Shadow(_) | Backing::Dram(_) => {}
         }
     }
 
@@ -322,7 +348,7 @@ impl Region {
                     .retire()
                     .map_err(|error| PmemError::io("give it back", &self.path, error))
             }
-            Backing::Shadow(_) => Ok(()),
+            Backing::Shadow(_) | Backing::Dram(_) => Ok(()),
         }
     }
 

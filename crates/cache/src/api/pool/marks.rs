@@ -9,11 +9,9 @@ use crate::backing::{Backing, BackingIdentity, MarkPlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::marks::{FoundMark, Mark, PoolSide, Stage, StaleRefusal, classify, next_generation};
 use crate::media::Media;
-use crate::media::layout::LINE_BYTES;
 use crate::media::superblock::{self, Assembly};
 use crate::media::volumes::{self, Description, Standing};
 use crate::mutants::{Mutant, mutated};
-use crate::table::index::HOME_ENTRIES;
 
 /// What an attach does about the mark.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -251,7 +249,11 @@ impl Pool {
                 continue;
             }
             if !are_clean_marks_sent {
-                self.flush_clean_entries();
+                // A backing that is whole may be changed without the pool, and blocks must not come back
+                // dirty then. The fence of the volume's line, before the mark says `whole`, makes this durable.
+                if !mutated(Mutant::CleanEntriesNotFlushed) {
+                    pipeline.engine().send_clean_entries()?;
+                }
                 are_clean_marks_sent = true;
             }
             let epoch = state.health.sync_epoch();
@@ -262,29 +264,6 @@ impl Pool {
             first = first.and(ended);
         }
         first
-    }
-
-    /// Blocks were made clean without a record, by this process or one that was killed, so no checkpoint
-    /// has sent their entries to the medium. A backing that is whole may be changed without the pool,
-    /// and they must not come back dirty then. The fence of the volume's line, before the mark says
-    /// `whole`, makes them durable.
-    fn flush_clean_entries(&self) {
-        if mutated(Mutant::CleanEntriesNotFlushed) {
-            return;
-        }
-        let media = &self.pipeline.media();
-        for first in (0..media.geometry.entries).step_by(HOME_ENTRIES as usize) {
-            let mut in_line = first..(first + HOME_ENTRIES).min(media.geometry.entries);
-            // What is not sound may be a clean one that the medium has changed since.
-            let may_be_clean = |index| {
-                let raw = media.load_entry(index);
-                !raw.is_free() && media.sound(raw).is_none_or(|entry| entry.is_clean())
-            };
-            if in_line.any(may_be_clean) {
-                let offset = media.geometry.entry_offset(first);
-                media.flush_found(media.main(), offset, LINE_BYTES as usize);
-            }
-        }
     }
 
     fn is_private(&self) -> bool {

@@ -193,7 +193,7 @@ impl Pool {
         options: RuntimeOptions,
     ) -> Result<Pool> {
         let has_background = options.background;
-        let engine = Engine::start(media, strict, incarnation, &mappings, &options);
+        let engine = Engine::start(media, strict, incarnation, &mappings, &options)?;
         let pipeline = Arc::new(Pipeline::new(engine, options));
         let mut pool = Pool {
             pipeline,

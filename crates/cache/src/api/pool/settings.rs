@@ -31,13 +31,13 @@ impl Pool {
         replacement.begin_telling(policy);
         pipeline.table().index().wait_for_holders();
         for index in 0..pipeline.media().geometry.entries {
-            let entry = pipeline.media().load_entry(index);
+            let entry = pipeline.table().entries().load(index);
             if entry.is_free() || !entry.parity_holds() {
                 continue;
             }
             let stripe = pipeline.table().bucket(entry.key()).stripe;
             pipeline.table().index().lock(stripe);
-            let now = pipeline.media().load_entry(index);
+            let now = pipeline.table().entries().load(index);
             if !now.is_free() && now.key() == entry.key() {
                 replacement.tell(policy, index);
             }

@@ -39,7 +39,7 @@ impl Volume {
     /// the pool takes no more records: then it stays what it is, and so does the backing's.
     fn let_go_bad(&self, index: u32, bad: RawEntry) -> Result<bool> {
         let pipeline = &*self.pipeline;
-        let is_same = || pipeline.media().load_entry(index) == bad;
+        let is_same = || pipeline.table().entries().load(index) == bad;
         if !is_same() {
             // Another thread has written it anew, or it has become clean.
             return Ok(true);

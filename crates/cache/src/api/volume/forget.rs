@@ -14,7 +14,7 @@ impl Volume {
     pub fn cached_blocks(&self, mut visit: impl FnMut(u64, bool)) {
         let pipeline = &*self.pipeline;
         for index in 0..pipeline.media().geometry.entries {
-            let entry = pipeline.media().load_entry(index);
+            let entry = pipeline.table().entries().load(index);
             if !entry.is_free() && entry.key().volume() == self.id() {
                 visit(
                     entry.key().block(),

@@ -190,7 +190,7 @@ impl Volume {
                 pipeline.engine().tallies().mine().read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
             }
-            if pipeline.media().load_entry(index) != raw {
+            if pipeline.table().entries().load(index) != raw {
                 // It has become clean, which is no new version: the backing has the block by now.
                 continue;
             }

@@ -63,7 +63,7 @@ impl Pipeline {
         let bucket = self.table().bucket(key);
         self.table().index().lock(bucket.stripe);
         let state = self.table().state(index);
-        let is_dirty = self.media().load_entry(index).key() == key
+        let is_dirty = self.table().entries().load(index).key() == key
             && state & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if is_dirty && state & STATE_DEFERRED == 0 {
             self.table().states().mark_deferred(index);
@@ -102,7 +102,7 @@ impl Pipeline {
         {
             if self.stop_deferring(index) {
                 deferred.moved += 1;
-                released.push((self.media().load_entry(index).key(), index));
+                released.push((self.table().entries().load(index).key(), index));
             }
         }
         released
@@ -111,10 +111,10 @@ impl Pipeline {
     /// Takes the mark from an entry; whether it had it.
     fn stop_deferring(&self, index: u32) -> bool {
         while self.table().state(index) & STATE_DEFERRED != 0 {
-            let key = self.media().load_entry(index).key();
+            let key = self.table().entries().load(index).key();
             let bucket = self.table().bucket(key);
             self.table().index().lock(bucket.stripe);
-            let is_same = self.media().load_entry(index).key() == key;
+            let is_same = self.table().entries().load(index).key() == key;
             let had = is_same && self.table().states().unmark_deferred(index);
             self.table().index().unlock(bucket.stripe);
             if is_same {
@@ -132,7 +132,7 @@ impl Pipeline {
         list.retain(|index| self.table().state(*index) & STATE_DEFERRED != 0);
         let heads = self.heads(deferred, &list);
         list.sort_by_cached_key(|index| {
-            let key = self.media().load_entry(*index).key();
+            let key = self.table().entries().load(*index).key();
             let next = self.blocks_until_overwritten(deferred, &heads, key);
             (next, key)
         });
@@ -165,7 +165,7 @@ impl Pipeline {
         let mut heads: BTreeMap<(u32, usize), Head> = BTreeMap::new();
         let mut block = vec![0; self.engine.block_bytes()];
         for index in list {
-            let Some(entry) = self.media().sound(self.media().load_entry(*index)) else {
+            let Some(entry) = self.media().sound(self.table().entries().load(*index)) else {
                 continue;
             };
             let (key, Some(slot)) = (entry.key(), entry.slot()) else {

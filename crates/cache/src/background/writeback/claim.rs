@@ -35,7 +35,7 @@ impl Pipeline {
     ) {
         let entries = blocks
             .iter()
-            .filter_map(|(_, index)| self.media().sound(self.media().load_entry(*index)));
+            .filter_map(|(_, index)| self.media().sound(self.table().entries().load(*index)));
         // Unlocked, so some may be others by now: it is a hint.
         self.media()
             .read_slots_ahead(entries.filter_map(|entry| entry.slot()));
@@ -81,7 +81,7 @@ impl Pipeline {
             volume.zeroings.wait(key.block()..key.block() + 1);
             self.table().index().lock(bucket.stripe);
         }
-        let ours = self.media().load_entry(index).key() == key
+        let ours = self.table().entries().load(index).key() == key
             && self.table().state(index) & (STATE_DIRTY | STATE_WRITING) == STATE_DIRTY;
         if ours {
             self.table().states().unmark_deferred(index);
@@ -103,7 +103,7 @@ impl Pipeline {
                 self.table().index().lock(bucket.stripe);
             }
             let version = self.table().index().read_begin(bucket.stripe);
-            let entry = self.media().sound(self.media().load_entry(index));
+            let entry = self.media().sound(self.table().entries().load(index));
             let copied = entry.filter(|entry| self.table().copy_out(*entry, true, out));
             let stood = self.table().index().read_valid(bucket.stripe, version);
             if locked {

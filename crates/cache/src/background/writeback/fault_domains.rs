@@ -139,7 +139,7 @@ impl Pipeline {
             return blocks;
         }
         for index in self.table().dirty_entries(volume.id) {
-            let domain = self.domain_of_volume(volume, self.media().load_entry(index).key());
+            let domain = self.domain_of_volume(volume, self.table().entries().load(index).key());
             if let Some(count) = blocks.get_mut(&domain) {
                 self.table().states().announce(index);
                 *count += 1;

@@ -132,7 +132,7 @@ impl Pipeline {
         watch: &mut dyn FnMut(usize) -> Result<()>,
     ) -> Result<()> {
         // Cached: an entry may get another key while the sort is at it.
-        dirty.sort_by_cached_key(|index| self.media().load_entry(*index).key());
+        dirty.sort_by_cached_key(|index| self.table().entries().load(*index).key());
         let mut failure = None;
         let mut failed = BTreeSet::new();
         let mut left = dirty.len();
@@ -249,7 +249,7 @@ impl Pipeline {
             let Some((word, bits)) = self.table().states().take_dirty() else {
                 break;
             };
-            let keyed = |index| (self.media().load_entry(index).key(), index);
+            let keyed = |index| (self.table().entries().load(index).key(), index);
             // Discarded or flushed ones are no work.
             let is_dirty = |index: &u32| self.table().state(*index) & STATE_DIRTY != 0;
             let keyed = numbers(word, bits).filter(is_dirty).map(keyed);
@@ -274,7 +274,7 @@ impl Pipeline {
         // Keys may change until they are claimed; that is looked at again then.
         let mut sorted: Vec<(Key, u32)> = indices
             .iter()
-            .map(|index| (self.media().load_entry(*index), *index))
+            .map(|index| (self.table().entries().load(*index), *index))
             .filter(|(entry, index)| {
                 !entry.is_free() && self.table().state(*index) & STATE_DIRTY != 0
             })
@@ -445,7 +445,7 @@ impl Pipeline {
 
     /// The backing has this very version. The caller holds the stripe's lock.
     fn mark_clean(&self, index: u32, entry: Entry) {
-        let now = self.media().load_entry(index);
+        let now = self.table().entries().load(index);
         if now != entry && self.media().table_lost() {
             // Lost meanwhile: no lookup finds the block any more, and it counts as dirty for good.
             return;
@@ -454,13 +454,10 @@ impl Pipeline {
             now == entry || mutated(Mutant::CleanIgnoresRedirty),
             "an entry that changed during write-back is marked so: {entry:?}, now {now:?}"
         );
-        // The key half alone, which cannot tear. Without a record: lost in a crash, or undone by the
-        // replay of an older record, it leaves the block merely dirty.
         let written = match mutated(Mutant::CleanIgnoresRedirty) {
             true => self.media().sound(now).unwrap_or(entry),
             false => entry,
         };
-        self.media().store_key_half(index, written.as_clean());
-        self.table().states().unmark_dirty(index);
+        self.table().mark_clean(index, written);
     }
 }

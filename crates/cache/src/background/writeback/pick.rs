@@ -51,7 +51,7 @@ impl Pipeline {
             &mut |index| {
                 let stays = |key| self.is_journal(deferred, key) || backed_off.contains(self, key);
                 self.table().state(index) & (STATE_WRITING | STATE_DEFERRED) == 0
-                    && !(is_dirty(&index) && stays(self.media().load_entry(index).key()))
+                    && !(is_dirty(&index) && stays(self.table().entries().load(index).key()))
             },
             &mut victims,
         );
@@ -69,10 +69,10 @@ impl Pipeline {
     /// Whether it did so; the block is then the queue's.
     fn spare(&self, index: u32) -> bool {
         while self.table().state(index) & STATE_SECOND_CHANCE != 0 {
-            let key = self.media().load_entry(index).key();
+            let key = self.table().entries().load(index).key();
             let bucket = self.table().bucket(key);
             self.table().index().lock(bucket.stripe);
-            let is_same = self.media().load_entry(index).key() == key;
+            let is_same = self.table().entries().load(index).key() == key;
             let state = self.table().state(index);
             let is_spared = is_same && state & STATE_SECOND_CHANCE != 0 && state & STATE_DIRTY != 0;
             if is_spared {
@@ -113,7 +113,8 @@ mod tests {
         // No other thread begins a round meanwhile.
         let _round_state = pipeline.begin_round();
         let mut backlog: Vec<u32> = pipeline.table().dirty_entries(volume.id()).collect();
-        backlog.sort_by_key(|index| std::cmp::Reverse(pipeline.media().load_entry(*index).key()));
+        backlog
+            .sort_by_key(|index| std::cmp::Reverse(pipeline.table().entries().load(*index).key()));
         pipeline
             .write_back
             .throttled_writers

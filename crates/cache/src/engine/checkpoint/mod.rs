@@ -12,7 +12,8 @@ use crate::log::read_record;
 use crate::log::record::{SmallRecord, elements_of, read_back_one};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::index::HOME_ENTRIES;
 use crate::table::word_set_queue::numbers;
 use touched::Touched;
 
@@ -42,7 +43,7 @@ impl Engine {
             // Nothing was drawn since. What was published while the last checkpoint waited is covered
             // by its S already, but only now known to be.
             self.log.lanes().advance_tails(&positions);
-            return Ok(());
+            return self.send_unlogged_from_dram();
         }
         if mutated(Mutant::LaneReusedBeforeCheckpoint) {
             self.log.lanes().advance_tails(&positions);
@@ -70,7 +71,63 @@ impl Engine {
         Ok(())
     }
 
-    /// Flushes every line of the table and of slots that a published change touched. What has a
+    /// What changed without a record gets from DRAM to the medium by checkpoints alone, so also by one that has no
+    /// record to forget.
+    fn send_unlogged_from_dram(&self) -> Result<()> {
+        let is_set = |word: &AtomicU64| word.load(Ordering::Relaxed) != 0;
+        let lines = self.table.unlogged_lines();
+        if !self.table.entries().are_in_dram() || !lines.iter().any(is_set) {
+            return Ok(());
+        }
+        self.send_lines(&[]);
+        // Orders these lines before what the next checkpoint sends of them.
+        self.fence()
+    }
+
+    /// Sends the table's lines that changed without a record, and these: a bit each.
+    fn send_lines(&self, logged: &[u64]) {
+        let logged = logged.iter().chain(std::iter::repeat(&0));
+        for (number, (word, logged)) in (0..).zip(self.table.unlogged_lines().iter().zip(logged)) {
+            let mut bits = *logged;
+            if word.load(Ordering::Relaxed) != 0 {
+                // AcqRel: the thread that marked a line stored it before.
+                bits |= word.swap(0, Ordering::AcqRel);
+            }
+            for line in numbers(number, bits) {
+                self.table.entries().send(self.media(), line);
+            }
+        }
+    }
+
+    /// Sends every line with a clean entry to the medium; they are there after the next fence. Blocks become clean
+    /// without a record, so no checkpoint sends them otherwise, and a process that was killed may have
+    /// left theirs in a cache.
+    ///
+    /// # Errors
+    /// The fence fails that a table in DRAM needs.
+    pub(crate) fn send_clean_entries(&self) -> Result<()> {
+        let entries = self.table.entries();
+        // The next to send, a checkpoint, must not have loaded lines before.
+        let sending = entries
+            .are_in_dram()
+            .then(|| forebay_pmem::lock_or_yield(&self.checkpoint));
+        let lines = self.media().geometry.entries / HOME_ENTRIES;
+        for line in 0..lines {
+            let mut in_line = line * HOME_ENTRIES..(line + 1) * HOME_ENTRIES;
+            // What is not sound may be a clean one that the medium has changed since.
+            let may_be_clean = |index| {
+                let raw = entries.load(index);
+                !raw.is_free() && self.media().sound(raw).is_none_or(|entry| entry.is_clean())
+            };
+            if in_line.any(may_be_clean) {
+                entries.send_found(self.media(), line);
+            }
+        }
+        // Orders these lines before what the next thread sends of them.
+        sending.map_or(Ok(()), |_held| self.fence())
+    }
+
+    /// Sends every line of the table and flushes every one of slots that a published change touched. What has a
     /// record is found by reading the log below `ends`; the rest marked its lines itself.
     fn flush_touched(&self, ends: &[u64]) -> Result<()> {
         if mutated(Mutant::CheckpointFlushSkipped) {
@@ -84,24 +141,7 @@ impl Engine {
         for (lane, end) in (0..).zip(ends) {
             self.mark_logged(lane, *end, &mut touched)?;
         }
-        let table = self.media().geometry.entry_table;
-        for (number, (word, logged)) in (0..).zip(
-            self.table
-                .unlogged_lines()
-                .iter()
-                .zip(touched.table_lines()),
-        ) {
-            let mut bits = *logged;
-            if word.load(Ordering::Relaxed) != 0 {
-                // AcqRel: the thread that marked a line stored it before.
-                bits |= word.swap(0, Ordering::AcqRel);
-            }
-            for line in numbers(number, bits) {
-                self.media()
-                    .main()
-                    .flush(table + u64::from(line) * LINE_BYTES, LINE_BYTES as usize);
-            }
-        }
+        self.send_lines(touched.table_lines());
         if mutated(Mutant::DeltaLinesNotFlushed) {
             return Ok(());
         }

@@ -175,7 +175,7 @@ impl Engine {
         sketch: Sketch,
     ) -> Option<Finding> {
         let index = self.content.candidates.similar(sketch)?;
-        let like = self.media().sound(self.media().load_entry(index))?;
+        let like = self.media().sound(self.table.entries().load(index))?;
         if like.key() == key && !like.is_packed() {
             // As a base, the slot that the key leaves would be held for it alone.
             let finding = self.find_patches(key, bucket, block, true)?;
@@ -209,7 +209,7 @@ impl Engine {
     /// Holds the slot that an entry names, if it may be shared. What the slot holds was fenced before it
     /// was published, and no thread changes it while it has another holder (I10).
     fn hold_slot_of(&self, index: u32, wanted: impl Fn(Entry) -> bool) -> Option<(Entry, SlotRef)> {
-        let sound = || self.media().sound(self.media().load_entry(index));
+        let sound = || self.media().sound(self.table.entries().load(index));
         let may_be_shared =
             |entry: &Entry| !entry.is_free() && !entry.is_partial() && wanted(*entry);
         let entry = sound().filter(may_be_shared)?;

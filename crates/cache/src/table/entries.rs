@@ -1,0 +1,143 @@
+//! Where the entries stand while a pool runs: in the medium's table, or in DRAM with the medium's behind them.
+//!
+//! One code path serves both: either way they are 16-byte entries from some offset of a [`Region`] on. What
+//! differs is how a line gets to the medium, in [`Entries::send`]. From DRAM it gets there by nothing else, so
+//! a crash leaves of the table what the last checkpoint sent: of all that a crash may leave of a table in the
+//! medium, where any line may have stayed in a cache, this is the least.
+
+use std::sync::Arc;
+
+use forebay_pmem::Region;
+
+use super::HOME_ENTRIES;
+use crate::error::Result;
+use crate::media::Media;
+use crate::media::entry::{Entry, Key, RawEntry};
+use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
+
+/// See the module.
+pub(crate) struct Entries {
+    /// The members of the medium, or one region of DRAM. The table is in the first.
+    regions: Arc<[Region]>,
+    /// Of the first entry.
+    base: u64,
+    are_in_dram: bool,
+}
+
+impl Entries {
+    /// Those of the medium, where they are.
+    pub(crate) fn on_medium(media: &Media) -> Entries {
+        Entries {
+            regions: media.shared_members(),
+            base: media.geometry.entry_offset(0),
+            are_in_dram: false,
+        }
+    }
+
+    /// In DRAM, these; the medium has the same.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub(crate) fn in_dram(media: &Media, mappings: &[(u32, Entry)]) -> Result<Entries> {
+        let lines = media.geometry.entries.div_ceil(HOME_ENTRIES);
+        let region = Region::in_dram(u64::from(lines) * LINE_BYTES, media.main())?;
+        let entries = Entries {
+            regions: Arc::new([region]),
+            base: 0,
+            are_in_dram: true,
+        };
+        for (index, entry) in mappings {
+            entries.store(*index, *entry);
+        }
+        Ok(entries)
+    }
+
+    #[inline(always)]
+    fn region(&self) -> &Region {
+        &self.regions[0]
+    }
+    #[inline(always)]
+    fn offset(&self, index: u32) -> u64 {
+        self.base + u64::from(index) * ENTRY_BYTES
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, index: u32) -> RawEntry {
+        RawEntry::from_bits(self.region().load_u128(self.offset(index)))
+    }
+    #[inline(always)]
+    pub(crate) fn store(&self, index: u32, entry: Entry) {
+        self.region().store_u128(self.offset(index), entry.bits());
+    }
+    /// Stores the key half alone: flags change, the mapping does not.
+    pub(crate) fn store_key_half(&self, index: u32, entry: Entry) {
+        self.region()
+            .store_u64(self.offset(index), entry.key_half());
+    }
+
+    /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
+    /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
+    #[inline(always)]
+    pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, RawEntry)> {
+        let line = self.region().line(self.offset(first));
+        let word = |at: usize| line.word(at);
+        let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
+        let found = is_here(0) | is_here(1) | is_here(2) | is_here(3);
+        if found == 0 {
+            return None;
+        }
+        let at = found.trailing_zeros() as usize & 3;
+        let entry = RawEntry::from_halves(word(2 * at), word(2 * at + 1));
+        Some((first + at as u32, entry))
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, index: u32) {
+        self.region().prefetch_write(self.offset(index));
+    }
+
+    /// Whether the medium gets lines by [`Entries::send`] alone.
+    pub(crate) fn are_in_dram(&self) -> bool {
+        self.are_in_dram
+    }
+
+    /// Sends a line of four entries towards the medium; it is there after this thread's next fence. From DRAM
+    /// one thread at a time sends, and fences before another does: a line that was loaded earlier and stored
+    /// later would take back what the other has promised.
+    pub(crate) fn send(&self, media: &Media, line: u32) {
+        if self.are_in_dram {
+            return self.stream(media, line);
+        }
+        let offset = media.geometry.entry_offset(line * HOME_ENTRIES);
+        media.main().flush(offset, LINE_BYTES as usize);
+    }
+
+    /// The same of a line that a process before this one may have stored.
+    pub(crate) fn send_found(&self, media: &Media, line: u32) {
+        if self.are_in_dram {
+            return self.stream(media, line);
+        }
+        let offset = media.geometry.entry_offset(line * HOME_ENTRIES);
+        media.flush_found(media.main(), offset, LINE_BYTES as usize);
+    }
+
+    /// Each entry as it is at some moment, so that none goes half changed.
+    #[cold]
+    fn stream(&self, media: &Media, line: u32) {
+        let first = line * HOME_ENTRIES;
+        let mut bytes = [0; LINE_BYTES as usize];
+        for (index, entry) in (first..).zip(bytes.chunks_exact_mut(ENTRY_BYTES as usize)) {
+            entry.copy_from_slice(&self.load(index).bits().to_le_bytes());
+        }
+        let offset = media.geometry.entry_offset(first);
+        media.main().stream(offset, &bytes);
+    }
+
+    /// Bytes of DRAM.
+    pub(crate) fn dram_bytes(&self) -> u64 {
+        match self.are_in_dram {
+            true => self.region().len(),
+            false => 0,
+        }
+    }
+}
