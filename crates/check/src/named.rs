@@ -80,14 +80,20 @@ impl Scenario {
     /// The corner that it is about; engines have none.
     pub fn focus(&self, subject: Subject) -> Option<Focus> {
         match self {
-            Scenario::Focused(seed) if subject == Subject::Pool => Some(Focus::of(*seed)),
-            Scenario::Directed(seed) if subject == Subject::Pool => Some(Focus::directed(*seed)),
+            Scenario::Focused(seed) if subject.is_pool() => Some(Focus::of(*seed)),
+            Scenario::Directed(seed) if subject.is_pool() => Some(Focus::directed(*seed)),
             _ => None,
         }
     }
 
     /// All that a scenario is made of.
     pub fn expand(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
+        let (mut shape, script, policy, rng) = self.drawn(subject);
+        shape.entries_in_dram = subject == Subject::PoolInDram;
+        (shape, script, policy, rng)
+    }
+
+    fn drawn(&self, subject: Subject) -> (Shape, Script, Policy, fastrand::Rng) {
         match self {
             Scenario::Random(seed) => {
                 let mut rng = fastrand::Rng::with_seed(*seed);

@@ -43,6 +43,7 @@ fn options(shape: &Shape) -> PoolOptions {
         .share_duplicates(shape.shares)
         .compare_writes(shape.compares)
         .always_compare(true)
+        .entries_in_dram(shape.entries_in_dram)
         .dirty_low_per_mille(shape.watermarks.0)
         .free_low_per_mille(shape.watermarks.1)
         .verify(match shape.verifies {

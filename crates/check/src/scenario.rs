@@ -51,6 +51,8 @@ pub struct Shape {
     pub starts_attached: bool,
     /// There is room for the pool to grow.
     pub grows: bool,
+    /// The pool keeps its entry table in DRAM while it is open.
+    pub entries_in_dram: bool,
     /// An engine and not a pool: of the above only the sizes of blocks, slots and disk and
     /// `fill_on_read` say something then.
     pub engine: Option<EngineShape>,
@@ -121,6 +123,7 @@ impl Shape {
             duplicate_bits: [u32::BITS, u32::BITS, 1, 3][rng.usize(..4)],
             starts_attached,
             grows: rng.u8(..6) == 0,
+            entries_in_dram: false,
             engine: None,
         }
     }
@@ -149,6 +152,7 @@ impl Shape {
             duplicate_bits: u32::BITS,
             starts_attached: true,
             grows: false,
+            entries_in_dram: false,
             engine: None,
         }
     }

@@ -18,11 +18,16 @@ use forebay_pmem::Region;
 use std::collections::HashMap;
 use std::str::FromStr;
 
+/// What the command line calls pools with their entries in DRAM.
+const IN_DRAM: &str = "forebay-in-dram";
+
 /// What is crashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Forebay's own pool.
     Pool,
+    /// The same, each with its entry table in DRAM while it is open.
+    PoolInDram,
     /// An engine behind the trait that all of them have.
     Engine {
         /// Which one.
@@ -42,6 +47,11 @@ impl Subject {
         EngineName::Tinca,
         EngineName::Spindle,
     ];
+
+    /// Whether it is Forebay's own pool, one way or the other.
+    pub fn is_pool(self) -> bool {
+        matches!(self, Subject::Pool | Subject::PoolInDram)
+    }
 
     /// An engine of the lab.
     pub const fn engine(name: EngineName, as_printed: bool) -> Subject {
@@ -69,6 +79,7 @@ impl Subject {
     pub fn flags(self) -> String {
         match self {
             Subject::Pool => String::new(),
+            Subject::PoolInDram => format!(" --engine {IN_DRAM}"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { " --as-printed" } else { "" };
                 format!(" --engine {maker}{printed}")
@@ -81,6 +92,7 @@ impl Subject {
     pub fn row(self, what: &str) -> String {
         match self {
             Subject::Pool => String::from(what),
+            Subject::PoolInDram => format!("{what}_entries_in_dram"),
             Subject::Engine { maker, as_printed } => {
                 let printed = if as_printed { "_as_printed" } else { "" };
                 format!("{what}_{maker}{printed}")
@@ -92,7 +104,7 @@ impl Subject {
     /// A shape drawn from `rng`.
     pub fn random_shape(self, rng: &mut fastrand::Rng) -> Shape {
         match self {
-            Subject::Pool => Shape::random(rng),
+            Subject::Pool | Subject::PoolInDram => Shape::random(rng),
             Subject::Engine { maker, as_printed } => {
                 engine_scenario::random_shape(rng, maker, as_printed)
             }
@@ -103,7 +115,7 @@ impl Subject {
     /// How many systematic scripts it has.
     pub fn systematic_scripts(self) -> usize {
         match self {
-            Subject::Pool => systematic::SCRIPTS,
+            Subject::Pool | Subject::PoolInDram => systematic::SCRIPTS,
             Subject::Engine { .. } => engine_scenario::SCRIPTS,
             Subject::Files => 0,
         }
@@ -112,7 +124,7 @@ impl Subject {
     /// The shape and the script with this number.
     pub fn systematic_script(self, number: usize) -> (Shape, Script) {
         match self {
-            Subject::Pool => systematic::script(number),
+            Subject::Pool | Subject::PoolInDram => systematic::script(number),
             Subject::Engine { maker, as_printed } => {
                 engine_scenario::systematic_script(number, maker, as_printed)
             }
@@ -127,6 +139,7 @@ impl FromStr for Subject {
     fn from_str(text: &str) -> Result<Subject, String> {
         match text {
             "forebay" => Ok(Subject::Pool),
+            IN_DRAM => Ok(Subject::PoolInDram),
             "files" => Ok(Subject::Files),
             "forebay-engine" => Ok(Subject::engine(EngineName::Forebay, false)),
             name => match name.parse() {
