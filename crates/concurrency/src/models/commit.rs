@@ -167,6 +167,75 @@ pub(crate) fn checkpoint_waits() {
     third.join().unwrap();
 }
 
+/// What the places of a lane of two records hold, and what its holders hand on.
+struct Ring {
+    /// The sequence of the record at each place.
+    places: [AtomicU32; 2],
+    /// The S that is durable.
+    covered: AtomicU32,
+    /// Where the last record went, and 1.
+    end: AtomicU32,
+}
+
+impl Ring {
+    /// Commits a record of half the lane, if there is room.
+    fn commit(&self, lanes: &Lanes) {
+        let Some(lane) = lanes.try_hold(64) else {
+            return;
+        };
+        let position = lane.position() as u32;
+        assert!(
+            self.end.swap(position + 1, Ordering::Relaxed) <= position,
+            "a position was given away twice"
+        );
+        let place = &self.places[lane.offset as usize / 64];
+        let before = place.swap(lane.draw() as u32, Ordering::Relaxed);
+        assert!(
+            before <= self.covered.load(Ordering::Relaxed),
+            "a record was overwritten that no checkpoint covers"
+        );
+        lane.publish(64);
+    }
+
+    fn checkpoint(&self, lanes: &Lanes) {
+        let positions = lanes.published_positions();
+        let covered = lanes.settle(false, || false).expect("nobody gives up");
+        self.covered.store(covered as u32, Ordering::Relaxed);
+        lanes.advance_tails(&positions);
+    }
+}
+
+/// A lane that goes round: the next holder knows in which lap the last one left it, and overwrites what a checkpoint
+/// covers, nothing else.
+pub(crate) fn lane_goes_round() {
+    set_thread_hint(0);
+    let lanes = Arc::new(Lanes::new(1, 128, 64, 0));
+    let ring = Arc::new(Ring {
+        places: std::array::from_fn(|_| AtomicU32::new(0)),
+        covered: AtomicU32::new(0),
+        end: AtomicU32::new(0),
+    });
+    // The lane is full once, so the next record begins a lap.
+    ring.commit(&lanes);
+    ring.commit(&lanes);
+    ring.checkpoint(&lanes);
+    let (first, second) = ((lanes.clone(), ring.clone()), (lanes, ring));
+    beside(
+        move || {
+            let (lanes, ring) = first;
+            turn(1);
+            ring.commit(&lanes);
+            ring.checkpoint(&lanes);
+        },
+        move || {
+            let (lanes, ring) = second;
+            ring.commit(&lanes);
+            turn(2);
+            ring.commit(&lanes);
+        },
+    );
+}
+
 /// What a record may claim: the watermark covers only what is published, whichever thread refreshed it.
 pub(crate) fn watermark_waits() {
     set_thread_hint(0);

@@ -69,6 +69,11 @@ pub(crate) const ALL: &[Model] = &[
         preemptions_max: Some(2),
     },
     Model {
+        name: "lane_goes_round",
+        run: commit::lane_goes_round,
+        preemptions_max: Some(3),
+    },
+    Model {
         name: "watermark_waits",
         run: commit::watermark_waits,
         preemptions_max: Some(3),
