@@ -32,6 +32,7 @@ mod lease_keeper;
 mod leases;
 mod locking;
 mod log;
+mod memory;
 mod open_file;
 mod owner_mark;
 mod process;

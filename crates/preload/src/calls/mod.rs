@@ -35,11 +35,6 @@ use crate::inside::{Inside, is_inside};
 use crate::process::Process;
 use crate::settings::Settings;
 
-/// Memory of our own: the program's allocator may be what a signal handler has interrupted when the
-/// handler ends the process, and other allocators call what we interpose.
-#[global_allocator]
-static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
-
 #[used]
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
@@ -49,9 +44,8 @@ static END: extern "C" fn() = end;
 
 extern "C" fn begin() {
     let _inside = Inside::enter();
-    // First of all that concerns forks: what is registered first has the lock last and lets it go first.
-    // SAFETY: the process has one thread now, and the lock is free.
-    unsafe { dlmalloc::enable_alloc_after_fork() };
+    // First of all that concerns forks: what is registered first locks last and unlocks first.
+    crate::memory::register_forks();
     let Some(settings) = Settings::from_environment() else {
         return;
     };

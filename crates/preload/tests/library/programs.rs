@@ -53,6 +53,19 @@ fn threads_are_cancelled_as_without_the_library() {
     assert_eq!(rig.content()["cancelled"], b"workend");
 }
 
+#[test]
+fn children_of_busy_threads_work() {
+    let Some(program) = rig::compile("forking") else {
+        return;
+    };
+    let (plain, buffered) = (Rig::new(), Rig::new());
+    assert_eq!(plain.run_plain(&program, &[]).status.code(), Some(0));
+    let found = buffered.run(&program, &[]);
+    assert_eq!(found.status.code(), Some(0), "{}", buffered.log());
+    assert!(buffered.log().contains("has the pool"));
+    rig::assert_same_content(&buffered, &plain, "forking");
+}
+
 /// Scripts of ordinary tools, run in an empty folder.
 const SCRIPTS: &[(&str, &str)] = &[
     (
