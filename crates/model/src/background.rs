@@ -72,7 +72,7 @@ pub fn step_fill(world: &mut World, config: &Config, rules: Rules, thread: usize
             partial: false,
             check,
         };
-        world.store_position(Layout::new(config), rules, position, Some(entry));
+        world.store_position(config, rules, position, Some(entry));
         world.map[at] = Some(Mapped { position, entry });
         world.version[at] += 1;
     } else {
@@ -168,7 +168,7 @@ fn mark_clean(world: &mut World, config: &Config, rules: Rules, key: u8, version
     {
         mapped.entry.clean = true;
         let Mapped { position, entry } = *mapped;
-        world.store_position(Layout::new(config), rules, position, Some(entry));
+        world.store_position(config, rules, position, Some(entry));
     }
 }
 
@@ -206,7 +206,7 @@ pub fn step_checkpoint(
     };
     let layout = Layout::new(config);
     match step {
-        0 => flush_marked(world, layout, rules, thread),
+        0 => flush_marked(world, config, rules, thread),
         1 if rules.breaks(Mutant::CheckpointFenceMissing) => {}
         1 => world.memory.fence(thread),
         2 => {
@@ -249,10 +249,14 @@ fn end_checkpoint(world: &mut World, thread: usize) -> Result<(), Violation> {
     Ok(())
 }
 
-fn flush_marked(world: &mut World, layout: Layout, rules: Rules, thread: usize) {
+fn flush_marked(world: &mut World, config: &Config, rules: Rules, thread: usize) {
+    let layout = Layout::new(config);
     let (slots, positions) = std::mem::take(&mut world.marked);
     let set = |bits: u16| (0..16usize).filter(move |bit| bits & (1 << bit) != 0);
     for position in set(positions) {
+        if config.entries_in_dram {
+            send_from_dram(world, layout, rules, position as u8);
+        }
         for unit in layout.position(position) {
             world.memory.flush(thread, unit);
         }
@@ -263,6 +267,15 @@ fn flush_marked(world: &mut World, layout: Layout, rules: Rules, thread: usize) 
                 world.memory.flush(thread, unit);
             }
         }
+    }
+}
+
+/// Stores what the index says of the position.
+fn send_from_dram(world: &mut World, layout: Layout, rules: Rules, position: u8) {
+    let mapped = world.map.iter().flatten().find(|m| m.position == position);
+    let entry = mapped.map(|mapped| mapped.entry);
+    if entry.is_some() || !rules.breaks(Mutant::GoneEntriesNotSent) {
+        world.store_in_table(layout, rules, position, entry);
     }
 }
 

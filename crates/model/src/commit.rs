@@ -101,7 +101,7 @@ pub fn step(
                 return Ok(());
             }
             if unrecorded(rules, &parts) {
-                return vanish_without_record(world, layout, rules, thread, &parts, lane);
+                return vanish_without_record(world, config, rules, thread, &parts, lane);
             }
             world.in_flight[lane as usize] = world.next_sequence;
             CommitStep::Record
@@ -131,7 +131,7 @@ pub fn step(
             CommitStep::Publish
         }
         CommitStep::Publish => {
-            publish(world, layout, rules, &parts)?;
+            publish(world, config, rules, &parts)?;
             world.in_flight[lane as usize] = 0;
             world.lanes[lane as usize].2 = world.lanes[lane as usize].0;
             CommitStep::Finish
@@ -413,10 +413,11 @@ fn apply_delta(world: &mut World, layout: Layout, part: &Part) {
 
 fn publish(
     world: &mut World,
-    layout: Layout,
+    config: &Config,
     rules: Rules,
     parts: &Parts,
 ) -> Result<(), Violation> {
+    let layout = Layout::new(config);
     for part in parts.iter().flatten() {
         if rules.invariants {
             may_apply(world, layout, part)?;
@@ -429,7 +430,7 @@ fn publish(
         if half_only {
             world.memory.store(layout.position(position as usize)[1], 0);
         } else {
-            world.store_position(layout, rules, position, part.new.map(|new| new.entry));
+            world.store_position(config, rules, position, part.new.map(|new| new.entry));
         }
         world.marked.1 |= 1 << position;
         world.map[part.key as usize] = part.new;
@@ -472,14 +473,14 @@ fn unrecorded(rules: Rules, parts: &Parts) -> bool {
 /// What evict and discard must not do.
 fn vanish_without_record(
     world: &mut World,
-    layout: Layout,
+    config: &Config,
     rules: Rules,
     thread: usize,
     parts: &Parts,
     lane: u8,
 ) -> Result<(), Violation> {
     promise(world, parts);
-    publish(world, layout, rules, parts)?;
+    publish(world, config, rules, parts)?;
     finish(world, rules, thread, parts, lane);
     Ok(())
 }

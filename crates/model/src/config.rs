@@ -68,6 +68,8 @@ pub struct Config {
     pub threads: usize,
     /// Whether a second fence makes a commit word durable, which replaces classification.
     pub strict: bool,
+    /// Whether entries are in DRAM while the pool runs, and the table is written by checkpoints alone.
+    pub entries_in_dram: bool,
     /// What threads may begin.
     pub menu: Vec<Operation>,
     /// How many operations may begin, all incarnations together.
@@ -92,6 +94,7 @@ impl Config {
             positions: 2,
             threads: 2,
             strict: false,
+            entries_in_dram: false,
             menu: Vec::new(),
             operations: 3,
             power_cuts: 1,

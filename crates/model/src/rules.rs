@@ -35,6 +35,7 @@ mutants! {
     CheckpointFenceMissing "checkpoint_fence_missing" "S is stored without a fence after the flush of what it declares durable.",
     CheckpointSkipsSlotLines "checkpoint_skips_slot_lines" "The checkpoint flushes table lines but not the slots changed in place.",
     CheckpointOverNewestLine "checkpoint_over_newest_line" "S is written over the newest checkpoint line instead of the older one.",
+    GoneEntriesNotSent "gone_entries_not_sent" "A checkpoint of entries in DRAM leaves those in the table that are gone from DRAM.",
     LaneReusedBeforeCheckpointDurable "lane_reused_before_checkpoint_durable" "Lane bytes are handed out before the fence of S.",
     LaneTailTakenLate "lane_tail_taken_late" "The lanes' new tails are read after S was chosen instead of before.",
     SeparateLaneTails "separate_lane_tails" "A lane forgets by itself: its bytes are reused with no S for all lanes.",

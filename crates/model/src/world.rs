@@ -307,8 +307,23 @@ impl World {
         self.next_value
     }
 
-    /// Stores an entry, or nothing, at a position: each half that changes is one cached store.
+    /// Changes the entry at a position: in the table, or in DRAM, where the next checkpoint finds it marked.
     pub fn store_position(
+        &mut self,
+        config: &Config,
+        rules: Rules,
+        position: u8,
+        entry: Option<Entry>,
+    ) {
+        if config.entries_in_dram {
+            self.marked.1 |= 1 << position;
+        } else {
+            self.store_in_table(Layout::new(config), rules, position, entry);
+        }
+    }
+
+    /// Stores an entry, or nothing, in the table: each half that changes is one cached store.
+    pub fn store_in_table(
         &mut self,
         layout: Layout,
         rules: Rules,

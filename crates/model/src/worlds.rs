@@ -27,6 +27,13 @@ pub fn exhaustive() -> Vec<Config> {
             ..world("deltas and checkpoints")
         },
         Config {
+            menu: vec![Commit(&[(0, Block)]), Commit(&[(0, SECOND)]), Checkpoint],
+            operations: 4,
+            places: 1,
+            entries_in_dram: true,
+            ..world("deltas and checkpoints, entries in DRAM")
+        },
+        Config {
             menu: vec![
                 Commit(&[(0, Block)]),
                 Commit(&[(0, SECOND)]),
@@ -242,11 +249,18 @@ pub fn random() -> Vec<Config> {
             ..large("fills")
         },
         Config {
-            menu: fills,
+            menu: fills.clone(),
             positions: 2,
             slots: 3,
             kills: 0,
             ..large("fills in little room")
+        },
+        Config {
+            menu: fills,
+            positions: 2,
+            sync_failures: 1,
+            entries_in_dram: true,
+            ..large("fills, entries in DRAM")
         },
         Config {
             menu: backing,
@@ -263,12 +277,21 @@ pub fn random() -> Vec<Config> {
             ..large("everything")
         },
         Config {
-            menu: all,
+            menu: all.clone(),
             keys: 3,
             threads: 2,
             places: 1,
             operations: 16,
             ..large("everything in short lanes")
+        },
+        Config {
+            menu: all,
+            keys: 3,
+            threads: 3,
+            sync_failures: 1,
+            operations: 16,
+            entries_in_dram: true,
+            ..large("everything, entries in DRAM")
         },
     ]
 }
