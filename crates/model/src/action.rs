@@ -3,10 +3,57 @@
 use crate::background as bg;
 use crate::commit;
 use crate::config::{Config, Operation};
+use crate::explore::Model;
 use crate::media::Layout;
 use crate::reopen;
 use crate::rules::Rules;
 use crate::world::{CommitStep, Job, Phase, Violation, World, describe};
+
+/// A pool with one member, and the rules that it runs under.
+#[derive(Clone, Copy, Debug)]
+pub struct Single<'c> {
+    /// How large it is, and what threads do.
+    pub config: &'c Config,
+    /// What is broken.
+    pub rules: Rules,
+}
+
+impl Model for Single<'_> {
+    type World = World;
+    type Action = Action;
+
+    fn begin(&self) -> World {
+        World::new(self.config)
+    }
+    fn possible(&self, world: &World) -> Vec<Action> {
+        possible(world, self.config, self.rules)
+    }
+    fn pending(&self, world: &World) -> Option<Vec<u8>> {
+        (world.left.1 > 0).then(|| {
+            let mut counts = world.memory.pending_counts();
+            counts.extend(world.backing.pending_counts());
+            counts
+        })
+    }
+    fn power_cut_matters(&self, world: &World) -> bool {
+        power_cut_matters(world)
+    }
+    fn power_cut(&self, kept: &[u8]) -> Action {
+        Action::PowerCut(kept.to_vec())
+    }
+    fn apply(&self, world: &mut World, action: &Action) -> Result<(), Violation> {
+        apply(world, self.config, self.rules, action)
+    }
+    fn tell(&self, world: &World, action: &Action) -> String {
+        tell(world, self.config, action)
+    }
+    fn is_rare(&self, action: &Action) -> bool {
+        *action == Action::Kill
+    }
+    fn may_end(&self, world: &World) -> bool {
+        world.left.0 == 0 && world.left.1 == 0 && world.phase == Phase::Running
+    }
+}
 
 /// One thing that happens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,13 +76,8 @@ pub enum Action {
     },
     /// Recovery takes its next step.
     Recover,
-    /// Power is lost: how many pending stores each unit keeps, in the pool and in the backing.
-    PowerCut {
-        /// The pool's.
-        pool: Vec<u8>,
-        /// The backing's.
-        backing: Vec<u8>,
-    },
+    /// Power is lost: how many pending stores each unit keeps, those of the pool first, then the backing's.
+    PowerCut(Vec<u8>),
     /// The process dies.
     Kill,
 }
@@ -151,9 +193,10 @@ pub fn apply(
             }
         }
         Action::Recover => reopen::step(world, config, rules)?,
-        Action::PowerCut { pool, backing } => {
+        Action::PowerCut(kept) => {
             world.left.1 -= 1;
             world.lose_process();
+            let (pool, backing) = kept.split_at(world.memory.pending_counts().len());
             world.memory.power_cut(pool);
             world.backing.power_cut(backing);
         }
@@ -213,10 +256,8 @@ pub fn tell(world: &World, config: &Config, action: &Action) -> String {
             ];
             format!("recovery: {}", steps[step as usize])
         }
-        Action::PowerCut { pool, backing } => {
-            format!(
-                "POWER CUT; stores kept of each pending unit: pool {pool:?}, backing {backing:?}"
-            )
+        Action::PowerCut(kept) => {
+            format!("POWER CUT; stores kept of each pending unit, the backing's last: {kept:?}")
         }
         Action::Kill => {
             "KILL of the process; every store stays visible, pending ones stay pending".into()

@@ -4,10 +4,37 @@ use std::collections::HashSet;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 
-use crate::action::{Action, apply, possible, power_cut_matters, tell};
-use crate::config::Config;
-use crate::rules::Rules;
-use crate::world::{Phase, World};
+use crate::world::Violation;
+
+/// What is explored: worlds, and what may happen in them.
+pub trait Model {
+    /// A state.
+    type World: Clone + Hash;
+    /// One thing that happens.
+    type Action: Clone;
+
+    /// The state it begins with.
+    fn begin(&self) -> Self::World;
+    /// All that may happen next, but for power cuts.
+    fn possible(&self, world: &Self::World) -> Vec<Self::Action>;
+    /// For each unit with pending stores, how many there are; `None` where there is no power cut any more.
+    fn pending(&self, world: &Self::World) -> Option<Vec<u8>>;
+    /// Whether a power cut now leaves images that none a step later leaves.
+    fn power_cut_matters(&self, world: &Self::World) -> bool;
+    /// The power cut that keeps so many pending stores of each unit that has any.
+    fn power_cut(&self, kept: &[u8]) -> Self::Action;
+    /// Does it.
+    ///
+    /// # Errors
+    /// What is wrong then.
+    fn apply(&self, world: &mut Self::World, action: &Self::Action) -> Result<(), Violation>;
+    /// The action in words, told before it is done.
+    fn tell(&self, world: &Self::World, action: &Self::Action) -> String;
+    /// Whether random walks take it once in a dozen chances.
+    fn is_rare(&self, action: &Self::Action) -> bool;
+    /// Whether a walk may end here.
+    fn may_end(&self, world: &Self::World) -> bool;
+}
 
 /// How a violation came about.
 #[derive(Clone, Debug)]
@@ -39,31 +66,32 @@ pub struct Seen {
 }
 
 /// Visits every reachable state, or `states_max` of them.
-pub fn exhaust(config: &Config, rules: Rules, states_max: u64) -> Result<Seen, Box<Trace>> {
+///
+/// # Errors
+/// How a violation comes about.
+pub fn exhaust<M: Model>(model: &M, states_max: u64) -> Result<Seen, Box<Trace>> {
     let mut search = Search {
-        config,
-        rules,
+        model,
         states_max,
         visited: HashSet::new(),
         path: Vec::new(),
         seen: Seen::default(),
     };
     search.seen.complete = true;
-    search.visit(&World::new(config))?;
+    search.visit(&model.begin())?;
     Ok(search.seen)
 }
 
-struct Search<'c> {
-    config: &'c Config,
-    rules: Rules,
+struct Search<'m, M: Model> {
+    model: &'m M,
     states_max: u64,
     visited: HashSet<u64>,
-    path: Vec<Action>,
+    path: Vec<M::Action>,
     seen: Seen,
 }
 
-impl Search<'_> {
-    fn visit(&mut self, world: &World) -> Result<(), Box<Trace>> {
+impl<M: Model> Search<'_, M> {
+    fn visit(&mut self, world: &M::World) -> Result<(), Box<Trace>> {
         let mut hasher = DefaultHasher::new();
         world.hash(&mut hasher);
         if !self.visited.insert(hasher.finish()) {
@@ -74,24 +102,15 @@ impl Search<'_> {
             self.seen.complete = false;
             return Ok(());
         }
-        for action in possible(world, self.config, self.rules) {
+        for action in self.model.possible(world) {
             self.follow(world, action)?;
         }
-        if world.left.1 > 0 && power_cut_matters(world) {
-            let pool = world.memory.pending_counts();
-            let backing = world.backing.pending_counts();
-            let most: Vec<u8> = pool.iter().chain(&backing).copied().collect();
+        let pending = self.model.pending(world);
+        if let Some(most) = pending.filter(|_| self.model.power_cut_matters(world)) {
             let mut kept = vec![0; most.len()];
             loop {
                 self.seen.power_cuts += 1;
-                let (pool, backing) = kept.split_at(pool.len());
-                self.follow(
-                    world,
-                    Action::PowerCut {
-                        pool: pool.to_vec(),
-                        backing: backing.to_vec(),
-                    },
-                )?;
+                self.follow(world, self.model.power_cut(&kept))?;
                 if !count_up(&mut kept, &most) {
                     break;
                 }
@@ -100,12 +119,12 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn follow(&mut self, world: &World, action: Action) -> Result<(), Box<Trace>> {
+    fn follow(&mut self, world: &M::World, action: M::Action) -> Result<(), Box<Trace>> {
         let mut next = world.clone();
-        let outcome = apply(&mut next, self.config, self.rules, &action);
+        let outcome = self.model.apply(&mut next, &action);
         self.path.push(action);
         if let Err(violation) = outcome {
-            return Err(trace(self.config, self.rules, &self.path, violation.0));
+            return Err(trace(self.model, &self.path, violation.0));
         }
         self.visit(&next)?;
         self.path.pop();
@@ -125,12 +144,12 @@ fn count_up(digits: &mut [u8], most: &[u8]) -> bool {
     false
 }
 
-fn trace(config: &Config, rules: Rules, path: &[Action], violation: String) -> Box<Trace> {
-    let mut world = World::new(config);
+fn trace<M: Model>(model: &M, path: &[M::Action], violation: String) -> Box<Trace> {
+    let mut world = model.begin();
     let mut steps = Vec::new();
     for action in path {
-        steps.push(tell(&world, config, action));
-        if apply(&mut world, config, rules, action).is_err() {
+        steps.push(model.tell(&world, action));
+        if model.apply(&mut world, action).is_err() {
             break;
         }
     }
@@ -138,42 +157,46 @@ fn trace(config: &Config, rules: Rules, path: &[Action], violation: String) -> B
 }
 
 /// One random walk, ended by a power cut and a recovery; returns the number of steps taken.
-pub fn walk(config: &Config, rules: Rules, seed: u64) -> Result<u64, Box<Trace>> {
+///
+/// # Errors
+/// How a violation comes about.
+pub fn walk<M: Model>(model: &M, seed: u64) -> Result<u64, Box<Trace>> {
     let mut random = Random(seed);
-    let mut world = World::new(config);
+    let mut world = model.begin();
     let mut path = Vec::new();
     loop {
-        let mut actions = possible(&world, config, rules);
-        // Kills are rare, and recovery mostly runs through.
-        if actions.len() > 1 && actions[0] == Action::Kill && random.below(12) != 0 {
+        let mut actions = model.possible(&world);
+        // Recovery mostly runs through.
+        while actions.len() > 1 && model.is_rare(&actions[0]) && random.below(12) != 0 {
             actions.remove(0);
         }
         let over = actions.is_empty();
-        let cut_odds = if power_cut_matters(&world) { 10 } else { 40 };
-        let action = if world.left.1 > 0 && (over || random.below(cut_odds) == 0) {
-            random_power_cut(&world, &mut random)
-        } else if over {
-            return Ok(path.len() as u64);
+        let cut_odds = if model.power_cut_matters(&world) {
+            10
         } else {
-            let at = random.below(actions.len() as u64) as usize;
-            actions.swap_remove(at)
+            40
         };
-        let outcome = apply(&mut world, config, rules, &action);
+        let pending = model.pending(&world);
+        let action = match pending.filter(|_| over || random.below(cut_odds) == 0) {
+            Some(most) => random_power_cut(model, &most, &mut random),
+            None if over => return Ok(path.len() as u64),
+            None => {
+                let at = random.below(actions.len() as u64) as usize;
+                actions.swap_remove(at)
+            }
+        };
+        let outcome = model.apply(&mut world, &action);
         path.push(action);
         if let Err(violation) = outcome {
-            return Err(trace(config, rules, &path, violation.0));
+            return Err(trace(model, &path, violation.0));
         }
-        if world.left.0 == 0
-            && world.left.1 == 0
-            && world.phase == Phase::Running
-            && random.below(8) == 0
-        {
+        if model.may_end(&world) && random.below(8) == 0 {
             return Ok(path.len() as u64);
         }
     }
 }
 
-fn random_power_cut(world: &World, random: &mut Random) -> Action {
+fn random_power_cut<M: Model>(model: &M, most: &[u8], random: &mut Random) -> M::Action {
     // Nothing kept, all kept, mostly kept and even chances each show other faults.
     let mood = random.below(6);
     let mut keep = |most: &u8| match mood {
@@ -182,19 +205,8 @@ fn random_power_cut(world: &World, random: &mut Random) -> Action {
         2 if random.below(5) != 0 => *most,
         _ => random.below(u64::from(*most) + 1) as u8,
     };
-    let pool = world
-        .memory
-        .pending_counts()
-        .iter()
-        .map(&mut keep)
-        .collect();
-    let backing = world
-        .backing
-        .pending_counts()
-        .iter()
-        .map(&mut keep)
-        .collect();
-    Action::PowerCut { pool, backing }
+    let kept: Vec<u8> = most.iter().map(&mut keep).collect();
+    model.power_cut(&kept)
 }
 
 /// SplitMix64, from Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use forebay_model::action::Single;
 use forebay_model::config::Config;
 use forebay_model::explore::{exhaust, walk};
 use forebay_model::rules::{Mutant, Rules};
@@ -65,6 +66,10 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
+fn single(config: &Config, rules: Rules) -> Single<'_> {
+    Single { config, rules }
+}
+
 fn main() -> ExitCode {
     let options = match options() {
         Ok(options) => options,
@@ -81,7 +86,7 @@ fn main() -> ExitCode {
     };
     for mut config in worlds::exhaustive().into_iter().filter(chosen) {
         config.operations = options.operations.unwrap_or(config.operations);
-        match exhaust(&config, options.rules, options.states_max) {
+        match exhaust(&single(&config, options.rules), options.states_max) {
             Ok(seen) => {
                 let extent = if seen.complete { "all" } else { "the first" };
                 println!(
@@ -99,7 +104,7 @@ fn main() -> ExitCode {
         config.operations = options.operations.unwrap_or(config.operations);
         let mut steps = 0;
         for seed in options.first_seed..options.first_seed + options.seeds {
-            match walk(&config, options.rules, seed) {
+            match walk(&single(&config, options.rules), seed) {
                 Ok(taken) => steps += taken,
                 Err(trace) => {
                     println!("{}: VIOLATION\n{trace}", config.name);

@@ -1,5 +1,6 @@
 //! The protocol holds wherever the model looks, and no broken rule goes unseen.
 
+use forebay_model::action::Single;
 use forebay_model::config::Config;
 use forebay_model::explore::{Trace, exhaust, walk};
 use forebay_model::rules::{Mutant, Rules};
@@ -19,14 +20,14 @@ fn catch(mutant: Mutant) -> Option<(String, Box<Trace>)> {
     let worlds = worlds::random();
     let attempt = |seed| {
         let found = worlds.iter().find_map(|config| {
-            walk(config, rules, seed)
+            walk(&single(config, rules), seed)
                 .err()
                 .map(|trace| (config.name, trace))
         })?;
         Some((format!("{}, seed {seed}", found.0), found.1))
     };
     let search = |config: &Config| {
-        let trace = exhaust(config, rules, 200_000).err()?;
+        let trace = exhaust(&single(config, rules), 200_000).err()?;
         Some((format!("{}, exhaustively", config.name), trace))
     };
     (0..FIRST_SEEDS)
@@ -53,6 +54,10 @@ fn every_mutant_is_caught() {
     assert!(missed.is_empty(), "not caught: {missed:?}");
 }
 
+fn single(config: &Config, rules: Rules) -> Single<'_> {
+    Single { config, rules }
+}
+
 #[test]
 fn protocol_holds() {
     let rules = Rules {
@@ -61,7 +66,7 @@ fn protocol_holds() {
     };
     let mut states = 0;
     for config in worlds::exhaustive() {
-        let seen = exhaust(&config, rules, 2_000_000)
+        let seen = exhaust(&single(&config, rules), 2_000_000)
             .unwrap_or_else(|trace| panic!("{}:\n{trace}", config.name));
         println!(
             "{}: {} states, {} power cuts, complete: {}",
@@ -72,7 +77,8 @@ fn protocol_holds() {
     assert!(states > 100_000, "only {states} states");
     for config in worlds::random() {
         for seed in 0..5_000 {
-            walk(&config, rules, seed).unwrap_or_else(|trace| panic!("{}:\n{trace}", config.name));
+            walk(&single(&config, rules), seed)
+                .unwrap_or_else(|trace| panic!("{}:\n{trace}", config.name));
         }
     }
 }
