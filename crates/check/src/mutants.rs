@@ -63,6 +63,7 @@ pub fn select(name: Option<&str>, subject: Subject) -> Result<Subject> {
 pub fn command(search: &Search, processes: usize, report: Option<&Path>) -> Result<bool> {
     campaign::hush_panics();
     let mut faults = Fault::all();
+    search.check(faults.iter().map(|fault| fault.name.as_str()))?;
     faults.retain(|fault| search.wants(&fault.name));
     for faults in faults.chunk_by(|one, next| one.subject == next.subject) {
         check_sound(&search.limits(faults[0].subject, SOUND_SEED))?;

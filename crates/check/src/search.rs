@@ -34,6 +34,18 @@ pub struct Search {
 }
 
 impl Search {
+    /// Refuses names that none of `all` has: a search for nothing would find all of it.
+    ///
+    /// # Errors
+    /// There is such a name.
+    pub fn check<'n>(&self, all: impl Iterator<Item = &'n str> + Clone) -> Result<()> {
+        let unknown = |only: &&String| !all.clone().any(|name| name == only.as_str());
+        match self.only.iter().find(unknown) {
+            Some(name) => Err(format!("--only {name}: there is none of this name").into()),
+            None => Ok(()),
+        }
+    }
+
     /// Whether `name` is searched for.
     pub fn wants(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|only| only == name)
@@ -144,6 +156,7 @@ pub fn check_sound(limits: &Limits) -> Result<()> {
 /// Searches the printed protocols: true if every one of them was seen losing data.
 pub fn printed_command(search: &Search, report: Option<&Path>) -> Result<bool> {
     campaign::hush_panics();
+    search.check(PRINTED_LOSES.iter().map(|name| name.as_str()))?;
     let names = PRINTED_LOSES
         .into_iter()
         .filter(|name| search.wants(name.as_str()));

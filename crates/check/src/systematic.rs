@@ -35,7 +35,7 @@ const MOVES: [fn(u64) -> Step; 13] = [
 /// Preludes: the pool empty, dirty, clean, and with a log that is nearly full.
 const PRELUDES: usize = 4;
 
-/// Scripts there are.
+/// Number of scripts.
 pub const SCRIPTS: usize = MOVES.len() * MOVES.len() * PRELUDES * 2;
 
 fn prelude(number: usize) -> Vec<Step> {
