@@ -32,7 +32,7 @@ impl fmt::Display for Foreign {
             )?,
             Foreign::Owner(user) => write!(
                 f,
-                "it belongs to user {user}, who may have put anything into it; use a file of your own"
+                "it belongs to user {user} and may hold anything; use a file of your own"
             )?,
             Foreign::Writable(mode) => write!(
                 f,

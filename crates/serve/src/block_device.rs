@@ -120,8 +120,8 @@ pub trait BlockDevice: Send + Sync + 'static {
     /// Makes the range read as zeroes; durable on return.
     fn write_zeroes(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
 
-    /// Says that the range is no longer needed. It reads as zeroes afterwards, because the front
-    /// ends export a file, whose punched holes read as zeroes.
+    /// Says that the range is no longer needed. It reads as zeroes afterwards: clients that
+    /// punch holes rely on it.
     fn discard(&self, offset: u64, length: u64) -> Result<(), DeviceError>;
 
     /// Confirms that what was acknowledged is durable, or says why it no longer can. It has nothing

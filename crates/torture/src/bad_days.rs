@@ -296,7 +296,7 @@ fn end_in_use(settings: &Settings, insists: bool) -> Result<()> {
             .then_some(()))
     };
     let told = wait_for(DEADLINE, is_told)?;
-    told.ok_or("nobody is told that the mount is in use")?;
+    told.ok_or("no log line says that the mount is in use")?;
     let (count, error) = fill(&file, BLOCKS);
     if let Some(error) = error {
         return Err(format!("block {count} while it waits to end: {error}").into());

@@ -118,7 +118,7 @@ fn streams(results: &Results) -> Section {
     };
     Section::new(
         "Much at once",
-        "Writes of 4 KiB that nobody syncs, and appends far past a pool of 64 MiB: the disk takes these \
+        "Writes of 4 KiB without a sync, and appends far past a pool of 64 MiB: the disk takes these \
          without a sync but the last, Forebay makes each of them durable.",
         vec![
             bar("buffered_4k", "Writes without a sync", "4 KiB", "writes/s"),

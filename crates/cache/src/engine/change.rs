@@ -61,7 +61,7 @@ pub(crate) enum Action {
     Forget,
 }
 
-/// Why nothing was committed, beyond errors.
+/// How a commit ended, beyond errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
     /// Durable and published. So many changes had an effect.

@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | `followed` | a later record stands in its lane | committed |
 //! | `acknowledged` | a record carries a watermark at or above its sequence | committed |
-//! | `succeeded` | a newer whole record names one of its keys | committed |
+//! | `overtaken` | a newer whole record names one of its keys | committed |
 //! | `intact` | every block it names matches its check | committed (perhaps not yet acknowledged) |
 //! | `torn` | none of these | dropped |
 //!
-//! `followed` and `succeeded` prove the record's fence: the lane, and the locks of its keys, were
+//! `followed` and `overtaken` prove the record's fence: the lane, and the locks of its keys, were
 //! released only after it. Its slots may since have been changed or reused, so data may not be asked.
 
 use std::collections::{HashMap, HashSet};
@@ -110,7 +110,7 @@ fn torn_records(media: &Media, log: &RawRecords, notes: &mut Notes) -> Vec<u64> 
     torn
 }
 
-/// Records whose fence nothing proves: neither `followed` nor `acknowledged` nor `succeeded`.
+/// Records whose fence nothing proves: neither `followed` nor `acknowledged` nor `overtaken`.
 fn unproven_records(log: &RawRecords) -> Vec<&RawRecord> {
     let records = &log.records;
     let watermark = records

@@ -34,8 +34,8 @@ enum RedoBytes<'r> {
 
 /// The positions that some record names.
 struct Positions<'r> {
-    /// One bit for each settled position, to which older records have nothing to add: most are
-    /// older than what settles theirs, and a look at the bit is all that they cost.
+    /// A bit for each position to which older records add nothing. Most records name such a position, and cost
+    /// one look at its bit.
     settled: Vec<u64>,
     /// For each entry of the table its place in `named` plus one, or 0.
     places: Vec<u32>,
@@ -74,7 +74,7 @@ impl<'r> Positions<'r> {
     }
 
     /// The next older element of a position that is not settled.
-    fn take(&mut self, element: &Element, bytes: &'r [u8]) {
+    fn add_older(&mut self, element: &Element, bytes: &'r [u8]) {
         let place = &mut self.places[element.index as usize];
         if *place == 0 {
             let is_tombstone = element.is_tombstone();
@@ -183,7 +183,7 @@ fn final_positions<'r>(
             }
             // Refuses what no commit writes, whatever got past the CRC.
             match element.validate(&media.geometry, redo.len()) {
-                Ok(element) => positions.take(&element, redo),
+                Ok(element) => positions.add_older(&element, redo),
                 Err(what) => {
                     let sequence = record.sequence();
                     notes.damage(format!("record of sequence {sequence}: {what}"))?;
@@ -269,8 +269,8 @@ fn tear_unnamed(
     Ok(())
 }
 
-/// Stores the entries, which come in ascending order, and flushes each line of the table once: also
-/// what was equal may so far have been in a cache only. Lines that no record names need none of this:
+/// Stores the entries, which come in ascending order, and flushes each line of the table once: even an
+/// entry that was equal may have been in a cache only. Lines that no record names need none of this:
 /// of what the medium lacks there nothing but fills and clean marks would be lost.
 fn store_all(media: &Media, entries: &Entries, stores: &Stores) {
     if stores.len() >= media.geometry.entries as usize / 2 {

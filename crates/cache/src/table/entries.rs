@@ -34,7 +34,7 @@ impl Entries {
         }
     }
 
-    /// In DRAM, these; the medium has the same.
+    /// Copies these mappings to DRAM; the medium has the same.
     ///
     /// # Errors
     /// There is no memory for them.
@@ -112,7 +112,7 @@ impl Entries {
         media.main().flush(offset, LINE_BYTES as usize);
     }
 
-    /// The same of a line that a process before this one may have stored.
+    /// Sends a line that an earlier process may have stored.
     pub(crate) fn send_found(&self, media: &Media, line: u32) {
         if self.are_in_dram {
             return self.stream(media, line);
