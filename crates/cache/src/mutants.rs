@@ -72,5 +72,6 @@ forebay_pmem::define_mutants! {
         CleanEntriesNotFlushed,
         LostTableForgotten,
         LostSlotServed,
+        GoneEntriesNotSent,
     }
 }

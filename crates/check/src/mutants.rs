@@ -33,7 +33,13 @@ impl Fault {
                 })
             }};
         }
-        let pool = faults_of!(forebay::internals::mutants, |_| Subject::Pool);
+        let pool = faults_of!(
+            forebay::internals::mutants,
+            |mutant: mutants::Mutant| match mutant {
+                mutants::Mutant::GoneEntriesNotSent => Subject::PoolInDram,
+                _ => Subject::Pool,
+            }
+        );
         let medium = faults_of!(forebay_pmem::mutants, |_| Subject::Pool);
         let lab = faults_of!(forebay_lab::mutants, |mutant: mutants::Mutant| {
             Subject::engine(mutant.engine(), false)

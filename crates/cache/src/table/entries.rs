@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::media::Media;
 use crate::media::entry::{Entry, Key, RawEntry};
 use crate::media::layout::{ENTRY_BYTES, LINE_BYTES};
+use crate::mutants::{Mutant, mutated};
 
 /// See the module.
 pub(crate) struct Entries {
@@ -127,7 +128,12 @@ impl Entries {
         let first = line * HOME_ENTRIES;
         let mut bytes = [0; LINE_BYTES as usize];
         for (index, entry) in (first..).zip(bytes.chunks_exact_mut(ENTRY_BYTES as usize)) {
-            entry.copy_from_slice(&self.load(index).bits().to_le_bytes());
+            let mut now = self.load(index);
+            if now.is_free() && mutated(Mutant::GoneEntriesNotSent) {
+                let offset = media.geometry.entry_offset(index);
+                now = RawEntry::from_bits(media.main().load_u128(offset));
+            }
+            entry.copy_from_slice(&now.bits().to_le_bytes());
         }
         let offset = media.geometry.entry_offset(first);
         media.main().stream(offset, &bytes);
