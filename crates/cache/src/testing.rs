@@ -56,9 +56,14 @@ pub fn is_table_lost(volume: &crate::Volume) -> bool {
 }
 
 /// Loads a byte of a member, as any thread that works on the pool might.
+///
+/// # Panics
+/// If the pool has no such member.
 pub fn load(pool: &crate::Pool, member: usize, offset: u64) -> u8 {
     let mut byte = [0];
-    pool.pipeline().media().members()[member].read(offset, &mut byte);
+    let media = pool.pipeline().media();
+    let member = media.members().nth(member).expect("a member of the pool");
+    member.read(offset, &mut byte);
     byte[0]
 }
 

@@ -52,7 +52,7 @@ impl Volume {
     /// slowed. Others may take the slots right after.
     pub fn is_ready_for_write(&self, blocks: u64) -> bool {
         let is_memory = |member: &Region| member.domain() != PersistenceDomain::Page;
-        self.pipeline.media().members().iter().all(is_memory)
+        self.pipeline.media().members().all(is_memory)
             && !self.pipeline.engine().wakeup().pace.is_on()
             && self.pipeline.table().slots().free_count() >= blocks + ROOM_RESERVE_SLOTS
     }

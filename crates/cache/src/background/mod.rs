@@ -139,7 +139,7 @@ impl Pipeline {
             Ok(()) => end(),
             Err(_) => Ok(()),
         };
-        let retired = self.media().members().iter().map(Region::retire);
+        let retired = self.media().members().map(Region::retire);
         let retired = retired.fold(Ok(()), Result::and);
         checkpointed.and(ended).and(retired.map_err(Error::from))
     }

@@ -28,7 +28,6 @@ const PAGE_BYTES: u64 = 4096;
 fn record_align(media: &Media) -> u64 {
     let has_pages = media
         .members()
-        .iter()
         .any(|member| member.domain() == PersistenceDomain::Page);
     match has_pages && u64::from(media.geometry.unit_bytes) >= PAGE_BYTES {
         true => PAGE_BYTES,

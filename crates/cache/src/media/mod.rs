@@ -31,7 +31,9 @@ const READ_ALONG_BYTES: u64 = 64 << 10;
 
 /// The members, mapped, with the plan of what lies where.
 pub(crate) struct Media {
-    members: Arc<[Region]>,
+    /// The member that holds the metadata: here, so that reaching it asks no list for its length.
+    main: Arc<Region>,
+    others: Box<[Region]>,
     pub(crate) geometry: Geometry,
     slots: u32,
     transaction_limit_bytes: u64,
@@ -40,15 +42,13 @@ pub(crate) struct Media {
 }
 
 impl Media {
-    pub(crate) fn new(
-        members: impl Into<Arc<[Region]>>,
-        geometry: Geometry,
-        checksums: bool,
-    ) -> Media {
-        let members = members.into();
+    pub(crate) fn new(members: Vec<Region>, geometry: Geometry, checksums: bool) -> Media {
         assert_eq!(members.len(), geometry.members as usize);
+        let mut members = members.into_iter();
+        let main = members.next().expect("a pool has a member");
         Media {
-            members,
+            main: Arc::new(main),
+            others: members.collect(),
             slots: geometry.slots(),
             transaction_limit_bytes: geometry.transaction_limit_bytes(),
             geometry,
@@ -57,26 +57,35 @@ impl Media {
     }
     /// The same members under another plan.
     pub(crate) fn laid_out(self, geometry: Geometry) -> Media {
-        Media::new(self.members, geometry, self.checksums)
+        Media {
+            slots: geometry.slots(),
+            transaction_limit_bytes: geometry.transaction_limit_bytes(),
+            geometry,
+            ..self
+        }
     }
     /// The member that holds the metadata.
     #[inline]
     pub(crate) fn main(&self) -> &Region {
-        &self.members[0]
+        &self.main
     }
-    pub(crate) fn members(&self) -> &[Region] {
-        &self.members
+    /// The same for a layer above that keeps it.
+    pub(crate) fn shared_main(&self) -> Arc<Region> {
+        Arc::clone(&self.main)
     }
-    /// For a layer above that keeps a part of them as it is.
-    pub(crate) fn shared_members(&self) -> Arc<[Region]> {
-        Arc::clone(&self.members)
+    /// The members but that one.
+    pub(crate) fn others(&self) -> &[Region] {
+        &self.others
+    }
+    /// All members in their order.
+    pub(crate) fn members(&self) -> impl Iterator<Item = &Region> {
+        std::iter::once(self.main()).chain(&self.others)
     }
     pub(crate) fn path(&self) -> PathBuf {
         self.main().path().to_path_buf()
     }
     pub(crate) fn counters(&self) -> Counters {
-        self.members
-            .iter()
+        self.members()
             .fold(Counters::default(), |sum, member| sum + member.counters())
     }
 
@@ -84,7 +93,7 @@ impl Media {
     #[inline(always)]
     pub(crate) fn fence(&self) -> Result<()> {
         // One sfence serves all members of the cache-line domains; a page member syncs its file.
-        if self.members.len() == 1 {
+        if self.others.is_empty() {
             return Ok(self.main().fence()?);
         }
         for member in self.members() {
@@ -143,7 +152,7 @@ impl Media {
     /// along.
     pub(crate) fn read_slots_ahead(&self, slots: impl Iterator<Item = u32>) {
         let is_told = |member: &Region| member.kind() == MediaKind::PlainFile;
-        if !self.members.iter().any(is_told) {
+        if !self.members().any(is_told) {
             return;
         }
         let block_bytes = u64::from(self.geometry.block_bytes);
@@ -157,7 +166,8 @@ impl Media {
         };
         for run in places.chunk_by(is_near) {
             let (first, last) = (run[0], run[run.len() - 1]);
-            self.members[first.0].read_ahead(first.1..last.1 + block_bytes);
+            self.member(first.0)
+                .read_ahead(first.1..last.1 + block_bytes);
         }
     }
 
@@ -174,7 +184,14 @@ impl Media {
     #[inline(always)]
     fn slot(&self, slot: u32) -> (&Region, u64) {
         let (member, offset) = self.geometry.slot_place(slot);
-        (&self.members[member], offset)
+        (self.member(member), offset)
+    }
+    #[inline(always)]
+    fn member(&self, number: usize) -> &Region {
+        match number.checked_sub(1) {
+            None => &self.main,
+            Some(other) => &self.others[other],
+        }
     }
     /// Streams a whole block into a private slot; returns its CRC32C. Durable after a fence.
     #[inline(always)]

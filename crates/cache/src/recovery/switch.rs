@@ -43,7 +43,7 @@ pub(crate) fn start_incarnation(
     let line = IncarnationLine::new(pool_uuid, &checkpoint);
     let offset = media.geometry.incarnation_line((incarnation % 2) as usize);
     // The other members follow or precede member 0 by one incarnation; it alone decides.
-    for member in &media.members()[1..] {
+    for member in media.others() {
         member.store(offset, &line.encode());
         member.flush(offset, LINE_BYTES as usize);
     }
@@ -90,7 +90,7 @@ fn clear_torn_place(media: &Media, pool_uuid: &[u8; 16], incarnation: u64) -> Re
 /// Tells the other members that the switch is done: from here on a first member that is still in
 /// the incarnation before is an old copy, and no longer one that a crash stopped on the way.
 fn confirm(media: &Media, checkpoint: &CheckpointLine) -> Result<()> {
-    let others = &media.members()[1..];
+    let others = media.others();
     if others.is_empty() {
         return Ok(());
     }

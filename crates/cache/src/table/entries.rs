@@ -18,8 +18,8 @@ use crate::mutants::{Mutant, mutated};
 
 /// See the module.
 pub(crate) struct Entries {
-    /// The members of the medium, or one region of DRAM. The table is in the first.
-    regions: Arc<[Region]>,
+    /// The first member of the medium, or DRAM.
+    region: Arc<Region>,
     /// Of the first entry.
     base: u64,
     are_in_dram: bool,
@@ -29,7 +29,7 @@ impl Entries {
     /// Those of the medium, where they are.
     pub(crate) fn on_medium(media: &Media) -> Entries {
         Entries {
-            regions: media.shared_members(),
+            region: media.shared_main(),
             base: media.geometry.entry_offset(0),
             are_in_dram: false,
         }
@@ -43,7 +43,7 @@ impl Entries {
         let lines = media.geometry.entries.div_ceil(HOME_ENTRIES);
         let region = Region::in_dram(u64::from(lines) * LINE_BYTES, media.main())?;
         let entries = Entries {
-            regions: Arc::new([region]),
+            region: Arc::new(region),
             base: 0,
             are_in_dram: true,
         };
@@ -54,33 +54,28 @@ impl Entries {
     }
 
     #[inline(always)]
-    fn region(&self) -> &Region {
-        &self.regions[0]
-    }
-    #[inline(always)]
     fn offset(&self, index: u32) -> u64 {
         self.base + u64::from(index) * ENTRY_BYTES
     }
 
     #[inline]
     pub(crate) fn load(&self, index: u32) -> RawEntry {
-        RawEntry::from_bits(self.region().load_u128(self.offset(index)))
+        RawEntry::from_bits(self.region.load_u128(self.offset(index)))
     }
     #[inline(always)]
     pub(crate) fn store(&self, index: u32, entry: Entry) {
-        self.region().store_u128(self.offset(index), entry.bits());
+        self.region.store_u128(self.offset(index), entry.bits());
     }
     /// Stores the key half alone: flags change, the mapping does not.
     pub(crate) fn store_key_half(&self, index: u32, entry: Entry) {
-        self.region()
-            .store_u64(self.offset(index), entry.key_half());
+        self.region.store_u64(self.offset(index), entry.key_half());
     }
 
     /// Looks for the key among the four entries of a line of the table; `first` is a multiple of
     /// four. Without a branch on where it is: that would be guessed, and wrong as often as not.
     #[inline(always)]
     pub(crate) fn find_in_line(&self, first: u32, key: Key) -> Option<(u32, RawEntry)> {
-        let line = self.region().line(self.offset(first));
+        let line = self.region.line(self.offset(first));
         let word = |at: usize| line.word(at);
         let is_here = |at: usize| u32::from(key.is_named_by(word(2 * at))) << at;
         let found = is_here(0) | is_here(1) | is_here(2) | is_here(3);
@@ -94,7 +89,7 @@ impl Entries {
 
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
-        self.region().prefetch_write(self.offset(index));
+        self.region.prefetch_write(self.offset(index));
     }
 
     /// Whether the medium gets lines by [`Entries::send`] alone.
@@ -142,7 +137,7 @@ impl Entries {
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
         match self.are_in_dram {
-            true => self.region().len(),
+            true => self.region.len(),
             false => 0,
         }
     }

@@ -78,7 +78,7 @@ impl Pool {
         let sides = volumes::read_attached(&media).into_iter().map(side);
         let sides = sides.collect();
         // A lost line of the table reads as a volume that is not there.
-        match media.members().iter().find_map(Region::media_failure) {
+        match media.members().find_map(Region::media_failure) {
             Some(lost) => Err(lost.into()),
             None => Ok(sides),
         }

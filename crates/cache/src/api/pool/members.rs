@@ -75,7 +75,10 @@ fn remove_unlocked(path: &Path) -> Result<()> {
 }
 
 /// Zeroes these bytes, whole lines, of every member, durably: nothing old in them looks valid.
-pub(super) fn clear(regions: &[Region], bytes: Range<u64>) -> Result<()> {
+pub(super) fn clear<'r>(
+    regions: impl IntoIterator<Item = &'r Region>,
+    bytes: Range<u64>,
+) -> Result<()> {
     let zeroes = vec![0; 1 << 16];
     for region in regions {
         let mut offset = bytes.start;
