@@ -40,7 +40,9 @@ pub mod yield_point;
 
 pub use arch::{KERNEL_VARIABLE, Kernel, KernelError, prefetch};
 pub use counters::{Counters, THREAD_SHARDS, thread_counters, thread_shard};
-pub use crc::{crc32c, crc32c_append, crc32c_append_line, crc32c_combine_delta};
+pub use crc::{
+    crc32c, crc32c_append, crc32c_append_line, crc32c_append_lines, crc32c_combine_delta,
+};
 pub use emulation::{EmulationPause, pause_emulation};
 pub use error::{PmemError, PmemErrorKind};
 pub use fault_guard::FaultGuard;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
 use crate::engine::change::Change;
-use crate::engine::commit::Block;
+use crate::engine::commit::{Block, NO_SLOT, Source};
 use crate::engine::plan::Scratch;
 use crate::media::entry::Key;
 use crate::table::index::Bucket;
@@ -35,11 +35,34 @@ pub(crate) struct Edit {
     pub(crate) truncate: bool,
 }
 
+/// What the transaction does to a block.
 pub(crate) struct Operation {
-    pub(crate) key: Key,
-    pub(crate) bucket: Bucket,
-    pub(crate) base: Base,
+    /// The block: where its bytes are, if all of them are known.
+    pub(crate) block: Block,
+    base: BaseKind,
     pub(crate) edits: Vec<Edit>,
+}
+
+/// Whether all bytes of an operation's block are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum BaseKind {
+    Current,
+    Whole,
+    Zero,
+}
+
+/// The blocks that wait in the transaction's memory, or the caller's, each with the number of its operation.
+#[inline(always)]
+pub(crate) fn blocks_in_memory<'o>(
+    operations: &'o mut [Operation],
+    data: &[u8],
+    block_bytes: usize,
+) -> impl Iterator<Item = (usize, &'o mut Block)> {
+    let blocks = operations.iter_mut().map(AsMut::as_mut).enumerate();
+    // There are no more of them than the memory holds, and mostly they come first.
+    let waiting_max = data.len() / block_bytes;
+    let waits = |(_, block): &(usize, &mut Block)| block.data_at().is_some();
+    blocks.filter(waits).take(waiting_max)
 }
 
 /// The operations of a transaction, in the order they came.
@@ -50,6 +73,7 @@ pub(crate) struct Operation {
 pub(crate) struct Operations {
     all: Vec<Operation>,
     used: usize,
+    has_edits: bool,
 }
 
 impl Operations {
@@ -61,11 +85,16 @@ impl Operations {
             self.grow(key, bucket);
         }
         let operation = &mut self.all[number];
-        operation.key = key;
-        operation.bucket = bucket;
-        operation.base = base;
+        operation.block.renew(key, bucket);
+        operation.set_base(base);
         self.used = number + 1;
         number
+    }
+
+    /// Adds bytes over part of an operation's block.
+    pub(crate) fn add_edit(&mut self, number: usize, edit: Edit) {
+        self.has_edits = true;
+        self[number].edits.push(edit);
     }
 
     #[cold]
@@ -77,12 +106,28 @@ impl Operations {
 
     #[inline]
     pub(crate) fn clear(&mut self) {
-        for operation in &mut self.all[..self.used] {
-            if !operation.edits.is_empty() {
-                operation.drop_edits();
-            }
+        if self.has_edits {
+            self.drop_edits();
         }
         self.used = 0;
+    }
+
+    #[cold]
+    fn drop_edits(&mut self) {
+        for operation in &mut **self {
+            operation.edits = Vec::new();
+        }
+        self.has_edits = false;
+    }
+
+    // Not by way of the slice, whose length is compared with the memory's.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.used
     }
 
     #[cold]
@@ -110,17 +155,60 @@ impl DerefMut for Operations {
 impl Operation {
     fn new(key: Key, bucket: Bucket) -> Operation {
         Operation {
-            key,
-            bucket,
-            base: Base::Current,
+            block: Block::new(key, bucket),
+            base: BaseKind::Current,
             edits: Vec::new(),
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn drop_edits(&mut self) {
-        self.edits = Vec::new();
+    /// What is known of the block's bytes.
+    #[inline(always)]
+    pub(crate) fn base(&self) -> Base {
+        let Block { source, slot, .. } = self.block;
+        match (self.base, source) {
+            (BaseKind::Current, _) => Base::Current,
+            (BaseKind::Zero, _) => Base::Zero,
+            (BaseKind::Whole, Source::Data { at }) => Base::Buffered { at },
+            (BaseKind::Whole, Source::Slot { crc }) => Base::Staged { slot, crc },
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_base(&mut self, base: Base) {
+        self.base = match base {
+            Base::Current => BaseKind::Current,
+            Base::Zero => BaseKind::Zero,
+            Base::Buffered { at } => {
+                self.block.slot = NO_SLOT;
+                self.block.source = Source::Data { at };
+                BaseKind::Whole
+            }
+            Base::Staged { slot, crc } => {
+                self.block.slot = slot;
+                self.block.source = Source::Slot { crc };
+                BaseKind::Whole
+            }
+        };
+    }
+
+    /// Whether all bytes of the block are known, and some are not zero.
+    #[inline(always)]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.base == BaseKind::Whole
+    }
+}
+
+impl AsRef<Block> for Operation {
+    #[inline(always)]
+    fn as_ref(&self) -> &Block {
+        &self.block
+    }
+}
+
+impl AsMut<Block> for Operation {
+    #[inline(always)]
+    fn as_mut(&mut self) -> &mut Block {
+        &mut self.block
     }
 }
 
@@ -129,7 +217,6 @@ impl Operation {
 pub(crate) struct Workspace {
     pub(crate) operations: Operations,
     pub(crate) changes: Vec<Change>,
-    pub(crate) blocks: Vec<Block>,
     /// Blocks that wait in memory.
     pub(crate) data: Vec<u8>,
     pub(crate) slots: Vec<u32>,
@@ -179,6 +266,31 @@ impl Workspace {
         self.operations.add(key, bucket, base);
     }
 
+    /// The number of the key's operation, if it has one.
+    #[inline(always)]
+    pub(crate) fn find(&self, key: Key, bucket: Bucket) -> Option<usize> {
+        if self.seen & bucket.seen_bit() == 0 {
+            return None;
+        }
+        // Writers mostly go on where they were.
+        let mut operations = self.operations.iter();
+        operations.rposition(|operation| operation.block.key == key)
+    }
+
+    /// Adds a block of a key that has no operation yet; it waits in memory.
+    #[inline(never)]
+    pub(crate) fn add_in_memory(&mut self, key: Key, bucket: Bucket, bytes: &[u8]) {
+        let base = buffer(&mut self.data, bytes);
+        self.add(key, bucket, base);
+    }
+
+    /// Adds the operation of a key that has none; returns its number.
+    #[inline(always)]
+    pub(crate) fn add(&mut self, key: Key, bucket: Bucket, base: Base) -> usize {
+        self.seen |= bucket.seen_bit();
+        self.operations.add(key, bucket, base)
+    }
+
     /// Forgets everything, and gives back what a large transaction needed.
     #[inline(always)]
     fn clear(&mut self) {
@@ -187,7 +299,7 @@ impl Workspace {
         self.operations.clear();
         self.data.clear();
         self.seen = 0;
-        if is_large || !self.changes.is_empty() || !self.blocks.is_empty() {
+        if is_large || !self.changes.is_empty() {
             self.clear_the_rest();
         }
     }
@@ -197,11 +309,8 @@ impl Workspace {
     fn clear_the_rest(&mut self) {
         self.changes.clear();
         self.slots.clear();
-        self.blocks.clear();
         self.operations.trim();
-        self.blocks.shrink_to(SPARE_BLOCKS_MAX);
-        self.scratch.effects.clear();
-        self.scratch.effects.shrink_to(SPARE_BLOCKS_MAX);
+        self.scratch.trim(SPARE_BLOCKS_MAX);
         self.data.shrink_to(SPARE_BYTES_MAX);
     }
 }
@@ -217,9 +326,6 @@ impl Drop for Work {
         let _ = SPARE.try_with(|spare| spare.set(Some(work)));
     }
 }
-
-/// The slot of a fresh block before it has one.
-pub(crate) const NO_SLOT: u32 = u32::MAX;
 
 pub(crate) fn buffer(data: &mut Vec<u8>, bytes: &[u8]) -> Base {
     let at = data.len();

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::engine::change::{Action, Change, Outcome, Patch};
 use crate::error::Result;
-use crate::log::record::{Element, ElementKind};
+use crate::log::record::{Element, ElementKind, trim_whole};
 use crate::media::entry::Entry;
 use crate::mutants::{Mutant, mutated};
 use crate::table::slot_ref::SlotRef;
@@ -34,7 +34,8 @@ pub(crate) struct Step {
 #[derive(Default)]
 pub(crate) struct Scratch {
     pub(crate) stripes: Vec<u32>,
-    pub(crate) effects: Vec<Effect>,
+    /// The words of a record of whole blocks.
+    pub(crate) record: Vec<u64>,
     pub(crate) plan: Plan,
 }
 
@@ -45,6 +46,13 @@ pub(crate) struct Plan {
     pub(crate) elements: Vec<Element>,
     pub(crate) payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
+}
+
+impl Scratch {
+    /// Gives back what a commit of more than so many whole blocks needed.
+    pub(crate) fn trim(&mut self, blocks: usize) {
+        trim_whole(&mut self.record, blocks);
+    }
 }
 
 impl Engine {

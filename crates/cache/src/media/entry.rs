@@ -254,6 +254,11 @@ impl Entry {
     pub(crate) fn crc(self) -> u32 {
         self.check() ^ self.key().check_mask()
     }
+    /// The same, given the bits of the key's hash from [`CHECK_MASK_SHIFT`] on.
+    #[inline]
+    pub(crate) fn hashed_crc(self, hash_bits: u32) -> u32 {
+        check_of(hash_bits, self.check())
+    }
     #[inline]
     pub(crate) fn is_clean(self) -> bool {
         self.key_half() & FLAG_CLEAN != 0

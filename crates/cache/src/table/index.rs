@@ -148,6 +148,15 @@ impl Index {
     pub(crate) fn stripe(&self, stripe: u32) -> StripeLock<'_> {
         StripeLock(self.word(stripe))
     }
+    /// The locks of several.
+    #[inline(always)]
+    pub(crate) fn stripe_locks(
+        &self,
+        stripes: impl Iterator<Item = u32>,
+    ) -> impl Iterator<Item = StripeLock<'_>> {
+        let all = &*self.stripes;
+        stripes.map(|stripe| StripeLock(&all[stripe as usize].word))
+    }
     /// Takes the stripe's lock. Locks are taken in ascending order of stripes.
     #[inline]
     pub(crate) fn lock(&self, stripe: u32) {

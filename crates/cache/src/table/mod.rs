@@ -270,6 +270,24 @@ impl Table {
         }
     }
 
+    /// The same for several mappings, all of them removed. A slot is held by way of a mapping or a holder that
+    /// stays, so one look tells whether any of these has another holder or can still come to have one.
+    #[inline(always)]
+    pub(crate) fn release_slots(
+        &self,
+        slot_refs: impl Iterator<Item = SlotRef>,
+        slot_cache: &SlotCache<'_>,
+    ) {
+        let are_shared = self.references.are_any_shared();
+        for slot_ref in slot_refs {
+            if are_shared || slot_ref.is_packed() {
+                self.release_slot(slot_ref, slot_cache);
+            } else {
+                self.free_slot(slot_ref.slot(), slot_cache);
+            }
+        }
+    }
+
     #[cold]
     fn release_packed(&self, slot: u32, slot_cache: &SlotCache<'_>) {
         if self.release_leaves_holders(slot) {

@@ -4,7 +4,7 @@
 //! released it, whose record, like those of all before it, is fenced then. A count here is only ever
 //! raised by a thread that knows of a holder that cannot release the slot meanwhile.
 
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// A count that is never raised to this, nor counted down from it.
 const STUCK: u8 = u8::MAX;
@@ -15,6 +15,8 @@ pub(crate) struct References {
     /// Slots whose bytes were changed in place in this incarnation. Such a slot is not shared: what its next
     /// holder's record is checked against might so far be in the log only.
     patched: Box<[AtomicU64]>,
+    /// Whether any was: until then, no slot's bit need be read.
+    are_any_patched: AtomicBool,
     /// All extra holders: while there are none, no slot's count need be read.
     total: OwnLine,
 }
@@ -28,6 +30,7 @@ impl References {
         References {
             extra: (0..slots).map(|_| AtomicU8::new(0)).collect(),
             patched: (0..slots.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+            are_any_patched: AtomicBool::new(false),
             total: OwnLine(AtomicU64::new(0)),
         }
     }
@@ -58,7 +61,7 @@ impl References {
     /// the others did with the slot is over.
     #[inline(always)]
     pub(crate) fn release(&self, slot: u32) -> bool {
-        self.total.0.load(Ordering::Acquire) == 0 || self.release_counted(slot)
+        !self.are_any_shared() || self.release_counted(slot)
     }
 
     fn release_counted(&self, slot: u32) -> bool {
@@ -87,6 +90,10 @@ impl References {
     #[inline]
     pub(crate) fn mark_patched(&self, slot: u32) {
         if !self.is_patched(slot) {
+            // Relaxed: a thread that frees the slot has locked its key since.
+            if !self.are_any_patched.load(Ordering::Relaxed) {
+                self.are_any_patched.store(true, Ordering::Relaxed);
+            }
             self.patched[slot as usize / 64].fetch_or(1 << (slot % 64), Ordering::Relaxed);
         }
     }
@@ -101,10 +108,19 @@ impl References {
     /// Forgets that, when the slot becomes free.
     #[inline(always)]
     pub(crate) fn clear_patched(&self, slot: u32) {
+        if !self.are_any_patched.load(Ordering::Relaxed) {
+            return;
+        }
         let (word, bit) = (&self.patched[slot as usize / 64], 1 << (slot % 64));
         if word.load(Ordering::Relaxed) & bit != 0 {
             word.fetch_and(!bit, Ordering::Relaxed);
         }
+    }
+
+    /// Whether any slot has more than one holder. Acquire, as `release`.
+    #[inline(always)]
+    pub(crate) fn are_any_shared(&self) -> bool {
+        self.total.0.load(Ordering::Acquire) != 0
     }
 
     /// Holders beyond the first, of all slots.

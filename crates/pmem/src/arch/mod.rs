@@ -8,6 +8,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::LINE_BYTES;
+
 mod choice;
 mod kernel;
 mod kernels;
@@ -51,6 +53,18 @@ pub fn prefetch<T>(place: &T) {
 pub(crate) fn crc_state_of_slice(state: u32, bytes: &[u8]) -> u32 {
     // SAFETY: a slice is valid for its length, and a shared borrow keeps writers off.
     unsafe { (kernels().crc)(bytes.as_ptr(), bytes.len(), state) }
+}
+
+/// Streams lines that the caller has in words.
+///
+/// # Safety
+/// `to` is the start of as many mapped, writable lines.
+#[inline(never)]
+pub(crate) unsafe fn stream_lines(to: *mut u8, lines: &[[u64; 8]]) {
+    for (number, line) in lines.iter().enumerate() {
+        // SAFETY: one of the caller's lines.
+        unsafe { stream_line(to.add(number * LINE_BYTES), line) };
+    }
 }
 
 /// Streams a line that carries its own check; see `Region::stream_checked_line`.

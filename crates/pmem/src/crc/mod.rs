@@ -19,6 +19,14 @@ pub fn crc32c_append_line(crc: u32, line: &[u64; 8]) -> u32 {
     !(crate::arch::kernels().crc_of_line)(line, !crc)
 }
 
+/// The same, followed by several lines.
+#[inline]
+pub fn crc32c_append_lines(crc: u32, lines: &[[u64; 8]]) -> u32 {
+    let kernels = crate::arch::kernels();
+    let states = lines.iter();
+    !states.fold(!crc, |state, line| (kernels.crc_of_line)(line, state))
+}
+
 /// The CRC-32C of what has the CRC-32C `crc`, followed by `more`.
 pub fn crc32c_append(crc: u32, more: &[u8]) -> u32 {
     !crate::arch::crc_state_of_slice(!crc, more)

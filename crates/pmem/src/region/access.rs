@@ -50,7 +50,7 @@ impl Region {
     /// The address of bytes that are sure to lie inside.
     #[inline]
     fn address(&self, offset: u64, len: usize) -> *mut u8 {
-        if offset > self.len || len as u64 > self.len - offset {
+        if offset.saturating_add(len as u64) > self.len {
             self.panic_outside(offset, len);
         }
         // SAFETY: inside the mapping, as just checked.
@@ -205,7 +205,7 @@ impl Region {
     /// durable. Offset and length are multiples of 64.
     #[inline]
     pub fn stream(&self, offset: u64, bytes: &[u8]) {
-        let address = self.stream_address(offset, bytes);
+        let address = self.stream_address(offset, bytes.len());
         if let Some(shadow) = self.special_shadow(offset, bytes.len()) {
             shadow.stream(offset, bytes);
         } else {
@@ -218,7 +218,7 @@ impl Region {
     /// The same; returns the CRC-32C of the bytes, computed on the way past.
     #[inline(always)]
     pub fn stream_crc32c(&self, offset: u64, bytes: &[u8]) -> u32 {
-        let address = self.stream_address(offset, bytes);
+        let address = self.stream_address(offset, bytes.len());
         if self.is_special {
             return self.stream_special_crc32c(offset, bytes, address);
         }
@@ -256,6 +256,25 @@ impl Region {
         self.counters.add(Event::LinesStreamed, 1);
     }
 
+    /// Streams several lines, one after the other.
+    #[inline(always)]
+    pub fn stream_lines(&self, offset: u64, lines: &[[u64; 8]]) {
+        let address = self.stream_address(offset, lines.len() * LINE_BYTES);
+        if self.is_special {
+            return self.stream_special_lines(offset, lines);
+        }
+        // SAFETY: whole lines inside the mapping.
+        unsafe { arch::stream_lines(address, lines) };
+        self.counters.add(Event::LinesStreamed, lines.len() as u64);
+    }
+
+    #[cold]
+    fn stream_special_lines(&self, offset: u64, lines: &[[u64; 8]]) {
+        for (number, line) in (0..).zip(lines) {
+            self.stream_line(offset + number * LINE_BYTES as u64, line);
+        }
+    }
+
     #[cold]
     fn stream_special_line(&self, offset: u64, line: &[u64; 8], address: *mut u8) {
         if let Some(shadow) = self.special_shadow(offset, LINE_BYTES) {
@@ -286,11 +305,11 @@ impl Region {
     }
 
     #[inline(always)]
-    fn stream_address(&self, offset: u64, bytes: &[u8]) -> *mut u8 {
-        if !(offset | bytes.len() as u64).is_multiple_of(LINE_BYTES as u64) {
-            panic_not_lines(offset, bytes.len());
+    fn stream_address(&self, offset: u64, len: usize) -> *mut u8 {
+        if !(offset | len as u64).is_multiple_of(LINE_BYTES as u64) {
+            panic_not_lines(offset, len);
         }
-        self.address(offset, bytes.len())
+        self.address(offset, len)
     }
 
     #[inline]

@@ -82,11 +82,11 @@ impl Transaction<'_> {
         let [operation] = &self.work.operations[..] else {
             return Ok(false);
         };
-        match (&operation.base, &operation.edits[..]) {
+        match (operation.base(), &operation.edits[..]) {
             (Base::Current, [edit]) if edit.truncate && !edit.bytes.is_empty() => {
                 let append = Append {
-                    key: operation.key,
-                    bucket: operation.bucket,
+                    key: operation.block.key,
+                    bucket: operation.block.bucket,
                     at: edit.offset,
                     bytes: &edit.bytes,
                 };

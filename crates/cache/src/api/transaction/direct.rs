@@ -3,11 +3,11 @@
 
 use super::reduced::{commit_reduced, commit_reduced_one};
 use crate::api::volume::Volume;
-use crate::api::workspace::{Base, NO_SLOT, Operation, Work, Workspace};
+use crate::api::workspace::{Base, Operation, Work, Workspace, blocks_in_memory};
 use crate::background::Pipeline;
 use crate::engine::Need;
 use crate::engine::change::Outcome;
-use crate::engine::commit::{Block, OneBlock, Source};
+use crate::engine::commit::{Block, NO_SLOT, OneBlock};
 use crate::engine::plan::Scratch;
 use crate::error::Result;
 use crate::log::lanes::thread_hint;
@@ -25,26 +25,30 @@ pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<(
         .engine()
         .check_transaction_bytes(data.len() as u64)?;
     let block_bytes = pipeline.engine().block_bytes();
-    let block_of = |block, at| {
+    let place_of = |block| {
         let key = volume.key(block);
         let bucket = pipeline.table().bucket(key);
         pipeline.table().prefetch(bucket);
-        Block::new(key, bucket, Source::Data { at }, NO_SLOT)
+        (key, bucket)
     };
     if data.len() == block_bytes {
-        let Block { key, bucket, .. } = block_of(block, 0);
+        let (key, bucket) = place_of(block);
         return until_done(pipeline, |slot_cache| {
             attempt_one(pipeline, key, bucket, data, slot_cache)
         });
     }
     let mut work = Work::borrow();
     let Workspace {
-        blocks, scratch, ..
+        operations,
+        scratch,
+        ..
     } = &mut *work;
-    let places = (block..).zip((0..data.len()).step_by(block_bytes));
-    blocks.extend(places.map(|(block, at)| block_of(block, at)));
+    for (block, at) in (block..).zip((0..data.len()).step_by(block_bytes)) {
+        let (key, bucket) = place_of(block);
+        operations.add(key, bucket, Base::Buffered { at });
+    }
     until_done(pipeline, |slot_cache| {
-        attempt(pipeline, blocks, data, slot_cache, scratch)
+        attempt(pipeline, operations, data, slot_cache, scratch)
     })
 }
 
@@ -99,55 +103,54 @@ fn attempt_one(
     block.slot = slot;
     let outcome = engine.commit_one(block, slot_cache);
     if matches!(outcome, Ok(Outcome::Done(_))) {
-        tally(pipeline, 1, bytes.len());
+        tally(pipeline, 1);
         return Ok(None);
     }
     engine.give_unused(slot_cache, slot);
     outcome.map(|_| Some(Need::Entry))
 }
 
-/// The same for several.
+/// The same for several, all of which are whole.
 fn attempt(
     pipeline: &Pipeline,
-    blocks: &mut [Block],
+    operations: &mut [Operation],
     data: &[u8],
     slot_cache: &SlotCache<'_>,
     scratch: &mut Scratch,
 ) -> Result<Option<Need>> {
     let engine = pipeline.engine();
-    if engine.content().is_on() && commit_reduced(pipeline, blocks, data, slot_cache)? {
+    if engine.content().is_on() && commit_reduced(pipeline, operations, data, slot_cache)? {
         return Ok(None);
     }
-    let is_fresh = |block: &Block| matches!(block.source, Source::Data { .. });
-    let give_back = |blocks: &[Block]| {
-        for block in blocks.iter().filter(|block| is_fresh(block)) {
-            engine.give_unused(slot_cache, block.slot);
+    let mut given = 0;
+    for (_, block) in blocks_in_memory(operations, data, engine.block_bytes()) {
+        let Some(slot) = slot_cache.take() else {
+            break;
+        };
+        block.slot = slot;
+        given += 1;
+    }
+    let missing = blocks_in_memory(operations, data, engine.block_bytes()).nth(given);
+    let outcome = if missing.is_none() {
+        let outcome = engine.commit_whole(operations, data, slot_cache, scratch);
+        if matches!(outcome, Ok(Outcome::Done(_))) {
+            tally(pipeline, operations.len());
+            return Ok(None);
         }
+        outcome.map(|_| Some(Need::Entry))
+    } else {
+        Ok(Some(Need::Slots(operations.len() as u64)))
     };
-    let finds_duplicates = engine.content().finds_duplicates();
-    for number in 0..blocks.len() {
-        if !is_fresh(&blocks[number]) {
-            blocks[number].finds_duplicates = finds_duplicates;
-        } else {
-            let Some(slot) = slot_cache.take() else {
-                give_back(&blocks[..number]);
-                return Ok(Some(Need::Slots(blocks.len() as u64)));
-            };
-            blocks[number].slot = slot;
-        }
+    let waiting = blocks_in_memory(operations, data, engine.block_bytes());
+    for (_, block) in waiting.take(given) {
+        engine.give_unused(slot_cache, block.slot);
     }
-    let outcome = engine.commit_whole(blocks, data, slot_cache, scratch);
-    if matches!(outcome, Ok(Outcome::Done(_))) {
-        let payload_bytes = blocks.len() << pipeline.media().geometry.block_shift();
-        tally(pipeline, blocks.len(), payload_bytes);
-        return Ok(None);
-    }
-    give_back(blocks);
-    outcome.map(|_| Some(Need::Entry))
+    outcome
 }
 
 #[inline]
-fn tally(pipeline: &Pipeline, blocks: usize, payload_bytes: usize) {
+fn tally(pipeline: &Pipeline, blocks: usize) {
+    let payload_bytes = blocks * pipeline.engine().block_bytes();
     let tally = pipeline.engine().tallies().mine();
     tally.whole_blocks_committed(blocks as u64, payload_bytes as u64);
 }
@@ -161,9 +164,9 @@ pub(crate) fn commit_gathered<'v>(
     slot_cache: &mut Option<SlotCache<'v>>,
 ) -> Result<bool> {
     if let ([operation], None) = (&work.operations[..], &slot_cache)
-        && let Base::Buffered { at } = operation.base
+        && let Base::Buffered { at } = operation.base()
     {
-        let (key, bucket) = (operation.key, operation.bucket);
+        let Block { key, bucket, .. } = operation.block;
         let bytes = &work.data[at..at + pipeline.engine().block_bytes()];
         let slot_cache = pipeline.table().slots().slot_cache(thread_hint());
         return Ok(attempt_one(pipeline, key, bucket, bytes, &slot_cache)?.is_none());
@@ -180,20 +183,15 @@ fn commit_several<'v>(
 ) -> Result<bool> {
     let Workspace {
         operations,
-        blocks,
         data,
         scratch,
         ..
     } = work;
-    blocks.clear();
-    for operation in operations.iter() {
-        let Some(block) = whole(operation) else {
-            return Ok(false);
-        };
-        blocks.push(block);
+    if !operations.iter().all(Operation::is_whole) {
+        return Ok(false);
     }
     let slot_cache = held(slot_cache, pipeline);
-    Ok(attempt(pipeline, blocks, data, slot_cache, scratch)?.is_none())
+    Ok(attempt(pipeline, operations, data, slot_cache, scratch)?.is_none())
 }
 
 /// The transaction's slot cache, taken if it holds none yet.
@@ -203,14 +201,4 @@ pub(super) fn held<'s, 'v>(
     pipeline: &'v Pipeline,
 ) -> &'s SlotCache<'v> {
     slot_cache.get_or_insert_with(|| pipeline.table().slots().slot_cache(thread_hint()))
-}
-
-#[inline]
-fn whole(operation: &Operation) -> Option<Block> {
-    let (source, slot) = match operation.base {
-        Base::Buffered { at } => (Source::Data { at }, NO_SLOT),
-        Base::Staged { slot, crc } => (Source::Slot { crc }, slot),
-        Base::Current | Base::Zero => return None,
-    };
-    Some(Block::new(operation.key, operation.bucket, source, slot))
 }

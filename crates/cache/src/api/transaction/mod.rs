@@ -21,7 +21,6 @@ use crate::background::Pipeline;
 use crate::engine::change::{Action, Outcome, record_bound};
 use crate::engine::{EVICT_BATCH_MAX, Need};
 use crate::error::{ErrorKind, Result};
-use crate::media::entry::Key;
 use crate::table::slots::SlotCache;
 
 use direct::{commit_gathered, held, write_blocks};
@@ -91,64 +90,89 @@ impl<'v> Transaction<'v> {
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
         let pipeline = self.pipeline();
         pipeline.engine().writable()?;
-        if data.len() != pipeline.engine().block_bytes() || block >= self.volume.blocks() {
-            self.volume.check_blocks(block, data.len())?;
+        if data.len() != pipeline.engine().block_bytes() || !self.volume.has_block(block) {
             return self.write_more(block, data);
         }
-        let work = &mut *self.work;
-        if work.operations.is_empty() {
-            let key = self.volume.key(block);
-            let bucket = pipeline.table().bucket(key);
-            pipeline.table().prefetch(bucket);
-            work.buffer_first(key, bucket, data);
-            return Ok(());
+        if self.work.operations.is_empty() {
+            return self.write_first(block, data);
         }
         self.write_block(block, data)
     }
 
+    #[inline(never)]
     fn write_more(&mut self, block: u64, data: &[u8]) -> Result<()> {
+        self.volume.check_blocks(block, data.len())?;
         let block_bytes = self.pipeline().engine().block_bytes();
-        let (mut number, mut rest) = (block, data);
-        while !rest.is_empty() {
-            let (bytes, tail) = rest.split_at(block_bytes);
+        for (number, bytes) in (block..).zip(data.chunks_exact(block_bytes)) {
             self.write_block(number, bytes)?;
-            (number, rest) = (number + 1, tail);
         }
         Ok(())
     }
 
-    /// Apart, so that the first block's way saves few registers.
+    /// Apart, as the other ways are, so that a block takes the registers of one of them only.
+    #[inline(never)]
+    fn write_first(&mut self, block: u64, bytes: &[u8]) -> Result<()> {
+        let table = self.pipeline().table();
+        let key = self.volume.key(block);
+        let bucket = table.bucket(key);
+        table.prefetch(bucket);
+        self.work.buffer_first(key, bucket, bytes);
+        Ok(())
+    }
+
     #[inline(never)]
     fn write_block(&mut self, block: u64, bytes: &[u8]) -> Result<()> {
         let pipeline = self.pipeline();
         let key = self.volume.key(block);
+        let bucket = pipeline.table().bucket(key);
+        pipeline.table().prefetch(bucket);
         let work = &mut *self.work;
-        let number = operation_of(pipeline, work, key)?;
-        let buffered = work.data.len() >> pipeline.media().geometry.block_shift();
-        let operation = &mut work.operations[number];
-        if !operation.edits.is_empty() {
-            operation.edits.clear();
+        if let Some(number) = work.find(key, bucket) {
+            self.write_again(number, bytes);
+            return Ok(());
         }
-        pipeline.table().prefetch(operation.bucket);
-        match &mut operation.base {
-            Base::Staged { slot, crc } => *crc = pipeline.media().stream_slot(*slot, bytes),
-            Base::Buffered { at } => work.data[*at..*at + bytes.len()].copy_from_slice(bytes),
-            base if buffered < BUFFERED_BLOCKS
-                || (buffered < REDUCED_BLOCKS && pipeline.engine().content().expects_changes()) =>
-            {
-                *base = buffer(&mut work.data, bytes);
+        check_another(pipeline, work)?;
+        if waits_in_memory(pipeline, &self.slot_cache, work.data.len()) {
+            work.add_in_memory(key, bucket, bytes);
+            return Ok(());
+        }
+        match held(&mut self.slot_cache, pipeline).take() {
+            Some(slot) => {
+                let crc = pipeline.media().stream_slot(slot, bytes);
+                work.add(key, bucket, Base::Staged { slot, crc });
             }
-            base => {
-                *base = match held(&mut self.slot_cache, pipeline).take() {
-                    Some(slot) => Base::Staged {
-                        slot,
-                        crc: pipeline.media().stream_slot(slot, bytes),
-                    },
-                    None => buffer(&mut work.data, bytes),
-                };
-            }
+            None => work.add_in_memory(key, bucket, bytes),
         }
         Ok(())
+    }
+
+    /// Writes a block that the transaction has changed already.
+    #[cold]
+    fn write_again(&mut self, number: usize, bytes: &[u8]) {
+        let pipeline = self.pipeline();
+        let work = &mut *self.work;
+        let operation = &mut work.operations[number];
+        operation.edits.clear();
+        let slot = match operation.base() {
+            Base::Staged { slot, .. } => Some(slot),
+            Base::Buffered { at } => {
+                work.data[at..at + bytes.len()].copy_from_slice(bytes);
+                return;
+            }
+            Base::Current | Base::Zero => {
+                let waits = waits_in_memory(pipeline, &self.slot_cache, work.data.len());
+                let takes = (!waits).then(|| held(&mut self.slot_cache, pipeline));
+                takes.and_then(SlotCache::take)
+            }
+        };
+        let base = match slot {
+            Some(slot) => {
+                let crc = pipeline.media().stream_slot(slot, bytes);
+                Base::Staged { slot, crc }
+            }
+            None => buffer(&mut work.data, bytes),
+        };
+        operation.set_base(base);
     }
 
     /// Writes `data` at any byte offset; parts of blocks keep their other bytes.
@@ -236,7 +260,7 @@ impl<'v> Transaction<'v> {
             self.unstage(number);
             let operation = &mut self.work.operations[number];
             operation.edits.clear();
-            operation.base = Base::Zero;
+            operation.set_base(Base::Zero);
         }
         Ok(())
     }
@@ -357,7 +381,7 @@ impl<'v> Transaction<'v> {
     /// Takes a staged block back into memory and frees its slot.
     fn unstage(&mut self, number: usize) {
         let pipeline = self.pipeline();
-        let Base::Staged { slot, .. } = self.work.operations[number].base else {
+        let Base::Staged { slot, .. } = self.work.operations[number].base() else {
             return;
         };
         let at = self.work.data.len();
@@ -367,7 +391,7 @@ impl<'v> Transaction<'v> {
         pipeline
             .media()
             .read_slot(slot, 0, &mut self.work.data[at..]);
-        self.work.operations[number].base = Base::Buffered { at };
+        self.work.operations[number].set_base(Base::Buffered { at });
         let slot_cache = self.slot_cache.as_ref().expect("it gave the slot");
         slot_cache.give_streamed(slot);
     }
@@ -377,16 +401,16 @@ impl<'v> Transaction<'v> {
         let block_bytes = self.pipeline().engine().block_bytes();
         let work = &mut *self.work;
         let operation = &mut work.operations[number];
-        match operation.base {
-            Base::Current => return operation.edits.push(edit),
+        match operation.base() {
+            Base::Current => return work.operations.add_edit(number, edit),
             Base::Zero => {
                 let at = work.data.len();
                 work.data.resize(at + block_bytes, 0);
-                operation.base = Base::Buffered { at };
+                operation.set_base(Base::Buffered { at });
             }
             Base::Buffered { .. } | Base::Staged { .. } => {}
         }
-        let Base::Buffered { at } = operation.base else {
+        let Base::Buffered { at } = operation.base() else {
             unreachable!("staged blocks were taken back");
         };
         apply_edits(&[edit], &mut work.data[at..at + block_bytes]);
@@ -394,7 +418,13 @@ impl<'v> Transaction<'v> {
 
     /// The operation of a block, made if it is new.
     fn operation(&mut self, block: u64) -> Result<usize> {
-        operation_of(self.pipeline(), &mut self.work, self.volume.key(block))
+        let key = self.volume.key(block);
+        let bucket = self.pipeline().table().bucket(key);
+        if let Some(number) = self.work.find(key, bucket) {
+            return Ok(number);
+        }
+        check_another(self.pipeline(), &self.work)?;
+        Ok(self.work.add(key, bucket, Base::Current))
     }
 
     fn tally(&self) {
@@ -406,7 +436,7 @@ impl<'v> Transaction<'v> {
                 Action::Zero => tallies.blocks_zeroed(1),
                 Action::Delta { .. } => {
                     tallies.deltas_written(1);
-                    let is_found = matches!(operation.base, Base::Buffered { .. });
+                    let is_found = matches!(operation.base(), Base::Buffered { .. });
                     tallies.deltas_found(u64::from(is_found));
                 }
                 Action::Share { .. } => tallies.blocks_shared(1),
@@ -414,7 +444,7 @@ impl<'v> Transaction<'v> {
                 Action::Append { .. } => tallies.appends_written(1),
                 _ => blocks += 1,
             }
-            payload += match operation.base {
+            payload += match operation.base() {
                 Base::Current => operation.edits.iter().map(|e| e.bytes.len() as u64).sum(),
                 Base::Zero => 0,
                 _ => block_bytes,
@@ -426,25 +456,26 @@ impl<'v> Transaction<'v> {
     }
 }
 
-/// The operation of a key, made if it is new.
+/// Whether one commit can hold another block.
 #[inline(always)]
-fn operation_of(pipeline: &Pipeline, work: &mut Workspace, key: Key) -> Result<usize> {
-    let bucket = pipeline.table().bucket(key);
-    let bit = bucket.seen_bit();
-    if work.seen & bit != 0 {
-        // Writers mostly go on where they were.
-        let known = work
-            .operations
-            .iter()
-            .rposition(|operation| operation.key == key);
-        if let Some(number) = known {
-            return Ok(number);
-        }
-    }
-    let bytes = (work.operations.len() as u64 + 1) << pipeline.media().geometry.block_shift();
-    pipeline.engine().check_transaction_bytes(bytes)?;
-    work.seen |= bit;
-    Ok(work.operations.add(key, bucket, Base::Current))
+fn check_another(pipeline: &Pipeline, work: &Workspace) -> Result<()> {
+    let bytes = (work.operations.len() + 1) * pipeline.engine().block_bytes();
+    pipeline.engine().check_transaction_bytes(bytes as u64)
+}
+
+/// Whether the next block waits in memory, where so many bytes do. Once one has been streamed, the others
+/// are.
+#[inline(always)]
+fn waits_in_memory(
+    pipeline: &Pipeline,
+    slot_cache: &Option<SlotCache<'_>>,
+    waiting_bytes: usize,
+) -> bool {
+    let block_bytes = pipeline.engine().block_bytes();
+    slot_cache.is_none()
+        && (waiting_bytes < BUFFERED_BLOCKS * block_bytes
+            || (waiting_bytes < REDUCED_BLOCKS * block_bytes
+                && pipeline.engine().content().expects_changes()))
 }
 
 impl Drop for Transaction<'_> {
@@ -468,7 +499,7 @@ impl Transaction<'_> {
             return;
         };
         for operation in self.work.operations.iter() {
-            if let Base::Staged { slot, .. } = operation.base {
+            if let Base::Staged { slot, .. } = operation.base() {
                 slot_cache.give_streamed(slot);
             }
         }

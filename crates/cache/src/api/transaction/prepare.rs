@@ -2,8 +2,9 @@
 //! whole blocks, of which some are rebuilt from what the pool or the backing holds now.
 
 use super::Transaction;
-use crate::api::workspace::{Base, Edit, NO_SLOT, Operation, apply_edits};
+use crate::api::workspace::{Base, Edit, Operation, apply_edits};
 use crate::engine::change::{Action, Change, Patch};
+use crate::engine::commit::{Block, NO_SLOT};
 use crate::error::Result;
 use crate::media::encode_partial_len;
 use crate::media::entry::Kind;
@@ -22,8 +23,8 @@ impl Transaction<'_> {
 
     fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
         let operation = &self.work.operations[number];
-        let (key, bucket) = (operation.key, operation.bucket);
-        let action = match operation.base {
+        let Block { key, bucket, .. } = operation.block;
+        let action = match operation.base() {
             Base::Staged { slot, crc } => Action::Block { slot, crc },
             Base::Buffered { at } => Action::Fresh {
                 slot: NO_SLOT,
@@ -47,7 +48,9 @@ impl Transaction<'_> {
     /// The edits as a change of the cached block in place, if that is possible and pays.
     fn in_place(&self, operation: &Operation) -> Option<Action> {
         let pipeline = self.pipeline();
-        let (_, found) = pipeline.table().peek(operation.bucket, operation.key);
+        let (_, found) = pipeline
+            .table()
+            .peek(operation.block.bucket, operation.block.key);
         let entry = pipeline.media().sound(found?.1)?;
         if entry.kind() != Kind::Data {
             return None;
@@ -102,7 +105,7 @@ impl Transaction<'_> {
             // Whatever the policy: a check computed over bad bytes would make them look good for ever.
             let read = self
                 .volume
-                .read_versioned(operation.key.block(), bytes, true)?;
+                .read_versioned(operation.block.key.block(), bytes, true)?;
             (Some(read.0), read.1)
         };
         apply_edits(&operation.edits, bytes);
@@ -116,8 +119,8 @@ impl Transaction<'_> {
             bytes[trailer..].copy_from_slice(&encode_partial_len(valid));
         }
         Ok(Change {
-            key: operation.key,
-            bucket: operation.bucket,
+            key: operation.block.key,
+            bucket: operation.block.bucket,
             action: Action::Fresh {
                 slot: NO_SLOT,
                 at,
@@ -134,7 +137,7 @@ impl Transaction<'_> {
             .work
             .operations
             .iter()
-            .filter_map(|operation| match operation.base {
+            .filter_map(|operation| match operation.base() {
                 Base::Buffered { at } => Some(at + block_bytes),
                 _ => None,
             });

@@ -1,8 +1,8 @@
 //! The private slots that a commit's changes stream their blocks into.
 
-use crate::api::workspace::NO_SLOT;
 use crate::background::Pipeline;
 use crate::engine::change::{Action, Change};
+use crate::engine::commit::NO_SLOT;
 use crate::table::slots::SlotCache;
 
 /// Every change that streams a block gets a private slot, or none does. `spare` is empty memory.

@@ -20,7 +20,7 @@ impl Transaction<'_> {
                 .work
                 .operations
                 .iter()
-                .find(|operation| operation.key == key)
+                .find(|operation| operation.block.key == key)
             {
                 Some(operation) => self.view(operation, bytes)?,
                 None => self.volume.read(number, bytes)?,
@@ -41,9 +41,9 @@ impl Transaction<'_> {
     }
 
     fn view(&self, operation: &Operation, out: &mut [u8]) -> Result<()> {
-        match operation.base {
+        match operation.base() {
             Base::Current => {
-                self.volume.read(operation.key.block(), out)?;
+                self.volume.read(operation.block.key.block(), out)?;
                 apply_edits(&operation.edits, out);
             }
             Base::Staged { slot, .. } => self.pipeline().media().read_slot(slot, 0, out),

@@ -1,10 +1,10 @@
 //! Whole blocks of which less need be stored: the commit of what probing their content found.
 
 use super::private_slots::{give_slots, return_slots};
-use crate::api::workspace::NO_SLOT;
+use crate::api::workspace::{Operation, blocks_in_memory};
 use crate::background::Pipeline;
 use crate::engine::change::{Action, Change, Outcome, record_bound};
-use crate::engine::commit::{Block, OneBlock, Source};
+use crate::engine::commit::{Block, NO_SLOT, OneBlock, Source};
 use crate::engine::content::{Finding, ProbeResult, Reduced};
 use crate::engine::plan::Scratch;
 use crate::error::Result;
@@ -17,16 +17,17 @@ use crate::table::slots::SlotCache;
 /// go at once: nothing has happened then, and the blocks know what they look like.
 pub(super) fn commit_reduced(
     pipeline: &Pipeline,
-    blocks: &mut [Block],
+    operations: &mut [Operation],
     data: &[u8],
     slot_cache: &SlotCache<'_>,
 ) -> Result<bool> {
     let mut findings = Vec::new();
-    for (number, block) in blocks.iter_mut().enumerate() {
-        let Source::Data { at } = block.source else {
+    let block_bytes = pipeline.engine().block_bytes();
+    for (number, block) in blocks_in_memory(operations, data, block_bytes) {
+        let Some(at) = block.data_at() else {
             continue;
         };
-        let bytes = &data[at..at + pipeline.engine().block_bytes()];
+        let bytes = &data[at..at + block_bytes];
         let probed = pipeline.engine().probe(bytes);
         block.finds_duplicates = probed.finds_duplicates();
         if probed.is_worth_it()
@@ -38,7 +39,8 @@ pub(super) fn commit_reduced(
     if findings.is_empty() {
         return Ok(false);
     }
-    commit_findings(pipeline, blocks, findings, data, slot_cache)
+    let blocks: Vec<Block> = operations.iter().map(|one| one.block).collect();
+    commit_findings(pipeline, &blocks, findings, data, slot_cache)
 }
 
 /// The same of one block that is worth probing; returns what it looks like, too.
@@ -50,7 +52,7 @@ pub(super) fn commit_reduced_one(
     slot_cache: &SlotCache<'_>,
 ) -> Result<(bool, Option<Sketch>)> {
     let bytes = block.bytes;
-    let mut block = Block::new(block.key, block.bucket, Source::Data { at: 0 }, NO_SLOT);
+    let mut block = Block::new(block.key, block.bucket);
     let is_done = match reduce(pipeline, &mut block, bytes, probed) {
         Some(reduced) => {
             commit_findings(pipeline, &[block], vec![(0, reduced)], bytes, slot_cache)?

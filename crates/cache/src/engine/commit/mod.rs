@@ -26,7 +26,7 @@ use shape::{Shape, StripeSet, Unfinished};
 
 pub(crate) use appended::{Append, WordPatch};
 pub(crate) use one::OneBlock;
-pub(crate) use whole::{Block, Source};
+pub(crate) use whole::{Block, NO_SLOT, Source};
 
 /// A batch, a lane with room for its record, and its stripes, which are locked.
 struct Batch<'b, 'e, S: Shape> {
@@ -283,6 +283,11 @@ impl Engine {
         } else {
             self.replacement.on_hit(index);
         }
+        self.note_dirtied(dirtied);
+    }
+
+    #[inline(always)]
+    fn note_dirtied(&self, dirtied: Dirtied) {
         match dirtied {
             Dirtied::First(count) => self.wakeup.dirty_rose(count),
             Dirtied::Again => {}

@@ -51,11 +51,7 @@ impl Engine {
             slot_cache,
             block,
             stripe: self.table.index().stripe(block.bucket.stripe),
-            chosen: Chosen {
-                index: 0,
-                fresh: false,
-                freed: None,
-            },
+            chosen: Chosen::NOTHING,
             entry: Entry::FREE,
             crc: 0,
         };
@@ -78,11 +74,9 @@ impl<'a> Shape for One<'a> {
 
     #[inline(always)]
     fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
-        let Some(chosen) = engine.choose_entry(self.block.key, self.block.bucket)? else {
-            return Ok(Some(Outcome::NoEntry));
-        };
-        self.chosen = chosen;
-        Ok(None)
+        engine.attached(self.block.key)?;
+        let is_chosen = engine.choose_entry(self.block.key, self.block.bucket, &mut self.chosen)?;
+        Ok((!is_chosen).then_some(Outcome::NoEntry))
     }
 
     #[inline(always)]

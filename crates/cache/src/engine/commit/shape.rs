@@ -104,7 +104,7 @@ impl StripeSet for Ascending<'_> {
     where
         Self: 'i,
     {
-        self.0.iter().map(|stripe| index.stripe(*stripe))
+        index.stripe_locks(self.0.iter().copied())
     }
 }
 

@@ -3,7 +3,7 @@
 use super::shape::{Ascending, Shape};
 use crate::engine::Engine;
 use crate::engine::change::Outcome;
-use crate::engine::plan::{Effect, Scratch};
+use crate::engine::plan::Scratch;
 use crate::error::Result;
 use crate::log::lanes::HeldLane;
 use crate::log::record::{self, padded, record_bytes};
@@ -22,6 +22,9 @@ pub(crate) enum Source {
     Slot { crc: u32 },
 }
 
+/// The slot of a fresh block before it has one.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
 /// A whole block to commit.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
@@ -32,94 +35,141 @@ pub(crate) struct Block {
     pub(crate) slot: u32,
     /// The block's sketch, if similar blocks may be looked for.
     pub(crate) sketch: Option<Sketch>,
-    /// Probes for duplicates pay, so the block is remembered whatever its CRC.
+    /// It was probed for duplicates, so it is remembered whatever its CRC.
     pub(crate) finds_duplicates: bool,
+    /// Decided under the locks.
+    chosen: Chosen,
+    /// What goes there, once the block is streamed.
+    entry: Entry,
 }
 
 impl Block {
+    /// A block at the start of the commit's data.
     #[inline]
-    pub(crate) fn new(key: Key, bucket: Bucket, source: Source, slot: u32) -> Block {
+    pub(crate) fn new(key: Key, bucket: Bucket) -> Block {
         Block {
             key,
             bucket,
-            source,
-            slot,
+            source: Source::Data { at: 0 },
+            slot: NO_SLOT,
             sketch: None,
             finds_duplicates: false,
+            chosen: Chosen::NOTHING,
+            entry: Entry::FREE,
+        }
+    }
+
+    /// The same in the memory of another one, but for where it is. What a commit decides stays until it does.
+    #[inline(always)]
+    pub(crate) fn renew(&mut self, key: Key, bucket: Bucket) {
+        self.key = key;
+        self.bucket = bucket;
+        self.slot = NO_SLOT;
+        self.sketch = None;
+        self.finds_duplicates = false;
+    }
+
+    /// Where it is in the commit's data, if it is there.
+    #[inline(always)]
+    pub(crate) fn data_at(&self) -> Option<usize> {
+        match self.source {
+            Source::Data { at } => Some(at),
+            Source::Slot { .. } => None,
         }
     }
 }
 
 /// The entry chosen for a block.
+#[derive(Clone, Copy)]
 pub(super) struct Chosen {
     pub(super) index: u32,
     pub(super) fresh: bool,
     pub(super) freed: Option<SlotRef>,
 }
 
-/// Whole blocks of different keys.
-struct Whole<'a> {
+impl Chosen {
+    /// None yet.
+    pub(super) const NOTHING: Chosen = Chosen {
+        index: 0,
+        fresh: false,
+        freed: None,
+    };
+}
+
+/// Whole blocks of different keys of one volume, where the caller has them.
+struct Whole<'a, B> {
     slot_cache: &'a SlotCache<'a>,
-    blocks: &'a [Block],
+    blocks: &'a mut [B],
     data: &'a [u8],
-    /// Each block's effect, decided under the locks.
-    effects: &'a mut Vec<Effect>,
+    /// Probes for duplicates pay, so all blocks are remembered whatever their CRC.
+    finds_duplicates: bool,
+    /// Memory for the record.
+    record: &'a mut Vec<u64>,
     /// Memory for the stripes; taken by `stripes`.
     stripes: Option<&'a mut Vec<u32>>,
 }
 
 impl Engine {
-    /// Commits blocks of different keys, all or none, under the rules of [`Engine::commit`].
-    pub(crate) fn commit_whole(
+    /// Commits blocks of different keys of one volume, all or none, under the rules of [`Engine::commit`].
+    pub(crate) fn commit_whole<B: AsRef<Block> + AsMut<Block>>(
         &self,
-        blocks: &[Block],
+        blocks: &mut [B],
         data: &[u8],
         slot_cache: &SlotCache<'_>,
         scratch: &mut Scratch,
     ) -> Result<Outcome> {
         let Scratch {
-            stripes, effects, ..
+            stripes, record, ..
         } = scratch;
-        effects.clear();
         // Not under the locks.
-        effects.reserve(blocks.len());
+        record::reserve_whole(record, blocks.len());
         let shape = Whole {
             slot_cache,
             blocks,
             data,
-            effects,
+            finds_duplicates: self.content.finds_duplicates(),
+            record,
             stripes: Some(stripes),
         };
         self.commit_batch(shape)
     }
 
-    /// Finds the key's entry or takes a free one; `None` if there is none. The caller holds the stripe's
-    /// lock.
+    /// Finds the key's entry or takes a free one; false if there is none. The caller holds the stripe's lock,
+    /// and has seen under it that the volume is attached.
     #[inline(always)]
-    pub(super) fn choose_entry(&self, key: Key, bucket: Bucket) -> Result<Option<Chosen>> {
-        self.attached(key)?;
+    pub(super) fn choose_entry(
+        &self,
+        key: Key,
+        bucket: Bucket,
+        chosen: &mut Chosen,
+    ) -> Result<bool> {
         let Some((index, raw)) = self.table.find(bucket, key) else {
             let taken = self.table.pop_free_entry(bucket);
-            return Ok(taken.map(|index| Chosen {
-                index,
-                fresh: true,
-                freed: None,
-            }));
+            chosen.index = taken.unwrap_or(0);
+            chosen.fresh = true;
+            chosen.freed = None;
+            return Ok(taken.is_some());
         };
         let Some(old) = self.media().sound(raw) else {
             return Err(self.corrupt(key));
         };
         // The publication reads it after the fence.
         self.table.states().prefetch(index);
-        Ok(Some(Chosen {
-            index,
-            fresh: false,
-            freed: SlotRef::of(old),
-        }))
+        chosen.index = index;
+        chosen.fresh = false;
+        chosen.freed = SlotRef::of(old);
+        Ok(true)
     }
 }
 
-impl<'a> Shape for Whole<'a> {
+impl<'a, B: AsRef<Block> + AsMut<Block>> Whole<'a, B> {
+    #[inline(always)]
+    fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().map(AsRef::as_ref)
+    }
+}
+
+impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
     type Stripes = Ascending<'a>;
 
     #[inline(always)]
@@ -130,33 +180,35 @@ impl<'a> Shape for Whole<'a> {
     #[inline(always)]
     fn stripes(&mut self) -> Ascending<'a> {
         let memory = self.stripes.take().expect("they are asked for once");
-        let stripes = self.blocks.iter().map(|block| block.bucket.stripe);
+        let stripes = self.blocks().map(|block| block.bucket.stripe);
         Ascending::of(stripes, memory)
     }
 
     #[inline(always)]
     fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
-        for block in self.blocks {
-            let chosen = engine.choose_entry(block.key, block.bucket);
-            let Ok(Some(chosen)) = chosen else {
-                for effect in self.effects.iter().filter(|effect| effect.fresh) {
-                    engine.table.index().push_free(effect.index);
+        let Some(Block { key, .. }) = self.blocks().next() else {
+            return Ok(None);
+        };
+        let is_of_volume = |block: &Block| block.key.volume() == key.volume();
+        debug_assert!(self.blocks().all(is_of_volume), "blocks of one volume");
+        // All locks are held: what one look says holds for every block.
+        engine.attached(*key)?;
+        for (number, block) in self.blocks.iter_mut().map(AsMut::as_mut).enumerate() {
+            let is_chosen = engine.choose_entry(block.key, block.bucket, &mut block.chosen);
+            if !matches!(is_chosen, Ok(true)) {
+                let planned = self.blocks().take(number).map(|block| block.chosen);
+                for chosen in planned.filter(|chosen| chosen.fresh) {
+                    engine.table.index().push_free(chosen.index);
                 }
-                return chosen.map(|_| Some(Outcome::NoEntry));
-            };
-            self.effects.push(Effect {
-                entry: Entry::FREE,
-                index: chosen.index,
-                fresh: chosen.fresh,
-                freed: chosen.freed,
-            });
+                return is_chosen.map(|_| Some(Outcome::NoEntry));
+            }
         }
         Ok(None)
     }
 
     #[inline(always)]
     fn stream(&mut self, engine: &Engine, lane: &HeldLane<'_>, sequence: u64) -> u64 {
-        for (block, effect) in self.blocks.iter().zip(&mut *self.effects) {
+        for block in self.blocks.iter_mut().map(AsMut::as_mut) {
             let crc = match block.source {
                 Source::Slot { crc } => crc,
                 Source::Data { at } => {
@@ -164,37 +216,55 @@ impl<'a> Shape for Whole<'a> {
                     engine.media().stream_slot(block.slot, bytes)
                 }
             };
-            effect.entry = Entry::hashed_data(block.key, block.bucket.hash_bits, block.slot, crc);
+            block.entry = Entry::hashed_data(block.key, block.bucket.hash_bits, block.slot, crc);
             engine.content.prefetch(crc);
         }
         let header = engine.log.header(lane, sequence);
         let offset = engine.log.record_offset(engine.media(), lane);
-        let elements = self.effects.iter();
-        let elements = elements.map(|effect| (effect.entry, effect.index));
-        let count = self.blocks.len();
-        record::stream_whole(engine.media().main(), offset, &header, count, elements);
+        let elements = self.blocks.iter().map(AsRef::as_ref);
+        let elements = elements.map(|block: &Block| (block.entry, block.chosen.index));
+        record::stream_whole(
+            engine.media().main(),
+            offset,
+            &header,
+            elements,
+            self.record,
+        );
         self.record_bytes()
     }
 
     #[inline(always)]
     fn publish(&self, engine: &Engine) {
-        for (block, effect) in self.blocks.iter().zip(&*self.effects) {
-            engine.publish_block(block.bucket, effect.index, effect.entry, effect.fresh);
+        let hits = engine.replacement.hits();
+        for block in self.blocks() {
+            // As `publish_block`, but for the look at which policy is told of hits.
+            let Chosen { index, fresh, .. } = block.chosen;
+            let dirtied = engine
+                .table
+                .install(block.bucket, index, block.entry, fresh);
+            if fresh {
+                engine.replacement.on_insert(index);
+            } else {
+                hits.on_hit(index);
+            }
+            engine.note_dirtied(dirtied);
         }
     }
 
     #[inline(always)]
     fn note(&self, engine: &Engine) {
-        for (block, effect) in self.blocks.iter().zip(&*self.effects) {
-            let crc = effect.entry.crc();
-            engine.note_block(crc, effect.index, block.sketch, block.finds_duplicates);
+        for block in self.blocks() {
+            let crc = block.entry.hashed_crc(block.bucket.hash_bits);
+            let index = block.chosen.index;
+            let finds_duplicates = self.finds_duplicates | block.finds_duplicates;
+            engine.note_block(crc, index, block.sketch, finds_duplicates);
         }
     }
 
     #[inline(always)]
     fn release_freed(&self, engine: &Engine) {
-        let freed = self.effects.iter().filter_map(|effect| effect.freed);
-        freed.for_each(|slot_ref| engine.table.release_slot(slot_ref, self.slot_cache));
+        let freed = self.blocks().filter_map(|block| block.chosen.freed);
+        engine.table.release_slots(freed, self.slot_cache);
     }
 
     #[inline(always)]

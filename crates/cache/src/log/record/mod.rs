@@ -14,7 +14,7 @@ use crate::media::layout::{
 use crate::media::salt::Salt;
 
 pub(crate) use small::SmallRecord;
-pub(crate) use whole::{read_back_one, stream_one, stream_whole};
+pub(crate) use whole::{read_back_one, reserve_whole, stream_one, stream_whole, trim_whole};
 
 const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
 const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
@@ -59,6 +59,21 @@ impl ElementKind {
             ElementKind::Append { valid_bytes } => (2, valid_bytes),
         }
     }
+
+    /// The kind of this number, if it is not that of whole blocks.
+    #[inline(never)]
+    fn decode(number: u32, argument: u32) -> Option<ElementKind> {
+        match number {
+            1 => Some(ElementKind::Delta {
+                offset: argument as u16,
+                len: (argument >> 16) as u16,
+            }),
+            2 => Some(ElementKind::Append {
+                valid_bytes: argument,
+            }),
+            _ => None,
+        }
+    }
 }
 
 impl Element {
@@ -89,14 +104,7 @@ impl RawElement {
         let (word, argument) = (words[2] as u32, (words[2] >> 32) as u32);
         let kind = match word >> ELEMENT_KIND_SHIFT {
             0 => ElementKind::Whole,
-            1 => ElementKind::Delta {
-                offset: argument as u16,
-                len: (argument >> 16) as u16,
-            },
-            2 => ElementKind::Append {
-                valid_bytes: argument,
-            },
-            _ => return None,
+            number => ElementKind::decode(number, argument)?,
         };
         Some(Element {
             entry,

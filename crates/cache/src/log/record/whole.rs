@@ -1,15 +1,17 @@
-//! Writes the record of whole blocks straight into its lane, line by line as its words come.
+//! Writes the record of whole blocks into its lane, word by word.
 //!
-//! Nothing is gathered in memory and read back: a load that is wider than the stores it sees waits
+//! Nothing is read back wider than it was made: a load that is wider than the stores it sees waits
 //! until they have left the processor, and these stand behind the block's.
 
 use forebay_pmem::Region;
 
-use super::{CRC_AT, INDEX_MASK, RecordHeader, Salt, padded, record_bytes};
+use super::{CRC_AT, ELEMENT_BYTES, INDEX_MASK, RecordHeader, Salt, padded, record_bytes};
 use crate::media::entry::Entry;
 use crate::media::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
 
 const HEADER_WORDS: usize = RECORD_HEADER_BYTES / 8;
+const ELEMENT_WORDS: usize = ELEMENT_BYTES / 8;
+const LINE_WORDS: usize = LINE_BYTES as usize / 8;
 
 /// Streams the record of one whole block.
 #[inline(always)]
@@ -41,60 +43,57 @@ pub(crate) fn read_back_one(region: &Region, offset: u64, tag: u64, salt: Salt) 
     (is_one && line.is_checked(CRC_AT / 8, salt.crc_seed())).then_some(index as u32)
 }
 
-/// Streams the record of `count` whole blocks, given by their entries and where these go.
+/// Streams the record of whole blocks, given by their entries and where these go. `memory` is its words', as
+/// [`reserve_whole`] left it: they are made and read back as words, which need not wait for each other.
+#[inline(always)]
 pub(crate) fn stream_whole(
     region: &Region,
     offset: u64,
     header: &RecordHeader,
-    count: usize,
-    elements: impl Iterator<Item = (Entry, u32)>,
+    elements: impl ExactSizeIterator<Item = (Entry, u32)>,
+    memory: &mut [u64],
 ) {
-    let mut first = header.words(count, padded(record_bytes(count, 0)) / LINE_BYTES);
-    let crc = header.salt.crc_seed();
-    let crc = stream_behind(region, offset, &mut first, crc, elements);
+    let (lines, _) = memory.as_chunks_mut::<LINE_WORDS>();
+    let head = header.words(elements.len(), lines.len() as u64);
+    let (start, behind) = memory.split_at_mut(HEADER_WORDS);
+    start.copy_from_slice(&head[..HEADER_WORDS]);
+    let (places, padding) = behind.split_at_mut(elements.len() * ELEMENT_WORDS);
+    let (places, _) = places.as_chunks_mut::<ELEMENT_WORDS>();
+    for (place, (entry, index)) in places.iter_mut().zip(elements) {
+        *place = words_of(entry, index);
+    }
+    padding.fill(0);
+    let (lines, _) = memory.as_chunks_mut::<LINE_WORDS>();
+    let crc = forebay_pmem::crc32c_append_lines(header.salt.crc_seed(), lines);
+    let [first, others @ ..] = lines else {
+        unreachable!("a record has a header");
+    };
+    region.stream_lines(offset + LINE_BYTES, others);
     // The first line goes last, since it has the check of them all.
     first[CRC_AT / 8] |= u64::from(crc);
-    region.stream_line(offset, &first);
+    region.stream_line(offset, first);
+}
+
+/// Makes room for the words of a record of so many whole blocks.
+#[inline(always)]
+pub(crate) fn reserve_whole(memory: &mut Vec<u64>, blocks: usize) {
+    let words = padded(record_bytes(blocks, 0)) as usize / 8;
+    if memory.len() != words {
+        memory.resize(words, 0);
+    }
+}
+
+/// Gives back what more than so many blocks needed.
+pub(crate) fn trim_whole(memory: &mut Vec<u64>, blocks: usize) {
+    let words = padded(record_bytes(blocks, 0)) as usize / 8;
+    memory.truncate(words);
+    memory.shrink_to(words);
 }
 
 #[inline]
-fn words_of(entry: Entry, index: u32) -> [u64; 3] {
+fn words_of(entry: Entry, index: u32) -> [u64; ELEMENT_WORDS] {
     debug_assert!(index <= INDEX_MASK);
     [entry.key_half(), entry.slot_half(), u64::from(index)]
-}
-
-/// Streams all lines but the first, which it completes; returns the check of all.
-fn stream_behind(
-    region: &Region,
-    offset: u64,
-    first: &mut [u64; 8],
-    mut crc: u32,
-    elements: impl Iterator<Item = (Entry, u32)>,
-) -> u32 {
-    let (mut line, mut at, mut number) = (*first, HEADER_WORDS, 0);
-    let mut end_line = |line: &mut [u64; 8]| {
-        crc = forebay_pmem::crc32c_append_line(crc, line);
-        if number == 0 {
-            *first = *line;
-        } else {
-            region.stream_line(offset + number * LINE_BYTES, line);
-        }
-        number += 1;
-        *line = [0; 8];
-    };
-    for (entry, index) in elements {
-        for word in words_of(entry, index) {
-            line[at] = word;
-            at = (at + 1) % line.len();
-            if at == 0 {
-                end_line(&mut line);
-            }
-        }
-    }
-    if at > 0 {
-        end_line(&mut line);
-    }
-    crc
 }
 
 #[cfg(test)]
@@ -121,6 +120,7 @@ mod tests {
     #[test]
     fn a_streamed_record_is_the_encoded_one_and_nothing_beside_it_changes() {
         let mut rng = fastrand::Rng::with_seed(7);
+        let mut words = Vec::new();
         for count in (1..100).chain([1000]) {
             let header = RecordHeader {
                 salt: Salt(rng.u64(..)),
@@ -141,7 +141,8 @@ mod tests {
             encode(&header, &elements, &[], &mut raw);
             let region = Region::shadow(64 << 10);
             region.stream(0, &[0xA5; 64 << 10]);
-            stream_whole(&region, 4096, &header, count, effects.iter().copied());
+            reserve_whole(&mut words, count);
+            stream_whole(&region, 4096, &header, effects.iter().copied(), &mut words);
             let image = durable(&region);
             let end = 4096 + raw.len();
             assert!(image[4096..end] == raw[..], "{count} blocks");

@@ -21,6 +21,24 @@ pub(crate) struct Switchable {
     told: AtomicU8,
 }
 
+/// Where hits go.
+#[derive(Clone, Copy)]
+pub(crate) enum Hits<'p> {
+    Sieve(&'p Sieve),
+    Lru(&'p Lru),
+}
+
+impl Hits<'_> {
+    /// See [`Replacement::on_hit`].
+    #[inline(always)]
+    pub(crate) fn on_hit(self, entry: u32) {
+        match self {
+            Hits::Sieve(sieve) => sieve.mark(entry),
+            Hits::Lru(lru) => lru.on_hit(entry),
+        }
+    }
+}
+
 const SIEVE: u8 = ReplacementPolicy::Sieve as u8;
 
 fn bit(policy: ReplacementPolicy) -> u8 {
@@ -119,6 +137,15 @@ impl Switchable {
         match (self.current.load(Ordering::Relaxed), self.sieve.get()) {
             (SIEVE, Some(sieve)) => sieve.mark(entry),
             _ => self.lru().on_hit(entry),
+        }
+    }
+
+    /// The policy that is told of hits now, for several of them.
+    #[inline(always)]
+    pub(crate) fn hits(&self) -> Hits<'_> {
+        match (self.current.load(Ordering::Relaxed), self.sieve.get()) {
+            (SIEVE, Some(sieve)) => Hits::Sieve(sieve),
+            _ => Hits::Lru(self.lru()),
         }
     }
 
