@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use forebay_model::action::Single;
 use forebay_model::config::Config;
-use forebay_model::explore::{exhaust, walk};
+use forebay_model::explore::{Model, exhaust, walk};
+use forebay_model::mirror::{self, action::Mirror};
 use forebay_model::rules::{Mutant, Rules};
 use forebay_model::worlds;
 
-const USAGE: &str = "usage: forebay-model [--seeds N] [--first-seed N] [--states N] [--operations N] [--world NAME] [--mutant NAME] [--no-invariants]";
+const USAGE: &str = "usage: forebay-model [--seeds N] [--first-seed N] [--states N] [--operations N] [--world NAME] [--mutant NAME] [--no-invariants] [--mirror]";
 
 struct Options {
     seeds: u64,
@@ -17,6 +18,9 @@ struct Options {
     operations: Option<u8>,
     world: Option<String>,
     rules: Rules,
+    /// The worlds of two members instead.
+    mirror: bool,
+    mirror_mutant: Option<mirror::rules::Mutant>,
 }
 
 fn options() -> Result<Options, String> {
@@ -31,11 +35,17 @@ fn options() -> Result<Options, String> {
         operations: None,
         world: None,
         rules,
+        mirror: false,
+        mirror_mutant: None,
     };
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         if name == "--no-invariants" {
             options.rules.invariants = false;
+            continue;
+        }
+        if name == "--mirror" {
+            options.mirror = true;
             continue;
         }
         let value = arguments
@@ -57,17 +67,17 @@ fn options() -> Result<Options, String> {
             "--world" => options.world = Some(value),
             "--mutant" => {
                 let found = Mutant::ALL.iter().find(|mutant| mutant.name() == value);
-                options.rules.broken =
-                    Some(*found.ok_or_else(|| format!("no mutant is named {value}"))?);
+                options.rules.broken = found.copied();
+                let mut all = mirror::rules::Mutant::ALL.iter();
+                options.mirror_mutant = all.find(|mutant| mutant.name() == value).copied();
+                if options.rules.broken.is_none() && options.mirror_mutant.is_none() {
+                    return Err(format!("no mutant is named {value}"));
+                }
             }
             _ => return Err(format!("unknown option {name}\n{USAGE}")),
         }
     }
     Ok(options)
-}
-
-fn single(config: &Config, rules: Rules) -> Single<'_> {
-    Single { config, rules }
 }
 
 fn main() -> ExitCode {
@@ -78,41 +88,82 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let chosen = |config: &Config| {
-        options
-            .world
-            .as_deref()
-            .is_none_or(|name| name == config.name)
+    let outcome = if options.mirror {
+        explore_mirror(&options)
+    } else {
+        explore_single(&options)
     };
-    for mut config in worlds::exhaustive().into_iter().filter(chosen) {
-        config.operations = options.operations.unwrap_or(config.operations);
-        match exhaust(&single(&config, options.rules), options.states_max) {
-            Ok(seen) => {
-                let extent = if seen.complete { "all" } else { "the first" };
-                println!(
-                    "{}: {extent} {} states, {} power cuts",
-                    config.name, seen.states, seen.power_cuts
-                );
-            }
-            Err(trace) => {
-                println!("{}: VIOLATION\n{trace}", config.name);
-                return ExitCode::FAILURE;
-            }
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(story) => {
+            println!("{story}");
+            ExitCode::FAILURE
         }
     }
-    for mut config in worlds::random().into_iter().filter(chosen) {
-        config.operations = options.operations.unwrap_or(config.operations);
-        let mut steps = 0;
-        for seed in options.first_seed..options.first_seed + options.seeds {
-            match walk(&single(&config, options.rules), seed) {
-                Ok(taken) => steps += taken,
-                Err(trace) => {
-                    println!("{}: VIOLATION\n{trace}", config.name);
-                    return ExitCode::FAILURE;
-                }
-            }
-        }
-        println!("{}: {} walks, {steps} steps", config.name, options.seeds);
+}
+
+impl Options {
+    fn chooses(&self, name: &str) -> bool {
+        self.world.as_deref().is_none_or(|world| world == name)
     }
-    ExitCode::SUCCESS
+}
+
+/// Explores the worlds of one member; how a violation comes about, if one does.
+fn explore_single(options: &Options) -> Result<(), String> {
+    let chosen = |config: &Config| options.chooses(config.name);
+    let adjusted = |mut config: Config| {
+        config.operations = options.operations.unwrap_or(config.operations);
+        config
+    };
+    let rules = options.rules;
+    for config in worlds::exhaustive()
+        .into_iter()
+        .filter(chosen)
+        .map(adjusted)
+    {
+        let config = &config;
+        exhausted(config.name, &Single { config, rules }, options)?;
+    }
+    for config in worlds::random().into_iter().filter(chosen).map(adjusted) {
+        let config = &config;
+        walked(config.name, &Single { config, rules }, options)?;
+    }
+    Ok(())
+}
+
+/// The same of the worlds of two members.
+fn explore_mirror(options: &Options) -> Result<(), String> {
+    let chosen = |config: &mirror::config::Config| options.chooses(config.name);
+    let rules = mirror::rules::Rules {
+        broken: options.mirror_mutant,
+    };
+    for config in mirror::worlds::exhaustive().into_iter().filter(chosen) {
+        let config = &config;
+        exhausted(config.name, &Mirror { config, rules }, options)?;
+    }
+    for config in mirror::worlds::random().into_iter().filter(chosen) {
+        let config = &config;
+        walked(config.name, &Mirror { config, rules }, options)?;
+    }
+    Ok(())
+}
+
+fn exhausted<M: Model>(name: &str, model: &M, options: &Options) -> Result<(), String> {
+    let seen = exhaust(model, options.states_max)
+        .map_err(|trace| format!("{name}: VIOLATION\n{trace}"))?;
+    let extent = if seen.complete { "all" } else { "the first" };
+    println!(
+        "{name}: {extent} {} states, {} power cuts",
+        seen.states, seen.power_cuts
+    );
+    Ok(())
+}
+
+fn walked<M: Model>(name: &str, model: &M, options: &Options) -> Result<(), String> {
+    let mut steps = 0;
+    for seed in options.first_seed..options.first_seed + options.seeds {
+        steps += walk(model, seed).map_err(|trace| format!("{name}: VIOLATION\n{trace}"))?;
+    }
+    println!("{name}: {} walks, {steps} steps", options.seeds);
+    Ok(())
 }

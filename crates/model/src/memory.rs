@@ -107,6 +107,17 @@ impl Memory {
         self.pending.clear();
     }
 
+    /// The pending stores to a unit never reach the medium, whatever a fence says; loads see what it has.
+    pub fn lose(&mut self, unit: usize) {
+        self.pending.retain(|p| p.unit as usize != unit);
+    }
+
+    /// The units that have pending stores.
+    pub fn pending_units(&self) -> impl Iterator<Item = usize> + '_ {
+        let runs = self.pending.chunk_by(|a, b| a.unit == b.unit);
+        runs.map(|run| run[0].unit as usize)
+    }
+
     /// For each unit with pending stores, how many there are.
     pub fn pending_counts(&self) -> Vec<u8> {
         self.pending

@@ -1,5 +1,6 @@
 //! The rules of the protocol, and the one of them that a mutant breaks.
 
+/// The mutants of a model: what each is called, and what it does wrong.
 macro_rules! mutants {
     ($($variant:ident $name:literal $what:literal),+ $(,)?) => {
         /// One broken rule each.
@@ -22,6 +23,7 @@ macro_rules! mutants {
         }
     };
 }
+pub(crate) use mutants;
 
 mutants! {
     RecordFenceMissing "record_fence_missing" "A commit is published and acknowledged without its fence.",
