@@ -10,9 +10,17 @@ const BLOCK: usize = 4096;
 fn pool_and_volume(
     store: &Arc<MemoryStore>,
 ) -> (tempfile::TempDir, std::path::PathBuf, Pool, Volume) {
+    pool_and_volume_with(store, |options| options)
+}
+
+fn pool_and_volume_with(
+    store: &Arc<MemoryStore>,
+    adjust: impl FnOnce(PoolOptions) -> PoolOptions,
+) -> (tempfile::TempDir, std::path::PathBuf, Pool, Volume) {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let path = folder.path().join("pool");
-    let pool = Pool::create(&PoolOptions::new(&path, 8 << 20)).unwrap();
+    let options = adjust(PoolOptions::new(&path, 8 << 20));
+    let pool = Pool::create(&options).unwrap();
     let volume = pool.attach(Backing::from_store(store.clone())).unwrap();
     (folder, path, pool, volume)
 }
@@ -35,10 +43,20 @@ fn closed<T>(result: forebay::Result<T>) {
 
 #[test]
 fn a_closed_pool_is_unlocked_and_refuses_volumes_that_are_still_held() {
+    for in_dram in [false, true] {
+        closed_with_a_held_volume(in_dram);
+    }
+}
+
+fn closed_with_a_held_volume(in_dram: bool) {
     let store = Arc::new(MemoryStore::new(100 * BLOCK as u64));
-    let (_folder, path, pool, volume) = pool_and_volume(&store);
+    let with = |options: PoolOptions| options.entries_in_dram(in_dram);
+    let (_folder, path, pool, volume) = pool_and_volume_with(&store, with);
     volume.write(3, &[3; BLOCK]).unwrap();
     volume.write(4, &[4; BLOCK]).unwrap();
+    // A zero block has an entry and no slot.
+    volume.write(60, &[6; BLOCK]).unwrap();
+    volume.discard(60..61).unwrap();
     let mut out = vec![0; BLOCK];
     volume.read(50, &mut out).unwrap();
     let mut begun = volume.begin();

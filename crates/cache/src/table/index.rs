@@ -9,7 +9,7 @@
 //! An entry is free or in one chain (I6). A key's entry lies in the key's home line if that had
 //! room, which is where readers look before they follow the chain.
 
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence, held_stripes, spin_hint};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence, held_stripes, spin_hint};
 
 /// Chain heads that fit a cache line beside the word.
 pub(crate) const HEADS: usize = 14;
@@ -74,6 +74,8 @@ pub(crate) struct Index {
     /// The word of `free` where an entry was last found away from home.
     free_hint: AtomicU32,
     lines: u32,
+    /// A thread panicked while it held stripes, which stay locked.
+    is_abandoned: AtomicBool,
 }
 
 impl Index {
@@ -94,6 +96,7 @@ impl Index {
                 .collect(),
             free_hint: AtomicU32::new(0),
             lines: (entries / HOME_ENTRIES).max(1),
+            is_abandoned: AtomicBool::new(false),
         }
     }
 
@@ -171,12 +174,22 @@ impl Index {
     pub(crate) fn unlock(&self, stripe: u32) {
         self.stripe(stripe).unlock();
     }
-    /// Returns when every thread that holds a stripe's lock now has released it.
+    /// Returns when every thread that holds a stripe's lock now has released it, but for one that never will.
     pub(crate) fn wait_for_holders(&self) {
         for stripe in 0..self.stripes.len() as u32 {
-            self.lock(stripe);
+            while !self.try_lock(stripe) {
+                if self.is_abandoned.load(Ordering::Acquire) {
+                    return;
+                }
+                spin_hint();
+            }
             self.unlock(stripe);
         }
+    }
+    /// The caller is unwinding, and the stripes that it holds stay locked.
+    #[cold]
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
     }
     /// The version of a stripe that the caller has locked.
     #[inline]

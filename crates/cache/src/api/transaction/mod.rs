@@ -1,7 +1,7 @@
 //! Transactions: several blocks or a few bytes, all or nothing.
 //!
-//! A transaction sees its own writes; others see nothing before `commit` returns from its fence,
-//! and then each block at once. The first blocks wait in memory and are streamed by the commit, more
+//! A transaction sees its own writes; other threads see nothing before the commit's fence, and then each block at
+//! once. The first blocks wait in memory and are streamed by the commit, more
 //! of them where they tend to differ little from what is cached; those of a larger transaction are
 //! streamed into private slots as they come. Waiting for space happens with nothing held.
 
@@ -35,8 +35,9 @@ const BUFFERED_BLOCKS: usize = 2;
 const REDUCED_BLOCKS: usize = 32;
 /// A set of changes to one volume that becomes durable as a whole or not at all.
 ///
-/// It belongs to the thread that made it: its data is ordered by that thread's fence. Nothing of it is visible to
-/// others, or durable, before [`Transaction::commit`] returns `Ok`; then all of it is. Dropping it is the same
+/// It belongs to the thread that made it: its data is ordered by that thread's fence. Once [`Transaction::commit`]
+/// returns `Ok`, all of it is durable and visible; other threads see nothing before it is durable, and after a crash before
+/// that return all of it is there or nothing. Dropping it is the same
 /// as [`Transaction::abort`]. Blocks are counted from 0 and have [`Volume::block_size`] bytes; offsets are bytes.
 pub struct Transaction<'v> {
     volume: &'v Volume,
@@ -332,10 +333,16 @@ impl<'v> Transaction<'v> {
         let work = &mut *self.work;
         let slot_cache = held(&mut self.slot_cache, pipeline);
         let mut has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
-        // Before blocks that are in their slots already are given up: a thread that waits must hold nothing,
-        // but reclaim waits for no thread's slots.
-        while !has_slots && pipeline.reclaim(EVICT_BATCH_MAX)? > 0 {
-            has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots);
+        // Reclaim first, with slots held: it waits for no thread's slots.
+        while !has_slots {
+            match pipeline.reclaim(EVICT_BATCH_MAX) {
+                Ok(0) => break,
+                Ok(_) => has_slots = give_slots(&mut work.changes, slot_cache, &mut work.slots),
+                Err(error) => {
+                    self.give_up_changes();
+                    return Err(error);
+                }
+            }
         }
         let outcome = if has_slots {
             let outcome =

@@ -133,5 +133,6 @@ impl Drop for Unfinished<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.0.poison();
+        self.0.table.index().abandon();
     }
 }

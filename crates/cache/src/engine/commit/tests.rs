@@ -163,3 +163,13 @@ fn a_commit_in_a_destructor_that_a_panic_ran_poisoned_the_pool() {
     assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
     volume.write(0, &[2; BLOCK]).expect("write");
 }
+
+#[test]
+fn a_pool_could_not_be_closed_after_a_commit_panicked() {
+    for at in [Step::Plan, Step::Stream, Step::Publish, Step::Note] {
+        let (pool, volume) = volume();
+        volume.write(0, &[1; BLOCK]).expect("write");
+        panic_at(&volume, 0, at);
+        assert!(pool.close().is_err(), "its writes are refused since");
+    }
+}
