@@ -213,9 +213,7 @@ impl Engine {
     /// A fence whose failure makes the pool refuse every later write.
     #[inline]
     pub(crate) fn fence(&self) -> Result<()> {
-        self.media()
-            .fence()
-            .inspect_err(|_| self.poisoned.store(true, Ordering::Relaxed))
+        self.media().fence().inspect_err(|_| self.poison())
     }
 
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
@@ -266,7 +264,7 @@ impl Engine {
         if let Err(closed) = self.is_open() {
             return closed;
         }
-        self.poisoned.store(true, Ordering::Relaxed);
+        self.poison();
         ErrorKind::Damaged {
             path: self.path(),
             found:

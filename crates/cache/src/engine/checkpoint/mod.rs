@@ -6,10 +6,12 @@
 mod state;
 mod touched;
 
+use std::ops::Range;
+
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::read_record;
-use crate::log::record::{SmallRecord, elements_of, read_back_one};
+use crate::log::record::{SmallRecord, elements_of, read_back_one, sequence_of};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
@@ -49,7 +51,8 @@ impl Engine {
             self.log.lanes().advance_tails(&positions);
         }
         // Step 4. Ends taken after the wait: every record up to `sequence` lies below them.
-        self.flush_touched(&self.log.lanes().published_positions())?;
+        let covered = state.sequence + 1..sequence + 1;
+        self.flush_touched(&self.log.lanes().published_positions(), covered)?;
         if !mutated(Mutant::CheckpointFenceRemoved) {
             // Orders table and in-place lines before the S that makes their records needless. A
             // crash before it leaves the old S and all records since.
@@ -128,8 +131,9 @@ impl Engine {
     }
 
     /// Sends every line of the table and flushes every one of slots that a published change touched. What has a
-    /// record is found by reading the log below `ends`; the rest marked its lines itself.
-    fn flush_touched(&self, ends: &[u64]) -> Result<()> {
+    /// record is found by reading the log below `ends`; the rest marked its lines itself. Each of the sequences
+    /// `covered` has one record there: were one missed, S would pass a change that is not durable.
+    fn flush_touched(&self, ends: &[u64], covered: Range<u64>) -> Result<()> {
         if mutated(Mutant::CheckpointFlushSkipped) {
             return Ok(());
         }
@@ -137,9 +141,16 @@ impl Engine {
             self.table.unlogged_lines().len(),
             self.media().trailer_offset(),
             self.media().slots(),
+            covered,
         );
         for (lane, end) in (0..).zip(ends) {
             self.mark_logged(lane, *end, &mut touched)?;
+        }
+        if touched.missing_records() != 0 {
+            return Err(self.log_damaged(format!(
+                "{} of the records since the last checkpoint were changed by the media",
+                touched.missing_records()
+            )));
         }
         self.send_lines(touched.table_lines());
         if mutated(Mutant::DeltaLinesNotFlushed) {
@@ -167,7 +178,9 @@ impl Engine {
             region.prefetch_read(base + offset + READ_AHEAD_BYTES);
             // Nearly all are short, and a writer has the processor that this takes no longer than it must.
             let tag = self.log.salt().tag(lane, position);
-            if let Some(index) = read_back_one(region, base + offset, tag, self.log.salt()) {
+            let one = read_back_one(region, base + offset, tag, self.log.salt());
+            if let Some((sequence, index)) = one {
+                touched.note_record(sequence);
                 touched.note_entry(index);
                 position += self.log.lanes().aligned(LINE_BYTES);
                 continue;
@@ -176,6 +189,7 @@ impl Engine {
             if small.read_back(region, base + offset, room_bytes, tag, self.log.salt())
                 && small.elements().all(|element| touched.note(element))
             {
+                touched.note_record(small.sequence());
                 position += self.log.lanes().aligned(small.bytes());
                 continue;
             }
@@ -183,29 +197,28 @@ impl Engine {
             let mut elements = elements_of(&raw).filter(|_| found == Some(position));
             let is_noted = |elements: &mut _| Iterator::all(elements, |e| touched.note(e));
             if !elements.as_mut().is_some_and(is_noted) {
-                // A record that did not fit left the end of the lap alone.
+                // A record that did not fit left the end of the lap alone; or the media changed this one, and
+                // then there are too few.
                 let next_lap = position - offset + lane_bytes;
                 if offset == 0 || next_lap >= end {
-                    return Err(self.log_damaged(lane, position));
+                    return Err(self.log_damaged(format!(
+                        "lane {lane}: the record at position {position} was changed by the media"
+                    )));
                 }
                 position = next_lap;
                 continue;
             }
+            touched.note_record(sequence_of(&raw));
             position += self.log.lanes().aligned(raw.len() as u64);
         }
         Ok(())
     }
 
     /// The log of the running incarnation cannot be read back: nothing may be forgotten any more.
-    fn log_damaged(&self, lane: u32, position: u64) -> Error {
-        self.poisoned.store(true, Ordering::Relaxed);
-        ErrorKind::Damaged {
-            path: self.path(),
-            found: format!(
-                "lane {lane}: the record at position {position} was changed by the media"
-            ),
-        }
-        .into()
+    fn log_damaged(&self, found: String) -> Error {
+        self.poison();
+        let path = self.path();
+        ErrorKind::Damaged { path, found }.into()
     }
 }
 

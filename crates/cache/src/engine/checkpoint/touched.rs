@@ -1,5 +1,7 @@
 //! Which lines the records since the last checkpoint changed in place.
 
+use std::ops::Range;
+
 use crate::log::record::{ElementKind, RawElement};
 use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
 use crate::table::index::HOME_ENTRIES;
@@ -22,18 +24,39 @@ pub(super) struct Touched {
     trailer_offset: usize,
     /// How many slots there are.
     slots: u32,
+    /// The sequences that a checkpoint covers, and how many records of them were found.
+    covered: Range<u64>,
+    found: u64,
 }
 
 impl Touched {
     /// Nothing yet, of a table of so many words of lines.
-    pub(super) fn new(table_words: usize, trailer_offset: usize, slots: u32) -> Touched {
+    pub(super) fn new(
+        table_words: usize,
+        trailer_offset: usize,
+        slots: u32,
+        covered: Range<u64>,
+    ) -> Touched {
         Touched {
             table_lines: vec![0; table_words],
             slot_lines: Vec::new(),
             lately: [NONE; LATELY],
             trailer_offset,
             slots,
+            covered,
+            found: 0,
         }
+    }
+
+    /// Adds a record.
+    #[inline]
+    pub(super) fn note_record(&mut self, sequence: u64) {
+        self.found += u64::from(self.covered.contains(&sequence));
+    }
+
+    /// How many records of those sequences were not among them. Each has one.
+    pub(super) fn missing_records(&self) -> u64 {
+        (self.covered.end - self.covered.start).abs_diff(self.found)
     }
 
     /// Adds the entry that a record of one whole block changed.
@@ -99,7 +122,9 @@ mod tests {
 
     #[test]
     fn every_touched_line_is_in_one_run() {
-        let mut touched = Touched::new(2, 4088, 100);
+        let mut touched = Touched::new(2, 4088, 100, 5..8);
+        (3..7).for_each(|sequence| touched.note_record(sequence));
+        assert_eq!(touched.missing_records(), 1);
         let element = |slot, index, kind| Element {
             entry: Entry::data(Key::new(1, 1), slot, 7),
             index,

@@ -20,6 +20,8 @@ const _: () = assert!(RECORD_HEADER_BYTES == 8 + 8 + 4 + 4 + 4 + 2 + 2);
 const _: () = assert!(ELEMENT_BYTES == 16 + 4 + 4);
 
 const CRC_AT: usize = 24;
+/// Where its sequence is.
+const SEQUENCE_AT: usize = 8;
 const ELEMENT_KIND_SHIFT: u32 = 30;
 const INDEX_MASK: u32 = (1 << ELEMENT_KIND_SHIFT) - 1;
 
@@ -159,6 +161,14 @@ impl RawElement {
             kind: self.kind,
         })
     }
+}
+
+/// The sequence that a whole record says.
+pub(crate) fn sequence_of(raw: &[u8]) -> u64 {
+    let field = raw[SEQUENCE_AT..]
+        .first_chunk()
+        .expect("a record is a line at least");
+    u64::from_le_bytes(*field)
 }
 
 /// Bytes of a record, before padding.

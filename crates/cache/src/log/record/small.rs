@@ -4,8 +4,8 @@
 use forebay_pmem::Region;
 
 use super::{
-    CRC_AT, ELEMENT_KIND_SHIFT, ElementKind, INDEX_MASK, RawElement, RecordHeader, Salt, lines_of,
-    padded, record_bytes,
+    CRC_AT, ELEMENT_KIND_SHIFT, ElementKind, INDEX_MASK, RawElement, RecordHeader, SEQUENCE_AT,
+    Salt, lines_of, padded, record_bytes,
 };
 use crate::media::entry::Entry;
 use crate::media::layout::{ELEMENT_BYTES, LINE_BYTES, RECORD_HEADER_BYTES};
@@ -117,6 +117,12 @@ impl SmallRecord {
         const _: () =
             assert!(ELEMENT_BYTES.is_multiple_of(8) && RECORD_HEADER_BYTES.is_multiple_of(8));
         elements[..self.elements].iter().map(RawElement::from_words)
+    }
+
+    /// The same: its sequence.
+    #[inline]
+    pub(crate) fn sequence(&self) -> u64 {
+        self.words[SEQUENCE_AT / 8]
     }
 
     /// The same: its bytes in the lane.

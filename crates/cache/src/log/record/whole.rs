@@ -5,7 +5,9 @@
 
 use forebay_pmem::Region;
 
-use super::{CRC_AT, ELEMENT_BYTES, INDEX_MASK, RecordHeader, Salt, padded, record_bytes};
+use super::{
+    CRC_AT, ELEMENT_BYTES, INDEX_MASK, RecordHeader, SEQUENCE_AT, Salt, padded, record_bytes,
+};
 use crate::media::entry::Entry;
 use crate::media::layout::{LINE_BYTES, RECORD_HEADER_BYTES};
 
@@ -28,10 +30,15 @@ pub(crate) fn stream_one(
     region.stream_checked_line(offset, &mut line, CRC_AT / 8, header.salt.crc_seed());
 }
 
-/// Where the entry goes that the record with this tag at `offset` of the region holds, if such a record of
-/// one whole block is there: nearly all of them are, and this looks at the line where it is.
+/// The sequence of the record with this tag at `offset` of the region, and where the entry goes that it holds, if such
+/// a record of one whole block is there: nearly all of them are, and this looks at the line where it is.
 #[inline]
-pub(crate) fn read_back_one(region: &Region, offset: u64, tag: u64, salt: Salt) -> Option<u32> {
+pub(crate) fn read_back_one(
+    region: &Region,
+    offset: u64,
+    tag: u64,
+    salt: Salt,
+) -> Option<(u64, u32)> {
     /// One element, one line.
     const COUNTS: u64 = 1 | 1 << 16;
     let line = region.line(offset);
@@ -40,7 +47,8 @@ pub(crate) fn read_back_one(region: &Region, offset: u64, tag: u64, salt: Salt) 
     let is_one = line.word(0) == tag
         && line.word(CRC_AT / 8) >> 32 == COUNTS
         && index <= u64::from(INDEX_MASK);
-    (is_one && line.is_checked(CRC_AT / 8, salt.crc_seed())).then_some(index as u32)
+    (is_one && line.is_checked(CRC_AT / 8, salt.crc_seed()))
+        .then(|| (line.word(SEQUENCE_AT / 8), index as u32))
 }
 
 /// Streams the record of whole blocks, given by their entries and where these go. `memory` is its words', as
@@ -158,7 +166,7 @@ mod tests {
                 assert!(durable(&region)[8192..8192 + raw.len()] == raw[..]);
                 let tag = header.salt.tag(header.lane, header.position);
                 let read = |tag, salt| read_back_one(&region, 8192, tag, salt);
-                assert_eq!(read(tag, header.salt), Some(index));
+                assert_eq!(read(tag, header.salt), Some((header.sequence, index)));
                 assert_eq!(
                     (read(tag + 1, header.salt), read(tag, Salt(1))),
                     (None, None)
