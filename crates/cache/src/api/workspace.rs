@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 
-use crate::engine::change::Change;
+use crate::engine::change::{Action, Change, Patch};
 use crate::engine::commit::{Block, NO_SLOT, Source};
 use crate::engine::plan::Scratch;
 use crate::media::entry::Key;
@@ -14,6 +14,12 @@ const SPARE_BYTES_MAX: usize = 256 << 10;
 
 /// The same in blocks.
 const SPARE_BLOCKS_MAX: usize = 64;
+
+/// Edits whose memory is kept, of each block and of the thread.
+const SPARE_EDITS_MAX: usize = 16;
+
+/// The memory of longer ones is not.
+const SPARE_EDIT_BYTES_MAX: usize = 4096;
 
 /// What the transaction knows of a block's bytes.
 #[derive(Clone, Copy)]
@@ -105,17 +111,17 @@ impl Operations {
     }
 
     #[inline]
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self, spare: &mut Spare) {
         if self.has_edits {
-            self.drop_edits();
+            self.keep_edits(spare);
         }
         self.used = 0;
     }
 
-    #[cold]
-    fn drop_edits(&mut self) {
+    #[inline(never)]
+    fn keep_edits(&mut self, spare: &mut Spare) {
         for operation in &mut **self {
-            operation.edits = Vec::new();
+            spare.keep_edits(&mut operation.edits);
         }
         self.has_edits = false;
     }
@@ -212,6 +218,60 @@ impl AsMut<Block> for Operation {
     }
 }
 
+/// Memory of edits and patches that are done with, for the next ones: a small change allocates nothing.
+#[derive(Default)]
+pub(crate) struct Spare {
+    bytes: Vec<Vec<u8>>,
+    patches: Vec<Vec<Patch>>,
+}
+
+impl Spare {
+    /// Empty memory.
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
+        self.bytes.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn copy_of(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut copy = self.bytes();
+        copy.extend_from_slice(bytes);
+        copy
+    }
+
+    /// A patch for each edit.
+    pub(crate) fn patches_of(&mut self, edits: &[Edit]) -> Vec<Patch> {
+        let mut patches = self.patches.pop().unwrap_or_default();
+        patches.extend(edits.iter().map(|edit| Patch {
+            offset: edit.offset,
+            bytes: self.copy_of(&edit.bytes),
+        }));
+        patches
+    }
+
+    pub(crate) fn keep_bytes(&mut self, mut bytes: Vec<u8>) {
+        if self.bytes.len() < SPARE_EDITS_MAX && bytes.capacity() <= SPARE_EDIT_BYTES_MAX {
+            bytes.clear();
+            self.bytes.push(bytes);
+        }
+    }
+
+    /// Takes the edits' memory; that of their list stays with it.
+    pub(crate) fn keep_edits(&mut self, edits: &mut Vec<Edit>) {
+        for edit in edits.drain(..) {
+            self.keep_bytes(edit.bytes);
+        }
+        edits.shrink_to(SPARE_EDITS_MAX);
+    }
+
+    fn keep_patches(&mut self, mut patches: Vec<Patch>) {
+        for patch in patches.drain(..) {
+            self.keep_bytes(patch.bytes);
+        }
+        if self.patches.len() < SPARE_EDITS_MAX && patches.capacity() <= SPARE_EDITS_MAX {
+            self.patches.push(patches);
+        }
+    }
+}
+
 /// What a small transaction needs of the heap, kept for the thread's next one.
 #[derive(Default)]
 pub(crate) struct Workspace {
@@ -223,6 +283,7 @@ pub(crate) struct Workspace {
     /// One bit for each block written so far, by its hash: it shows most blocks to be new.
     pub(crate) seen: u64,
     pub(crate) scratch: Scratch,
+    pub(crate) spare: Spare,
 }
 
 thread_local! {
@@ -296,7 +357,7 @@ impl Workspace {
     fn clear(&mut self) {
         let is_large =
             self.operations.all.len() > SPARE_BLOCKS_MAX || self.data.capacity() > SPARE_BYTES_MAX;
-        self.operations.clear();
+        self.operations.clear(&mut self.spare);
         self.data.clear();
         self.seen = 0;
         if is_large || !self.changes.is_empty() {
@@ -304,10 +365,20 @@ impl Workspace {
         }
     }
 
-    #[cold]
+    /// Forgets the changes, but not their memory.
+    pub(crate) fn clear_changes(&mut self) {
+        for change in self.changes.drain(..) {
+            match change.action {
+                Action::Delta { patches, .. } => self.spare.keep_patches(patches),
+                Action::Append { bytes, .. } => self.spare.keep_bytes(bytes),
+                _ => {}
+            }
+        }
+    }
+
     #[inline(never)]
     fn clear_the_rest(&mut self) {
-        self.changes.clear();
+        self.clear_changes();
         self.slots.clear();
         self.operations.trim();
         self.scratch.trim(SPARE_BLOCKS_MAX);

@@ -153,7 +153,7 @@ impl<'v> Transaction<'v> {
         let pipeline = self.pipeline();
         let work = &mut *self.work;
         let operation = &mut work.operations[number];
-        operation.edits.clear();
+        work.spare.keep_edits(&mut operation.edits);
         let slot = match operation.base() {
             Base::Staged { slot, .. } => Some(slot),
             Base::Buffered { at } => {
@@ -194,7 +194,7 @@ impl<'v> Transaction<'v> {
                 self.write_block(block, bytes)?;
             } else {
                 let operation = self.operation(block)?;
-                let bytes = bytes.to_vec();
+                let bytes = self.work.spare.copy_of(bytes);
                 self.edit(
                     operation,
                     Edit {
@@ -230,7 +230,7 @@ impl<'v> Transaction<'v> {
             .into());
         }
         let operation = self.operation(block)?;
-        let bytes = data.to_vec();
+        let bytes = self.work.spare.copy_of(data);
         self.edit(
             operation,
             Edit {
@@ -259,8 +259,9 @@ impl<'v> Transaction<'v> {
         for block in blocks {
             let number = self.operation(block)?;
             self.unstage(number);
-            let operation = &mut self.work.operations[number];
-            operation.edits.clear();
+            let work = &mut *self.work;
+            let operation = &mut work.operations[number];
+            work.spare.keep_edits(&mut operation.edits);
             operation.set_base(Base::Zero);
         }
         Ok(())
@@ -377,7 +378,7 @@ impl<'v> Transaction<'v> {
 
     /// Before a wait: a waiting thread holds nothing that another one could wait for.
     fn hold_nothing(&mut self) {
-        self.work.changes.clear();
+        self.work.clear_changes();
         self.forget_rebuilt();
         for number in 0..self.work.operations.len() {
             self.unstage(number);
@@ -420,7 +421,10 @@ impl<'v> Transaction<'v> {
         let Base::Buffered { at } = operation.base() else {
             unreachable!("staged blocks were taken back");
         };
-        apply_edits(&[edit], &mut work.data[at..at + block_bytes]);
+        let edits = [edit];
+        apply_edits(&edits, &mut work.data[at..at + block_bytes]);
+        let [edit] = edits;
+        work.spare.keep_bytes(edit.bytes);
     }
 
     /// The operation of a block, made if it is new.

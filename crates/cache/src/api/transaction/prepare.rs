@@ -2,8 +2,9 @@
 //! whole blocks, of which some are rebuilt from what the pool or the backing holds now.
 
 use super::Transaction;
-use crate::api::workspace::{Base, Edit, Operation, apply_edits};
-use crate::engine::change::{Action, Change, Patch};
+use crate::api::workspace::{Base, Edit, Operation, Spare, apply_edits};
+use crate::background::Pipeline;
+use crate::engine::change::{Action, Change};
 use crate::engine::commit::{Block, NO_SLOT};
 use crate::error::Result;
 use crate::media::encode_partial_len;
@@ -13,7 +14,7 @@ use crate::media::layout::PARTIAL_TRAILER_BYTES;
 impl Transaction<'_> {
     /// Turns operations into changes; fresh blocks have no slots yet.
     pub(super) fn prepare(&mut self, deltas: bool) -> Result<()> {
-        self.work.changes.clear();
+        self.work.clear_changes();
         for number in 0..self.work.operations.len() {
             let change = self.change_of(number, deltas)?;
             self.work.changes.push(change);
@@ -22,7 +23,9 @@ impl Transaction<'_> {
     }
 
     fn change_of(&mut self, number: usize, deltas: bool) -> Result<Change> {
-        let operation = &self.work.operations[number];
+        let pipeline = self.pipeline();
+        let work = &mut *self.work;
+        let operation = &work.operations[number];
         let Block { key, bucket, .. } = operation.block;
         let action = match operation.base() {
             Base::Staged { slot, crc } => Action::Block { slot, crc },
@@ -32,58 +35,22 @@ impl Transaction<'_> {
                 valid_bytes: None,
             },
             Base::Zero => Action::Zero,
-            Base::Current => match deltas.then(|| self.in_place(operation)).flatten() {
-                Some(action) => action,
-                None => return self.rebuilt(number),
-            },
+            Base::Current => {
+                let mut found = None;
+                if deltas {
+                    found = in_place(pipeline, operation, &mut work.spare);
+                }
+                match found {
+                    Some(action) => action,
+                    None => return self.rebuilt(number),
+                }
+            }
         };
         Ok(Change {
             key,
             bucket,
             action,
             based_on: None,
-        })
-    }
-
-    /// The edits as a change of the cached block in place, if that is possible and pays.
-    fn in_place(&self, operation: &Operation) -> Option<Action> {
-        let pipeline = self.pipeline();
-        let (_, found) = pipeline
-            .table()
-            .peek(operation.block.bucket, operation.block.key);
-        let entry = pipeline.media().sound(found?.1)?;
-        if entry.kind() != Kind::Data {
-            return None;
-        }
-        if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {
-            return None;
-        }
-        let edits = &operation.edits;
-        if entry.is_partial() {
-            let at = pipeline.table().valid_bytes(entry)?;
-            let mut end = at;
-            let mut bytes = Vec::new();
-            for edit in edits {
-                if !edit.truncate || edit.offset != end {
-                    return None;
-                }
-                bytes.extend_from_slice(&edit.bytes);
-                end += edit.bytes.len();
-            }
-            let fits = end <= pipeline.media().trailer_offset();
-            return fits.then_some(Action::Append { at, bytes });
-        }
-        let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
-        if edits.iter().any(|edit| edit.truncate) || changed * 2 > pipeline.engine().block_bytes() {
-            return None;
-        }
-        let patch = |edit: &Edit| Patch {
-            offset: edit.offset,
-            bytes: edit.bytes.clone(),
-        };
-        Some(Action::Delta {
-            patches: edits.iter().map(patch).collect(),
-            crc: None,
         })
     }
 
@@ -144,4 +111,45 @@ impl Transaction<'_> {
         let end = ends.max().unwrap_or(0);
         self.work.data.truncate(end);
     }
+}
+
+/// The edits as a change of the cached block in place, if that is possible and pays.
+fn in_place(pipeline: &Pipeline, operation: &Operation, spare: &mut Spare) -> Option<Action> {
+    let (_, found) = pipeline
+        .table()
+        .peek(operation.block.bucket, operation.block.key);
+    let entry = pipeline.media().sound(found?.1)?;
+    if entry.kind() != Kind::Data {
+        return None;
+    }
+    if !entry.is_partial() && !pipeline.table().may_be_patched(entry) {
+        return None;
+    }
+    let edits = &operation.edits;
+    if entry.is_partial() {
+        let at = pipeline.table().valid_bytes(entry)?;
+        let mut end = at;
+        for edit in edits {
+            if !edit.truncate || edit.offset != end {
+                return None;
+            }
+            end += edit.bytes.len();
+        }
+        if end > pipeline.media().trailer_offset() {
+            return None;
+        }
+        let mut bytes = spare.bytes();
+        for edit in edits {
+            bytes.extend_from_slice(&edit.bytes);
+        }
+        return Some(Action::Append { at, bytes });
+    }
+    let changed: usize = edits.iter().map(|edit| edit.bytes.len()).sum();
+    if edits.iter().any(|edit| edit.truncate) || changed * 2 > pipeline.engine().block_bytes() {
+        return None;
+    }
+    Some(Action::Delta {
+        patches: spare.patches_of(edits),
+        crc: None,
+    })
 }
