@@ -63,8 +63,8 @@ impl Volume {
     /// [`ErrorKind::Poisoned`](crate::ErrorKind::Poisoned): a fence has failed.
     /// [`ErrorKind::Volume`](crate::ErrorKind::Volume): the volume was detached.
     pub fn check_durable(&self) -> Result<()> {
-        self.pipeline.engine().writable()?;
-        self.pipeline.engine().attached(self.key(0))
+        self.pipeline.engine().check_writable()?;
+        self.pipeline.engine().check_attached(self.key(0))
     }
 
     /// Calls `visit` with consecutive runs of blocks of one state that cover `blocks` from its start,
@@ -123,7 +123,7 @@ impl Volume {
     ) -> Result<bool> {
         let backing = self.state.backing()?;
         let block_bytes = self.block_size() as u64;
-        self.pipeline.engine().table_is_whole()?;
+        self.pipeline.engine().check_table_whole()?;
         let mut block = blocks.start;
         while block < blocks.end {
             let (from, to) = (block * block_bytes, blocks.end * block_bytes);

@@ -23,7 +23,7 @@ impl Pipeline {
         let mut has_waited = false;
         loop {
             let notices = self.engine.wakeup().space_notices();
-            self.engine.writable()?;
+            self.engine.check_writable()?;
             let reclaimed = self.reclaim(EVICT_BATCH_MAX)?;
             let enough = match need {
                 Need::Slots(slots) => self.table().slots().free_count() >= slots,

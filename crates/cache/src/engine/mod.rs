@@ -138,7 +138,7 @@ impl Engine {
 
     /// Fails once a fence has failed: nothing can be promised any more.
     #[inline]
-    pub(crate) fn writable(&self) -> Result<()> {
+    pub(crate) fn check_writable(&self) -> Result<()> {
         if self.poisoned.load(Ordering::Relaxed) {
             return Err(self.refusal());
         }
@@ -148,11 +148,11 @@ impl Engine {
     #[cold]
     fn refusal(&self) -> Error {
         let poisoned = |()| ErrorKind::Poisoned { path: self.path() }.into();
-        self.is_open().map_or_else(|closed| closed, poisoned)
+        self.check_open().map_or_else(|closed| closed, poisoned)
     }
 
     /// Fails once the pool was closed.
-    pub(crate) fn is_open(&self) -> Result<()> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
             return Err(ErrorKind::Closed { path: self.path() }.into());
         }
@@ -218,7 +218,7 @@ impl Engine {
 
     /// Fails where the key's volume goes or is gone. The caller holds the stripe's lock.
     #[inline]
-    pub(crate) fn attached(&self, key: Key) -> Result<()> {
+    pub(crate) fn check_attached(&self, key: Key) -> Result<()> {
         if !self.table.live().contains(key.volume()) {
             return Err(self.detached(key));
         }
@@ -227,7 +227,7 @@ impl Engine {
 
     #[cold]
     fn detached(&self, key: Key) -> Error {
-        if let Err(closed) = self.is_open() {
+        if let Err(closed) = self.check_open() {
             return closed;
         }
         ErrorKind::Volume(format!(
@@ -239,7 +239,7 @@ impl Engine {
     }
 
     pub(crate) fn corrupt(&self, key: Key) -> Error {
-        if let Err(closed) = self.is_open() {
+        if let Err(closed) = self.check_open() {
             return closed;
         }
         ErrorKind::Corrupt {
@@ -252,7 +252,7 @@ impl Engine {
     /// Fails where part of the table was lost. A caller that did not find a key asks this afterwards: lost
     /// entries read as free ones, and the backing may have an older block.
     #[inline]
-    pub(crate) fn table_is_whole(&self) -> Result<()> {
+    pub(crate) fn check_table_whole(&self) -> Result<()> {
         if self.media().table_lost() && !mutated(Mutant::LostTableForgotten) {
             return Err(self.lost_table());
         }
@@ -261,7 +261,7 @@ impl Engine {
 
     #[cold]
     fn lost_table(&self) -> Error {
-        if let Err(closed) = self.is_open() {
+        if let Err(closed) = self.check_open() {
             return closed;
         }
         self.poison();
@@ -278,7 +278,7 @@ impl Engine {
     /// Gives a private slot back that a failed commit did not use. Not once a fence has failed: a
     /// commit word may stand that tells recovery to look into this very slot.
     pub(crate) fn give_unused(&self, slot_cache: &SlotCache<'_>, slot: u32) {
-        if self.writable().is_ok() || mutated(Mutant::SlotsGivenBackAfterFailedFence) {
+        if self.check_writable().is_ok() || mutated(Mutant::SlotsGivenBackAfterFailedFence) {
             slot_cache.give(slot);
         }
     }

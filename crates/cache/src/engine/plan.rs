@@ -99,7 +99,7 @@ impl Engine {
             self.table.states().prefetch(index);
         }
         if !matches!(change.action, Action::Evict { .. } | Action::Forget) {
-            self.attached(change.key)?;
+            self.check_attached(change.key)?;
         }
         let old = current.map(|(_, entry)| entry);
         let entry = match &change.action {

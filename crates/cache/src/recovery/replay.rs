@@ -16,7 +16,7 @@ use crate::recovery::claims::Claims;
 use crate::recovery::mappings::{Mappings, Stores};
 use crate::recovery::report::Notes;
 use crate::table::entries::Entries;
-use crate::table::index::HOME_ENTRIES;
+use crate::table::index::ENTRIES_PER_LINE;
 
 /// Entries ahead of the one at work whose records are prefetched: they lie in the records' order.
 const PREFETCH_DISTANCE: u32 = 16;
@@ -276,7 +276,9 @@ fn store_all(media: &Media, entries: &Entries, stores: &Stores) {
     if stores.len() >= media.geometry.entries as usize / 2 {
         media.store_table_ahead();
     }
-    for in_line in stores.chunk_by(|one, next| one.0 / HOME_ENTRIES == next.0 / HOME_ENTRIES) {
+    for in_line in
+        stores.chunk_by(|one, next| one.0 / ENTRIES_PER_LINE == next.0 / ENTRIES_PER_LINE)
+    {
         let mut is_changed = false;
         for (index, entry) in in_line {
             if entries.load(*index) != *entry {
@@ -287,7 +289,7 @@ fn store_all(media: &Media, entries: &Entries, stores: &Stores) {
         if !is_changed && mutated(Mutant::EqualEntriesNotFlushed) {
             continue;
         }
-        entries.send_found(media, in_line[0].0 / HOME_ENTRIES);
+        entries.send_found(media, in_line[0].0 / ENTRIES_PER_LINE);
     }
 }
 

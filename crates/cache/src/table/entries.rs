@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use forebay_pmem::Region;
 
-use super::HOME_ENTRIES;
+use super::ENTRIES_PER_LINE;
 use crate::error::Result;
 use crate::media::Media;
 use crate::media::entry::{Entry, Key, RawEntry};
@@ -40,7 +40,7 @@ impl Entries {
     /// # Errors
     /// There is no memory for them.
     pub(crate) fn in_dram(media: &Media, mappings: &[(u32, Entry)]) -> Result<Entries> {
-        let lines = media.geometry.entries.div_ceil(HOME_ENTRIES);
+        let lines = media.geometry.entries.div_ceil(ENTRIES_PER_LINE);
         let region = Region::in_dram(u64::from(lines) * LINE_BYTES, media.main())?;
         let entries = Entries {
             region: Arc::new(region),
@@ -104,7 +104,7 @@ impl Entries {
         if self.are_in_dram {
             return self.stream(media, line);
         }
-        let offset = media.geometry.entry_offset(line * HOME_ENTRIES);
+        let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
         media.main().flush(offset, LINE_BYTES as usize);
     }
 
@@ -113,14 +113,14 @@ impl Entries {
         if self.are_in_dram {
             return self.stream(media, line);
         }
-        let offset = media.geometry.entry_offset(line * HOME_ENTRIES);
+        let offset = media.geometry.entry_offset(line * ENTRIES_PER_LINE);
         media.flush_found(media.main(), offset, LINE_BYTES as usize);
     }
 
     /// Each entry as it is at some moment, so that none goes half changed.
     #[cold]
     fn stream(&self, media: &Media, line: u32) {
-        let first = line * HOME_ENTRIES;
+        let first = line * ENTRIES_PER_LINE;
         let mut bytes = [0; LINE_BYTES as usize];
         for (index, entry) in (first..).zip(bytes.chunks_exact_mut(ENTRY_BYTES as usize)) {
             let mut now = self.load(index);

@@ -19,7 +19,7 @@ const VERSION: u64 = 4;
 /// Which bits of a key's hash its bucket keeps.
 pub(crate) const HASH_BITS_SHIFT: u32 = 7;
 /// Entries of one line of the table: a key's home.
-pub(crate) const HOME_ENTRIES: u32 = 4;
+pub(crate) const ENTRIES_PER_LINE: u32 = 4;
 /// End of a chain; entry numbers are stored plus one, so that zeroed memory is empty.
 const NIL: u32 = 0;
 
@@ -95,7 +95,7 @@ impl Index {
                 .map(|word| AtomicU64::new(free_word(word)))
                 .collect(),
             free_hint: AtomicU32::new(0),
-            lines: (entries / HOME_ENTRIES).max(1),
+            lines: (entries / ENTRIES_PER_LINE).max(1),
             is_abandoned: AtomicBool::new(false),
         }
     }
@@ -103,7 +103,7 @@ impl Index {
     #[inline]
     fn home(&self, hash: u64) -> u32 {
         let mixed = hash.rotate_left(17) >> 32;
-        ((mixed * u64::from(self.lines)) >> 32) as u32 * HOME_ENTRIES
+        ((mixed * u64::from(self.lines)) >> 32) as u32 * ENTRIES_PER_LINE
     }
 
     /// The stripe and head of a key, from its hash.
@@ -257,7 +257,7 @@ impl Index {
 
     /// Takes a free entry: one of the line at `home` if there is one, else any.
     pub(crate) fn pop_free(&self, home: u32) -> Option<u32> {
-        let at_home = ((1u64 << HOME_ENTRIES) - 1) << (home % 64);
+        let at_home = ((1u64 << ENTRIES_PER_LINE) - 1) << (home % 64);
         if let Some(entry) = self.pop_free_of(home / 64, at_home) {
             return Some(entry);
         }

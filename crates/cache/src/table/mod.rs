@@ -20,7 +20,7 @@ use crate::media::entry::{CHECK_MASK_SHIFT, Entry, Key, Kind, RawEntry};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
 use entries::Entries;
-use index::{Bucket, HASH_BITS_SHIFT, HOME_ENTRIES, Index, Version};
+use index::{Bucket, ENTRIES_PER_LINE, HASH_BITS_SHIFT, Index, Version};
 use live::LiveVolumes;
 use pins::Pins;
 use references::References;
@@ -204,7 +204,7 @@ impl Table {
     /// the store: the locked operation orders the store before the checkpoint's look at the bit.
     #[inline]
     pub(crate) fn mark_unlogged(&self, index: u32) {
-        let line = index / HOME_ENTRIES;
+        let line = index / ENTRIES_PER_LINE;
         self.unlogged_lines[line as usize / 64].fetch_or(1 << (line % 64), Ordering::AcqRel);
     }
 

@@ -7,7 +7,7 @@ use super::pins::Pins;
 use super::references::References;
 use super::slots::Slots;
 use super::states::States;
-use super::{HOME_ENTRIES, Table};
+use super::{ENTRIES_PER_LINE, Table};
 use crate::error::Result;
 use crate::media::Media;
 use crate::media::entry::Entry;
@@ -88,7 +88,7 @@ impl Table {
         mappings
             .iter()
             .for_each(|(index, _)| used_entries.set(*index));
-        let lines = geometry.entries.div_ceil(HOME_ENTRIES * 64);
+        let lines = geometry.entries.div_ceil(ENTRIES_PER_LINE * 64);
         let table = Table {
             entries,
             index: Index::with_used(geometry.entries, |entry| used_entries.contains(entry)),

@@ -21,7 +21,7 @@ impl Pool {
     pub fn discard_volume(&self, volume: Volume) -> Result<u64> {
         let _one_at_a_time = self.lock_table();
         let pipeline = &self.pipeline;
-        pipeline.engine().is_open()?;
+        pipeline.engine().check_open()?;
         let found = self.description(&volume)?;
         if volume.state.backing.get().is_some() {
             return Err(ErrorKind::Volume(format!(

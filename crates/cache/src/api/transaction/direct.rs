@@ -19,7 +19,7 @@ use crate::table::slots::SlotCache;
 pub(crate) fn write_blocks(volume: &Volume, block: u64, data: &[u8]) -> Result<()> {
     let pipeline = &*volume.pipeline;
     volume.keep_pace();
-    pipeline.engine().writable()?;
+    pipeline.engine().check_writable()?;
     volume.check_blocks(block, data.len())?;
     pipeline
         .engine()

@@ -90,7 +90,7 @@ impl<'v> Transaction<'v> {
     /// [`ErrorKind::Closed`]: it was closed.
     pub fn write(&mut self, block: u64, data: &[u8]) -> Result<()> {
         let pipeline = self.pipeline();
-        pipeline.engine().writable()?;
+        pipeline.engine().check_writable()?;
         if data.len() != pipeline.engine().block_bytes() || !self.volume.has_block(block) {
             return self.write_more(block, data);
         }
@@ -181,7 +181,7 @@ impl<'v> Transaction<'v> {
     /// # Errors
     /// As [`Transaction::write`]; reading the rest of a block may fail at commit.
     pub fn write_at(&mut self, byte_offset: u64, data: &[u8]) -> Result<()> {
-        self.pipeline().engine().writable()?;
+        self.pipeline().engine().check_writable()?;
         self.volume.check_bytes(byte_offset, data.len())?;
         let block_bytes = self.pipeline().engine().block_bytes();
         let (mut at, mut rest) = (byte_offset, data);
@@ -216,7 +216,7 @@ impl<'v> Transaction<'v> {
     /// # Errors
     /// As [`Transaction::write`]; [`ErrorKind::OutOfRange`] also where the bytes reach beyond the block.
     pub fn append(&mut self, block: u64, offset: usize, data: &[u8]) -> Result<()> {
-        self.pipeline().engine().writable()?;
+        self.pipeline().engine().check_writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
         self.volume.check_blocks(block, block_bytes)?;
         if offset.saturating_add(data.len()) > block_bytes {
@@ -247,7 +247,7 @@ impl<'v> Transaction<'v> {
     /// # Errors
     /// As [`Transaction::write`]. Larger ranges go through [`Volume::discard`].
     pub fn discard(&mut self, blocks: Range<u64>) -> Result<()> {
-        self.pipeline().engine().writable()?;
+        self.pipeline().engine().check_writable()?;
         let block_bytes = self.pipeline().engine().block_bytes();
         let count = blocks.end.saturating_sub(blocks.start);
         let asked_bytes = count.saturating_mul(block_bytes as u64);
@@ -277,7 +277,7 @@ impl<'v> Transaction<'v> {
     /// [`ErrorKind::Media`]: then the next recovery decides.
     pub fn commit(mut self) -> Result<()> {
         if self.work.operations.is_empty() {
-            return self.pipeline().engine().writable();
+            return self.pipeline().engine().check_writable();
         }
         if commit_gathered(self.pipeline(), &mut self.work, &mut self.slot_cache)? {
             self.is_done = true;
@@ -505,7 +505,7 @@ impl Transaction<'_> {
         let Some(slot_cache) = self
             .slot_cache
             .as_ref()
-            .filter(|_| self.pipeline().engine().writable().is_ok())
+            .filter(|_| self.pipeline().engine().check_writable().is_ok())
         else {
             return;
         };

@@ -197,7 +197,7 @@ fn whole(at: usize) -> Action {
 /// find the record, and with it mappings to these very slots.
 pub(super) fn undo(pipeline: &Pipeline, changes: &mut [Change], slot_cache: &SlotCache<'_>) {
     return_slots(pipeline, changes, slot_cache);
-    if pipeline.engine().writable().is_err() {
+    if pipeline.engine().check_writable().is_err() {
         return;
     }
     for change in changes {

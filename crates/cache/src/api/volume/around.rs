@@ -49,7 +49,7 @@ impl Volume {
             Err(_) if !is_same() => Ok(true),
             Err(_)
                 if pipeline.engine().is_replaceable(index, bad)
-                    && pipeline.engine().writable().is_err() =>
+                    && pipeline.engine().check_writable().is_err() =>
             {
                 Ok(false)
             }
@@ -85,7 +85,7 @@ impl Volume {
         pipeline.table().unlock_stripes(&stripes);
         for (number, bytes) in blocks.clone().zip(out.chunks_exact_mut(self.block_size())) {
             if missing.contains(&number) {
-                pipeline.engine().table_is_whole()?;
+                pipeline.engine().check_table_whole()?;
                 self.read_backing(number, bytes)?;
             }
         }
@@ -120,7 +120,7 @@ impl Volume {
                     }
                 }
                 None => {
-                    pipeline.engine().table_is_whole()?;
+                    pipeline.engine().check_table_whole()?;
                     assert!(missing.contains(&number), "what is pinned stays");
                 }
             }

@@ -26,7 +26,7 @@ impl Volume {
         let count = blocks.end.saturating_sub(blocks.start);
         let len = count.saturating_mul(self.block_size() as u64);
         self.check_blocks(blocks.start, usize::try_from(len).unwrap_or(usize::MAX))?;
-        self.pipeline.engine().writable()?;
+        self.pipeline.engine().check_writable()?;
         // Until the sync, the zeroes that a reader finds behind the cache may go again in a crash.
         let zeroing = self.state.zeroings.begin(blocks.clone());
         let result = self.discard_all(blocks);
@@ -56,7 +56,7 @@ impl Volume {
         let key = self.key(block);
         let stripe = self.pipeline.table().bucket(key).stripe;
         self.pipeline.table().index().lock(stripe);
-        let attached = self.pipeline.engine().attached(key);
+        let attached = self.pipeline.engine().check_attached(key);
         self.pipeline.table().index().unlock(stripe);
         attached?;
         let backing = self.state.backing()?;
@@ -90,7 +90,7 @@ impl Volume {
                 cached.push(block);
             }
         }
-        pipeline.engine().table_is_whole()?;
+        pipeline.engine().check_table_whole()?;
         let backing = self.state.backing()?;
         let block_bytes = self.block_size() as u64;
         let mut start = blocks.start;
@@ -114,7 +114,7 @@ impl Volume {
         crate::sync::look_hint();
         pipeline.table().index().lock(bucket.stripe);
         // A detach strikes the volume off, takes every lock, and then waits for what is listed.
-        let attached = pipeline.engine().attached(key);
+        let attached = pipeline.engine().check_attached(key);
         let is_cached = pipeline.table().find(bucket, key).is_some();
         if is_cached || attached.is_err() || mutated(Mutant::ZeroedUnderReaders) {
             pipeline.table().index().unlock(bucket.stripe);

@@ -30,7 +30,7 @@ impl Volume {
     /// As [`Volume::flush`].
     pub fn flush_blocks(&self, blocks: impl IntoIterator<Item = u64>) -> Result<()> {
         let pipeline = &*self.pipeline;
-        pipeline.engine().is_open()?;
+        pipeline.engine().check_open()?;
         let entry_of = |block| {
             let key = self.key(block);
             let (_, found) = pipeline.table().peek(pipeline.table().bucket(key), key);
@@ -88,7 +88,7 @@ impl Volume {
             }
             pipeline.engine().wakeup().notify_space();
             if flow.is_continue() {
-                return pipeline.engine().table_is_whole();
+                return pipeline.engine().check_table_whole();
             }
         }
     }

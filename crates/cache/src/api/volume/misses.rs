@@ -68,7 +68,7 @@ impl Volume {
     /// Reads blocks that were not cached with one request to the backing. One that another
     /// thread changed meanwhile is read again by itself.
     fn read_missing(&self, block: u64, missing: &mut [Missing], out: &mut [u8]) -> Result<()> {
-        self.pipeline.engine().table_is_whole()?;
+        self.pipeline.engine().check_table_whole()?;
         self.read_backing(block, out)?;
         let blocks = out.chunks_exact_mut(self.block_size());
         for (index, (number, bytes)) in (block..).zip(blocks).enumerate() {
@@ -101,7 +101,7 @@ impl Volume {
             .read_at(offset, out)
             .map_err(|source| self.state.backing_error(source))?;
         // What it gave since the pool was closed may be older than what another process acknowledged.
-        self.pipeline.engine().is_open()
+        self.pipeline.engine().check_open()
     }
 
     /// A block that is not cached. False if something happened to its stripe meanwhile: a write, a
@@ -114,7 +114,7 @@ impl Volume {
         out: &mut [u8],
         fill: bool,
     ) -> Result<bool> {
-        self.pipeline.engine().table_is_whole()?;
+        self.pipeline.engine().check_table_whole()?;
         let missing = self.missing(key.block(), bucket, version, fill);
         self.read_backing(key.block(), out)?;
         let taken = self.take_miss(key, missing, out);
@@ -137,7 +137,10 @@ impl Volume {
             return None;
         }
         pipeline.engine().tallies().mine().read_misses(1);
-        if !(may_fill && pipeline.options().fill_on_read && pipeline.engine().writable().is_ok()) {
+        if !(may_fill
+            && pipeline.options().fill_on_read
+            && pipeline.engine().check_writable().is_ok())
+        {
             return Some(version);
         }
         crate::sync::look_hint();

@@ -202,7 +202,7 @@ impl Volume {
             }
             if let Err(error) = pipeline.engine().heal(index, raw) {
                 if !pipeline.engine().is_replaceable(index, raw)
-                    || pipeline.engine().writable().is_ok()
+                    || pipeline.engine().check_writable().is_ok()
                 {
                     return Err(error);
                 }

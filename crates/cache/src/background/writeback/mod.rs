@@ -149,7 +149,7 @@ impl Pipeline {
             failed.extend(round.failed_domains);
         }
         // Dirty blocks whose entries the medium lost were not seen above.
-        self.engine.table_is_whole()?;
+        self.engine.check_table_whole()?;
         failure.map_or_else(|| watch(left), Err)
     }
 
@@ -267,7 +267,7 @@ impl Pipeline {
         serving: &RoundScope<'_>,
     ) -> WritebackBatch {
         let mut round = WritebackBatch::default();
-        if let Err(closed) = self.engine.is_open() {
+        if let Err(closed) = self.engine.check_open() {
             round.note(closed);
             return round;
         }

@@ -15,7 +15,7 @@ use crate::log::record::{SmallRecord, elements_of, read_back_one, sequence_of};
 use crate::media::layout::{CheckpointLine, LINE_BYTES};
 use crate::mutants::{Mutant, mutated};
 use crate::sync::{AtomicU64, Ordering};
-use crate::table::index::HOME_ENTRIES;
+use crate::table::index::ENTRIES_PER_LINE;
 use crate::table::word_set_queue::numbers;
 use touched::Touched;
 
@@ -27,18 +27,18 @@ const READ_AHEAD_BYTES: u64 = 1024;
 impl Engine {
     /// Makes everything published so far durable in place, then frees its log space.
     pub(crate) fn checkpoint(&self) -> Result<()> {
-        self.checkpoint_as(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
+        self.checkpoint_locked(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
     }
 
     /// The same by a thread that holds the checkpoint's lock and nothing else.
-    pub(crate) fn checkpoint_as(&self, state: &mut CheckpointState) -> Result<()> {
-        self.writable()?;
+    pub(crate) fn checkpoint_locked(&self, state: &mut CheckpointState) -> Result<()> {
+        self.check_writable()?;
         // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.
         let positions = self.log.lanes().published_positions();
         let passing = mutated(Mutant::CheckpointPassesInFlight);
         let is_dead = || self.poisoned.load(Ordering::Relaxed);
         let Some(sequence) = self.log.lanes().settle(passing, is_dead) else {
-            return self.writable();
+            return self.check_writable();
         };
         assert!(sequence >= state.sequence, "S only rises");
         if sequence == state.sequence {
@@ -114,9 +114,9 @@ impl Engine {
         let sending = entries
             .are_in_dram()
             .then(|| forebay_pmem::lock_or_yield(&self.checkpoint));
-        let lines = self.media().geometry.entries / HOME_ENTRIES;
+        let lines = self.media().geometry.entries / ENTRIES_PER_LINE;
         for line in 0..lines {
-            let mut in_line = line * HOME_ENTRIES..(line + 1) * HOME_ENTRIES;
+            let mut in_line = line * ENTRIES_PER_LINE..(line + 1) * ENTRIES_PER_LINE;
             // What is not sound may be a clean one that the medium has changed since.
             let may_be_clean = |index| {
                 let raw = entries.load(index);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::log::record::{ElementKind, RawElement};
 use crate::media::layout::{LINE_BYTES, PARTIAL_TRAILER_BYTES};
-use crate::table::index::HOME_ENTRIES;
+use crate::table::index::ENTRIES_PER_LINE;
 
 /// Slots' lines that are remembered as touched lately.
 const LATELY: usize = 64;
@@ -62,7 +62,7 @@ impl Touched {
     /// Adds the entry that a record of one whole block changed.
     #[inline]
     pub(super) fn note_entry(&mut self, index: u32) {
-        let line = index / HOME_ENTRIES;
+        let line = index / ENTRIES_PER_LINE;
         self.table_lines[line as usize / 64] |= 1 << (line % 64);
     }
 

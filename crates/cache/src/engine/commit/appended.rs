@@ -70,7 +70,7 @@ impl Engine {
         append: &Append<'_>,
         patch: Option<&WordPatch>,
     ) -> Result<bool> {
-        self.writable()?;
+        self.check_writable()?;
         let shape = Appended {
             append,
             patch,
@@ -99,7 +99,7 @@ impl Engine {
             return Ok(None);
         }
         self.table.states().prefetch(index);
-        self.attached(append.key)?;
+        self.check_attached(append.key)?;
         let slot = now.slot().expect("partial blocks have slots");
         let (body, last) = append.bytes.split_at(end.min(trailer) - at);
         let crc = self.media().crc_append(now.crc(), body);

@@ -41,7 +41,7 @@ impl Engine {
         slot_cache: &SlotCache<'_>,
         scratch: &mut Scratch,
     ) -> Result<Outcome> {
-        self.writable()?;
+        self.check_writable()?;
         if changes.is_empty() {
             return Ok(Outcome::Done(0));
         }

@@ -44,6 +44,12 @@ struct Batch<'b, 'e, S: Shape> {
 struct Locked<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>);
 /// Each key's new entry is chosen.
 struct Planned<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>);
+/// What came of the plan.
+enum Planning<'b, 'l, 'e, S: Shape> {
+    Ready(Planned<'b, 'l, 'e, S>),
+    /// There is nothing to commit, or it cannot be; the locks are released.
+    Ended(Outcome),
+}
 /// Steps 4 and 5 are done: the sequence is drawn and everything is streamed, the record last; the number is
 /// its length in bytes. A crash from here on leaves the batch whole or absent.
 struct Sequenced<'b, 'l, 'e, S: Shape>(&'b mut Batch<'l, 'e, S>, u64);
@@ -94,22 +100,25 @@ impl<'b, 'l, 'e, S: Shape> Locked<'b, 'l, 'e, S> {
     #[inline(always)]
     fn commit(self) -> Result<Outcome> {
         match self.plan()? {
-            Err(refused) => Ok(refused),
-            Ok(planned) => Ok(planned.stream().persist()?.publish()),
+            Planning::Ended(outcome) => Ok(outcome),
+            Planning::Ready(planned) => Ok(planned.stream().persist()?.publish()),
         }
     }
 
     #[inline(always)]
-    fn plan(self) -> Result<std::result::Result<Planned<'b, 'l, 'e, S>, Outcome>> {
+    fn plan(self) -> Result<Planning<'b, 'l, 'e, S>> {
         let Batch { engine, shape, .. } = &mut *self.0;
-        let refused = match engine.still_writable() {
+        let ended = match engine.check_still_writable() {
             Ok(()) => shape.plan(engine),
             Err(error) => Err(error),
         };
-        if !matches!(refused, Ok(None)) {
+        if !matches!(ended, Ok(None)) {
             self.0.unlock();
         }
-        Ok(refused?.map_or(Ok(Planned(self.0)), Err))
+        Ok(match ended? {
+            Some(outcome) => Planning::Ended(outcome),
+            None => Planning::Ready(Planned(self.0)),
+        })
     }
 }
 
@@ -231,18 +240,18 @@ impl Engine {
             if let Some(held) = self.log.lanes().try_hold_any(bytes) {
                 return Ok(held);
             }
-            self.checkpoint_as(&mut state)?;
+            self.checkpoint_locked(&mut state)?;
         }
     }
 
     /// Must be called with lane and locks held. The thread that held one of them before may have released
     /// it because its fence failed; a record of this thread would prove to recovery that it succeeded.
     #[inline]
-    pub(crate) fn still_writable(&self) -> Result<()> {
+    pub(crate) fn check_still_writable(&self) -> Result<()> {
         if mutated(Mutant::CommittedAfterFailedFence) {
             return Ok(());
         }
-        self.writable()
+        self.check_writable()
     }
 
     /// When it returns, the record of `record_bytes` bytes and everything streamed before it survive every

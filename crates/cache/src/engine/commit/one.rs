@@ -74,7 +74,7 @@ impl<'a> Shape for One<'a> {
 
     #[inline(always)]
     fn plan(&mut self, engine: &Engine) -> Result<Option<Outcome>> {
-        engine.attached(self.block.key)?;
+        engine.check_attached(self.block.key)?;
         let is_chosen = engine.choose_entry(self.block.key, self.block.bucket, &mut self.chosen)?;
         Ok((!is_chosen).then_some(Outcome::NoEntry))
     }

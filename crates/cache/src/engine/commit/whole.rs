@@ -192,7 +192,7 @@ impl<'a, B: AsRef<Block> + AsMut<Block>> Shape for Whole<'a, B> {
         let is_of_volume = |block: &Block| block.key.volume() == key.volume();
         debug_assert!(self.blocks().all(is_of_volume), "blocks of one volume");
         // All locks are held: what one look says holds for every block.
-        engine.attached(*key)?;
+        engine.check_attached(*key)?;
         for (number, block) in self.blocks.iter_mut().map(AsMut::as_mut).enumerate() {
             let is_chosen = engine.choose_entry(block.key, block.bucket, &mut block.chosen);
             if !matches!(is_chosen, Ok(true)) {
