@@ -162,6 +162,10 @@ pub(crate) fn checkpoint_waits() {
         positions.iter().sum::<u64>() <= covered * 64,
         "a tail beyond S"
     );
+    assert!(
+        lanes.published_positions().iter().sum::<u64>() >= covered * 64,
+        "S covers a record beyond the ends that the checkpoint reads to"
+    );
     lanes.advance_tails(&positions);
     other.join().unwrap();
     third.join().unwrap();
