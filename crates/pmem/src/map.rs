@@ -234,7 +234,7 @@ fn reserve(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
     reserve_from(file, 0, len, path)
 }
 
-/// The same for the bytes from `start` on, up to the end at `len`.
+/// Reserves the bytes from `start` on, up to the end at `len`.
 fn reserve_from(file: &File, start: u64, len: u64, path: &Path) -> Result<(), PmemError> {
     let no_space = |error| PmemError::with_source(PmemErrorKind::NoSpace { len }, path, error);
     let Ok(signed_len) = i64::try_from(len) else {
@@ -256,7 +256,7 @@ fn reserve_from(file: &File, start: u64, len: u64, path: &Path) -> Result<(), Pm
     }
 }
 
-/// The same for what an existing file lacks; its bytes stay. File systems that cannot do it are
+/// Reserves what an existing file lacks; its bytes stay. File systems that cannot do it are
 /// left alone: there is nothing to be done short of rewriting the file.
 fn reserve_holes(file: &File, len: u64, path: &Path) -> Result<(), PmemError> {
     // SAFETY: a plain system call on our own descriptor.

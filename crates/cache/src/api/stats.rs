@@ -59,7 +59,7 @@ pub struct Stats {
     pub cached_blocks: u64,
     /// Blocks that the backing does not have yet.
     pub dirty_blocks: u64,
-    /// The same as a share of the slots, per mille: what the watermarks are compared with.
+    /// Dirty blocks as a share of the slots, per mille: what the watermarks are compared with.
     pub dirty_per_mille: u64,
     /// Dirty blocks that a backing is being given at this moment.
     pub writing_blocks: u64,
@@ -79,7 +79,7 @@ pub struct Stats {
     pub degraded_volumes: u64,
     /// Share of the log that awaits a checkpoint, in per mille.
     pub log_used_per_mille: u64,
-    /// The same of each lane.
+    /// Share of each lane's log that waits for a checkpoint, per mille.
     pub lanes_used_per_mille: Vec<u64>,
     /// Files or devices that the pool consists of.
     pub members: u32,

@@ -12,7 +12,7 @@ use crate::table::index::Bucket;
 /// Memory that a finished transaction leaves to the next one of its thread.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
-/// The same in blocks.
+/// Blocks whose places it leaves.
 const SPARE_BLOCKS_MAX: usize = 64;
 
 /// Edits whose memory is kept, of each block and of the thread.

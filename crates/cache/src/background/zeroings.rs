@@ -43,7 +43,7 @@ struct List {
 pub(crate) struct Zeroings {
     /// As many as are listed, so that readers need not lock where there are none.
     count: AtomicUsize,
-    /// The same of what is under way.
+    /// As many as are under way.
     under_way_count: AtomicUsize,
     list: Mutex<List>,
 }

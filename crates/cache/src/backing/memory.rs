@@ -62,7 +62,7 @@ impl MemoryStore {
         }
     }
 
-    /// The same, and it keeps a mark.
+    /// Has the store keep a mark.
     #[must_use]
     pub fn marked(self) -> Self {
         Self {

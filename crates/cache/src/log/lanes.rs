@@ -212,7 +212,7 @@ impl Lanes {
         let used: u64 = self.lanes.iter().map(Lane::used).sum();
         used * 1000 / (self.lane_bytes * self.lanes.len() as u64)
     }
-    /// The same of each lane.
+    /// Share of each lane that waits for a checkpoint, per mille.
     pub(crate) fn each_used_per_mille(&self) -> Vec<u64> {
         let used = self.lanes.iter().map(Lane::used);
         used.map(|used| used * 1000 / self.lane_bytes).collect()

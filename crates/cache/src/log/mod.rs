@@ -25,7 +25,7 @@ const REFRESH_PERIOD: u64 = 16;
 /// until that is done, which takes about half as long as the records took; not less than that, because
 /// the longer the wait, the more changes of a table line are flushed as one.
 const USED_PER_MILLE_MAX: u64 = 600;
-/// The same of a log of a single lane, which has no other to be full.
+/// As that share, of a log of a single lane, which has no other to be full.
 const SINGLE_LANE_USED_PER_MILLE_MAX: u64 = 500;
 
 /// The running incarnation's log.

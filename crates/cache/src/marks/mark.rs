@@ -92,7 +92,7 @@ impl Mark {
         self.boot == boot_id()
     }
 
-    /// The same, once the backing has everything.
+    /// The mark of a backing that has everything.
     #[must_use]
     pub fn whole(self) -> Mark {
         Mark {

@@ -155,7 +155,7 @@ impl Entry {
     pub(crate) fn data(key: Key, slot: u32, crc: u32) -> Entry {
         Entry::masked(key, slot, crc ^ key.check_mask())
     }
-    /// The same, given the bits of the key's hash from [`CHECK_MASK_SHIFT`] on.
+    /// As the one before, given the bits of the key's hash from [`CHECK_MASK_SHIFT`] on.
     #[inline]
     pub(crate) fn hashed_data(key: Key, hash_bits: u32, slot: u32, crc: u32) -> Entry {
         Entry::masked(key, slot, check_of(hash_bits, crc))
@@ -254,7 +254,7 @@ impl Entry {
     pub(crate) fn crc(self) -> u32 {
         self.check() ^ self.key().check_mask()
     }
-    /// The same, given the bits of the key's hash from [`CHECK_MASK_SHIFT`] on.
+    /// As the one before, given the bits of the key's hash from [`CHECK_MASK_SHIFT`] on.
     #[inline]
     pub(crate) fn hashed_crc(self, hash_bits: u32) -> u32 {
         check_of(hash_bits, self.check())

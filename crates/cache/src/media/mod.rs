@@ -69,7 +69,7 @@ impl Media {
     pub(crate) fn main(&self) -> &Region {
         &self.main
     }
-    /// The same for a layer above that keeps it.
+    /// The first member, for a layer above that keeps it.
     pub(crate) fn shared_main(&self) -> Arc<Region> {
         Arc::clone(&self.main)
     }
@@ -121,7 +121,7 @@ impl Media {
             region.flush_found(offset, len);
         }
     }
-    /// The same for a slot.
+    /// Sends a slot that recovery found towards the medium.
     pub(crate) fn flush_found_slot(&self, slot: u32) {
         let (region, base) = self.slot(slot);
         self.flush_found(region, base, self.block_bytes());

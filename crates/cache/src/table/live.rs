@@ -26,7 +26,7 @@ impl LiveVolumes {
         self.0[place_of(id)].store(0, Ordering::Relaxed);
     }
 
-    /// The same of all of them.
+    /// No volume may be changed any more, once every stripe has been locked after this.
     pub(crate) fn clear(&self) {
         self.0.iter().for_each(|id| id.store(0, Ordering::Relaxed));
     }

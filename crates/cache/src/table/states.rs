@@ -102,7 +102,7 @@ impl States {
         }
     }
 
-    /// The same of an entry that recovery found dirty; no other thread is at work.
+    /// Marks an entry that recovery found dirty; no other thread is at work.
     pub(super) fn mark_found_dirty(&self, index: u32) {
         self.set(index, STATE_DIRTY);
         self.dirty_count.fetch_add(1, Ordering::Relaxed);

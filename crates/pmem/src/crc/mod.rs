@@ -19,7 +19,7 @@ pub fn crc32c_append_line(crc: u32, line: &[u64; 8]) -> u32 {
     !(crate::arch::kernels().crc_of_line)(line, !crc)
 }
 
-/// The same, followed by several lines.
+/// The CRC-32C of what has the CRC-32C `crc`, followed by several lines.
 #[inline]
 pub fn crc32c_append_lines(crc: u32, lines: &[[u64; 8]]) -> u32 {
     let kernels = crate::arch::kernels();

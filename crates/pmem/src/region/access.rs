@@ -215,7 +215,7 @@ impl Region {
         self.note_stream(bytes.len());
     }
 
-    /// The same; returns the CRC-32C of the bytes, computed on the way past.
+    /// As [`Region::stream`]; returns the CRC-32C of the bytes, computed on the way past.
     #[inline(always)]
     pub fn stream_crc32c(&self, offset: u64, bytes: &[u8]) -> u32 {
         let address = self.stream_address(offset, bytes.len());
@@ -420,7 +420,7 @@ impl Region {
         }
     }
 
-    /// The same for bytes that were found here and not stored by this process: the process that stored
+    /// As [`Region::flush`], for bytes that were found here and not stored by this process: the process that stored
     /// them may have been killed, or may have seen a sync fail. After that the system takes a plain
     /// file's page for written though the disk lacks it, so here a byte of each page is stored again,
     /// and the next fence writes the page. No thread stores to the bytes meanwhile.

@@ -125,7 +125,7 @@ impl Region {
         Region::on_shadow(Arc::new(Shadow::new(len, ShadowModel::Lines)))
     }
 
-    /// The same, holding `image`.
+    /// Such a model that holds `image`.
     pub fn shadow_from(image: &[u8]) -> Region {
         Region::on_shadow(Arc::new(Shadow::from_image(image, ShadowModel::Lines)))
     }
@@ -135,7 +135,7 @@ impl Region {
         Region::on_shadow(Arc::new(Shadow::new(len, ShadowModel::Pages)))
     }
 
-    /// The same, holding `image`.
+    /// Such a model that holds `image`.
     pub fn shadow_page_from(image: &[u8]) -> Region {
         Region::on_shadow(Arc::new(Shadow::from_image(image, ShadowModel::Pages)))
     }

@@ -21,7 +21,7 @@ use crate::vhost::wire::invalid;
 /// The guest's memory by its own addresses.
 pub(crate) type MappedMemory = GuestMemoryMmap<()>;
 
-/// The same, guarded against its monitor.
+/// A guest's memory, guarded against its monitor.
 #[derive(Default)]
 pub(crate) struct GuestMemory {
     /// Before what they guard, so that they go first.

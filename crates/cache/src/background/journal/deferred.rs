@@ -15,7 +15,7 @@ pub(crate) struct DeferredBlocks {
     /// Blocks of this batch that nothing can be done about: they come back with the next one, and must
     /// not keep those that are held from going.
     stuck: u64,
-    /// The same of the batch before.
+    /// Such blocks of the batch before.
     stuck_before: u64,
 }
 

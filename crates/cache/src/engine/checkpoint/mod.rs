@@ -30,7 +30,7 @@ impl Engine {
         self.checkpoint_locked(&mut forebay_pmem::lock_or_yield(&self.checkpoint))
     }
 
-    /// The same by a thread that holds the checkpoint's lock and nothing else.
+    /// A checkpoint by a thread that holds its lock and nothing else.
     pub(crate) fn checkpoint_locked(&self, state: &mut CheckpointState) -> Result<()> {
         self.check_writable()?;
         // Steps 1 to 3: every record below `positions` has a sequence of at most `sequence`.

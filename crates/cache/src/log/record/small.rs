@@ -119,13 +119,13 @@ impl SmallRecord {
         elements[..self.elements].iter().map(RawElement::from_words)
     }
 
-    /// The same: its sequence.
+    /// The sequence of a record that was read back.
     #[inline]
     pub(crate) fn sequence(&self) -> u64 {
         self.words[SEQUENCE_AT / 8]
     }
 
-    /// The same: its bytes in the lane.
+    /// The bytes in the lane of a record that was read back.
     #[inline]
     pub(crate) fn bytes(&self) -> u64 {
         self.used as u64 * 8

@@ -18,7 +18,7 @@ const EXTENT_DEPTH_MAX: u16 = 5;
 const EXTENT_BLOCKS_MAX: u64 = 32768;
 /// Bytes of an inode's map of its blocks.
 const MAP_BYTES: usize = 60;
-/// The same in the inode.
+/// Where the inode has that map.
 const INODE_MAP_AT: usize = 40;
 
 /// What is needed of the superblock.
