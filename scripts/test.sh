@@ -95,7 +95,7 @@ waiting_steps() {
 tests_and_images() {
     # A shell has what it starts in the background ignore Ctrl-C, which some tests send.
     step tests 420 env --default-signal cargo test --profile "$PROFILE" -j"$JOBS" --workspace --exclude forebay-model --no-fail-fast
-    step model 60 cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
+    step model 120 cargo test --profile "$PROFILE" -j"$JOBS" -p forebay-model -- --nocapture
     step crash-images 150 check run --images 100000
     for engine in forebay-in-dram classic ubj tinca spindle; do
         step "crash-images-$engine" 60 check run --engine "$engine" --images 20000
