@@ -178,7 +178,7 @@ pub enum Phase {
 }
 
 /// How often something may still happen.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct Left {
     /// Operations.
     pub operations: u8,
@@ -271,39 +271,19 @@ impl World {
         }
         let backing = std::array::from_fn(|key| 10 + key as u8);
         World {
-            members: [memory.clone(), memory],
-            up: ALL,
             backing,
-            records: Vec::new(),
             phase: Phase::Running,
-            plan: None,
             roster: Roster {
                 epoch: 1,
                 members: ALL,
                 rebuilding: 0,
             },
             called_in: ALL,
-            change: Change::None,
             incarnation: 1,
-            next_checkpoint_line: 0,
-            map: [None; KEYS],
-            version: [0; KEYS],
-            locked: [0; KEYS],
-            writing_back: [0; KEYS],
-            limbo: [0; KEYS],
-            taken: [0; PAIRS],
             free_positions: (1 << config.positions) - 1,
-            marked: (0, 0),
-            lanes: [(0, 0, 0); LANES],
-            lane_owner: [0; LANES],
-            in_flight: [0; LANES],
             next_sequence: 1,
-            checkpoints: (0, 0),
-            is_checkpointing: false,
-            threads: [Job::Idle; THREADS],
             next_value: 32,
             promised: backing,
-            doubts: Vec::new(),
             left: Left {
                 operations: config.operations,
                 power_cuts: config.power_cuts,
@@ -312,6 +292,47 @@ impl World {
                 rebuilds: config.rebuilds,
                 losses: config.losses,
             },
+            ..World::down([memory.clone(), memory], ALL)
+        }
+    }
+
+    /// A pool of which no process knows anything, with these members up.
+    fn down(members: [Memory; MEMBERS], up: u8) -> World {
+        World {
+            members,
+            up,
+            backing: [0; KEYS],
+            records: Vec::new(),
+            phase: Phase::Down(up),
+            plan: None,
+            roster: Roster {
+                epoch: 0,
+                members: 0,
+                rebuilding: 0,
+            },
+            called_in: 0,
+            change: Change::None,
+            incarnation: 0,
+            next_checkpoint_line: 0,
+            map: [None; KEYS],
+            version: [0; KEYS],
+            locked: [0; KEYS],
+            writing_back: [0; KEYS],
+            limbo: [0; KEYS],
+            taken: [0; PAIRS],
+            free_positions: 0,
+            marked: (0, 0),
+            lanes: [(0, 0, 0); LANES],
+            lane_owner: [0; LANES],
+            in_flight: [0; LANES],
+            next_sequence: 0,
+            checkpoints: (0, 0),
+            is_checkpointing: false,
+            threads: [Job::Idle; THREADS],
+            next_value: 0,
+            promised: [0; KEYS],
+            doubts: Vec::new(),
+            left: Left::default(),
         }
     }
 
@@ -381,43 +402,16 @@ impl World {
             }
         }
         self.doubts.sort();
-        let fresh = World {
-            members: self.members.clone(),
-            up: self.up,
+        *self = World {
             called_in: self.called_in,
             backing: self.backing,
             records: std::mem::take(&mut self.records),
-            phase: Phase::Down(self.up),
             promised: self.promised,
             next_value: self.next_value,
             doubts: std::mem::take(&mut self.doubts),
             left: self.left,
-            plan: None,
-            roster: Roster {
-                epoch: 0,
-                members: 0,
-                rebuilding: 0,
-            },
-            change: Change::None,
-            incarnation: 0,
-            next_checkpoint_line: 0,
-            map: [None; KEYS],
-            version: [0; KEYS],
-            locked: [0; KEYS],
-            writing_back: [0; KEYS],
-            limbo: [0; KEYS],
-            taken: [0; PAIRS],
-            free_positions: 0,
-            marked: (0, 0),
-            lanes: [(0, 0, 0); LANES],
-            lane_owner: [0; LANES],
-            in_flight: [0; LANES],
-            next_sequence: 0,
-            checkpoints: (0, 0),
-            is_checkpointing: false,
-            threads: [Job::Idle; THREADS],
+            ..World::down(self.members.clone(), self.up)
         };
-        *self = fresh;
     }
 }
 
