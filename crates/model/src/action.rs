@@ -22,6 +22,9 @@ impl Model for Single<'_> {
     type World = World;
     type Action = Action;
 
+    fn name(&self) -> &'static str {
+        self.config.name
+    }
     fn begin(&self) -> World {
         World::new(self.config)
     }

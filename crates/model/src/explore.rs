@@ -13,6 +13,8 @@ pub trait Model {
     /// One thing that happens.
     type Action: Clone;
 
+    /// The name that reports use.
+    fn name(&self) -> &'static str;
     /// The state it begins with.
     fn begin(&self) -> Self::World;
     /// All that may happen next, but for power cuts.

@@ -122,11 +122,11 @@ fn explore_single(options: &Options) -> Result<(), String> {
         .map(adjusted)
     {
         let config = &config;
-        exhausted(config.name, &Single { config, rules }, options)?;
+        exhausted(&Single { config, rules }, options)?;
     }
     for config in worlds::random().into_iter().filter(chosen).map(adjusted) {
         let config = &config;
-        walked(config.name, &Single { config, rules }, options)?;
+        walked(&Single { config, rules }, options)?;
     }
     Ok(())
 }
@@ -139,16 +139,17 @@ fn explore_mirror(options: &Options) -> Result<(), String> {
     };
     for config in mirror::worlds::exhaustive().into_iter().filter(chosen) {
         let config = &config;
-        exhausted(config.name, &Mirror { config, rules }, options)?;
+        exhausted(&Mirror { config, rules }, options)?;
     }
     for config in mirror::worlds::random().into_iter().filter(chosen) {
         let config = &config;
-        walked(config.name, &Mirror { config, rules }, options)?;
+        walked(&Mirror { config, rules }, options)?;
     }
     Ok(())
 }
 
-fn exhausted<M: Model>(name: &str, model: &M, options: &Options) -> Result<(), String> {
+fn exhausted<M: Model>(model: &M, options: &Options) -> Result<(), String> {
+    let name = model.name();
     let seen = exhaust(model, options.states_max)
         .map_err(|trace| format!("{name}: VIOLATION\n{trace}"))?;
     let extent = if seen.complete { "all" } else { "the first" };
@@ -159,7 +160,8 @@ fn exhausted<M: Model>(name: &str, model: &M, options: &Options) -> Result<(), S
     Ok(())
 }
 
-fn walked<M: Model>(name: &str, model: &M, options: &Options) -> Result<(), String> {
+fn walked<M: Model>(model: &M, options: &Options) -> Result<(), String> {
+    let name = model.name();
     let mut steps = 0;
     for seed in options.first_seed..options.first_seed + options.seeds {
         steps += walk(model, seed).map_err(|trace| format!("{name}: VIOLATION\n{trace}"))?;

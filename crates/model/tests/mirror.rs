@@ -1,10 +1,13 @@
 //! Redundancy holds wherever the model looks, and no broken rule goes unseen.
 
+mod hunt;
+
 use forebay_model::explore::{Trace, exhaust, walk};
 use forebay_model::mirror::action::Mirror;
 use forebay_model::mirror::config::Config;
 use forebay_model::mirror::rules::{Mutant, Rules};
 use forebay_model::mirror::worlds;
+use hunt::{every_mutant_is_caught, hunt};
 
 /// Walks before the small worlds are searched through, and after.
 const FIRST_SEEDS: u64 = 3_000;
@@ -19,37 +22,18 @@ fn catch(mutant: Mutant) -> Option<(String, Box<Trace>)> {
     let rules = Rules {
         broken: Some(mutant),
     };
-    let worlds = worlds::random();
-    let attempt = |seed| {
-        worlds.iter().find_map(|config| {
-            let trace = walk(&mirror(config, rules), seed).err()?;
-            Some((format!("{}, seed {seed}", config.name), trace))
-        })
-    };
-    let search = |config: &Config| {
-        let trace = exhaust(&mirror(config, rules), 200_000).err()?;
-        Some((format!("{}, exhaustively", config.name), trace))
-    };
-    (0..FIRST_SEEDS)
-        .find_map(attempt)
-        .or_else(|| worlds::exhaustive().iter().find_map(search))
-        .or_else(|| (FIRST_SEEDS..SEEDS_MAX).find_map(attempt))
+    let (random, exhaustive) = (worlds::random(), worlds::exhaustive());
+    let model = |config| mirror(config, rules);
+    hunt(
+        random.iter().map(model),
+        exhaustive.iter().map(model),
+        (FIRST_SEEDS, SEEDS_MAX),
+    )
 }
 
 #[test]
 fn every_mutant_of_redundancy_is_caught() {
-    let mut missed = Vec::new();
-    for &mutant in Mutant::ALL {
-        match catch(mutant) {
-            Some((place, trace)) => println!(
-                "model mutant {}: caught ({place}: {})",
-                mutant.name(),
-                trace.violation
-            ),
-            None => missed.push(mutant.name()),
-        }
-    }
-    assert!(missed.is_empty(), "not caught: {missed:?}");
+    every_mutant_is_caught(Mutant::ALL, Mutant::name, catch);
 }
 
 #[test]

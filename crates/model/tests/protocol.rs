@@ -1,10 +1,13 @@
 //! The protocol holds wherever the model looks, and no broken rule goes unseen.
 
+mod hunt;
+
 use forebay_model::action::Single;
 use forebay_model::config::Config;
 use forebay_model::explore::{Trace, exhaust, walk};
 use forebay_model::rules::{Mutant, Rules};
 use forebay_model::worlds;
+use hunt::hunt;
 
 /// Walks before the small worlds are searched through, and after.
 const FIRST_SEEDS: u64 = 2_000;
@@ -17,41 +20,18 @@ fn catch(mutant: Mutant) -> Option<(String, Box<Trace>)> {
         broken: Some(mutant),
         invariants: false,
     };
-    let worlds = worlds::random();
-    let attempt = |seed| {
-        let found = worlds.iter().find_map(|config| {
-            walk(&single(config, rules), seed)
-                .err()
-                .map(|trace| (config.name, trace))
-        })?;
-        Some((format!("{}, seed {seed}", found.0), found.1))
-    };
-    let search = |config: &Config| {
-        let trace = exhaust(&single(config, rules), 200_000).err()?;
-        Some((format!("{}, exhaustively", config.name), trace))
-    };
-    (0..FIRST_SEEDS)
-        .find_map(attempt)
-        .or_else(|| worlds::exhaustive().iter().find_map(search))
-        .or_else(|| (FIRST_SEEDS..SEEDS_MAX).find_map(attempt))
+    let (random, exhaustive) = (worlds::random(), worlds::exhaustive());
+    let model = |config| single(config, rules);
+    hunt(
+        random.iter().map(model),
+        exhaustive.iter().map(model),
+        (FIRST_SEEDS, SEEDS_MAX),
+    )
 }
 
 #[test]
 fn every_mutant_is_caught() {
-    let mut missed = Vec::new();
-    for &mutant in Mutant::ALL {
-        match catch(mutant) {
-            Some((place, trace)) => {
-                println!(
-                    "model mutant {}: caught ({place}: {})",
-                    mutant.name(),
-                    trace.violation
-                )
-            }
-            None => missed.push(mutant.name()),
-        }
-    }
-    assert!(missed.is_empty(), "not caught: {missed:?}");
+    hunt::every_mutant_is_caught(Mutant::ALL, Mutant::name, catch);
 }
 
 fn single(config: &Config, rules: Rules) -> Single<'_> {

@@ -77,6 +77,9 @@ impl Model for Mirror<'_> {
     type World = World;
     type Action = Action;
 
+    fn name(&self) -> &'static str {
+        self.config.name
+    }
     fn begin(&self) -> World {
         World::new(self.config)
     }
