@@ -139,6 +139,8 @@ impl Pipeline {
             Ok(()) => end(),
             Err(_) => Ok(()),
         };
+        // Before the pool is unlocked: what is not found is asked of the backing, and refused.
+        self.table().entries().forget(self.media().geometry.entries);
         let retired = self.media().members().map(Region::retire);
         let retired = retired.fold(Ok(()), Result::and);
         checkpointed.and(ended).and(retired.map_err(Error::from))

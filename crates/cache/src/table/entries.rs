@@ -134,6 +134,14 @@ impl Entries {
         media.main().stream(offset, &bytes);
     }
 
+    /// Takes those in DRAM away, so that a pool that is closed finds none; the medium's go when it is given back.
+    #[cold]
+    pub(crate) fn forget(&self, count: u32) {
+        if self.are_in_dram() {
+            (0..count).for_each(|index| self.store(index, Entry::FREE));
+        }
+    }
+
     /// Bytes of DRAM.
     pub(crate) fn dram_bytes(&self) -> u64 {
         match self.are_in_dram {

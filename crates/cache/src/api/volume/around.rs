@@ -118,10 +118,6 @@ impl Volume {
                     if !entry.is_some_and(|entry| pipeline.table().copy_out(entry, true, bytes)) {
                         return Ok(Look::Bad(index, raw));
                     }
-                    if entry.is_some_and(|entry| entry.slot().is_none()) {
-                        // As in `read_versioned`.
-                        pipeline.engine().check_open()?;
-                    }
                 }
                 None => {
                     pipeline.engine().check_table_whole()?;

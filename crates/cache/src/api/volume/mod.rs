@@ -192,10 +192,6 @@ impl Volume {
                 continue;
             }
             if good {
-                if entry.is_some_and(|entry| entry.slot().is_none()) {
-                    // Entries in DRAM outlive a medium that was given back, and here no slot went with it.
-                    pipeline.engine().check_open()?;
-                }
                 pipeline.engine().replacement().on_hit(index);
                 pipeline.engine().tallies().mine().read_hits(1);
                 return Ok((version, valid.unwrap_or(out.len())));
